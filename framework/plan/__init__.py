@@ -1,0 +1,1 @@
+"""From a `Job` to a `Plan`, its explanation and its fingerprint."""

@@ -1,0 +1,141 @@
+"""The compiled plan: a small DAG of frozen nodes that knows nothing of Spark and nothing of YAML.
+
+source -> intake -> pack -> host(operators) -> sink. Everything here is picklable: the host's part travels to the workers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from skyband.operators.base import Kind, Operator, Window
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column of the stream. ``type`` is a Spark DDL type in lower case (string, int, bigint, double, float, boolean, timestamp, date, decimal(p,s));
+
+    ``source_name`` is its name in the source, or None for a derived column.
+    """
+
+    name: str
+    type: str
+    kind: Kind
+    source_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceNode:
+    """Where rows come from. ``options`` may hold secrets: never print their values."""
+
+    format: Literal["csv", "json", "parquet", "orc", "delta", "kafka", "rate"]
+    path: str | None
+    options: tuple[tuple[str, str], ...]
+    fields: tuple[Field, ...]
+    max_files_per_batch: int | None = None
+    max_bytes_per_batch: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Derive:
+    """A derived column: name and Spark SQL expression."""
+
+    name: str
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A row filter: rows for which ``sql`` is not true are counted as filtered."""
+
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class RowRule:
+    """A row that makes ``sql`` false is rejected with ``rule:<name>`` (null passes)."""
+
+    name: str
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class IntakeNode:
+    """Parse, transform, check. ``fields`` are all columns after the transforms, in order (schema columns, then derived)."""
+
+    fields: tuple[Field, ...]
+    transforms: tuple[Derive | Filter, ...]
+    rules: tuple[RowRule, ...]
+    id: tuple[str, ...]
+    event_time: str
+    delay_micros: int
+    tie_break: tuple[str, ...]
+    partition_by: tuple[str, ...]
+    unique: Literal["checked", "assumed"]
+
+    def field(self, name: str) -> Field:
+        """The field called ``name``; KeyError if there is none."""
+        for f in self.fields:
+            if f.name == name:
+                return f
+        raise KeyError(name)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryNode:
+    """One query: ``operator`` and ``index`` say which of the plan's operators answers it, and as which of its queries."""
+
+    name: str
+    type: str
+    operator: int
+    index: int
+    k: int | None
+    window: Window
+    direction: Literal["min", "max"]
+    roles: tuple[str, ...]
+    carry: tuple[str, ...]
+    every_micros: int | None
+    min_score: float | None
+    max_score: float | None
+    scored: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorNode:
+    """One shared state, named after its first query. ``k`` and ``window`` are its K and N."""
+
+    name: str
+    operator: Operator
+    k: int
+    window: Window
+    queries: tuple[str, ...]
+    direction: Literal["min", "max"]
+    skyband: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A Great Expectations expectation on one of the job's tables; ``arguments`` is canonical JSON."""
+
+    table: str
+    expectation: str
+    arguments: str
+    severity: Literal["critical", "warning", "info"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The whole job. ``texts`` are the text constants of its expressions: constant i has code i in every bucket's dictionary."""
+
+    job: str
+    source: SourceNode
+    intake: IntakeNode
+    window: Window
+    operators: tuple[OperatorNode, ...]
+    queries: tuple[QueryNode, ...]
+    sink: str
+    trigger_micros: int | None
+    cron: str | None
+    checks: tuple[Check, ...]
+    texts: tuple[str, ...]
+    buckets: int

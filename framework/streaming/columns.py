@@ -1,0 +1,65 @@
+"""Arrow columns as the flat NumPy columns operators take; text as codes."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.operators.base import NULL, AnyArray, Kind
+
+
+def micros(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """A timestamp column as int64 microseconds since 1970 UTC, null as ``NULL``."""
+    return ints(column.cast(pa.timestamp("us", "UTC")).cast(pa.int64()))
+
+
+def ints(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """An integer column as int64, null as ``NULL``."""
+    column = column.cast(pa.int64())
+    if column.null_count:
+        column = pc.fill_null(column, pa.scalar(NULL, pa.int64()))
+    return np.ascontiguousarray(column.to_numpy())
+
+
+def floats(column: pa.ChunkedArray) -> npt.NDArray[np.float64]:
+    """A numeric column as float64, null as NaN."""
+    column = column.cast(pa.float64())
+    if column.null_count:
+        column = pc.fill_null(column, pa.scalar(float("nan"), pa.float64()))
+    return np.ascontiguousarray(column.to_numpy())
+
+
+class TextCodes:
+    """Codes for one bucket's text: constants of the spec first, then values in order of first sight. Memory only.
+
+    Rebuilt from the window when state is read back: results depend on equality of codes, never on their values.
+    """
+
+    def __init__(self, constants: tuple[str, ...]) -> None:
+        self.values = pa.array(constants, pa.string())
+
+    def encode(self, column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+        """Codes of a text column, null as ``NULL``; new values get the next codes. O(n + values), all in Arrow's kernels."""
+        column = column.cast(pa.string())
+        codes = pc.index_in(column, value_set=self.values)
+        fresh = pc.and_(codes.is_null(), column.is_valid())
+        if pc.any(fresh).as_py():
+            self.values = pa.concat_arrays([self.values, pc.unique(column.filter(fresh))])
+            codes = pc.index_in(column, value_set=self.values)
+        return ints(codes)
+
+
+def operator_column(column: pa.ChunkedArray, kind: Kind, codes: TextCodes) -> AnyArray:
+    """One attribute as an operator wants it: float64 for ``float``, int64 otherwise.
+
+    Raises pa.ArrowInvalid if the column cannot be read as ``kind`` (a plan never asks for that).
+    """
+    if kind == "float":
+        return floats(column)
+    if kind == "text":
+        return codes.encode(column)
+    if kind == "time":
+        return micros(column)
+    return ints(column)

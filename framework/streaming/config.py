@@ -1,0 +1,79 @@
+"""What travels to the workers: the part of a plan the host needs, without the source's options (they may hold secrets)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from skyband.framework.plan.model import IntakeNode, OperatorNode, Plan, QueryNode
+from skyband.operators.base import Window
+
+ARROW: dict[str, pa.DataType] = {
+    "string": pa.string(), "int": pa.int32(), "integer": pa.int32(), "bigint": pa.int64(), "long": pa.int64(), "smallint": pa.int16(),
+    "tinyint": pa.int8(), "double": pa.float64(), "float": pa.float32(), "boolean": pa.bool_(), "timestamp": pa.timestamp("us", "UTC"),
+    "date": pa.date32(),
+}  # fmt: skip
+
+# Columns the intake adds to the user's: event time twice over is avoided, hashes come from the engine.
+KEY_HASHES = ("__k1", "__k2")
+ID_HASHES = ("__h1", "__h2")
+ORIGIN = "__origin"
+
+
+def arrow_type(ddl: str) -> pa.DataType:
+    """The Arrow type of a Spark DDL type of ``Field.type``. KeyError for types a spec cannot name."""
+    ddl = ddl.lower().replace(" ", "")
+    if ddl.startswith("decimal("):
+        precision, scale = ddl[8:-1].split(",")
+        return pa.decimal128(int(precision), int(scale))
+    return ARROW[ddl]
+
+
+@dataclass(frozen=True, slots=True)
+class HostConfig:
+    """``finishes``: instants (microseconds) of the job's finishes so far; ``cache_key`` names the checkpoint generation."""
+
+    intake: IntakeNode
+    window: Window
+    operators: tuple[OperatorNode, ...]
+    queries: tuple[QueryNode, ...]
+    texts: tuple[str, ...]
+    buckets: int
+    finishes: tuple[int, ...]
+    cache_key: str
+
+    @classmethod
+    def of(cls, plan: Plan, finishes: tuple[int, ...], cache_key: str) -> HostConfig:
+        """The host's part of ``plan``."""
+        return cls(plan.intake, plan.window, plan.operators, plan.queries, plan.texts, plan.buckets, finishes, cache_key)
+
+    def row_schema(self) -> pa.Schema:
+        """Rows as they travel from intake to host: all columns, then hashes, then the origin."""
+        fields = [pa.field(f.name, arrow_type(f.type)) for f in self.intake.fields]
+        if self.intake.partition_by:
+            fields += [pa.field(n, pa.int64()) for n in KEY_HASHES]
+        if self.intake.unique == "checked":
+            fields += [pa.field(n, pa.int64()) for n in ID_HASHES]
+        fields.append(pa.field(ORIGIN, pa.string()))
+        return pa.schema(fields)
+
+    def kept_columns(self) -> list[str]:
+        """Columns the window keeps: ids, carried columns, what operators need, id hashes."""
+        names = list(self.intake.id)
+        for q in self.queries:
+            names += q.carry
+        for node in self.operators:
+            names += [c.name for c in node.operator.columns]
+        if self.intake.unique == "checked":
+            names += ID_HASHES
+        return list(dict.fromkeys(names))
+
+    def frontier(self, watermark_ms: int) -> int | None:
+        """F in microseconds for the engine's watermark (None: none yet). A finish's F is exact although the engine counts in ms."""
+        if watermark_ms <= 0:
+            return None
+        for f in self.finishes:
+            if -(-f // 1000) == watermark_ms:
+                return f
+        return watermark_ms * 1000

@@ -1,0 +1,69 @@
+"""Parse, transform, check: every source row gets its columns and, if it is not to be processed, the reason. One pass, nothing dropped."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from skyband.framework.plan.model import Derive, Filter, IntakeNode
+from skyband.framework.streaming.config import ID_HASHES, KEY_HASHES
+from skyband.framework.streaming.source import CORRUPT, ORIGIN
+
+REASON = "__reason"
+FILTERED = "filtered"
+CONTROL = "control"
+WATERMARK = "__watermark"
+
+
+def intake(df: DataFrame, node: IntakeNode) -> DataFrame:
+    """``df`` (see ``source.read``) as: all fields, hashes, ``__origin``, ``__corrupt``, ``__reason`` (null: accepted so far).
+
+    Reasons: ``parse``, ``filtered`` (counted, not rejected), ``null_id``, ``null_time``, ``null_key``, ``rule:<names>``; the first that applies.
+    """
+    keep: Column = F.lit(True)
+    for t in node.transforms:
+        if isinstance(t, Derive):
+            df = df.withColumn(t.name, F.expr(t.sql).cast(node.field(t.name).type))
+        elif isinstance(t, Filter):
+            df = df.withColumn("__keep", (F.col("__keep") if "__keep" in df.columns else F.lit(True)) & F.coalesce(F.expr(t.sql), F.lit(False)))
+            keep = F.col("__keep")
+    failed = [F.when(~F.coalesce(F.expr(r.sql), F.lit(True)), F.lit(r.name)) for r in node.rules]
+    names = F.concat_ws(",", *failed) if failed else F.lit("")
+    reason = (
+        F.when(F.col(CORRUPT).isNotNull(), F.lit("parse"))
+        .when(~keep, F.lit(FILTERED))
+        .when(_any_null(node.id), F.lit("null_id"))
+        .when(F.col(f"`{node.event_time}`").isNull(), F.lit("null_time"))
+        .when(_any_null(node.partition_by), F.lit("null_key"))
+        .when(names != "", F.concat(F.lit("rule:"), names))
+    )
+    columns = [F.col(f"`{f.name}`").cast(f.type).alias(f.name) for f in node.fields]
+    if node.partition_by:
+        columns += _hashes(KEY_HASHES, node.partition_by)
+    if node.unique == "checked":
+        columns += _hashes(ID_HASHES, node.id)
+    return df.select(*columns, F.col(ORIGIN), F.col(CORRUPT), reason.alias(REASON))
+
+
+def _any_null(names: tuple[str, ...]) -> Column:
+    return reduce(lambda a, b: a | b, [F.col(f"`{n}`").isNull() for n in names], F.lit(False))
+
+
+def _hashes(names: tuple[str, str], columns: tuple[str, ...]) -> list[Column]:
+    """Two independent 64-bit hashes of ``columns``: the second runs from another seed."""
+    cols = [F.col(f"`{c}`") for c in columns]
+    return [F.xxhash64(*cols).alias(names[0]), F.xxhash64(F.lit("skyband"), *cols).alias(names[1])]
+
+
+def with_control(spark: SparkSession, rows: DataFrame, control_path: str, event_time: str, delay_ms: int) -> DataFrame:
+    """``rows`` united with the control source, behind the watermark; the watermark's own column is dropped again.
+
+    The engine drops late rows only when it sees the watermark's column: without it late rows reach the host, which rejects them by name.
+    """
+    rows = rows.withColumn(WATERMARK, F.when(F.col(REASON).isNull(), F.col(f"`{event_time}`")))
+    control = spark.readStream.format("json").schema("at timestamp").option("maxFileAge", "36500d").load(control_path)
+    nulls = [F.lit(None).cast(f.dataType).alias(f.name) for f in rows.schema.fields if f.name not in (REASON, WATERMARK)]
+    control = control.select(*nulls, F.lit(CONTROL).alias(REASON), F.col("at").alias(WATERMARK))
+    return rows.unionByName(control).withWatermark(WATERMARK, f"{delay_ms} milliseconds").drop(WATERMARK)

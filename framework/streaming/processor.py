@@ -1,0 +1,124 @@
+"""The stateful step: one bucket of keys a grouping key, state as named binary values, a cache of decoded state in the worker."""
+
+from __future__ import annotations
+
+import os
+import time as clock
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from skyband.framework.streaming.bucket import Bucket
+from skyband.framework.streaming.config import HostConfig
+from skyband.framework.streaming.pack import ASIDE
+
+OUTPUT = "kind string, data binary"
+_PIECE = 1 << 20
+
+# Decoded state of this worker process: the processor itself is unpickled anew for every task. An entry is good only if its token is the one
+# saved with the state that the engine hands over.
+_CACHE: dict[tuple[str, int], tuple[str, Bucket, dict[str, bytes]]] = {}
+
+
+class HostProcessor(StatefulProcessor):
+    """Runs ``Bucket`` inside ``transformWithState``: rows and timers in, blocks for tables out."""
+
+    def __init__(self, config: HostConfig) -> None:
+        self.config = config
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declares the state: a token with the current timer, and values by name in pieces of 1 MB."""
+        self.handle = handle
+        self.mark = handle.getValueState("mark", "token string, timer bigint")
+        self.values = handle.getMapState("values", "name string, piece int", "data binary")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+        """One batch's blocks of one bucket, in any order."""
+        node, number = int(key[0]), int(key[1])
+        if node == ASIDE:
+            for row in rows:
+                yield Row(kind=row["kind"], data=bytes(row["data"]))
+            return
+        yield from self._run(number, [bytes(row["data"]) for row in rows], timerValues.getCurrentWatermarkInMs())
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
+        """The watermark has passed something that waits in this bucket."""
+        yield from self._run(int(key[1]), [], timerValues.getCurrentWatermarkInMs())
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def _run(self, number: int, data: list[bytes], watermark_ms: int) -> Iterator[Row]:
+        started = clock.perf_counter()
+        mark = self.mark.get()
+        slot = (self.config.cache_key, number)
+        cached = _CACHE.pop(slot, None)
+        if mark is None:
+            bucket, written = Bucket(self.config, number), {}
+        elif cached is not None and cached[0] == mark[0]:
+            _, bucket, written = cached
+        else:
+            bucket, written = Bucket.restore(self.config, number, self._read), {}
+        loaded = clock.perf_counter()
+        out = bucket.run(data, watermark_ms)
+        ran = clock.perf_counter()
+        values, dropped = bucket.save()
+        for name, value in values.items():
+            if name.startswith("chunk/"):
+                self._write(name, value)
+            elif written.get(name) != value:
+                self._write(name, value)
+                written[name] = value
+        for name in dropped:
+            self._drop(name)
+        token = os.urandom(8).hex()
+        self._set_timer(bucket, mark[1] if mark is not None else None, token)
+        _CACHE[slot] = (token, bucket, written)
+        saved = clock.perf_counter()
+        for kind, block in out:
+            yield Row(kind=kind, data=block)
+        times = f'{{"us_load": {int(1e6 * (loaded - started))}, "us_state": {int(1e6 * (saved - ran))}}}'
+        yield Row(kind="counts", data=times.encode())
+
+    def _set_timer(self, bucket: Bucket, before: int | None, token: str) -> None:
+        due = bucket.due()
+        # Something at instant e is due once the watermark is past e; timers fire at <= the watermark.
+        timer = None if due is None else max(1, due // 1000 + 1)
+        if timer != before:
+            timers = list(self.handle.listTimers())
+            if before is not None and before in timers:
+                self.handle.deleteTimer(before)
+            if timer is not None and timer not in timers:
+                self.handle.registerTimer(timer)
+        elif timer is not None and timer not in list(self.handle.listTimers()):
+            self.handle.registerTimer(timer)
+        self.mark.update((token, timer))
+
+    def _read(self, name: str) -> bytes | None:
+        first = self.values.getValue((name, 0))
+        if first is None:
+            return None
+        data = bytes(first[0])
+        size = int.from_bytes(data[:8], "little")
+        parts, held, piece = [data[8:]], len(data) - 8, 1
+        while held < size:
+            part = bytes(self.values.getValue((name, piece))[0])  # type: ignore[index]
+            parts.append(part)
+            held += len(part)
+            piece += 1
+        return b"".join(parts)
+
+    def _write(self, name: str, value: bytes) -> None:
+        self._drop(name, keep=-(-max(len(value), 1) // _PIECE))
+        self.values.updateValue((name, 0), (len(value).to_bytes(8, "little") + value[:_PIECE],))
+        for piece in range(1, -(-len(value) // _PIECE)):
+            self.values.updateValue((name, piece), (value[piece * _PIECE : (piece + 1) * _PIECE],))
+
+    def _drop(self, name: str, keep: int = 0) -> None:
+        """Removes the pieces of a value from number ``keep`` on."""
+        piece = keep
+        while self.values.containsKey((name, piece)):
+            self.values.removeKey((name, piece))
+            piece += 1

@@ -1,0 +1,46 @@
+"""Plan -> one Spark streaming query: source, intake, watermark, pack, stateful host, sink."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from skyband.framework.plan.model import Plan
+from skyband.framework.streaming.config import HostConfig
+from skyband.framework.streaming.intake import intake, with_control
+from skyband.framework.streaming.layout import JobFile, Layout
+from skyband.framework.streaming.pack import SCHEMA, Pack
+from skyband.framework.streaming.processor import OUTPUT, HostProcessor
+from skyband.framework.streaming.source import read
+
+OnBatch = Callable[[DataFrame, int], None]
+
+
+def build(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile) -> DataFrame:
+    """The stream of (kind, data) blocks that the tables are made of."""
+    config = HostConfig.of(plan, tuple(job.finishes), f"{layout.checkpoint}/{job.generation}")
+    rows = intake(read(spark, plan.source, job.header, stream=True), plan.intake)
+    delay_ms = plan.intake.delay_micros // 1000
+    rows = with_control(spark, rows, str(layout.control), plan.intake.event_time, delay_ms)
+    packed = rows.mapInArrow(Pack(config), SCHEMA)
+    # The stateful step gets a pool of Python workers of its own, or its cache of decoded state would never hit: pools are told apart by
+    # the environment their functions were made in.
+    environment = spark.sparkContext.environment
+    environment["SKYBAND_STEP"] = "host"
+    try:
+        return packed.groupBy("node", "bucket").transformWithState(HostProcessor(config), OUTPUT, "Append", "EventTime")
+    finally:
+        environment.pop("SKYBAND_STEP", None)
+
+
+def start(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, on_batch: OnBatch, once: bool) -> StreamingQuery:
+    """Starts the job's query: over what is there (``once``) or for good at the spec's trigger."""
+    spark.conf.set("spark.sql.shuffle.partitions", str(job.partitions))
+    writer = build(spark, plan, layout, job).writeStream.foreachBatch(on_batch).option("checkpointLocation", str(layout.checkpoint))
+    if once:
+        writer = writer.trigger(availableNow=True)
+    else:
+        writer = writer.trigger(processingTime=f"{(plan.trigger_micros or 0) // 1000} milliseconds")
+    return writer.queryName(plan.job).start()

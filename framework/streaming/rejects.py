@@ -1,0 +1,54 @@
+"""Rejected rows as text: the parsed row as one JSON object, built column by column (no Python per row)."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+SCHEMA = pa.schema(
+    [("reason", pa.string()), ("text", pa.string()), ("origin", pa.string()), ("event_time", pa.timestamp("us", "UTC"))]
+)
+
+_CONTROLS = [(chr(c), f"\\u{c:04x}") for c in range(32)]
+
+
+def json_rows(rows: pa.Table) -> pa.Array:
+    """One JSON text a row: numbers exactly (shortest form that reads back the same), times as ISO UTC, the rest as text."""
+    if rows.num_rows == 0:
+        return pa.array([], pa.string())
+    parts: list[pa.Array] = []
+    for i, name in enumerate(rows.column_names):
+        label = _quote(pa.array([name]))[0].as_py()
+        value = pc.fill_null(_json_value(rows[name].combine_chunks()), "null")
+        parts.append(pc.binary_join_element_wise(("{" if i == 0 else ",") + label + ":", value, ""))
+    return pc.binary_join_element_wise(*parts, "}", "")
+
+
+def _json_value(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind):
+        return column.cast(pa.string())
+    if pa.types.is_floating(kind):
+        text = column.cast(pa.string())
+        return pc.if_else(pc.is_finite(column), text, _quote(text))
+    if pa.types.is_timestamp(kind):
+        return _quote(pc.strftime(column, format="%Y-%m-%dT%H:%M:%SZ"))
+    return _quote(column.cast(pa.string()))
+
+
+def _quote(text: pa.Array) -> pa.Array:
+    text = pc.replace_substring(text, "\\", "\\\\")
+    text = pc.replace_substring(text, '"', '\\"')
+    if pc.any(pc.match_substring_regex(text, r"[\x00-\x1f]")).as_py():
+        for raw, escaped in _CONTROLS:
+            text = pc.replace_substring(text, raw, escaped)
+    return pc.binary_join_element_wise('"', text, '"', "")
+
+
+def rejected(rows: pa.Table, columns: list[str], reason: str | pa.Array, event_time: str, origin: str) -> pa.Table:
+    """``rejected`` rows (without batch) for ``rows``: their ``columns`` as JSON."""
+    reasons = pa.array([reason]).take(pa.array([0] * rows.num_rows, pa.int8())) if isinstance(reason, str) else reason
+    return pa.table(
+        [reasons, json_rows(rows.select(columns)), rows[origin].combine_chunks(), rows[event_time].cast(SCHEMA.field("event_time").type)],
+        schema=SCHEMA,
+    )

@@ -1,0 +1,250 @@
+"""One run of a job: refuse what does not fit, stream, write tables exactly once, finish if asked, derive results."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import time as clock
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from typing import IO, Any
+
+import pyarrow as pa
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from skyband.framework.errors import SkybandError, SpecErrors
+from skyband.framework.failpoints import failpoint
+from skyband.framework.plan.fingerprint import compare, fingerprint
+from skyband.framework.plan.model import Plan
+from skyband.framework.streaming import blocks
+from skyband.framework.streaming.layout import JobFile, Layout
+from skyband.framework.streaming.query import start
+from skyband.framework.streaming.source import header_columns
+from skyband.framework.tables.derive import derive
+from skyband.framework.tables.sink import Sink
+from skyband.framework.tables.writer import Writer
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one micro-batch did: the figures of its ``runs`` row."""
+
+    number: int
+    counts: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def get(self, name: str) -> int:
+        """A count, 0 if nothing was counted under that name."""
+        return self.counts.get(name, 0)
+
+
+Report = Callable[[Batch], None]
+
+
+class Runner:
+    """Runs ``plan``. ``report`` is called after every batch; ``derive_seconds`` is the cadence of results in continuous runs."""
+
+    def __init__(self, spark: SparkSession, plan: Plan, writer: Writer, report: Report, derive_seconds: float = 60.0) -> None:
+        self.spark = spark
+        self.plan = plan
+        self.writer = writer
+        self.report = report
+        self.derive_seconds = derive_seconds
+        self.layout = Layout(plan.sink)
+        self.pending = 0
+        self.newest: int | None = None
+        self.frontier: int | None = None
+        self.controlled = False
+        self.last_batch = -1
+        self.derived_at = clock.monotonic()
+        self.failure: BaseException | None = None
+
+    def run(self, once: bool = True, finish: bool = False) -> None:
+        """Streams over what is there (``once``) or until stopped; ``finish`` then declares the input complete.
+
+        Raises SkybandError SKY-E150 (the spec no longer fits the state), SKY-E302 (another run is active), SKY-E300 (the engine failed).
+        """
+        with self._lock():
+            self.job = self._job_file()
+            self.sink = Sink(self.plan, self.writer, self.job.generation)
+            self.sink.ensure_all()
+            self._resume()
+            self._stream(once)
+            if finish:
+                self._finish()
+            self._derive()
+
+    @contextmanager
+    def _lock(self) -> Iterator[None]:
+        """One run at a time: the lock dies with its process, however that ends."""
+        self.layout.home.mkdir(parents=True, exist_ok=True)
+        with open(self.layout.home / "lock", "w") as held:
+            _take(held, self.plan.job)
+            yield
+
+    def _job_file(self) -> JobFile:
+        now = fingerprint(self.plan)
+        job = self.layout.load()
+        if job is None:
+            header = header_columns(self.spark, self.plan.source)
+            return self.layout.create(self.plan.job, now, int(self.spark.conf.get("spark.sql.shuffle.partitions") or 2), header)
+        differences = compare(job.fingerprint, now)
+        if differences:
+            raise SpecErrors(
+                [
+                    SkybandError("SKY-E150", d, hint=f"run the changed spec into a new sink path, or delete {self.layout.root} to start again from the source")
+                    for d in differences
+                ]
+            )
+        return job
+
+    def _resume(self) -> None:
+        """What earlier runs left: the last batch's running totals."""
+        last = self.sink.last_run()
+        if last is not None:
+            self.last_batch, self.pending = int(last["batch_id"]), int(last["pending"])
+            self.newest, self.frontier = _micros(last["newest"]), _micros(last["frontier"])
+            self.controlled = "control" in json.loads(last["counters"])
+        self._totals = {self.last_batch: (self.pending, self.newest, self.frontier, self.controlled)}
+
+    def _stream(self, once: bool) -> None:
+        query = start(self.spark, self.plan, self.layout, self.job, self._on_batch, once)
+        stopped: list[int] = []
+
+        def stop(signum: int, frame: Any) -> None:
+            stopped.append(signum)
+
+        previous = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)} if _main_thread() else {}
+        try:
+            while not query.awaitTermination(1):
+                if stopped:
+                    query.stop()
+                    break
+        except StreamingQueryException as e:
+            raise self.failure or SkybandError("SKY-E300", f"the run failed: {_first_cause(str(e))}", hint="the engine's log has the whole story") from e
+        finally:
+            for s, handler in previous.items():
+                signal.signal(s, handler)
+
+    def _on_batch(self, df: DataFrame, batch_id: int) -> None:
+        try:
+            self._commit(df, batch_id)
+        except BaseException as e:
+            self.failure = e if isinstance(e, SkybandError) else None
+            raise
+
+    def _commit(self, df: DataFrame, batch_id: int) -> None:
+        started = clock.perf_counter()
+        # Runs the whole batch, exactly once: the state is committed when this returns.
+        made = df.toArrow()
+        ran = clock.perf_counter()
+        failpoint("state.after")
+        tables: dict[str, list[pa.Table]] = defaultdict(list)
+        counts: dict[str, int] = defaultdict(int)
+        for kind, data in zip(made["kind"].to_pylist(), made["data"].to_pylist(), strict=True):
+            if kind == "counts":
+                for name, n in json.loads(data).items():
+                    counts[name] = max(counts[name], n) if name in ("newest", "frontier") else counts[name] + n
+            else:
+                tables[kind].append(blocks.bytes_table(data))
+        batch = Batch(batch_id, dict(counts))
+        self._total(batch)
+        merged = {kind: pa.concat_tables(parts) for kind, parts in tables.items()}
+        merged["runs"] = self._runs_row(batch, ran - started)
+        self.sink.commit(batch_id, merged)
+        batch.seconds = clock.perf_counter() - started
+        self.last_batch = max(self.last_batch, batch_id)
+        if clock.monotonic() - self.derived_at > self.derive_seconds:
+            self._derive()
+        self.report(batch)
+
+    def _total(self, batch: Batch) -> None:
+        """Running totals from the batch before: a repeated batch comes to the same figures."""
+        earlier = [b for b in self._totals if b < batch.number]
+        pending, newest, frontier, controlled = self._totals[max(earlier)] if earlier else (0, None, None, False)
+        pending += batch.get("pending")
+        if "newest" in batch.counts:
+            newest = max(newest or batch.counts["newest"], batch.counts["newest"])
+        if "frontier" in batch.counts:
+            frontier = max(frontier or batch.counts["frontier"], batch.counts["frontier"])
+        if controlled:
+            # The batch before brought a finish's row: from this one on the watermark is past it.
+            frontier = max(frontier or self.job.finishes[-1], self.job.finishes[-1])
+        self.pending, self.newest, self.frontier = pending, newest, frontier
+        self._totals[batch.number] = pending, newest, frontier, "control" in batch.counts
+
+    def _runs_row(self, batch: Batch, seconds: float) -> pa.Table:
+        c = batch.get
+        rejected = {name: c(name) for name in ("parse", "late", "duplicate_id")} | {"rule": c("rejected_rule")}
+        rejected["null"] = c("null_id") + c("null_time") + c("null_key")
+        fixed = {"rows_in", "filtered", "accepted", "pending", "changes", "newest", "frontier", "late", "duplicate_id", "parse", "rejected_rule"}
+        fixed |= {"null_id", "null_time", "null_key"}
+        rest = {k: v for k, v in batch.counts.items() if k not in fixed and not k.startswith(("us_", "unusable:"))}
+        row: dict[str, Any] = {
+            "batch_id": batch.number, "batch_time": datetime.now(timezone.utc), "rows_in": c("rows_in"), "filtered": c("filtered"),
+            "rejected": sum(rejected.values()), "rejected_other": 0, "accepted": c("accepted"), "pending": self.pending,
+            "pending_change": c("pending"), "changes": c("changes"), "frontier": _instant(self.frontier), "newest": _instant(self.newest),
+            "unusable": json.dumps({k[9:]: v for k, v in batch.counts.items() if k.startswith("unusable:")}, sort_keys=True),
+            "counters": json.dumps(rest, sort_keys=True), "engine_ms": 1000 * seconds,
+        }  # fmt: skip
+        row |= {f"rejected_{name}": n for name, n in rejected.items()}
+        row |= {f"{name}_ms": c(f"us_{name}") / 1000 for name in ("load", "decode", "order", "operator", "state")}
+        return self.sink.runs_row(row)
+
+    def _finish(self) -> None:
+        """Moves F to 1 microsecond after the newest event time, durably, and takes what is due by then."""
+        if self.newest is None:
+            return
+        frontier = self.newest + 1
+        if frontier not in self.job.finishes:
+            self.job.finishes.append(frontier)
+            self.layout.save(self.job)
+        failpoint("finish.declared")
+        delay_ms = self.plan.intake.delay_micros // 1000
+        at = EPOCH + timedelta(milliseconds=-(-frontier // 1000) + delay_ms)
+        self.layout.order_finish(at.isoformat(timespec="milliseconds"), frontier)
+        failpoint("finish.ordered")
+        self._stream(once=True)
+
+    def _derive(self) -> None:
+        if self.last_batch >= 0:
+            derive(self.sink, self.last_batch)
+        self.derived_at = clock.monotonic()
+
+
+def _take(held: IO[str], job: str) -> None:
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as e:
+        raise SkybandError("SKY-E302", f"another run of job {job!r} is writing to this sink", hint="wait for it to end, or stop it") from e
+    held.write(str(os.getpid()))
+    held.flush()
+
+
+def _main_thread() -> bool:
+    import threading
+
+    return threading.current_thread() is threading.main_thread()
+
+
+def _first_cause(text: str) -> str:
+    """The line of an engine error that says what happened, without its stack."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith(("at ", "File ", "Traceback"))]
+    named = [line for line in lines if "Error" in line or "Exception" in line]
+    return (named[-1] if named else lines[0] if lines else "unknown")[:500]
+
+
+def _instant(micros: int | None) -> datetime | None:
+    return None if micros is None else EPOCH + timedelta(microseconds=micros)
+
+
+def _micros(instant: datetime | None) -> int | None:
+    return None if instant is None else (instant - EPOCH) // timedelta(microseconds=1)

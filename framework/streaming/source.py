@@ -1,0 +1,75 @@
+"""Reading a job's source as a stream or, for ``verify``, as a batch: the same columns, the same parse errors."""
+
+from __future__ import annotations
+
+import difflib
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType, _parse_datatype_string
+
+from skyband.framework.errors import SkybandError
+from skyband.framework.plan.model import SourceNode
+
+CORRUPT = "__corrupt"
+ORIGIN = "__origin"
+_TEXT_FORMATS = ("csv", "json")
+
+
+def header_columns(spark: SparkSession, source: SourceNode) -> list[str] | None:
+    """Names in the header of a CSV source's files, in their order; None where names do not come from a header.
+
+    Raises SkybandError SKY-E301 (no files yet) and SKY-E301 (a column of the schema is not in the header).
+    """
+    options = dict(source.options)
+    if source.format != "csv" or options.get("header", "false").lower() != "true":
+        return None
+    try:
+        names = spark.read.format("csv").options(**options).load(source.path).columns
+    except Exception as e:
+        if "PATH_NOT_FOUND" in str(e) or "UNABLE_TO_INFER_SCHEMA" in str(e):
+            names = []
+        else:
+            raise
+    if not names:
+        raise SkybandError("SKY-E301", f"no files to read in {source.path}", hint="the folder must hold at least one file when the job runs first")
+    for f in source.fields:
+        if f.source_name not in names:
+            close = difflib.get_close_matches(str(f.source_name), names, 1)
+            hint = f"did you mean {close[0]!r}?" if close else "columns there: " + ", ".join(names)
+            raise SkybandError("SKY-E301", f"column {f.source_name!r} is not in the header of the files in {source.path}", hint=hint)
+    return list(names)
+
+
+def _schema(source: SourceNode, header: list[str] | None) -> StructType:
+    """The schema to read with: CSV files give every column of the header a place, in its order."""
+    types = {str(f.source_name): _parse_datatype_string(f.type) for f in source.fields}
+    names = header if header is not None else list(types)
+    schema = StructType([StructField(n, types.get(n, StringType())) for n in names])
+    if source.format in _TEXT_FORMATS:
+        schema.add(CORRUPT, StringType())
+    return schema
+
+
+def read(spark: SparkSession, source: SourceNode, header: list[str] | None, stream: bool) -> DataFrame:
+    """Columns of the spec's schema by their own names, then ``__corrupt`` (text of a row that did not parse, else null) and ``__origin``."""
+    reader = (spark.readStream if stream else spark.read).format(source.format)
+    options = dict(source.options)
+    if source.format in _TEXT_FORMATS:
+        options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    if header is not None:
+        options["enforceSchema"] = "false"
+    if stream and source.format != "delta":
+        # Without it Spark forgets files older than the newest by a week.
+        options.setdefault("maxFileAge", "36500d")
+    if stream and source.max_files_per_batch:
+        options["maxFilesPerTrigger"] = str(source.max_files_per_batch)
+    if stream and source.max_bytes_per_batch:
+        options["maxBytesPerTrigger"] = source.max_bytes_per_batch
+    if source.format != "delta":
+        reader = reader.schema(_schema(source, header))
+    df = reader.options(**options).load(source.path)
+    columns = [F.col(f"`{f.source_name}`").cast(f.type).alias(f.name) for f in source.fields]
+    corrupt = F.col(CORRUPT) if source.format in _TEXT_FORMATS else F.lit(None).cast("string")
+    origin = F.lit(source.path) if source.format == "delta" else F.col("_metadata.file_name")
+    return df.select(*columns, corrupt.alias(CORRUPT), origin.alias(ORIGIN))

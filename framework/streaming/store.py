@@ -1,0 +1,204 @@
+"""The window's rows of one bucket: what results show (ids, carried columns, times) and what state must keep.
+
+Rows come in blocks sorted by (key, seq). In memory they are segments with a sorted 63-bit address (key, seq), so that looking up any objects is a
+binary search; in state they are chunks of about 1 MB, written once and dropped whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband.operators.base import NEVER, Window
+
+I64 = npt.NDArray[np.int64]
+
+_SEQ_BITS = 40
+CHUNK_ROWS = 16384
+
+
+def address(key: I64, seq: I64) -> I64:
+    """One sortable number for (key, seq): keys below 2**23, seqs below 2**40."""
+    return (key << _SEQ_BITS) | seq
+
+
+@dataclass(slots=True)
+class Segment:
+    """Rows sorted by address."""
+
+    at: I64
+    time: I64
+    rows: pa.Table
+
+
+@dataclass(slots=True)
+class Chunk:
+    """One state value: its number and what decides whether it is still needed."""
+
+    number: int
+    at: I64
+    time: I64
+
+
+class WindowStore:
+    """Rows that may still be shown or needed: ``append`` a batch, ``take`` rows, ``expire`` dead ones.
+
+    ``rows`` have the columns of ``schema`` (no key and seq: those are the address). ``pins`` are addresses kept although out of the window: a query
+    with ``every`` may still have to take back an item that has died since the last boundary.
+    """
+
+    def __init__(self, window: Window, schema: pa.Schema) -> None:
+        self.window = window
+        self.schema = schema
+        self.segments: list[Segment] = []
+        self.chunks: list[Chunk] = []
+        self.next_chunk = 0
+        self.dropped: list[int] = []
+        self.pins: I64 = np.empty(0, np.int64)
+        self._unsaved: Segment | None = None
+
+    def append(self, key: I64, seq: I64, time: I64, rows: pa.Table) -> None:
+        """One batch's accepted rows, sorted by (key, seq)."""
+        if not len(seq):
+            return
+        segment = Segment(address(key, seq), time, rows.combine_chunks())
+        self.segments.append(segment)
+        self._unsaved = segment if self._unsaved is None else _merge([self._unsaved, segment])
+        # Sizes fall by half from segment to segment: few to search, each row merged about log2(batches) times.
+        while len(self.segments) > 1 and 2 * len(self.segments[-1].at) >= len(self.segments[-2].at):
+            self.segments[-2:] = [_merge(self.segments[-2:])]
+
+    def take(self, key: I64, seq: I64) -> tuple[pa.Table, I64]:
+        """(rows, times) of the objects (key[i], seq[i]), in that order. KeyError if one is not here. O(m log rows x segments)."""
+        want = address(key, seq)
+        missing = np.ones(len(want), bool)
+        parts, places, times = [self.schema.empty_table()], [], np.empty(len(want), np.int64)
+        for s in self.segments:
+            pos = np.searchsorted(s.at, want)
+            pos[pos == len(s.at)] = 0
+            hit = np.nonzero(s.at[pos] == want)[0]
+            if len(hit):
+                parts.append(s.rows.take(pa.array(pos[hit])))
+                places.append(hit)
+                times[hit] = s.time[pos[hit]]
+                missing[hit] = False
+        if missing.any():
+            raise KeyError("an operator named an object that is no longer in the window")
+        rows = pa.concat_tables(parts)
+        if len(places) > 1:
+            back = np.empty(len(want), np.int64)
+            back[np.concatenate(places)] = np.arange(len(want))
+            rows = rows.take(pa.array(back))
+        return rows, times
+
+    def has(self, key: I64, seq: I64) -> npt.NDArray[np.bool_]:
+        """Which of the objects are here."""
+        want = address(key, seq)
+        found = np.zeros(len(want), bool)
+        for s in self.segments:
+            pos = np.searchsorted(s.at, want)
+            pos[pos == len(s.at)] = 0
+            found |= s.at[pos] == want
+        return found
+
+    def expire(self, next_seq: I64, until: int) -> None:
+        """Forgets rows of objects dead at ``until`` (all events before it taken) and notes chunks to drop. O(rows), vectorised."""
+        segments = []
+        for s in self.segments:
+            alive = self._alive(s.at, s.time, next_seq, until)
+            live = int(alive.sum())
+            if 2 * live >= len(alive) > 0:
+                segments.append(s)
+            elif live:
+                segments.append(_select(s, np.nonzero(alive)[0]))
+        self.segments = segments
+        keep = []
+        for c in self.chunks:
+            if self._alive(c.at, c.time, next_seq, until).any():
+                keep.append(c)
+            else:
+                self.dropped.append(c.number)
+        self.chunks = keep
+
+    def unsaved(self, next_seq: I64, until: int) -> list[tuple[int, pa.Table]]:
+        """New chunks for state: rows appended since the last call that are still alive, with ``__at`` and ``__time``. Calls ``expire`` first."""
+        self.expire(next_seq, until)
+        out: list[tuple[int, pa.Table]] = []
+        if self._unsaved is not None:
+            s = self._unsaved
+            self._unsaved = None
+            self._save(s, self._alive(s.at, s.time, next_seq, until), out)
+        held = sum(len(c.at) for c in self.chunks)
+        if len(self.chunks) > 8 and held > 4 * CHUNK_ROWS:
+            live = sum(int(self._alive(c.at, c.time, next_seq, until).sum()) for c in self.chunks)
+            if held > 2 * live + CHUNK_ROWS:
+                # Quiet keys pin old chunks: write what is alive anew.
+                self._consolidate(next_seq, until)
+                self.dropped += [c.number for c in self.chunks if all(c.number != n for n, _ in out)]
+                self.chunks, out = [], []
+                for s in self.segments:
+                    self._save(s, self._alive(s.at, s.time, next_seq, until), out)
+        return out
+
+    def _save(self, s: Segment, alive: npt.NDArray[np.bool_], out: list[tuple[int, pa.Table]]) -> None:
+        index = np.nonzero(alive)[0]
+        for lo in range(0, len(index), CHUNK_ROWS):
+            part = index[lo : lo + CHUNK_ROWS]
+            at, time = s.at[part], s.time[part]
+            rows = s.rows.take(pa.array(part)).append_column("__at", pa.array(at)).append_column("__time", pa.array(time))
+            self.chunks.append(Chunk(self.next_chunk, at, time))
+            out.append((self.next_chunk, rows))
+            self.next_chunk += 1
+
+    def load(self, number: int, rows: pa.Table) -> None:
+        """A chunk read back from state."""
+        at, time = rows["__at"].to_numpy(), rows["__time"].to_numpy()
+        self.chunks.append(Chunk(number, at, time))
+        self.segments.append(Segment(at, time, rows.drop_columns(["__at", "__time"])))
+
+    def alive(self, window: Window, next_seq: I64, until: int) -> Segment:
+        """All rows of objects alive in ``window``, sorted by (key, seq)."""
+        self._consolidate()
+        if not self.segments:
+            return Segment(np.empty(0, np.int64), np.empty(0, np.int64), self.schema.empty_table())
+        s = self.segments[0]
+        return _select(s, np.nonzero(_alive(window, s.at, s.time, next_seq, until))[0])
+
+    def _alive(self, at: I64, time: I64, next_seq: I64, until: int) -> npt.NDArray[np.bool_]:
+        alive = _alive(self.window, at, time, next_seq, until)
+        if len(self.pins):
+            alive |= np.isin(at, self.pins)
+        return alive
+
+    def _consolidate(self, next_seq: I64 | None = None, until: int = -NEVER) -> None:
+        if len(self.segments) > 1:
+            self.segments = [_merge(self.segments)]
+        if next_seq is not None and self.segments:
+            s = self.segments[0]
+            self.segments = [_select(s, np.nonzero(self._alive(s.at, s.time, next_seq, until))[0])]
+
+
+def _alive(window: Window, at: I64, time: I64, next_seq: I64, until: int) -> npt.NDArray[np.bool_]:
+    alive = np.ones(len(at), bool)
+    if window.micros:
+        alive &= time >= until - window.micros
+    if window.count:
+        alive &= (at & ((1 << _SEQ_BITS) - 1)) >= next_seq[at >> _SEQ_BITS] - window.count
+    return alive
+
+
+def _select(s: Segment, index: I64) -> Segment:
+    return Segment(s.at[index], s.time[index], s.rows.take(pa.array(index)))
+
+
+def _merge(segments: list[Segment]) -> Segment:
+    at = np.concatenate([s.at for s in segments])
+    order = np.argsort(at, kind="stable")
+    time = np.concatenate([s.time for s in segments])
+    rows = pa.concat_tables([s.rows for s in segments])
+    if np.array_equal(order, np.arange(len(order))):
+        return Segment(at, time, rows.combine_chunks())
+    return Segment(at[order], time[order], rows.take(pa.array(order)).combine_chunks())

@@ -1,0 +1,84 @@
+"""Typed syntax tree of the spec's expression language (architecture: "Expressions"). Frozen, picklable, hashable.
+
+Equality ignores positions, so two spellings of one expression that parse alike are one shared state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+Type: TypeAlias = Literal["float", "int", "text", "bool", "time", "duration", "null"]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where in the expression's text: ``start`` <= offset < ``end`` (characters)."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """``type`` is what the node evaluates to."""
+
+    type: Type
+    span: Span = field(default=Span(0, 0), compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Literal_(Node):
+    """A number, text, truth value, null, or duration (``value`` then int microseconds)."""
+
+    value: int | float | str | bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attr(Node):
+    """An attribute of an object: ``side`` is "a", "b", or "" in expressions over one object."""
+
+    side: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unary(Node):
+    """``op``: "-" or "not"."""
+
+    op: str
+    x: Node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binary(Node):
+    """``op``: + - * /  = <> < <= > >=  and or."""
+
+    op: str
+    x: Node
+    y: Node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Node):
+    """``fn``: abs min max sqrt log exp pow floor where."""
+
+    fn: str
+    args: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsNull(Node):
+    """``x is [not] null``."""
+
+    x: Node
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class In(Node):
+    """``x [not] in (literal, ...)``."""
+
+    x: Node
+    options: tuple[Literal_, ...]
+    negated: bool

@@ -1,0 +1,1 @@
+"""Skyband: exact continuous queries over sliding windows, declared in YAML."""
