@@ -2,6 +2,18 @@
 
 ``parse`` text into a typed tree, ``canonical`` for the sharing key, ``compile_pair`` and ``compile_row`` for kernels. Parsing and typing
 import neither Numba nor Spark; kernels import Numba when first used.
+
+The language (keywords and functions in any case)::
+
+    or   and   not   = <> < <= > >=  is [not] null  [not] in (constants)  [not] between x and y   + -   * /   -x      (loosest first)
+    abs min max sqrt log exp pow floor where(condition, x, y)
+    a.x b.x (pairs)   x (single objects)   `any name`   1  2.5  'text'  true false null  5 minutes (microseconds ... weeks)
+
+* Arithmetic is float64. Comparisons use the operands' own types: integers as int64, texts (= <> in only) by code, times as int64.
+* ``time - time`` is a duration, exact in int64 microseconds against other durations, and its seconds where a number is needed.
+* Null and NaN are the same. Arithmetic and functions on null give null; conditions follow SQL's three-valued logic; ``where`` takes y
+  unless the condition is true. A null score is NaN; a predicate holds only if it is true. Division by zero and overflow follow IEEE 754.
+* Equal bytes from Numba and NumPy: one IEEE operation per node, ``exp log pow`` from the C library.
 """
 
 from skyband.operators.expressions.ast import Node, Span

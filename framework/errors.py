@@ -1,0 +1,203 @@
+"""Errors a user sees: a stable code, what is wrong, where, and what to do about it.
+
+Rendered as::
+
+    flights.yaml:14:7 SKY-E110 unknown field 'watermerk'
+      event_time: {column: ts, watermerk: 1 hour}
+                               ^^^^^^^^^
+      hint: did you mean 'watermark'?
+
+Codes are listed in ``CODES``, the one registry; a test checks that every code used in the project is in it. E1xx: the spec; E2xx:
+the environment and the command line; E3xx: running; E4xx: tables; E5xx: data quality; E9xx: defects of Skyband itself.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+CODES: Final[dict[str, str]] = {
+    # Reading the file
+    "SKY-E100": "the spec file cannot be read",
+    "SKY-E101": "YAML syntax",
+    "SKY-E102": "the same key twice in one mapping",
+    "SKY-E103": "the file is too large, too deep, or its aliases expand to too much",
+    "SKY-E104": "a YAML trap: the value must be quoted",
+    "SKY-E105": "the file is empty or not a mapping",
+    "SKY-E106": "an environment variable is not set",
+    "SKY-E107": "a malformed ${NAME} reference",
+    # Shape of the spec
+    "SKY-E110": "unknown field",
+    "SKY-E111": "missing field",
+    "SKY-E112": "wrong type of value",
+    "SKY-E113": "not one of the allowed values",
+    "SKY-E114": "value out of range",
+    "SKY-E115": "not a duration or size",
+    "SKY-E116": "not a usable name",
+    "SKY-E117": "fields that do not go together",
+    "SKY-E118": "not a cron expression",
+    # Names
+    "SKY-E120": "unknown column",
+    "SKY-E121": "unknown scoring function",
+    "SKY-E122": "unknown table",
+    "SKY-E123": "two table names collide",
+    "SKY-E124": "two result columns collide",
+    "SKY-E125": "the same column twice",
+    "SKY-E126": "a column of the wrong type for its use",
+    # Expressions and SQL
+    "SKY-E130": "error in an expression",
+    "SKY-E131": "SQL syntax",
+    "SKY-E132": "SQL names an unknown column",
+    "SKY-E133": "SQL calls a forbidden function",
+    "SKY-E134": "SQL is not deterministic",
+    "SKY-E135": "SQL that does not work row by row (aggregate, window, subquery)",
+    # Windows and queries
+    "SKY-E140": "a query's window is larger than the job's",
+    "SKY-E141": "a query's window is of a kind the job's window does not have",
+    "SKY-E142": "query type or option not available in this version",
+    "SKY-E143": "a window too large or too small to use",
+    # Plan
+    "SKY-E150": "the spec no longer fits the state of an earlier run",
+    "SKY-E151": "the operator refuses its configuration",
+    "SKY-E152": "the plan cannot be built",
+    # Environment and command line
+    "SKY-E200": "something the job needs is not installed",
+    "SKY-E201": "bad command line argument",
+    "SKY-E202": "a file is in the way",
+    "SKY-E203": "a file or folder cannot be written",
+    # Running
+    "SKY-E300": "the run failed",
+    "SKY-E301": "the source cannot be read",
+    "SKY-E302": "another run of this job is active",
+    "SKY-E303": "the checkpoint cannot be used",
+    # Tables
+    "SKY-E400": "a table cannot be read",
+    "SKY-E401": "a table cannot be written",
+    "SKY-E402": "the tables do not hold what was asked for",
+    "SKY-E403": "verification found a difference",
+    # Data quality
+    "SKY-E500": "a data quality check failed",
+    # Defects
+    "SKY-E900": "a defect in Skyband",
+}
+"""Every code and what it is about, in one line."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Where:
+    """A place in a text file: 1-based line and column, length of the marked text, and the line itself (secrets already masked)."""
+
+    file: str
+    line: int
+    col: int
+    length: int = 1
+    text: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.col}"
+
+
+class SkybandError(Exception):
+    """One thing that went wrong, told to a human. ``code`` is a key of ``CODES``; ``hint`` says what to do."""
+
+    def __init__(self, code: str, message: str, hint: str | None = None, where: Where | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.hint = hint
+        self.where = where
+
+    def render(self) -> str:
+        """The error as text: head line, source line with a caret under the place, hint. No trailing newline."""
+        head = f"{self.where} {self.code} {self.message}" if self.where else f"{self.code} {self.message}"
+        lines = [head]
+        if self.where is not None and self.where.text is not None:
+            lines += _marked_line(self.where)
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.render()
+
+    def __reduce__(self) -> tuple[type[SkybandError], tuple[str, str, str | None, Where | None]]:
+        return (SkybandError, (self.code, self.message, self.hint, self.where))
+
+
+class SpecErrors(Exception):
+    """Every mistake found in one spec, in the order of the file."""
+
+    def __init__(self, errors: Iterable[SkybandError]) -> None:
+        self.errors: tuple[SkybandError, ...] = tuple(sort_errors(errors))
+        super().__init__(f"{len(self.errors)} errors")
+
+    def render(self) -> str:
+        """All errors, a blank line between."""
+        return "\n\n".join(e.render() for e in self.errors)
+
+    def __str__(self) -> str:
+        return self.render()
+
+    def __reduce__(self) -> tuple[type[SpecErrors], tuple[tuple[SkybandError, ...]]]:
+        return (SpecErrors, (self.errors,))
+
+
+def sort_errors(errors: Iterable[SkybandError]) -> list[SkybandError]:
+    """Errors by place (those without a place last), each (place, code, message) once."""
+    unique = {(e.where, e.code, e.message): e for e in errors}
+    return sorted(unique.values(), key=_place_key)
+
+
+def _place_key(e: SkybandError) -> tuple[bool, str, int, int, str, str]:
+    w = e.where
+    return (w is None, w.file if w else "", w.line if w else 0, w.col if w else 0, e.code, e.message)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """The hint ``did you mean 'x'?`` for the closest of ``known``, or None if nothing is close. O(len(known))."""
+    close = closest(name, known)
+    return f"did you mean {close!r}?" if close is not None else None
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The name of ``known`` closest to ``name`` in spelling (case aside), or None."""
+    by_lower: dict[str, str] = {}
+    for k in known:
+        by_lower.setdefault(k.lower(), k)
+    found = difflib.get_close_matches(name.lower(), list(by_lower), n=1, cutoff=0.6)
+    return by_lower[found[0]] if found else None
+
+
+def one_of(names: Sequence[str], limit: int = 12) -> str:
+    """``a, b or c`` for a message; at most ``limit`` names, then ``...``."""
+    if len(names) > limit:
+        return ", ".join(names[:limit]) + ", ..."
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " or " + names[-1] if names else "(none)"
+
+
+def _marked_line(where: Where, width: int = 132) -> list[str]:
+    text = "".join(" " if c == "\t" else c if c.isprintable() else "?" for c in where.text or "")
+    start = where.col - 1
+    cut = 0
+    if len(text) > width:
+        # A long line is cut around the place, so that the caret stays on the screen.
+        cut = max(0, min(start - width // 3, len(text) - width))
+        text = text[cut : cut + width]
+    start -= cut
+    body = text.rstrip()
+    indent = len(body) - len(body.lstrip())
+    shift = min(indent, max(start, 0))
+    marks = max(1, min(where.length, len(body) - start))
+    return ["  " + body[shift:], "  " + " " * (start - shift) + "^" * marks]
+
+
+def relocate(error: SkybandError, where: Where | None) -> SkybandError:
+    """The same error at another place."""
+    return SkybandError(error.code, error.message, error.hint, where)
+
+
+def widen(where: Where, length: int) -> Where:
+    """The same place, marking ``length`` characters."""
+    return replace(where, length=max(1, length))

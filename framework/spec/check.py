@@ -1,0 +1,155 @@
+"""What is wrong with a spec beyond its shape: names that do not resolve, SQL, expressions, windows, collisions.
+
+Every check notes errors with places and goes on. Nothing is said about values that are already known to be wrong (``Document.poisoned``).
+"""
+
+from __future__ import annotations
+
+from skyband.framework.errors import did_you_mean, one_of
+from skyband.framework.spec.check_queries import check_queries
+from skyband.framework.spec.columns import DEFAULT_TYPE, source_types
+from skyband.framework.spec.cron import check_cron
+from skyband.framework.spec.document import Document, Path
+from skyband.framework.spec.models import DerivedColumn, DeriveStep, Job, WhereStep
+from skyband.framework.spec.scope import Scope
+from skyband.framework.spec.sql import SqlResult, check_sql
+
+
+def check(doc: Document, job: Job) -> None:
+    """Note everything that is wrong with ``job``, which may hold stand-ins for what ``shape`` found."""
+    scope = Scope(doc, job)
+    _columns(scope)
+    _source(scope)
+    _rules(scope)
+    _window(scope)
+    check_queries(scope)
+    _schedule(scope)
+
+
+def _columns(s: Scope) -> None:
+    doc, job = s.doc, s.job
+    s.columns_known = not any(doc.bad(p) for p in (("source",), ("source", "schema"), ("transform",)))
+    for name, type_ in source_types(job).items():
+        path: Path = ("source", "schema", name)
+        s.add_column(name, None if doc.bad_below(path) else type_, path)
+    for path in doc.poisoned:
+        if len(path) == 3 and path[:2] == ("source", "schema"):
+            s.types.setdefault(str(path[2]), None)
+        if len(path) == 2 and path[0] == "transform":
+            s.columns_known = False
+    for i, step in enumerate(job.transform):
+        at: Path = ("transform", i)
+        if doc.bad(at):
+            continue
+        if isinstance(step, WhereStep):
+            sql(s, (*at, "where"), step.where, condition=True)
+        elif isinstance(step, DeriveStep):
+            for name, spec in step.derive.items():
+                path = (*at, "derive", name)
+                if doc.bad(path):
+                    s.types.setdefault(name, None)
+                    continue
+                long = isinstance(spec, DerivedColumn)
+                text = spec.sql if isinstance(spec, DerivedColumn) else spec
+                result = sql(s, (*path, "sql") if long else path, text)
+                said = spec.type if isinstance(spec, DerivedColumn) and not doc.bad((*path, "type")) else None
+                ok = result is not None and not result.problems
+                if ok and said is None and result is not None and result.type is None:
+                    s.guessed.add(name)
+                s.add_column(name, said or (result.type or DEFAULT_TYPE if ok and result else None), path)
+
+
+def sql(s: Scope, path: Path, text: str, condition: bool = False) -> SqlResult | None:
+    """Check SQL at ``path``; unknown columns are let through while the columns themselves are not known."""
+    if s.doc.bad_below(path):
+        return None
+    result = check_sql(text, s.types, condition)
+    place = s.doc.places.get(path)
+    if place is not None and place.variables and result.problems:
+        s.doc.add(
+            result.problems[0].code, "not usable SQL once its variables are filled in (their values are not shown)", s.doc.where_value(path)
+        )
+        return result
+    for p in result.problems:
+        if p.code == "SKY-E132" and not s.columns_known:
+            continue
+        s.doc.add(p.code, p.message, s.doc.where_inside(path, p.start, p.end), p.hint)
+    return result
+
+
+def _source(s: Scope) -> None:
+    doc, source = s.doc, s.job.source
+    if doc.bad(("source",)):
+        return
+    if not doc.bad(("source", "format")):
+        files = source.format not in {"kafka", "rate"}
+        if files and source.path is None and not doc.bad(("source", "path")):
+            doc.add(
+                "SKY-E111",
+                f"source needs the field 'path' for format {source.format}",
+                doc.where_key(("source",)),
+                "the folder of the files",
+            )
+        if not files and source.path is not None:
+            doc.add("SKY-E117", f"format {source.format} has no path", doc.where_key(("source", "path")), "leave it out")
+    for field in ("id", "partition_by"):
+        names = getattr(source, field)
+        for i, name in enumerate(names):
+            s.column(("source", field, i), name)
+            if name in names[:i] and not doc.bad(("source", field, i)):
+                doc.add("SKY-E125", f"'{name}' is listed twice in {field}", doc.where_value(("source", field, i)))
+    time = source.event_time
+    at: Path = ("source", "event_time")
+    if doc.bad(at):
+        return
+    if s.column((*at, "column"), time.column):
+        type_ = s.types.get(time.column)
+        if type_ is not None and type_ != "timestamp":
+            hint = f"give it the type timestamp, or derive one, such as to_timestamp({time.column})"
+            if time.column in s.guessed:
+                hint = f"say its type: {time.column}: {{sql: ..., type: timestamp}}"
+            doc.add("SKY-E126", f"event_time needs a timestamp, '{time.column}' is {type_}", doc.where_value((*at, "column")), hint)
+    for i, name in enumerate(time.tie_break):
+        s.column((*at, "tie_break", i), name)
+
+
+def _rules(s: Scope) -> None:
+    doc = s.doc
+    seen: dict[str, int] = {}
+    for i, rule in enumerate(s.job.quality.rows):
+        path: Path = ("quality", "rows", i)
+        if doc.bad(path):
+            continue
+        sql(s, (*path, "expect"), rule.expect, condition=True)
+        if rule.name in seen and not doc.bad((*path, "name")):
+            doc.add("SKY-E102", f"two rules named '{rule.name}'", doc.where_value((*path, "name")))
+        seen.setdefault(rule.name, i)
+    if doc.bad(("queries",)):
+        return
+    tables = s.tables()
+    for i, c in enumerate(s.job.quality.tables):
+        path = ("quality", "tables", i)
+        if doc.bad_below(path) or c.table in tables:
+            continue
+        hint = did_you_mean(c.table, tables) or f"tables: {one_of(sorted(tables), 20)}"
+        doc.add("SKY-E122", f"no table '{c.table}' in this job", doc.where_value((*path, "table")), hint)
+
+
+def _window(s: Scope) -> None:
+    doc, window = s.doc, s.job.window
+    if doc.bad_below(("window",)):
+        return
+    if window.count is None and window.time is None:
+        doc.add("SKY-E111", "window needs 'count', 'time' or both", doc.where_key(("window",)), "such as window: {time: 7 days}")
+        doc.poisoned.add(("window",))
+
+
+def _schedule(s: Scope) -> None:
+    path: Path = ("schedule", "cron")
+    if s.job.schedule is None or s.doc.bad_below(path):
+        return
+    wrong = check_cron(s.job.schedule.cron)
+    if wrong:
+        place = s.doc.places.get(path)
+        message = "not a cron expression" if place is not None and place.variables else f"not a cron expression: {wrong}"
+        s.doc.add("SKY-E118", message, s.doc.where_value(path), 'such as "0 * * * *" for every hour')

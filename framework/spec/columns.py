@@ -1,0 +1,43 @@
+"""The columns of a job: those of the source, then the derived ones, with their types (found without Spark)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from skyband.framework.spec.models import DerivedColumn, DeriveStep, Job, SourceColumn, WhereStep
+
+DEFAULT_TYPE = "double"
+"""Type of a derived column when neither the spec nor its expression says one."""
+
+
+def source_types(job: Job) -> dict[str, str]:
+    """Name -> type of the source's columns, in order."""
+    return {name: spec.type if isinstance(spec, SourceColumn) else spec for name, spec in job.source.columns.items()}
+
+
+def derived(job: Job) -> Iterator[tuple[int, str, str, str | None]]:
+    """(index of the step, name, SQL, type the spec says or None) of every derived column, in order."""
+    for i, step in enumerate(job.transform):
+        if isinstance(step, DeriveStep):
+            for name, spec in step.derive.items():
+                if isinstance(spec, DerivedColumn):
+                    yield i, name, spec.sql, spec.type
+                else:
+                    yield i, name, spec, None
+
+
+def filters(job: Job) -> Iterator[tuple[int, str]]:
+    """(index of the step, SQL) of every row filter, in order."""
+    for i, step in enumerate(job.transform):
+        if isinstance(step, WhereStep):
+            yield i, step.where
+
+
+def column_types(job: Job) -> dict[str, str]:
+    """Name -> type of every column after the transforms: the source's, then the derived ones. About a millisecond per derived column."""
+    from skyband.framework.spec.sql import check_sql
+
+    types: dict[str, str] = source_types(job)
+    for _, name, sql, said in derived(job):
+        types[name] = said or check_sql(sql, types).type or DEFAULT_TYPE
+    return types

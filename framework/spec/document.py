@@ -1,0 +1,256 @@
+"""A YAML spec as plain data with a table of positions beside it.
+
+Only the safe composer reads the text: no tag ever becomes an object. Data is built here from the composed nodes, so that duplicate keys,
+alias bombs and YAML traps are seen, and so that every value's and key's place in the file is known (``Document.places``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import yaml
+
+from skyband.framework.errors import SkybandError, Where
+from skyband.framework.spec.places import Place, SourceText, is_secret
+from skyband.framework.spec.variables import resolve
+
+Path: TypeAlias = tuple[str | int, ...]
+
+MAX_NODES: Final = 20_000
+MAX_DEPTH: Final = 40
+
+_INT: Final = re.compile(r"[-+]?(0|[1-9][0-9_]*)")
+_FLOAT: Final = re.compile(r"[-+]?([0-9][0-9_]*)?\.?[0-9_]*([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_TAG: Final = "tag:yaml.org,2002:"
+
+
+@dataclass(slots=True)
+class Document:
+    """``data`` as plain dicts, lists and scalars; ``places[path]`` where it stands; ``errors`` what was wrong so far.
+
+    ``poisoned`` holds paths whose value is known to be wrong or missing: later checks keep quiet about them.
+    """
+
+    source: SourceText
+    data: dict[str, Any]
+    places: dict[Path, Place]
+    errors: list[SkybandError]
+    poisoned: set[Path] = field(default_factory=set)
+    secrets: dict[str, str] = field(default_factory=dict)
+    """Values that came from the environment -> ``${NAME}``; never printed."""
+
+    def place(self, path: Path) -> Place | None:
+        """The place of ``path``, or of the nearest path above it that is in the file. O(depth)."""
+        for n in range(len(path), -1, -1):
+            found = self.places.get(path[:n])
+            if found is not None:
+                return found
+        return None
+
+    def where_value(self, path: Path) -> Where:
+        """Where the value at ``path`` is (nearest value above if it is missing: then its key)."""
+        place = self.place(path)
+        if place is None:
+            return self.source.where(0, 0)
+        if path in self.places or place.key is None:
+            return self.source.where(place.line, place.col, place.length)
+        return self.source.where(*place.key)
+
+    def where_key(self, path: Path) -> Where:
+        """Where the key at ``path`` is (the value, for items of lists)."""
+        place = self.place(path)
+        if place is None:
+            return self.source.where(0, 0)
+        return self.source.where(*place.key) if place.key is not None else self.source.where(place.line, place.col, place.length)
+
+    def where_inside(self, path: Path, start: int, end: int) -> Where:
+        """Where characters ``start`` to ``end`` of the scalar at ``path`` are; the whole scalar if that cannot be told."""
+        place = self.places.get(path)
+        if place is None or place.variables:
+            return self.where_value(path)
+        inside = self.source.inside(place, start, end)
+        return self.source.where(*inside) if inside is not None else self.where_value(path)
+
+    def shown(self, path: Path) -> str:
+        """The value as the file spells it, in quotes, for a message; ``***`` for a secret."""
+        place = self.places.get(path)
+        if place is None or place.secret:
+            return "***"
+        raw = place.raw if len(place.raw) <= 60 else place.raw[:57] + "..."
+        return f"'{raw}'"
+
+    def bad(self, path: Path) -> bool:
+        """Whether the value at ``path`` or one above it is already known to be wrong."""
+        return any(path[:n] in self.poisoned for n in range(len(path) + 1))
+
+    def bad_below(self, path: Path) -> bool:
+        """Whether ``path``, something above or something below it is known to be wrong."""
+        return self.bad(path) or any(p[: len(path)] == path for p in self.poisoned)
+
+    def add(self, code: str, message: str, where: Where | None, hint: str | None = None) -> None:
+        """Note an error; values of environment variables are taken out of its text."""
+        for value, name in self.secrets.items():
+            if len(value) >= 3:
+                message = message.replace(value, name)
+                hint = hint.replace(value, name) if hint else hint
+        self.errors.append(SkybandError(code, message, hint, where))
+
+
+class _TooMuch(Exception):
+    def __init__(self, why: str, node: yaml.Node) -> None:
+        super().__init__(why)
+        self.why = why
+        self.node = node
+
+
+class Builder:
+    """Builds data and places from composed nodes. One use each."""
+
+    def __init__(self, source: SourceText, env: Mapping[str, str]) -> None:
+        self.source = source
+        self.env = env
+        self.doc = Document(source, {}, {}, [])
+        self.count = 0
+        self.active: set[int] = set()
+
+    def build(self, root: yaml.Node | None) -> Document:
+        """The document of ``root``; errors are in it, never raised."""
+        doc = self.doc
+        if root is None or not isinstance(root, yaml.MappingNode):
+            what = "the file is empty" if root is None else "a spec is a mapping of fields, like 'job: name'"
+            doc.add("SKY-E105", what, self.source.where(0, 0) if root is None else self._where(root), "skyband init writes a first spec")
+            doc.poisoned.add(())
+            return doc
+        try:
+            doc.data = self._mapping(root, (), None)
+        except _TooMuch as e:
+            doc.add("SKY-E103", e.why, self._where(e.node), "write the values out, without so many or such deep aliases")
+            doc.poisoned.add(())
+        return doc
+
+    def _where(self, node: yaml.Node) -> Where:
+        start, end = node.start_mark, node.end_mark
+        length = end.column - start.column if end.line == start.line else 1
+        return self.source.where(start.line, start.column, length)
+
+    def _value(self, node: yaml.Node, path: Path, key: tuple[int, int, int] | None) -> Any:
+        self.count += 1
+        if self.count > MAX_NODES:
+            raise _TooMuch(f"the file expands to more than {MAX_NODES:,} values", node)
+        if len(path) > MAX_DEPTH:
+            raise _TooMuch(f"more than {MAX_DEPTH} levels deep", node)
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, path, key)
+        if id(node) in self.active:
+            raise _TooMuch("an alias that contains itself", node)
+        self.active.add(id(node))
+        try:
+            if isinstance(node, yaml.MappingNode):
+                return self._mapping(node, path, key)
+            self._note(node, path, key)
+            return [self._value(child, (*path, i), None) for i, child in enumerate(node.value)]
+        finally:
+            self.active.discard(id(node))
+
+    def _note(self, node: yaml.Node, path: Path, key: tuple[int, int, int] | None, variables: bool = False) -> Place:
+        start, end = node.start_mark, node.end_mark
+        raw = self.source.between(start.line, start.column, end.line, end.column)
+        scalar = isinstance(node, yaml.ScalarNode)
+        secret = scalar and is_secret(path)
+        style = (node.style or "") if isinstance(node, yaml.ScalarNode) else ""
+        place = Place(
+            line=start.line, col=start.column, end_line=end.line, end_col=end.column, key=key, raw=raw if scalar else "", style=style,
+            value=node.value if scalar else "", secret=secret, variables=variables,
+        )  # fmt: skip
+        if secret:
+            self.source.mask(place)
+        self.doc.places[path] = place
+        return place
+
+    def _scalar(self, node: yaml.ScalarNode, path: Path, key: tuple[int, int, int] | None) -> Any:
+        tag = node.tag.removeprefix(_TAG)
+        text: str = node.value
+        used: set[str] = set()
+        value: Any = text
+        if node.style is None and tag == "bool":
+            value = text.lower() in {"true", "yes", "on"}
+        elif node.style is None and tag == "null":
+            value = None
+        elif node.style is None and tag == "int" and _INT.fullmatch(text) and len(text) < 300:
+            value = int(text.replace("_", ""))
+        elif node.style is None and tag == "float" and _FLOAT.fullmatch(text):
+            value = float(text.replace("_", "").replace(".inf", "inf").replace(".Inf", "inf").replace(".INF", "inf").replace(".nan", "nan")
+                          .replace(".NaN", "nan").replace(".NAN", "nan"))  # fmt: skip
+        elif tag not in {"str", "int", "float", "timestamp", "bool", "null", "value", "merge"}:
+            self.doc.add(
+                "SKY-E101", f"the tag {node.tag.replace(_TAG, '!!')} is not allowed in a spec", self._where(node), "remove the tag"
+            )
+            self.doc.poisoned.add(path)
+        if isinstance(value, str) and "$" in value:
+            value, used, problems = resolve(value, self.env)
+            place = self._note(node, path, key, variables=bool(used or problems))
+            for p in problems:
+                inside = self.source.inside(place, p.start, p.end)
+                where = self.source.where(*inside) if inside else self._where(node)
+                self.doc.add(p.code, p.message, where, p.hint)
+                self.doc.poisoned.add(path)
+            for name in used:
+                self.doc.secrets[self.env[name]] = "${" + name + "}"
+            return value
+        self._note(node, path, key)
+        return value
+
+    def _mapping(self, node: yaml.MappingNode, path: Path, key: tuple[int, int, int] | None) -> dict[str, Any]:
+        self._note(node, path, key)
+        result: dict[str, Any] = {}
+        first: dict[str, int] = {}
+        merged: list[yaml.Node] = []
+        for k, v in node.value:
+            if not isinstance(k, yaml.ScalarNode):
+                self.doc.add("SKY-E112", "a field name must be plain text", self._where(k))
+                continue
+            if k.tag == _TAG + "merge":
+                merged.append(v)
+                continue
+            name: str = k.value
+            child = (*path, name)
+            if k.style is None and k.tag in {_TAG + "bool", _TAG + "null"}:
+                means = {"true": "true", "yes": "true", "on": "true", "false": "false", "no": "false", "off": "false"}.get(
+                    name.lower(), "null"
+                )
+                self.doc.add("SKY-E104", f"YAML reads the name {name!r} as {means}", self._where(k), f'quote it: "{name}"')
+            if name in result:
+                what = "two queries" if path == ("queries",) else "two scoring functions" if path == ("scoring",) else "the field"
+                named = f"{what} named {name!r}" if what != "the field" else f"the field {name!r} is written twice"
+                self.doc.add("SKY-E102", f"{named}, the first in line {first[name]}", self._where(k), "rename or remove one of them")
+                # The second one is still read, so that its own mistakes are found.
+                child = (*path, f"{name[:40]}__again_{k.start_mark.line + 1}")
+                if path not in {("queries",), ("scoring",)}:
+                    continue
+            first.setdefault(name, k.start_mark.line + 1)
+            where = self._where(k)
+            result[str(child[-1])] = self._value(v, child, (where.line - 1, where.col - 1, where.length))
+        for other in merged:
+            self._merge(other, result, path)
+        return result
+
+    def _merge(self, node: yaml.Node, into: dict[str, Any], path: Path) -> None:
+        """YAML's ``<<``: fields of another mapping, unless they are already there."""
+        for source in node.value if isinstance(node, yaml.SequenceNode) else [node]:
+            if not isinstance(source, yaml.MappingNode):
+                self.doc.add("SKY-E112", "<< takes a mapping or a list of mappings", self._where(source))
+                continue
+            if id(source) in self.active:
+                raise _TooMuch("an alias that contains itself", source)
+            before = dict(self.doc.places)
+            other = self._value(source, path, None)
+            added = {p: q for p, q in self.doc.places.items() if len(p) > len(path) and p[: len(path)] == path}
+            self.doc.places = before
+            for name, value in other.items():
+                if name not in into:
+                    into[name] = value
+                    n = len(path) + 1
+                    self.doc.places.update({p: q for p, q in added.items() if p[:n] == (*path, name)})

@@ -1,0 +1,56 @@
+"""A spec file to a checked `Job`: every mistake of the file in one run, without Spark, in well under a second."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from skyband.framework.errors import SkybandError, SpecErrors, Where, sort_errors
+from skyband.framework.spec.check import check
+from skyband.framework.spec.models import Job
+from skyband.framework.spec.reader import read_text
+from skyband.framework.spec.shape import shape
+
+
+def validate_text(text: str, env: Mapping[str, str] | None = None, file: str = "<spec>") -> tuple[Job | None, list[SkybandError]]:
+    """The job of a spec's text and its mistakes in the order of the file; the job is None iff there are any.
+
+    ``env`` gives the values of ``${NAME}`` (default: the process environment); ``file`` is the name in messages. Never raises for what
+    the text holds.
+    """
+    doc = read_text(file, text, os.environ if env is None else env)
+    job = shape(doc)
+    if job is not None:
+        check(doc, job)
+    errors = sort_errors(doc.errors)
+    if job is None and not errors:
+        errors = [
+            SkybandError("SKY-E900", "the spec cannot be read, and Skyband cannot say why", "please report this spec", Where(file, 1, 1))
+        ]
+    return (None if errors else job), errors
+
+
+def validate_file(path: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> tuple[Job | None, list[SkybandError]]:
+    """Like ``validate_text``, for a file. A file that cannot be read is a mistake too."""
+    name = os.fspath(path)
+    try:
+        raw = Path(path).read_bytes()
+    except OSError as e:
+        hint = "skyband init writes a first spec" if isinstance(e, FileNotFoundError) else None
+        return None, [SkybandError("SKY-E100", f"{name}: {(e.strerror or 'cannot be read').lower()}", hint)]
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as e:
+        before = raw[: e.start].decode("utf-8", "replace")
+        where = Where(name, before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
+        return None, [SkybandError("SKY-E100", "the file is not UTF-8 text", "save it as UTF-8", where)]
+    return validate_text(text, env, name)
+
+
+def load_job(path: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> Job:
+    """The job of a spec file. Raises ``SpecErrors`` with every mistake."""
+    job, errors = validate_file(path, env)
+    if job is None:
+        raise SpecErrors(errors)
+    return job

@@ -1,0 +1,269 @@
+"""The spec as typed, frozen models: shapes, defaults and documentation of every field (architecture, section 4).
+
+Only what can be said field by field is checked here; what needs two fields or a look at the columns is in ``check``. The JSON schema that
+editors use is generated from these models, so every field carries a description.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from skyband.framework.spec.queries import Query
+from skyband.framework.spec.units import NUMBER, WHOLE, Duration, JobName, Name, Number, Option, PositiveDuration, Size, Text
+from skyband.operators.base import Kind
+
+TYPES: Final[dict[str, Kind]] = {
+    "string": "text", "int": "int", "bigint": "int", "double": "float", "float": "float", "boolean": "bool", "timestamp": "time",
+    "date": "time",
+}  # fmt: skip
+"""Column types of the spec and the kind operators see. ``decimal(p,s)`` is a float to operators."""
+
+TYPE_ALIASES: Final[dict[str, str]] = {
+    "integer": "int",
+    "long": "bigint",
+    "bool": "boolean",
+    "str": "string",
+    "text": "string",
+    "real": "float",
+}
+
+_DECIMAL: Final = re.compile(r"decimal\s*\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
+
+
+def _column_type(value: str) -> str:
+    text = value.strip().lower()
+    text = TYPE_ALIASES.get(text, text)
+    m = _DECIMAL.fullmatch(text)
+    if m and int(m.group(2)) <= int(m.group(1)) <= 38 and int(m.group(1)) > 0:
+        return f"decimal({int(m.group(1))},{int(m.group(2))})"
+    if text not in TYPES:
+        raise PydanticCustomError("column_type", "not a column type")
+    return text
+
+
+def kind_of(type_: str) -> Kind:
+    """The kind operators see for a column type of the spec (``decimal`` is float)."""
+    return TYPES.get(type_, "float")
+
+
+ColumnType = Annotated[str, AfterValidator(_column_type), WithJsonSchema({"type": "string", "examples": [*TYPES, "decimal(10,2)"]})]
+
+
+class Model(BaseModel):
+    """Base: frozen, no unknown fields, and values never shown in errors (they may be secret)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, populate_by_name=True)
+
+
+class SourceColumn(Model):
+    """A column of the source under another name."""
+
+    type: ColumnType = Field(description="Type of the column.")
+    source_name: str | None = Field(default=None, alias="from", description="The column's name in the source, if it is another one.")
+
+
+# Tags of unions stand in pydantic's error locations; the angle brackets keep them apart from field names.
+def _short_or_long(value: Any) -> str:
+    return "<long>" if isinstance(value, (dict, Model)) else "<short>"
+
+
+ColumnSpec = Annotated[Annotated[ColumnType, Tag("<short>")] | Annotated[SourceColumn, Tag("<long>")], Discriminator(_short_or_long)]
+
+
+class EventTime(Model):
+    """When a row happened, and how long to wait for rows that come out of order."""
+
+    column: Name = Field(description="A timestamp column: the time of the event, UTC.")
+    watermark: Duration = Field(default=0, description="How much disorder to wait for; rows later than that are rejected as late.")
+    tie_break: tuple[Name, ...] = Field(default=(), description="Columns that order rows of equal time, before the id.")
+
+
+class Source(Model):
+    """Where rows come from and what identifies, orders and groups them."""
+
+    format: Literal["csv", "json", "parquet", "orc", "delta", "kafka", "rate"] = Field(description="Format of the source.")
+    path: Text | None = Field(default=None, description="Folder of the files or table. ${NAME} is read from the environment.")
+    options: dict[str, Option] = Field(default_factory=dict, repr=False, description="Options for Spark's reader, as they are.")
+    columns: dict[Name, ColumnSpec] = Field(alias="schema", min_length=1, description="Columns to read, with their types.")
+    id: tuple[Name, ...] = Field(min_length=1, description="Columns that identify a row.")
+    event_time: EventTime = Field(description="When a row happened.")
+    partition_by: tuple[Name, ...] = Field(default=(), description="Each value of these columns is a stream of its own.")
+    unique: Literal["checked", "assumed"] = Field(
+        default="checked", description="assumed: no check for rows with an id that is in the window."
+    )
+
+
+class DerivedColumn(Model):
+    """A derived column with its type said."""
+
+    sql: Text = Field(description="A deterministic Spark SQL expression.")
+    type: ColumnType = Field(description="Type of the result.")
+
+
+DeriveSpec = Annotated[Annotated[Text, Tag("<short>")] | Annotated[DerivedColumn, Tag("<long>")], Discriminator(_short_or_long)]
+
+
+class DeriveStep(Model):
+    """New columns from Spark SQL, in order; later ones may use earlier ones."""
+
+    derive: dict[Name, DeriveSpec] = Field(min_length=1, description="New columns: name -> Spark SQL expression.")
+
+
+class WhereStep(Model):
+    """Rows to keep; the others are counted as filtered."""
+
+    where: Text = Field(description="A Spark SQL condition.")
+
+
+def step_kind(value: Any) -> str:
+    """Which of the transform steps a value is meant to be."""
+    if isinstance(value, DeriveStep) or (isinstance(value, dict) and "derive" in value):
+        return "<derive>"
+    return "<where>"
+
+
+Step = Annotated[Annotated[DeriveStep, Tag("<derive>")] | Annotated[WhereStep, Tag("<where>")], Discriminator(step_kind)]
+
+
+class RowRule(Model):
+    """A condition every row must meet, or be rejected with the rule's name (null passes)."""
+
+    name: Name = Field(description="Name of the rule, as it appears in the rejected table.")
+    expect: Text = Field(description="A Spark SQL condition.")
+
+
+class TableCheck(BaseModel):
+    """A Great Expectations expectation on a table of the job; further fields are the expectation's arguments."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, hide_input_in_errors=True)
+
+    table: Name = Field(description="A table of the job: a query's name, <query>_changes, <query>_now, rejected, runs, ...")
+    expectation: Annotated[str, Field(pattern=r"^expect_[a-z0-9_]+$")] = Field(description="Name of the expectation.")
+    severity: Literal["critical", "warning", "info"] = Field(default="critical", description="What a failure means.")
+
+
+class Quality(Model):
+    """Data quality: rules on every row, expectations on tables."""
+
+    rows: tuple[RowRule, ...] = Field(default=(), description="Checked on every row before it is used.")
+    tables: tuple[TableCheck, ...] = Field(default=(), description="Great Expectations, by their own names, on the job's tables.")
+
+
+class WindowSpec(Model):
+    """A sliding window: the most recent ``count`` rows, ``time``, or both (whichever ends first)."""
+
+    count: Annotated[int, Field(ge=1, le=2**40), WHOLE] | None = Field(default=None, description="The most recent N rows of a key.")
+    time: PositiveDuration | None = Field(default=None, description="Rows no older than this.")
+
+
+class Keep(Model):
+    """What to keep beyond the queries' own needs."""
+
+    k: Annotated[int, Field(ge=1, le=1_000_000), WHOLE] = Field(description="K for snapshots asked later.")
+
+
+class ExpressionScoring(Model):
+    """A score by any expression over a.<column> and b.<column> (pairs) or <column> (single rows)."""
+
+    expression: Text = Field(description="The score. a is the older row of a pair, b the newer.")
+    direction: Literal["min", "max"] = Field(default="min", description="Which scores rank first.")
+    keep: Keep | None = Field(default=None, description="Keep more than the queries need.")
+
+
+class Term(Model):
+    """A local score of one attribute, times a weight. Exactly one of the functions."""
+
+    abs_difference: Name | None = Field(default=None, description="abs(a.x - b.x)")
+    squared_difference: Name | None = Field(default=None, description="(a.x - b.x) squared")
+    sum: Name | None = Field(default=None, description="a.x + b.x")
+    product: Name | None = Field(default=None, description="a.x * b.x")
+    weight: Annotated[float, Field(gt=0, allow_inf_nan=False), NUMBER] = Field(default=1.0, description="Factor of the term.")
+
+
+TERM_FUNCTIONS: Final = ("abs_difference", "squared_difference", "sum", "product")
+
+
+class GlobalScoring(Model):
+    """A monotone combination of per-attribute scores of a pair."""
+
+    combine: Literal["sum", "product", "min", "max"] = Field(description="How the terms become one score.")
+    terms: tuple[Term, ...] = Field(min_length=1, description="The terms.")
+    direction: Literal["min", "max"] = Field(default="min", description="Which scores rank first.")
+    keep: Keep | None = Field(default=None, description="Keep more than the queries need.")
+
+
+class LinearScoring(Model):
+    """A weighted sum of columns of a single row."""
+
+    linear: dict[Name, Number] = Field(min_length=1, description="column -> weight")
+    direction: Literal["min", "max"] = Field(default="max", description="Which scores rank first.")
+    keep: Keep | None = Field(default=None, description="Keep more than the queries need.")
+
+
+def scoring_kind(value: Any) -> str:
+    """Which of the scoring models a value is meant to be."""
+    if isinstance(value, GlobalScoring) or (isinstance(value, dict) and ("combine" in value or "terms" in value)):
+        return "<global>"
+    if isinstance(value, LinearScoring) or (isinstance(value, dict) and "linear" in value):
+        return "<linear>"
+    return "<expression>"
+
+
+Scoring = Annotated[
+    Annotated[ExpressionScoring, Tag("<expression>")]
+    | Annotated[GlobalScoring, Tag("<global>")]
+    | Annotated[LinearScoring, Tag("<linear>")],
+    Discriminator(scoring_kind),
+]
+
+
+class Sink(Model):
+    """Where the tables go."""
+
+    path: Text = Field(description="Folder of the job's Delta tables; the checkpoint lives below it.")
+
+
+def _trigger(value: Any) -> Any:
+    return "<once>" if isinstance(value, str) and value.strip().lower() == "once" else "<duration>"
+
+
+Trigger = Annotated[Annotated[Literal["once"], Tag("<once>")] | Annotated[PositiveDuration, Tag("<duration>")], Discriminator(_trigger)]
+
+
+class Run(Model):
+    """How the job runs. Only ``buckets`` shapes state; the rest may change at any time."""
+
+    trigger: Trigger = Field(default="once", description="once: what is there now; or how often to look, e.g. 10 seconds.")
+    max_files: Annotated[int, Field(ge=1), WHOLE] | None = Field(default=None, description="Most files in one batch.")
+    max_bytes: Size | None = Field(default=None, description="Most bytes in one batch, e.g. 256m.")
+    buckets: Annotated[int, Field(ge=1, le=4096), WHOLE] | None = Field(
+        default=None, description="Parts of the keys; default 16, or 1 without keys."
+    )
+
+
+class Schedule(Model):
+    """When Airflow runs the job."""
+
+    cron: Text = Field(description="Five cron fields.")
+
+
+class Job(Model):
+    """A Skyband job: one source, any number of scoring functions and queries, one sink."""
+
+    job: JobName = Field(description="Name of the job.")
+    source: Source = Field(description="Where rows come from.")
+    transform: tuple[Step, ...] = Field(default=(), description="Deterministic Spark SQL, in order.")
+    deletes: Text | None = Field(
+        default=None, description="A predicate that marks a row as the deletion of its id (topk and threshold only)."
+    )
+    quality: Quality = Field(default=Quality(), description="Data quality rules.")
+    window: WindowSpec = Field(description="The largest window a query may use.")
+    scoring: dict[Name, Scoring] = Field(default_factory=dict, description="Scoring functions, by name.")
+    queries: dict[Name, Query] = Field(min_length=1, description="Queries, by name; each gives its tables.")
+    sink: Sink = Field(description="Where the tables go.")
+    run: Run = Field(default=Run(), description="How the job runs.")
+    schedule: Schedule | None = Field(default=None, description="When Airflow runs the job.")

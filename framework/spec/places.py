@@ -1,0 +1,135 @@
+"""Places in the text of a spec: lines, columns, and the way from a character of a value back to a character of the file."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from skyband.framework.errors import Where
+
+_BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+_SECRET: Final = re.compile(
+    r"passw|passphrase|secret|token$|token[_.-]|credential|private|sasl|jaas|(^|[^a-z])key($|[^a-z])|key$", re.IGNORECASE
+)
+_LOOKS_SECRET: Final = re.compile(
+    r"""((?:passw|passphrase|secret|token|credential|private|sasl|jaas|key)[\w.-]*["']?\s*:\s*)("[^"]*"?|'[^']*'?|[^,}\s]+)""",
+    re.IGNORECASE,
+)
+_ESCAPE: Final = {"x": 4, "u": 6, "U": 10}
+
+
+def is_secret(path: tuple[str | int, ...]) -> bool:
+    """Whether the value at ``path`` is a secret by its name: like password, token, secret or key; columns of the schema never are."""
+    if not path or not isinstance(path[-1], str) or path[:2] == ("source", "schema") or path[0] == "transform":
+        return False
+    return _SECRET.search(path[-1]) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value stands, 0-based; ``key`` is (line, column, length) of its field name, ``raw`` and ``style`` as written (scalars)."""
+
+    line: int
+    col: int
+    end_line: int
+    end_col: int
+    key: tuple[int, int, int] | None
+    raw: str
+    style: str
+    value: str
+    secret: bool
+    variables: bool
+
+    @property
+    def length(self) -> int:
+        """Characters on the first line."""
+        return self.end_col - self.col if self.end_line == self.line else max(1, len(self.raw.split("\n", 1)[0].rstrip()))
+
+
+class SourceText:
+    """The file's text by lines, with secret values masked when lines are shown."""
+
+    def __init__(self, file: str, text: str, careful: bool = False) -> None:
+        self.file = file
+        self.lines = _BREAK.split(text)
+        self.careful = careful  # before the text is parsed: mask whatever looks like a secret's value
+        self._masks: list[Place] = []
+
+    def mask(self, place: Place) -> None:
+        """Never show the value at ``place``."""
+        self._masks.append(place)
+
+    def between(self, line: int, col: int, end_line: int, end_col: int) -> str:
+        """The text from one place to another, lines joined by newlines."""
+        if line >= len(self.lines):
+            return ""
+        if line == end_line:
+            return self.lines[line][col:end_col]
+        middle = self.lines[line + 1 : end_line]
+        last = self.lines[end_line][:end_col] if end_line < len(self.lines) else ""
+        return "\n".join([self.lines[line][col:], *middle, last])
+
+    def shown(self, line: int) -> str | None:
+        """Line ``line`` (0-based) with secrets as ``*``, or None beyond the end."""
+        if line >= len(self.lines):
+            return None
+        text = self.lines[line]
+        for m in self._masks:
+            if m.line <= line <= m.end_line:
+                start = m.col if line == m.line else 0
+                end = m.end_col if line == m.end_line else len(text)
+                text = text[:start] + "*" * (min(end, len(text)) - start) + text[end:]
+        return _LOOKS_SECRET.sub(lambda m: m.group(1) + "*" * len(m.group(2)), text) if self.careful else text
+
+    def where(self, line: int, col: int, length: int = 1) -> Where:
+        """A ``Where`` of a 0-based line and column."""
+        return Where(self.file, line + 1, col + 1, max(1, length), self.shown(line))
+
+    def inside(self, place: Place, start: int, end: int) -> tuple[int, int, int] | None:
+        """(line, column, length) of characters ``start`` to ``end`` of a scalar's value, or None if that cannot be told."""
+        length = max(1, end - start)
+        if place.line == place.end_line:
+            offsets = _offsets(place)
+            if offsets is None or start >= len(offsets):
+                return None
+            last = offsets[min(end, len(offsets) - 1)]
+            return place.line, place.col + offsets[start], max(1, last - offsets[start])
+        # Several lines: find the same occurrence of the same text.
+        needle = place.value[start:end].split("\n", 1)[0].rstrip()
+        if not needle:
+            return None
+        nth = place.value[: start + len(needle)].count(needle)
+        at = -1
+        for _ in range(max(nth, 1)):
+            at = place.raw.find(needle, at + 1)
+            if at < 0:
+                return None
+        before = place.raw[:at]
+        line = place.line + before.count("\n")
+        col = at - (before.rfind("\n") + 1) + (place.col if "\n" not in before else 0)
+        return line, col, min(length, len(needle))
+
+
+def _offsets(place: Place) -> list[int] | None:
+    """For a scalar on one line: offset in ``raw`` of every character of the value, and of its end."""
+    raw = place.raw
+    if place.style == "":
+        lead = raw.find(place.value)
+        return [lead + i for i in range(len(place.value) + 1)] if lead >= 0 else None
+    if place.style not in {"'", '"'}:
+        return None
+    at = raw.find(place.style) + 1
+    if at == 0:
+        return None
+    offsets = []
+    while at < len(raw) - 1:
+        offsets.append(at)
+        if place.style == "'" and raw[at] == "'":
+            at += 2
+        elif place.style == '"' and raw[at] == "\\":
+            at += _ESCAPE.get(raw[at + 1], 2)
+        else:
+            at += 1
+    offsets.append(at)
+    return offsets if len(offsets) == len(place.value) + 1 else None

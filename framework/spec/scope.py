@@ -1,0 +1,85 @@
+"""What the checks of a spec share: the document, the job, and the columns found so far."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from skyband.framework.errors import closest, did_you_mean, one_of
+from skyband.framework.spec.document import Document, Path
+from skyband.framework.spec.expressions import check_expression
+from skyband.framework.spec.models import Job, kind_of
+from skyband.framework.spec.names import JOB_TABLES, query_tables
+from skyband.operators.base import Kind
+
+
+class Scope:
+    """Columns are collected in order, as the transforms make them; a type is None where it is not known."""
+
+    def __init__(self, doc: Document, job: Job) -> None:
+        self.doc = doc
+        self.job = job
+        self.types: dict[str, str | None] = {}
+        self.guessed: set[str] = set()
+        self.columns_known = True
+
+    def add_column(self, name: str, type_: str | None, path: Path) -> None:
+        """Note a column; one that is there already (case aside, as in Spark) is an error."""
+        other = next((c for c in self.types if c.lower() == name.lower()), None)
+        if other is not None:
+            spelled = "" if other == name else f" (as '{other}'; Spark does not tell case apart)"
+            self.doc.add("SKY-E125", f"the column '{name}' is already there{spelled}", self.doc.where_key(path), "choose another name")
+            return
+        self.types[name] = type_
+
+    def column(self, path: Path, name: str) -> bool:
+        """Whether ``name``, written at ``path``, is a column; if not, that is noted."""
+        if self.doc.bad(path):
+            return False
+        if name in self.types:
+            return True
+        if self.columns_known:
+            if name.lower() in {c.lower() for c in self.types}:
+                hint: str | None = f"did you mean '{closest(name, self.types)}'? Names are spelled as in the schema"
+            else:
+                hint = did_you_mean(name, self.types) or f"columns: {one_of(list(self.types), 20)}"
+            self.doc.add("SKY-E120", f"unknown column '{name}'", self.doc.where_value(path), hint)
+        return False
+
+    def key_column(self, path: Path, name: str) -> bool:
+        """Like ``column``, for a name that is a field's name rather than its value."""
+        if self.doc.bad(path) or name in self.types or not self.columns_known:
+            return name in self.types
+        self.doc.add("SKY-E120", f"unknown column '{name}'", self.doc.where_key(path), did_you_mean(name, self.types))
+        return False
+
+    def kinds(self) -> dict[str, Kind]:
+        """Kinds of all columns; float for those whose type is not known."""
+        return {name: kind_of(t) if t is not None else "float" for name, t in self.types.items()}
+
+    def expression(
+        self, path: Path, text: str, sides: tuple[str, ...], want: Literal["score", "predicate"], at: Path | None = None
+    ) -> bool:
+        """Check an expression; ``at`` is where to report instead, for text the spec does not spell out. True if it is good."""
+        if self.doc.bad_below(path) or not self.columns_known:
+            return False
+        # An expression over a column of unknown type would give mistakes that are none.
+        doubtful = [c for c, t in self.types.items() if t is None]
+        if any(re.search(rf"\b{re.escape(c)}\b", text) for c in doubtful):
+            return False
+        mistakes = check_expression(text, self.kinds(), sides, want)
+        place = self.doc.places.get(path)
+        if mistakes and place is not None and place.variables:
+            message = "not a usable expression once its variables are filled in (their values are not shown)"
+            self.doc.add("SKY-E130", message, self.doc.where_value(path))
+            return False
+        for m in mistakes:
+            where = self.doc.where_key(at) if at is not None else self.doc.where_inside(path, m.start, m.end)
+            self.doc.add("SKY-E130", m.message, where, m.hint)
+        return not mistakes
+
+    def tables(self) -> set[str]:
+        """Names of all tables of the job, as far as the queries are known."""
+        named = self.doc.data.get("queries")
+        names = list(named) if isinstance(named, dict) else list(self.job.queries)
+        return {t for q in names for t in query_tables(str(q))} | set(JOB_TABLES)

@@ -1,0 +1,390 @@
+"""From the data of a document to a `Job`: pydantic's verdicts as errors with places and plain words.
+
+What is wrong is reported, marked as poisoned and mended with a stand-in, so that the rest of the spec can still be checked in the same run.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import BaseModel, ValidationError
+
+from skyband.framework.errors import closest, one_of
+from skyband.framework.spec import models, queries
+from skyband.framework.spec.document import Document, Path
+from skyband.framework.spec.units import DURATION_HINT
+
+_ROUNDS: Final = 8
+
+# What stands in for a field that is missing or wrong; the path is poisoned, so nothing is ever said about the stand-in.
+_STAND_IN: Final[dict[str, Any]] = {
+    "job": "job", "format": "csv", "schema": {"x": "double"}, "id": ["x"], "event_time": {"column": "x"}, "column": "x",
+    "type": "double",
+    "sql": "x", "derive": {"x": "x"}, "where": "true", "name": "x", "expect": "true", "table": "x", "expectation": "expect_x", "k": 1,
+    "expression": "0", "combine": "sum", "terms": [{"sum": "x"}], "linear": {"x": 1}, "scoring": "x", "dimensions": {"x": "min"},
+    "object": "x", "criteria": "true", "tokens": {"column": "x"}, "a": "a", "b": "b", "path": "x", "cron": "* * * * *", "at_least": "1 hour",
+    "window": {"time": "1 day"}, "sink": {"path": "x"}, "queries": {"x": {"type": "topk", "scoring": "x", "k": 1}},
+    "source": {"format": "csv", "path": "x", "schema": {"x": "double"}, "id": ["x"], "event_time": {"column": "x"}},
+}  # fmt: skip
+
+_TYPES_ELSEWHERE: Final[dict[str, str]] = {
+    "text": "string", "str": "string", "varchar": "string", "datetime": "timestamp", "number": "double", "real": "double", "short": "int",
+    "smallint": "int", "tinyint": "int", "numeric": "decimal(18,2)", "decimal": "decimal(18,2)",
+}  # fmt: skip
+
+_MODELS: Final[tuple[type[BaseModel], ...]] = (
+    models.Job, models.Source, models.EventTime, models.Quality, models.RowRule, models.WindowSpec, models.Run, models.Sink,
+    models.Schedule,
+)  # fmt: skip
+
+_QUERY_MODELS: Final[dict[str, type[BaseModel]]] = {
+    "topk": queries.TopK, "threshold": queries.Threshold, "topk_pairs": queries.TopKPairs, "topk_similar_sets": queries.TopKSimilarSets,
+    "skyline": queries.Skyline, "topk_loyalty": queries.TopKLoyalty, "threshold_loyalty": queries.ThresholdLoyalty,
+}  # fmt: skip
+
+
+_PARTS: Final[tuple[type[BaseModel], ...]] = (
+    models.ExpressionScoring, models.GlobalScoring, models.LinearScoring, models.Term, models.Keep, queries.Between, queries.Tokens,
+)  # fmt: skip
+
+_IN_QUERY: Final[dict[str, type[BaseModel]]] = {"window": queries.QueryWindow, "between": queries.Between, "tokens": queries.Tokens}
+
+_SCORINGS: Final[dict[str, type[BaseModel]]] = {"<global>": models.GlobalScoring, "<linear>": models.LinearScoring}
+
+_SECTIONS: Final[dict[str, type[BaseModel]]] = {
+    "source": models.Source, "quality": models.Quality, "window": models.WindowSpec, "sink": models.Sink, "run": models.Run,
+    "schedule": models.Schedule,
+}  # fmt: skip
+
+
+def shape(doc: Document) -> models.Job | None:
+    """The job of ``doc``. Errors are added to it; a job with stand-ins comes back if it can be mended, None if nothing can be said."""
+    if doc.bad(()):
+        return None
+    data = copy.deepcopy(doc.data)
+    for lost in [p for p in doc.poisoned if len(p) == 1 and p[0] in _STAND_IN]:
+        data[str(lost[0])] = copy.deepcopy(_STAND_IN[str(lost[0])])
+    for _ in range(_ROUNDS):
+        try:
+            return models.Job.model_validate(data)
+        except ValidationError as e:
+            problems = e.errors(include_url=False, include_input=False, include_context=True)
+            seen: set[Path] = set()
+            # A misspelled field is one mistake, not an unknown field and a missing one.
+            unknown = [_path(data, p["loc"], p["type"])[0] for p in problems if p["type"] == "extra_forbidden"]
+            guesses = {u: _guess(data, u) for u in unknown}
+            guessed = {(*u[:-1], g) for u, g in guesses.items() if g}
+            for p, (path, is_key) in zip(problems, [_path(data, p["loc"], p["type"]) for p in problems], strict=True):
+                if path in seen:
+                    continue
+                seen.add(path)
+                if p["type"] == "missing" and path in guessed:
+                    doc.poisoned.add(path)
+                if _split_value(doc, data, path):
+                    doc.poisoned.add(path)
+                if not doc.bad(path):
+                    if p["type"] == "extra_forbidden":
+                        _unknown_field(doc, data, path, guesses.get(path))
+                    else:
+                        _report(doc, data, path, is_key=is_key, kind=p["type"], ctx=p.get("ctx", {}))
+                    doc.poisoned.add(path)
+                _mend(data, path, is_key, p["type"])
+    doc.poisoned.add(())
+    return None
+
+
+def _path(data: Any, loc: tuple[int | str, ...], kind: str) -> tuple[Path, bool]:
+    """Pydantic's location without the tags of unions; whether it is about the key itself."""
+    path: list[int | str] = []
+    at: Any = data
+    for n, part in enumerate(loc):
+        if part == "[key]":
+            return tuple(path), True
+        if isinstance(at, dict) and part in at:
+            # A union's tag can be spelled like a field; the tag comes first and is followed by more of the location.
+            path.append(part)
+            at = at[part]
+        elif isinstance(at, list) and isinstance(part, int) and part < len(at):
+            path.append(part)
+            at = at[part]
+        elif n == len(loc) - 1 and kind == "missing":
+            path.append(part)
+    return tuple(path), kind == "extra_forbidden"
+
+
+def _report(doc: Document, data: Any, path: Path, *, is_key: bool, kind: str, ctx: Mapping[str, Any]) -> None:
+    name = str(path[-1]) if path else ""
+    at = doc.where_value(path)
+    shown = doc.shown(path)
+    place = doc.places.get(path)
+    field = f"'{name}'" if isinstance(path[-1] if path else "", str) else "an item"
+    if kind == "missing":
+        parent = doc.where_key(path[:-1]) if path[:-1] else doc.where_value(())
+        of = _name_of(path[:-1])
+        doc.add("SKY-E111", f"{of} needs the field '{name}'", parent, _describe(path))
+    elif kind in {"string_type", "string_sub_type"}:
+        value = _get(data, path)
+        if isinstance(value, bool) and place is not None:
+            means = "true" if value else "false"
+            doc.add("SKY-E104", f"YAML reads {shown} as the truth value {means}; {field} takes text", at, f'quote it: "{place.raw}"')
+        elif value is None:
+            doc.add("SKY-E112", f"{field} has no value", at, _describe(path))
+        elif isinstance(value, (int, float)):
+            doc.add("SKY-E104", f"YAML reads {shown} as a number; {field} takes text", at, f'quote it: "{place.raw if place else ""}"')
+        else:
+            doc.add("SKY-E112", f"{field} takes text, not {_kind(value)}", at, _describe(path))
+    elif kind in {"literal_error", "union_tag_invalid", "union_tag_not_found"}:
+        _not_allowed(doc, data, path, kind, ctx)
+    elif kind == "duration":
+        why = str(ctx.get("why", "a number and a unit are needed"))
+        doc.add(
+            "SKY-E115",
+            f"{shown} is not a usable duration: {why}" if place and not place.variables else f"not a usable duration for {field}",
+            at,
+            DURATION_HINT,
+        )
+    elif kind == "size":
+        doc.add("SKY-E115", f"{shown} is not a size", at, "write a number and b, k, m or g, such as 256m")
+    elif kind == "column_type":
+        value = str(_get(data, path)).lower()
+        guess = _TYPES_ELSEWHERE.get(value) or closest(value, models.TYPES)
+        hint = f"did you mean {guess!r}?" if guess else f"types: {one_of([*models.TYPES, 'decimal(p,s)'])}"
+        doc.add("SKY-E113", f"{shown} is not a column type", at, hint)
+    elif kind in {"int_type", "int_parsing", "int_from_float", "float_type", "float_parsing", "bool_type", "bool_parsing", "finite_number"}:
+        what = "a whole number" if kind.startswith("int") else "true or false" if kind.startswith("bool") else "a number"
+        doc.add("SKY-E112", f"{field} takes {what}, not {shown if place and place.raw else _kind(_get(data, path))}", at, _describe(path))
+    elif kind in {"greater_than_equal", "greater_than", "less_than_equal", "less_than"}:
+        bound = next((v for k, v in ctx.items() if k in {"ge", "gt", "le", "lt"}), "")
+        words = {"greater_than_equal": "at least", "greater_than": "more than", "less_than_equal": "at most", "less_than": "less than"}[
+            kind
+        ]
+        bound = f"{bound:,}" if isinstance(bound, int) else bound
+        doc.add("SKY-E114", f"{field} must be {words} {bound}, not {shown}", at)
+    elif kind == "string_pattern_mismatch":
+        where = doc.where_key(path) if is_key else at
+        if name == "expectation":
+            doc.add(
+                "SKY-E113",
+                f"{shown} is not the name of an expectation",
+                at,
+                "names begin with expect_, such as expect_column_values_to_not_be_null",
+            )
+            return
+        what = f"'{name}'" if is_key else shown
+        hint = "use letters, digits and _, not a digit first" + (
+            "; 'from:' names the column in the source" if path[:2] == ("source", "schema") else ""
+        )
+        doc.add("SKY-E116", f"{what} cannot be used as a name", where, hint)
+    elif kind in {"string_too_long", "string_too_short", "too_short"}:
+        where = doc.where_key(path) if is_key else at
+        empty = (
+            f"{field} must not be empty"
+            if kind != "string_too_long"
+            else f"'{name if is_key else shown}' is longer than {ctx.get('max_length', 64)} characters"
+        )
+        doc.add("SKY-E116" if is_key else "SKY-E114", empty, where, None if is_key else _describe(path))
+    elif kind in {"dict_type", "model_type", "model_attributes_type", "tuple_type", "list_type"}:
+        what = "a list, such as [a, b]" if kind in {"tuple_type", "list_type"} else "fields, such as {name: value}"
+        doc.add("SKY-E112", f"{field if path else 'a spec'} takes {what}, not {_kind(_get(data, path))}", at, _describe(path))
+    else:
+        doc.add("SKY-E112", f"{field} has a value of the wrong kind ({shown})", at, _describe(path))
+
+
+def _split_value(doc: Document, data: Any, path: Path) -> bool:
+    """Whether the field at ``path`` is the rest of an unquoted value with a comma, as in ``{price: decimal(10,2)}``; says so once."""
+    siblings = _get(data, path[:-1])
+    if not isinstance(siblings, dict) or siblings.get(path[-1], "") is not None:
+        return False
+    names = list(siblings)
+    at = names.index(path[-1]) - 1
+    while at > 0 and siblings[names[at]] is None:
+        at -= 1
+    before = (*path[:-1], names[at])
+    place = doc.places.get(before)
+    if at < 0 or place is None or place.style or place.raw.count("(") <= place.raw.count(")"):
+        return False
+    if not doc.bad(before):
+        whole = ", ".join([place.raw, *(str(n) for n in names[at + 1 : names.index(path[-1]) + 1])])
+        whole = "***" if place.secret else whole
+        doc.add("SKY-E104", "inside braces, YAML ends a value without quotes at the comma", doc.where_value(before), f'quote it: "{whole}"')
+        doc.poisoned.add(before)
+    return True
+
+
+def _unknown_field(doc: Document, data: Any, path: Path, guess: str | None) -> None:
+    name = str(path[-1])
+    model = _model_at(data, path[:-1])
+    known = _fields(model) if model is not None else []
+    hint = f"did you mean '{guess}'?" if guess else f"known fields: {one_of(known, 20)}" if known else None
+    if _get(data, path) is None and any(c in name for c in "()+-*/<>=. ,'\""):
+        hint = "if this belongs to the value before it, quote that value"
+    elif path[:-1] == ("transform",) or guess is None:
+        home = next((_place_of(m) for m in _MODELS if name in _fields(m) and m is not model), None)
+        hint = f"'{name}' belongs under {home}" if home else hint
+    doc.add("SKY-E110", f"unknown field '{name}' in {_name_of(path[:-1])}", doc.where_key(path), hint)
+
+
+def _guess(data: Any, path: Path) -> str | None:
+    """The field that an unknown one at ``path`` was probably meant to be."""
+    model = _model_at(data, path[:-1])
+    there = _get(data, path[:-1])
+    return closest(str(path[-1]), [f for f in _fields(model) if f not in there]) if model is not None and isinstance(there, dict) else None
+
+
+def _not_allowed(doc: Document, data: Any, path: Path, kind: str, ctx: Mapping[str, Any]) -> None:
+    if kind == "union_tag_not_found":
+        doc.add("SKY-E111", f"{_name_of(path)} needs the field 'type'", doc.where_key(path), f"types: {one_of(queries.QUERY_TYPES)}")
+        return
+    if kind == "union_tag_invalid":
+        path = (*path, "type")
+        allowed: list[str] = list(queries.QUERY_TYPES)
+    else:
+        expected = str(ctx.get("expected", ""))
+        allowed = [x.strip("'") for x in expected.replace(" or ", ", ").split(", ")]
+    value = _get(data, path)
+    place = doc.places.get(path)
+    if isinstance(value, bool) and place is not None:
+        hint: str | None = f'quote it: "{place.raw}"' if place.raw in allowed else f"allowed: {one_of(allowed)}"
+        doc.add("SKY-E104", f"YAML reads {doc.shown(path)} as the truth value {str(value).lower()}", doc.where_value(path), hint)
+        return
+    guess = closest(str(value), allowed) if isinstance(value, str) else None
+    hint = f"did you mean '{guess}'?" if guess else f"allowed: {one_of(allowed)}"
+    doc.add("SKY-E113", f"'{path[-1]}' cannot be {doc.shown(path) if value is not None else 'empty'}", doc.where_value(path), hint)
+
+
+def _mend(data: Any, path: Path, is_key: bool, kind: str) -> None:
+    """Remove or replace what is wrong in ``data``, in place."""
+    if not path:
+        return
+    if kind in {"union_tag_invalid", "union_tag_not_found"} or (
+        kind in {"dict_type", "model_type", "model_attributes_type"} and path[0] == "queries"
+    ):
+        parent = _get(data, path[:-1])
+        if isinstance(parent, dict) and path[0] == "queries" and len(path) == 2 and len(parent) > 1:
+            del parent[path[-1]]
+        else:
+            parent[path[-1]] = {"type": "topk", "scoring": "x", "k": 1}
+        return
+    parent = _get(data, path[:-1])
+    name = path[-1]
+    if isinstance(parent, list) and isinstance(name, int):
+        # Items keep their places: positions of later items would move.
+        parent[name] = _item(path)
+    elif isinstance(parent, dict):
+        if is_key or kind == "extra_forbidden":
+            value = parent.pop(name, None)
+            if is_key and kind != "extra_forbidden" and not parent:
+                parent["x"] = value
+        elif kind == "missing" or (name in _STAND_IN and name in parent and _required(data, path)):
+            parent[str(name)] = copy.deepcopy(_STAND_IN.get(str(name)))
+        elif path[:2] == ("source", "schema") or (len(path) > 2 and path[-2] == "derive"):
+            parent[str(name)] = "double" if path[0] == "source" else "x"
+        elif path[-2:-1] == ("dimensions",):
+            parent[str(name)] = "min"
+        elif path[-2:-1] == ("linear",):
+            parent[str(name)] = 1
+        elif path[:-1] == ("scoring",):
+            parent[str(name)] = {"expression": "0"}
+        else:
+            parent.pop(name, None)
+
+
+def _item(path: Path) -> Any:
+    at = path[-2] if len(path) > 1 else ""
+    if at == "transform":
+        return {"where": "true"}
+    if path[:2] == ("quality", "rows"):
+        return {"name": "x", "expect": "true"}
+    if path[:2] == ("quality", "tables"):
+        return {"table": "x", "expectation": "expect_x"}
+    return {"sum": "x"} if at == "terms" else "x"
+
+
+def _required(data: Any, path: Path) -> bool:
+    model = _model_at(data, path[:-1])
+    if model is None:
+        return True
+    for name, f in model.model_fields.items():
+        if (f.alias or name) == path[-1]:
+            return f.is_required()
+    return True
+
+
+def _model_at(data: Any, path: Path) -> type[BaseModel] | None:
+    """The model that describes the mapping at ``path``."""
+    if not path:
+        return models.Job
+    head, rest = path[0], path[1:]
+    value = _get(data, path)
+    if head == "queries" and rest:
+        query = _get(data, path[:2])
+        model = _QUERY_MODELS.get(str(query.get("type"))) if isinstance(query, dict) else None
+        if len(rest) == 1 or model is None:
+            return model
+        return _IN_QUERY.get(str(rest[1]))
+    if head == "scoring" and len(rest) == 1:
+        kind = models.scoring_kind(value)
+        return _SCORINGS.get(kind, models.ExpressionScoring)
+    if head == "scoring" and len(rest) > 1:
+        return models.Keep if rest[1] == "keep" else models.Term if rest[1] == "terms" else None
+    if head == "transform" and len(rest) == 1:
+        return models.DeriveStep if models.step_kind(value) == "<derive>" else models.WhereStep
+    if head == "transform":
+        return models.DerivedColumn
+    if head == "quality" and len(rest) == 2:
+        return models.RowRule if rest[0] == "rows" else models.TableCheck
+    if head == "source" and rest:
+        return models.EventTime if rest[0] == "event_time" else models.SourceColumn if len(rest) == 2 else None
+    return _SECTIONS.get(str(head)) if not rest else None
+
+
+def _fields(model: type[BaseModel]) -> list[str]:
+    return [f.alias or name for name, f in model.model_fields.items()]
+
+
+def _describe(path: Path) -> str | None:
+    """The description of a field from its model, for a hint."""
+    name = path[-1] if path else None
+    for model in (*_MODELS, *_QUERY_MODELS.values(), *_PARTS):
+        for key, f in model.model_fields.items():
+            if (f.alias or key) == name and f.description:
+                return f"{name}: {f.description}"
+    return None
+
+
+def _place_of(model: type[BaseModel]) -> str:
+    return {
+        models.Job: "the top level", models.Source: "source", models.EventTime: "source.event_time", models.Run: "run", models.Sink: "sink",
+        models.WindowSpec: "window", models.Quality: "quality", models.Schedule: "schedule", models.RowRule: "quality.rows",
+    }.get(model, "another field")  # fmt: skip
+
+
+def _name_of(path: Path) -> str:
+    if not path:
+        return "the spec"
+    return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" if n else p for n, p in enumerate(path))
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict):
+        return "fields"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    if isinstance(value, bool):
+        return "a truth value"
+    return "a number" if isinstance(value, (int, float)) else "text"
+
+
+def _get(data: Any, path: Path) -> Any:
+    for part in path:
+        if isinstance(data, dict):
+            data = data.get(part)
+        elif isinstance(data, list) and isinstance(part, int) and part < len(data):
+            data = data[part]
+        else:
+            return None
+    return data

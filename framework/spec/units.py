@@ -1,0 +1,134 @@
+"""Durations (``10 minutes``), sizes (``256m``) and names, as pydantic types that turn text into plain values."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+_UNITS: Final[dict[str, int]] = {
+    "microsecond": 1, "us": 1, "millisecond": 1_000, "ms": 1_000, "second": 1_000_000, "s": 1_000_000, "sec": 1_000_000,
+    "minute": 60_000_000, "min": 60_000_000, "hour": 3_600_000_000, "h": 3_600_000_000, "day": 86_400_000_000, "d": 86_400_000_000,
+    "week": 604_800_000_000,
+}  # fmt: skip
+_PART: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)")
+_MAX_MICROS: Final = 2**62
+_SIZE: Final = re.compile(r"\s*(\d+)\s*(b|k|kb|m|mb|g|gb)?\s*", re.IGNORECASE)
+
+DURATION_HINT: Final = "write a number and a unit, such as 30 seconds, 10 minutes, 1 hour, 7 days"
+
+
+def parse_duration(text: str) -> int:
+    """Microseconds of ``text``, e.g. ``10 minutes`` or ``1 hour 30 minutes``.
+
+    Units: microseconds, milliseconds, seconds, minutes, hours, days, weeks (singular, plural, or us ms s min h d). Months and years have no
+    fixed length and are refused. Raises ValueError, with a message for the user.
+    """
+    total = 0.0
+    exact = 0
+    end = 0
+    for m in _PART.finditer(text):
+        if m.start() != end:
+            break
+        unit = m.group(2).lower()
+        micros = _UNITS.get(unit) or _UNITS.get(unit.removesuffix("s"))
+        if micros is None:
+            if unit.removesuffix("s") in {"month", "year"}:
+                raise ValueError(f"{unit} have no fixed length")
+            raise ValueError(f"unknown unit {m.group(2)!r}")
+        number = m.group(1)
+        if "." in number:
+            total += float(number) * micros
+        else:
+            exact += int(number) * micros
+        end = m.end()
+    if end == 0 or text[end:].strip():
+        raise ValueError("not a duration")
+    result = exact + round(total)
+    if result > _MAX_MICROS:
+        raise ValueError("longer than can be represented")
+    return result
+
+
+def format_duration(micros: int) -> str:
+    """The shortest exact spelling of ``micros``, e.g. ``1 day`` or ``90 seconds``."""
+    for unit in ("week", "day", "hour", "minute", "second", "millisecond", "microsecond"):
+        size = _UNITS[unit]
+        if micros and micros % size == 0:
+            n = micros // size
+            return f"{n:,} {unit}" + ("" if n == 1 else "s")
+    return "0 seconds"
+
+
+def _duration(value: Any) -> int:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        raise PydanticCustomError("duration", "a duration needs a unit")
+    if not isinstance(value, str):
+        raise PydanticCustomError("duration", "not a duration")
+    try:
+        return parse_duration(value)
+    except ValueError as e:
+        raise PydanticCustomError("duration", "{why}", {"why": str(e)}) from None
+
+
+def _positive_duration(value: Any) -> int:
+    micros = _duration(value)
+    if micros <= 0:
+        raise PydanticCustomError("duration", "must be longer than 0")
+    return micros
+
+
+def _size(value: Any) -> str:
+    m = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return f"{value}b"
+    if m is None or int(m.group(1)) == 0:
+        raise PydanticCustomError("size", "not a size in bytes")
+    return m.group(1) + (m.group(2) or "b").lower()[0]
+
+
+def _integer(value: Any) -> Any:
+    # Text is let through for values that came from ${NAME}; a truth value is never a number here.
+    if isinstance(value, bool):
+        raise PydanticCustomError("int_type", "Input should be a valid integer")
+    return value
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise PydanticCustomError("float_type", "Input should be a valid number")
+    return value
+
+
+def _option(value: Any) -> Any:
+    """Option values become strings, as Spark wants them."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return str(value)
+    return value
+
+
+_DURATION_SCHEMA: Final = {"type": "string", "examples": ["10 minutes", "1 hour", "7 days"], "pattern": r"^\s*\d+(\.\d+)?\s*[A-Za-z]+"}
+
+Duration = Annotated[int, BeforeValidator(_duration), WithJsonSchema(_DURATION_SCHEMA)]
+"""A duration >= 0 in microseconds, written as text with a unit."""
+
+PositiveDuration = Annotated[int, BeforeValidator(_positive_duration), WithJsonSchema(_DURATION_SCHEMA)]
+"""A duration > 0 in microseconds, written as text with a unit."""
+
+Size = Annotated[str, BeforeValidator(_size), WithJsonSchema({"type": ["string", "integer"], "examples": ["256m", "1g"]})]
+"""Bytes in Spark's spelling (``256m``)."""
+
+# Constraints stand before the validator in these types, so that they reach the JSON schema.
+WHOLE: Final = BeforeValidator(_integer)
+NUMBER: Final = BeforeValidator(_number)
+Number = Annotated[float, Field(allow_inf_nan=False), NUMBER]
+Option = Annotated[str, BeforeValidator(_option), WithJsonSchema({"type": ["string", "number", "boolean"]})]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=64)]
+"""A name usable as a column or table name without quotes."""
+
+JobName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", max_length=64)]
+Text = Annotated[str, Field(min_length=1)]

@@ -1,0 +1,54 @@
+"""``${NAME}`` in string values, from the environment. Runs after parsing, so a value can never change the structure of a spec."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from skyband.framework.errors import did_you_mean
+
+_REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^}]*)\}|\$\{")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A reference that cannot be resolved, at ``start`` <= offset < ``end`` of the value."""
+
+    code: str
+    message: str
+    hint: str | None
+    start: int
+    end: int
+
+
+def resolve(text: str, env: Mapping[str, str]) -> tuple[str, set[str], list[Problem]]:
+    """``text`` with every ``${NAME}`` replaced (``$${`` gives a literal ``${``), the names used, and what could not be resolved.
+
+    Values are put in as they are: a ``${`` inside a value is not resolved again. O(len(text) + len of the values).
+    """
+    used: set[str] = set()
+    problems: list[Problem] = []
+
+    def replace(m: re.Match[str]) -> str:
+        if m.group() == "$${":
+            return "${"
+        name = m.group(1)
+        if name is None:
+            problems.append(Problem("SKY-E107", "'${' without '}'", "write ${NAME}, or $${ for a literal ${", m.start(), m.end()))
+            return m.group()
+        if not _NAME.fullmatch(name):
+            hint = "only ${NAME} is known, no defaults or expressions; $${ gives a literal ${"
+            problems.append(Problem("SKY-E107", f"{m.group()!r} is not a variable reference", hint, m.start(), m.end()))
+            return m.group()
+        if name not in env:
+            near = did_you_mean(name, [n for n in env if len(n) > 2])
+            hint = f"set it, for instance: export {name}=..." + (f" ({near})" if near else "")
+            problems.append(Problem("SKY-E106", f"environment variable {name} is not set", hint, m.start(), m.end()))
+            return m.group()
+        used.add(name)
+        return env[name]
+
+    return _REFERENCE.sub(replace, text), used, problems

@@ -1,0 +1,248 @@
+"""The type rules: builds typed nodes from operands, reporting every mistake instead of stopping at the first.
+
+A builder returns None for something that cannot be typed; None operands give None without a further error. Types:
+int and float mix as float; ``time - time`` is a duration (int64 microseconds), ``time +- duration`` a time; a duration where a number is
+needed is its seconds. ``int`` is only ever an attribute or a literal: arithmetic on it is float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from skyband.operators.base import Kind
+from skyband.operators.expressions.ast import Attr, Binary, Call, In, IsNull, Literal_, Node, Span, Type, Unary
+from skyband.operators.expressions.errors import ExpressionError, nearest
+
+MAX_DEPTH = 100
+"""Levels of a tree: pickling, comparing and compiling it recurse that deep."""
+MAX_SIZE = 4000
+"""Nodes of a tree, counting a node once per use (``x between y and z`` uses x twice)."""
+FUNCTIONS: Mapping[str, tuple[int, int]] = {
+    **dict.fromkeys(("abs", "sqrt", "log", "exp", "floor"), (1, 1)), "pow": (2, 2), "min": (2, 99), "max": (2, 99), "where": (3, 3),
+}  # fmt: skip
+"""Function -> least and greatest number of arguments."""
+
+NUMBERS: frozenset[Type] = frozenset({"float", "int", "duration", "null"})
+COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
+_INT_LIMIT = 2**63 - 1
+_WORDS: Mapping[Type, str] = {
+    "float": "a number", "int": "a number", "text": "a text", "bool": "a condition",
+    "time": "a time", "duration": "a duration", "null": "null",
+}  # fmt: skip
+
+
+class Builder:
+    """Typed nodes over the attributes of ``schema``; ``report`` gets the errors."""
+
+    def __init__(self, schema: Mapping[str, Kind], sides: Sequence[str], report: Callable[[ExpressionError], None]):
+        self.schema = schema
+        self.sides = tuple(sides)
+        self._report = report
+        self._measures: dict[int, tuple[int, int, Node]] = {}
+        self._too_large = False
+
+    def error(self, message: str, span: Span, suggestion: str | None = None) -> None:
+        """Report one mistake."""
+        self._report(ExpressionError(message, span, suggestion))
+
+    def _keep(self, node: Node, *children: Node) -> Node | None:
+        """Bound depth and size, so that later passes may recurse freely."""
+        depth, size = 1, 1
+        for child in children:
+            d, s, _ = self._measures.get(id(child), (1, 1, child))
+            depth, size = max(depth, d + 1), size + s
+        if depth > MAX_DEPTH or size > MAX_SIZE:
+            if not self._too_large:
+                what = (
+                    f"nested too deeply (more than {MAX_DEPTH} levels)" if depth > MAX_DEPTH else f"too large (more than {MAX_SIZE} parts)"
+                )
+                self.error(f"the expression is {what}", node.span)
+            self._too_large = True
+            return None
+        self._measures[id(node)] = (depth, size, node)  # the node is kept so that its id stays its own
+        return node
+
+    # ------------------------------------------------------------------ leaves
+
+    def literal(self, value: int | float | str | bool | None, type_: Type, span: Span) -> Node | None:
+        """A constant; ``type_`` tells int from duration."""
+        if type_ in ("int", "duration") and isinstance(value, int) and abs(value) > _INT_LIMIT:
+            self.error("this whole number does not fit into 64 bits", span)
+            return None
+        if isinstance(value, float) and value in (float("inf"), float("-inf")):
+            self.error("this number is too large for a 64-bit float", span)
+            return None
+        return self._keep(Literal_(value=value, type=type_, span=span))
+
+    def attribute(self, side: str | None, name: str, span: Span) -> Node | None:
+        """``side.name``, or a bare name if ``side`` is None."""
+        pairs = self.sides != ("",)
+        known = name in self.schema
+        if pairs and side is None:
+            if known:
+                self.error(f"say which object's {name} is meant", span, " or ".join(f"{s}.{name}" for s in self.sides))
+            else:
+                self._unknown(self.sides[0] + ".", name, span)
+            return None
+        if side is not None and side not in self.sides:
+            if not pairs:
+                self.error(
+                    f"there is only one object here: attributes are written without {side}.",
+                    span,
+                    name if known else nearest(name, self.schema),
+                )
+            else:
+                self.error(f"unknown object {side}", span, " or ".join(f"{s}.{name}" for s in self.sides) if known else None)
+            return None
+        if not known:
+            self._unknown(f"{side}." if side else "", name, span)
+            return None
+        return self._keep(Attr(side=side or "", name=name, type=self.schema[name], span=span))
+
+    def _unknown(self, prefix: str, name: str, span: Span) -> None:
+        near = nearest(name, self.schema)
+        self.error(f"unknown attribute {name}", span, None if near is None else prefix + near)
+
+    # ------------------------------------------------------------------ operators
+
+    def unary(self, op: str, x: Node | None, span: Span) -> Node | None:
+        """``-x`` or ``not x``. The sign of a literal becomes part of it."""
+        if x is None:
+            return None
+        if op == "not":
+            return self._keep(Unary(op="not", x=x, type="bool", span=span), x) if self._condition(x, "not") else None
+        if isinstance(x, Literal_) and isinstance(x.value, int | float) and x.type in ("int", "float", "duration"):
+            return self.literal(-x.value, x.type, span)
+        if not self._number(x, "-"):
+            return None
+        return self._keep(Unary(op="-", x=x, type="duration" if x.type == "duration" else "float", span=span), x)
+
+    def binary(self, op: str, x: Node | None, y: Node | None, span: Span) -> Node | None:
+        """Arithmetic, comparison, ``and``, ``or``."""
+        if x is None or y is None:
+            return None
+        if op in ("and", "or"):
+            good = [self._condition(x, op), self._condition(y, op)]
+            return self._keep(Binary(op=op, x=x, y=y, type="bool", span=span), x, y) if all(good) else None
+        if op in COMPARISONS:
+            return self._keep(Binary(op=op, x=x, y=y, type="bool", span=span), x, y) if self._comparable(op, x, y, span) else None
+        type_ = self._arithmetic(op, x, y, span)
+        return None if type_ is None else self._keep(Binary(op=op, x=x, y=y, type=type_, span=span), x, y)
+
+    def _arithmetic(self, op: str, x: Node, y: Node, span: Span) -> Type | None:
+        kinds = (x.type, y.type)
+        if "time" in kinds:
+            if kinds == ("time", "time") and op == "-":
+                return "duration"
+            if (kinds == ("time", "duration") and op in "+-") or (kinds == ("duration", "time") and op == "+"):
+                return "time"
+            if kinds == ("time", "time"):
+                self.error(f"two times cannot be combined with {op}; their difference is written x - y", span)
+            else:
+                other = y if x.type == "time" else x
+                self.error(
+                    f"a time and {_WORDS[other.type]} cannot be combined with {op}; a time takes + or - a duration such as 5 minutes", span
+                )
+            return None
+        good = [self._number(x, op), self._number(y, op)]
+        if not all(good):
+            return None
+        return "duration" if kinds == ("duration", "duration") and op in "+-" else "float"
+
+    def _comparable(self, op: str, x: Node, y: Node, span: Span) -> bool:
+        if "null" in (x.type, y.type):
+            self.error(f"a comparison with null is never true; write is {'not ' if op == '<>' else ''}null", span)
+            return False
+        if x.type in NUMBERS and y.type in NUMBERS:
+            return True
+        if x.type != y.type:
+            self.error(f"{_WORDS[x.type]} and {_WORDS[y.type]} cannot be compared", span)
+            return False
+        if x.type in ("text", "bool") and op not in ("=", "<>"):
+            self.error(f"{'texts' if x.type == 'text' else 'conditions'} can only be compared with = and <>, not with {op}", span)
+            return False
+        return True
+
+    def between(self, x: Node | None, low: Node | None, high: Node | None, negated: bool, span: Span) -> Node | None:
+        """``x [not] between low and high``: both bounds belong to it."""
+        node = self.binary("and", self.binary(">=", x, low, span), self.binary("<=", x, high, span), span)
+        return self.unary("not", node, span) if negated else node
+
+    def is_null(self, x: Node | None, negated: bool, span: Span) -> Node | None:
+        """``x is [not] null``."""
+        return None if x is None else self._keep(IsNull(x=x, negated=negated, type="bool", span=span), x)
+
+    def isin(self, x: Node | None, options: Sequence[Node | None], negated: bool, span: Span) -> Node | None:
+        """``x [not] in (literal, ...)``."""
+        literals: list[Literal_] = []
+        for option in options:
+            if option is not None and not isinstance(option, Literal_):
+                self.error("in (...) takes constants only", option.span)
+            elif option is not None and (x is None or self._comparable("=", x, option, option.span)):
+                literals.append(option)
+        if x is None or len(literals) < len(options):
+            return None
+        return self._keep(In(x=x, options=tuple(literals), negated=negated, type="bool", span=span), x, *literals)
+
+    def call(self, fn: str, args: Sequence[Node | None], span: Span, name_span: Span) -> Node | None:
+        """A function of ``FUNCTIONS``, any case."""
+        name = fn.lower()
+        if name not in FUNCTIONS:
+            self.error(f"unknown function {fn} (known: {', '.join(FUNCTIONS)})", name_span, nearest(fn, FUNCTIONS))
+            return None
+        least, most = FUNCTIONS[name]
+        if not least <= len(args) <= most:
+            wanted = str(least) if least == most else f"{least} to {most}"
+            self.error(f"{name} takes {wanted} argument{'' if wanted == '1' else 's'}, not {len(args)}", span)
+            return None
+        if any(a is None for a in args):
+            return None
+        nodes = tuple(a for a in args if a is not None)
+        type_ = self._call_type(name, nodes, span)
+        return None if type_ is None else self._keep(Call(fn=name, args=nodes, type=type_, span=span), *nodes)
+
+    def _call_type(self, name: str, nodes: tuple[Node, ...], span: Span) -> Type | None:
+        kinds = {n.type for n in nodes}
+        if name == "where":
+            return self._branches(nodes[1], nodes[2], span) if self._condition(nodes[0], "where") else None
+        if name in ("min", "max") and kinds == {"time"}:
+            return "time"
+        if not all([self._number(n, name) for n in nodes]):  # a list: every argument is to be reported
+            return None
+        return "duration" if name in ("abs", "min", "max") and kinds == {"duration"} else "float"
+
+    def _branches(self, x: Node, y: Node, span: Span) -> Type | None:
+        kinds = {x.type, y.type}
+        if len(kinds) == 1 and x.type not in ("int", "null"):
+            return x.type
+        if kinds <= {"float", "int", "null"} or kinds <= {"float", "int", "duration"}:
+            return "float"
+        if len(kinds) == 2 and "null" in kinds:
+            return y.type if x.type == "null" else x.type
+        self.error(f"where(...) cannot give {_WORDS[x.type]} in one case and {_WORDS[y.type]} in the other", span)
+        return None
+
+    # ------------------------------------------------------------------ what operands must be
+
+    def _number(self, x: Node, whose: str) -> bool:
+        if x.type not in NUMBERS:
+            hint = "; subtract two times first" if x.type == "time" else ""
+            self.error(f"{whose} needs a number, this is {_WORDS[x.type]}{hint}", x.span)
+            return False
+        return True
+
+    def _condition(self, x: Node, whose: str) -> bool:
+        if x.type != "bool":
+            self.error(f"{whose} needs a condition (true or false), this is {_WORDS[x.type]}", x.span)
+            return False
+        return True
+
+    def score(self, x: Node) -> None:
+        """Report unless ``x`` can be a score."""
+        if x.type not in ("float", "int", "duration"):
+            self.error(f"a score must be a number, this is {_WORDS[x.type]}", x.span)
+
+    def predicate(self, x: Node) -> None:
+        """Report unless ``x`` can be a predicate."""
+        if x.type != "bool":
+            self.error(f"a condition (true or false) is needed, this is {_WORDS[x.type]}", x.span)

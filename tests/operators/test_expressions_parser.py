@@ -1,0 +1,292 @@
+"""Parsing, typing, errors, canonical spelling."""
+
+import pickle
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skyband.operators.base import Column
+from skyband.operators.expressions import ExpressionErrors, Span, attributes, canonical, parse, text_constants
+from skyband.operators.expressions.ast import Attr, Binary, In, IsNull, Literal_, Unary
+from skyband.operators.expressions.typed import MAX_DEPTH
+
+SCHEMA = {"x": "float", "n": "int", "s": "text", "ok": "bool", "ts": "time", "in": "float", "odd name`": "float", "Temp": "float"}
+ONE = ("",)
+
+
+def spelled(text: str, sides=ONE) -> str:
+    return canonical(parse(text, SCHEMA, sides))
+
+
+def errors(text: str, sides=ONE, want=None) -> list[tuple[str, str, str | None]]:
+    """(message, marked text, suggestion) of every error."""
+    with pytest.raises(ExpressionErrors) as caught:
+        parse(text, SCHEMA, sides, want)
+    assert str(caught.value)
+    return [(e.message, text[e.span.start : e.span.end], e.suggestion) for e in caught.value.errors]
+
+
+@pytest.mark.parametrize(
+    ("text", "canon"),
+    [
+        ("x+x*x", "x + (x * x)"),
+        ("x-x-x", "(x - x) - x"),
+        ("x/x*x", "(x / x) * x"),
+        ("-x*x", "(-x) * x"),
+        ("- - x", "-(-x)"),
+        ("x - -1", "x - -1"),
+        ("-(-5)", "5"),
+        ("-(2.50)", "-2.5"),
+        ("x > 1 and ok or not ok and n = 2", "((x > 1) and ok) or ((not ok) and (n = 2))"),
+        ("NOT x > 1", "not (x > 1)"),
+        ("not not ok", "not (not ok)"),
+        ("ok = not ok", "ok = (not ok)"),
+        ("x == 1", "x = 1"),
+        ("x != 1", "x <> 1"),
+        ("x Is Not Null and x IS NULL", "(x is not null) and (x is null)"),
+        ("x between 1 and 2 and ok", "((x >= 1) and (x <= 2)) and ok"),
+        ("x + 1 not between -1 and n * 2", "not (((x + 1) >= -1) and ((x + 1) <= (n * 2)))"),
+        ("s in ('a', 'it''s')", "s in ('a', 'it''s')"),
+        ("s NOT IN ('a')", "s not in ('a')"),
+        ("n in (1, -2, 3.5)", "n in (1, -2, 3.5)"),
+        ("MIN(x, n, 3)", "min(x, n, 3)"),
+        ("Where(ok, x, null)", "where(ok, x, null)"),
+        ("ts + 5 minutes > ts", "(ts + 300000000 microseconds) > ts"),
+        ("ts - 1.5 Hours", "ts - 5400000000 microseconds"),
+        ("`x` + `in` + `odd name```", "(x + `in`) + `odd name```"),
+        ("1e3 + .5 + 2. + 1E-2", "((1000.0 + 0.5) + 2.0) + 0.01"),
+        ("((x))", "x"),
+        ("true or FALSE", "true or false"),
+        ("x\n  > 1 -- 1".replace("-- 1", "- -1"), "x > (1 - -1)"),
+    ],
+)
+def test_canonical_spelling(text, canon) -> None:
+    assert spelled(text) == canon
+    assert spelled(canon) == canon
+
+
+@pytest.mark.parametrize(
+    ("text", "micros"),
+    [
+        ("7 microseconds", 7),
+        ("250 milliseconds", 250_000),
+        ("90 seconds", 90_000_000),
+        ("5 minutes", 300_000_000),
+        ("1 minute", 60_000_000),
+        ("2 HOURS", 7_200_000_000),
+        ("1 day", 86_400_000_000),
+        ("3 weeks", 1_814_400_000_000),
+        ("0.5 seconds", 500_000),
+        ("5minutes", 300_000_000),
+    ],
+)
+def test_durations(text, micros) -> None:
+    assert parse(text, SCHEMA, ONE) == Literal_(value=micros, type="duration")
+
+
+def test_pairs_have_sides() -> None:
+    node = parse("a.x < `b`.n and a.in > 0", SCHEMA)
+    assert isinstance(node, Binary) and isinstance(node.x, Binary)
+    assert node.x.x == Attr(side="a", name="x", type="float") and node.x.y == Attr(side="b", name="n", type="int")
+    assert node.x.y.span == Span(6, 11)
+    assert attributes(node) == (Column("x", "float"), Column("n", "int"), Column("in", "float"))
+
+
+@pytest.mark.parametrize(
+    ("text", "type_"),
+    [
+        ("x", "float"),
+        ("n", "int"),
+        ("-n", "float"),
+        ("n + 1", "float"),
+        ("ts - ts", "duration"),
+        ("ts + 1 day", "time"),
+        ("1 day + ts", "time"),
+        ("ts - 1 day", "time"),
+        ("ts + (ts - ts)", "time"),
+        ("1 day + 1 hour", "duration"),
+        ("1 day * 2", "float"),
+        ("1 day + 1", "float"),
+        ("abs(ts - ts)", "duration"),
+        ("abs(n)", "float"),
+        ("min(ts, ts)", "time"),
+        ("max(1 day, 2 days)", "duration"),
+        ("max(1 day, x)", "float"),
+        ("where(ok, s, 'a')", "text"),
+        ("where(ok, n, n)", "float"),
+        ("where(ok, ts, null)", "time"),
+        ("where(ok, 1 day, 5)", "float"),
+        ("where(ok, null, ok)", "bool"),
+        ("where(ok, null, null)", "float"),
+        ("s = 'a'", "bool"),
+        ("ok", "bool"),
+        ("null", "null"),
+    ],
+)
+def test_types(text, type_) -> None:
+    assert parse(text, SCHEMA, ONE).type == type_
+
+
+def test_tree_shapes() -> None:
+    assert parse("x is not null", SCHEMA, ONE) == IsNull(x=Attr(side="", name="x", type="float"), negated=True, type="bool")
+    assert isinstance(parse("s in ('a')", SCHEMA, ONE), In)
+    assert isinstance(parse("-x", SCHEMA, ONE), Unary)
+    assert text_constants(parse("s in ('b', 'a') or s = 'b' or s <> 'c'", SCHEMA, ONE)) == ("b", "a", "c")
+    assert parse("x  +  1", SCHEMA, ONE) == parse("(x)+1", SCHEMA, ONE)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "marked", "suggestion"),
+    [
+        ("temp + 1", "unknown attribute temp", "temp", "Temp"),
+        ("sqr(x)", "unknown function sqr", "sqr", "sqrt"),
+        ("a.x", "only one object", "a.x", "x"),
+        ("s + 1", "+ needs a number, this is a text", "s", None),
+        ("not x", "not needs a condition (true or false), this is a number", "x", None),
+        ("x and ok", "and needs a condition", "x", None),
+        ("s < 'a'", "texts can only be compared with = and <>, not with <", "s < 'a'", None),
+        ("ok >= ok", "conditions can only be compared", "ok >= ok", None),
+        ("s = 1", "a text and a number cannot be compared", "s = 1", None),
+        ("ts > 5", "a time and a number cannot be compared", "ts > 5", None),
+        ("ts + 5", "a time and a number cannot be combined with +", "ts + 5", None),
+        ("1 day - ts", "cannot be combined with -", "1 day - ts", None),
+        ("ts + ts", "two times cannot be combined with +", "ts + ts", None),
+        ("abs(ts)", "abs needs a number, this is a time; subtract two times first", "ts", None),
+        ("x = null", "write is null", "x = null", None),
+        ("x <> null", "write is not null", "x <> null", None),
+        ("x in (1, null)", "write is null", "null", None),
+        ("x in (1, n)", "in (...) takes constants only", "n", None),
+        ("s in ('a', 2)", "a text and a number cannot be compared", "2", None),
+        ("where(x, 1, 2)", "where needs a condition", "x", None),
+        ("where(ok, 1, 'a')", "cannot give a number in one case and a text in the other", "where(ok, 1, 'a')", None),
+        ("pow(x)", "pow takes 2 arguments, not 1", "pow(x)", None),
+        ("min(x)", "min takes 2 to 99 arguments, not 1", "min(x)", None),
+        ("abs()", "abs takes 1 argument, not 0", "abs()", None),
+        ("n = 9223372036854775808", "does not fit into 64 bits", "9223372036854775808", None),
+        ("n = -9223372036854775808", "does not fit into 64 bits", "9223372036854775808", None),
+        ("x = " + "9" * 5000, "does not fit into 64 bits", "9" * 5000, None),
+        ("x < 1e999", "too large for a 64-bit float", "1e999", None),
+        ("ts - ts < 5 minuts", "no unit of time", "minuts", "minutes"),
+        ("ts - ts < 0.0000001 seconds", "whole number of microseconds", "0.0000001 seconds", None),
+        ("ts - ts < 999999999999 weeks", "too long", "999999999999 weeks", None),
+        ("1 < x < 2", "comparisons do not chain", "<", None),
+        ("x +", "expected a value, but the expression ends", "", None),
+        ("(x", "expected ) to close the (, but the expression ends", "", None),
+        ("x)", "this ) closes nothing", ")", None),
+        ("x x", "expected an operator, but found 'x'", "x", None),
+        ("x is 5", "expected null after is", "5", None),
+        ("x not 5", "expected in or between after not", "5", None),
+        ("x between 1 or 2", "expected and between the two bounds", "or", None),
+        ("", "the expression is empty", "", None),
+        ("  ", "the expression is empty", "  ", None),
+        ("s = 'abc", "this text is never closed", "'abc", None),
+        ("`x", "this name in backquotes is never closed", "`x", None),
+        ('s = "abc"', "texts are written in single quotes", '"', None),
+        ("x % 2", "there is no remainder operator", "%", None),
+        ("x ^ 2", "write pow(x, y) for powers", "^", None),
+        ("__import__('os')", "unknown function __import__", "__import__", None),
+    ],
+)
+def test_errors(text, message, marked, suggestion) -> None:
+    first = errors(text)[0]
+    assert message in first[0]
+    assert first[1:] == (marked, suggestion)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "suggestion"),
+    [
+        ("x + 1", "say which object's x is meant", "a.x or b.x"),
+        ("c.x", "unknown object c", "a.x or b.x"),
+        ("a.y", "unknown attribute y", None),
+        ("b.tenp", "unknown attribute tenp", "b.Temp"),
+        ("temp", "unknown attribute temp", "a.Temp"),
+        ("a.", "expected an attribute after a.", None),
+    ],
+)
+def test_errors_of_pairs(text, message, suggestion) -> None:
+    first = errors(text, ("a", "b"))[0]
+    assert message in first[0] and first[2] == suggestion
+
+
+def test_every_mistake_is_reported_in_order() -> None:
+    found = errors("foo + s * bar(x) > 'a' and (ok + 1 = 2) or abs(x, n) < nope", want="predicate")
+    assert [f[1] for f in found] == ["foo", "bar", "ok", "abs(x, n)", "nope"]
+    assert [f[1] for f in errors("s + ok + ts")] == ["s", "ok"]
+    assert [f[1] for f in errors("x # 1 ? 2")] == ["#", "?"]
+
+
+def test_wanted_types() -> None:
+    assert "a score must be a number, this is a condition" in errors("x > 1", want="score")[0][0]
+    assert "a score must be a number, this is a time" in errors("ts", want="score")[0][0]
+    assert "a score must be a number, this is null" in errors("null", want="score")[0][0]
+    assert "a condition (true or false) is needed, this is a number" in errors("x", want="predicate")[0][0]
+    assert parse("ok", SCHEMA, ONE, "predicate").type == "bool"
+    assert parse("ts - ts", SCHEMA, ONE, "score").type == "duration"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["(" * 5000 + "x" + ")" * 5000, "-" * 5000 + "x", "not " * 5000 + "ok", "abs(" * 5000 + "x" + ")" * 5000, "x" + "+x" * 5000,
+     "x" + " between x" * 3000, "ok" + " and ok" * 1000, "where(ok, x, " * 2000 + "x" + ")" * 2000],
+)  # fmt: skip
+def test_depth_is_bounded(text) -> None:
+    assert "nested too deeply" in errors(text)[0][0] or "and between" in errors(text)[0][0]
+
+
+def test_size_is_bounded() -> None:
+    text = "x"
+    for _ in range(30):  # every level uses its operand twice
+        text = f"where({text} between 0 and 1, 1, 2)"
+    assert "too large" in errors(text)[0][0]
+    assert "longer than" in errors("x" * 50_000)[0][0]
+
+
+def test_deepest_trees_survive_what_is_done_with_trees() -> None:
+    for text in (
+        "x" + " + x" * (MAX_DEPTH - 1),
+        "abs(" * (MAX_DEPTH - 1) + "x" + ")" * (MAX_DEPTH - 1),
+        "x + (" * (MAX_DEPTH - 1) + "x" + ")" * (MAX_DEPTH - 1),
+    ):
+        node = parse(text, SCHEMA, ONE)
+        again = parse(canonical(node), SCHEMA, ONE)
+        assert pickle.loads(pickle.dumps(again)) == node and hash(again) == hash(node)
+
+
+def test_deepest_trees_compile() -> None:
+    import numpy as np
+
+    from skyband.operators.expressions import compile_row
+
+    node = parse("x + (" * (MAX_DEPTH - 1) + "x" + ")" * (MAX_DEPTH - 1), SCHEMA, ONE)
+    out = np.empty(1)
+    compile_row(node, None, False, {}).scores_numpy(np.ones((1, 1)), np.empty((0, 1), np.int64), 0, 1, out)
+    assert out[0] == MAX_DEPTH
+
+
+def test_parsing_imports_neither_numba_nor_spark() -> None:
+    code = (
+        "import sys\nfrom skyband.operators.expressions import *\n"
+        "k = compile_pair(parse('a.x - b.x', {'x': 'float'}), None, False, {})\n"
+        "print(sorted({'numba', 'pyspark', 'llvmlite'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+WORDS = ["a.x", "x", "n", "s", "ok", "ts", "(", ")", ",", "+", "-", "*", "/", "<", "=", "<>", "and", "or", "not", "is", "null", "in",
+         "between", "where(", "min(", "1", "2.5", "'t'", "5 minutes", "5", "days",
+         "`x`", ".", "true", " ", "'", "`", "é", "\n"]  # fmt: skip
+
+
+@given(st.text() | st.lists(st.sampled_from(WORDS), max_size=30).map(" ".join), st.sampled_from([ONE, ("a", "b")]))
+def test_any_text_parses_or_is_refused_with_positions(text, sides) -> None:
+    try:
+        node = parse(text, SCHEMA, sides)
+    except ExpressionErrors as refused:
+        assert refused.errors
+        assert all(0 <= e.span.start <= e.span.end <= len(text) and e.message for e in refused.errors)
+    else:
+        assert parse(canonical(node), SCHEMA, sides) == node
