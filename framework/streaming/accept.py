@@ -1,7 +1,7 @@
 """Numbering of keys and objects, and the duplicate-id check: hash tables in flat arrays, one kernel pass over a block.
 
-Ids and keys come as 128-bit hashes made by the source's engine (two 64-bit hashes with different seeds): two different ids meet with probability
-2**-128 a pair.
+Ids and keys come as 128-bit hashes made by the engine (two 64-bit hashes with different seeds): two different ids
+meet with probability 2**-128 a pair.
 """
 
 from __future__ import annotations
@@ -87,9 +87,7 @@ def _accept(
 
 
 @jit
-def _reinsert(
-    keep: Bool, o1: I64, o2: I64, okey: I64, oseq: I64, otime: I64, t1: I64, t2: I64, tkey: I64, tseq: I64, ttime: I64
-) -> int:
+def _reinsert(keep: Bool, o1: I64, o2: I64, okey: I64, oseq: I64, otime: I64, t1: I64, t2: I64, tkey: I64, tseq: I64, ttime: I64) -> int:
     mask = len(t1) - 1
     n = 0
     for i in range(len(o1)):

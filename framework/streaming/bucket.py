@@ -1,6 +1,7 @@
 """One bucket of keys: orders rows behind the frontier, numbers them, runs the operators, and keeps their state. Knows nothing of Spark.
 
-Per call: blocks of rows in, blocks for tables out; ``save`` gives what changed in state. A bucket read back from state continues byte for byte.
+Per call: blocks of rows in, blocks for tables out; ``save`` gives what changed in state. A bucket read back from
+state continues byte for byte.
 """
 
 from __future__ import annotations
@@ -150,9 +151,7 @@ class Bucket:
         counts["accepted"] = len(seq)
         return key, time, seq, rows.combine_chunks()
 
-    def _advance(
-        self, key: I64, time: I64, seq: I64, rows: pa.Table, limit: int, counts: dict[str, int], out: list[Block]
-    ) -> None:
+    def _advance(self, key: I64, time: I64, seq: I64, rows: pa.Table, limit: int, counts: dict[str, int], out: list[Block]) -> None:
         """Runs every operator over the accepted rows and names its changes' objects."""
         self.store.append(key, seq, time, rows.select(self.store.schema.names).cast(self.store.schema))
         arrivals = Arrivals(key, seq, time, self._columns(rows))
@@ -193,7 +192,11 @@ class Bucket:
             ("last_time", self.keys.last_time[touched], stamp),
             ("as_of", np.full(len(touched), self.until - 1, np.int64), stamp),
         ):
-            table = table.append_column(name, pa.array(values).cast(kind)) if table.num_columns else pa.table({name: pa.array(values).cast(kind)})
+            table = (
+                table.append_column(name, pa.array(values).cast(kind))
+                if table.num_columns
+                else pa.table({name: pa.array(values).cast(kind)})
+            )
         out.append(("heads", blocks.table_bytes(table)))
 
     def _reject(self, rows: pa.Table, reason: str, out: list[Block]) -> None:

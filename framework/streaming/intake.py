@@ -20,14 +20,17 @@ WATERMARK = "__watermark"
 def intake(df: DataFrame, node: IntakeNode) -> DataFrame:
     """``df`` (see ``source.read``) as: all fields, hashes, ``__origin``, ``__corrupt``, ``__reason`` (null: accepted so far).
 
-    Reasons: ``parse``, ``filtered`` (counted, not rejected), ``null_id``, ``null_time``, ``null_key``, ``rule:<names>``; the first that applies.
+    Reasons, the first that applies: ``parse``, ``filtered`` (counted, not rejected), ``null_id``, ``null_time``, ``null_key``,
+    ``rule:<names>``.
     """
     keep: Column = F.lit(True)
     for t in node.transforms:
         if isinstance(t, Derive):
             df = df.withColumn(t.name, F.expr(t.sql).cast(node.field(t.name).type))
         elif isinstance(t, Filter):
-            df = df.withColumn("__keep", (F.col("__keep") if "__keep" in df.columns else F.lit(True)) & F.coalesce(F.expr(t.sql), F.lit(False)))
+            df = df.withColumn(
+                "__keep", (F.col("__keep") if "__keep" in df.columns else F.lit(True)) & F.coalesce(F.expr(t.sql), F.lit(False))
+            )
             keep = F.col("__keep")
     failed = [F.when(~F.coalesce(F.expr(r.sql), F.lit(True)), F.lit(r.name)) for r in node.rules]
     names = F.concat_ws(",", *failed) if failed else F.lit("")

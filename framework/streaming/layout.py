@@ -33,7 +33,11 @@ class Layout:
     def __init__(self, sink: str) -> None:
         local = sink.removeprefix("file://")
         if "://" in local:
-            raise SkybandError("SKY-E203", f"the sink {sink.split('://')[0]}://... is not a folder this version can keep its job file in", hint="use a path on a mounted file system")
+            raise SkybandError(
+                "SKY-E203",
+                f"the sink {sink.split('://', maxsplit=1)[0]}://... is not a folder this version can keep its job file in",
+                hint="use a path on a mounted file system",
+            )
         self.root = Path(local).absolute()
         self.home = self.root / "_skyband"
         self.checkpoint = self.home / "checkpoint"

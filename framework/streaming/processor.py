@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql import Row
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from skyband.framework.streaming.bucket import Bucket
 from skyband.framework.streaming.config import HostConfig
@@ -34,7 +34,7 @@ class HostProcessor(StatefulProcessor):
         self.mark = handle.getValueState("mark", "token string, timer bigint")
         self.values = handle.getMapState("values", "name string, piece int", "data binary")
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:
         """One batch's blocks of one bucket, in any order."""
         node, number = int(key[0]), int(key[1])
         if node == ASIDE:
@@ -55,12 +55,13 @@ class HostProcessor(StatefulProcessor):
         mark = self.mark.get()
         slot = (self.config.cache_key, number)
         cached = _CACHE.pop(slot, None)
+        written: dict[str, bytes] = {}
         if mark is None:
-            bucket, written = Bucket(self.config, number), {}
+            bucket = Bucket(self.config, number)
         elif cached is not None and cached[0] == mark[0]:
             _, bucket, written = cached
         else:
-            bucket, written = Bucket.restore(self.config, number, self._read), {}
+            bucket = Bucket.restore(self.config, number, self._read)
         loaded = clock.perf_counter()
         out = bucket.run(data, watermark_ms)
         ran = clock.perf_counter()

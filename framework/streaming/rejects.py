@@ -5,9 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-SCHEMA = pa.schema(
-    [("reason", pa.string()), ("text", pa.string()), ("origin", pa.string()), ("event_time", pa.timestamp("us", "UTC"))]
-)
+SCHEMA = pa.schema([("reason", pa.string()), ("text", pa.string()), ("origin", pa.string()), ("event_time", pa.timestamp("us", "UTC"))])
 
 _CONTROLS = [(chr(c), f"\\u{c:04x}") for c in range(32)]
 

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import IO, Any
 
 import pyarrow as pa
@@ -30,7 +30,7 @@ from skyband.framework.tables.derive import derive
 from skyband.framework.tables.sink import Sink
 from skyband.framework.tables.writer import Writer
 
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(slots=True)
@@ -100,7 +100,11 @@ class Runner:
         if differences:
             raise SpecErrors(
                 [
-                    SkybandError("SKY-E150", d, hint=f"run the changed spec into a new sink path, or delete {self.layout.root} to start again from the source")
+                    SkybandError(
+                        "SKY-E150",
+                        d,
+                        hint=f"run the changed spec into a new sink path, or delete {self.layout.root} to start again from the source",
+                    )
                     for d in differences
                 ]
             )
@@ -129,7 +133,9 @@ class Runner:
                     query.stop()
                     break
         except StreamingQueryException as e:
-            raise self.failure or SkybandError("SKY-E300", f"the run failed: {_first_cause(str(e))}", hint="the engine's log has the whole story") from e
+            raise self.failure or SkybandError(
+                "SKY-E300", f"the run failed: {_first_cause(str(e))}", hint="the engine's log has the whole story"
+            ) from e
         finally:
             for s, handler in previous.items():
                 signal.signal(s, handler)
@@ -185,11 +191,23 @@ class Runner:
         c = batch.get
         rejected = {name: c(name) for name in ("parse", "late", "duplicate_id")} | {"rule": c("rejected_rule")}
         rejected["null"] = c("null_id") + c("null_time") + c("null_key")
-        fixed = {"rows_in", "filtered", "accepted", "pending", "changes", "newest", "frontier", "late", "duplicate_id", "parse", "rejected_rule"}
+        fixed = {
+            "rows_in",
+            "filtered",
+            "accepted",
+            "pending",
+            "changes",
+            "newest",
+            "frontier",
+            "late",
+            "duplicate_id",
+            "parse",
+            "rejected_rule",
+        }
         fixed |= {"null_id", "null_time", "null_key"}
         rest = {k: v for k, v in batch.counts.items() if k not in fixed and not k.startswith(("us_", "unusable:"))}
         row: dict[str, Any] = {
-            "batch_id": batch.number, "batch_time": datetime.now(timezone.utc), "rows_in": c("rows_in"), "filtered": c("filtered"),
+            "batch_id": batch.number, "batch_time": datetime.now(UTC), "rows_in": c("rows_in"), "filtered": c("filtered"),
             "rejected": sum(rejected.values()), "rejected_other": 0, "accepted": c("accepted"), "pending": self.pending,
             "pending_change": c("pending"), "changes": c("changes"), "frontier": _instant(self.frontier), "newest": _instant(self.newest),
             "unusable": json.dumps({k[9:]: v for k, v in batch.counts.items() if k.startswith("unusable:")}, sort_keys=True),

@@ -60,12 +60,14 @@ def get_session(
 ) -> SparkSession:
     """The process's Spark session, started on first call.
 
-    ``shuffle_partitions`` defaults to 2 (fixed for a checkpoint's life); ``master`` to ``$SKYBAND_MASTER`` or ``local[*]``. Raises SkybandError
-    SKY-E200 (no Java) or SKY-E300 (the engine did not start; its log is named).
+    ``shuffle_partitions`` defaults to 2 (fixed for a checkpoint's life); ``master`` to ``$SKYBAND_MASTER`` or ``local[*]``.
+    Raises SkybandError SKY-E200 (no Java) or SKY-E300 (the engine did not start; its log is named).
     """
     java = find_java_home()
     if java is None:
-        raise SkybandError("SKY-E200", "Spark needs Java 17 or 21 and none was found", hint="install a Java 17 runtime or set JAVA_HOME to one")
+        raise SkybandError(
+            "SKY-E200", "Spark needs Java 17 or 21 and none was found", hint="install a Java 17 runtime or set JAVA_HOME to one"
+        )
     os.environ["JAVA_HOME"] = str(java)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

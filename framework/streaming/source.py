@@ -32,7 +32,9 @@ def header_columns(spark: SparkSession, source: SourceNode) -> list[str] | None:
         else:
             raise
     if not names:
-        raise SkybandError("SKY-E301", f"no files to read in {source.path}", hint="the folder must hold at least one file when the job runs first")
+        raise SkybandError(
+            "SKY-E301", f"no files to read in {source.path}", hint="the folder must hold at least one file when the job runs first"
+        )
     for f in source.fields:
         if f.source_name not in names:
             close = difflib.get_close_matches(str(f.source_name), names, 1)
@@ -52,7 +54,7 @@ def _schema(source: SourceNode, header: list[str] | None) -> StructType:
 
 
 def read(spark: SparkSession, source: SourceNode, header: list[str] | None, stream: bool) -> DataFrame:
-    """Columns of the spec's schema by their own names, then ``__corrupt`` (text of a row that did not parse, else null) and ``__origin``."""
+    """The spec's columns by their own names, ``__corrupt`` (text of a row that did not parse, else null), ``__origin``."""
     reader = (spark.readStream if stream else spark.read).format(source.format)
     options = dict(source.options)
     if source.format in _TEXT_FORMATS:

@@ -1,7 +1,7 @@
 """The window's rows of one bucket: what results show (ids, carried columns, times) and what state must keep.
 
-Rows come in blocks sorted by (key, seq). In memory they are segments with a sorted 63-bit address (key, seq), so that looking up any objects is a
-binary search; in state they are chunks of about 1 MB, written once and dropped whole.
+Rows come in blocks sorted by (key, seq). In memory they are segments with a sorted 63-bit address (key, seq), so that
+looking up any objects is a binary search; in state they are chunks of about 1 MB, written once and dropped whole.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Chunk:
 class WindowStore:
     """Rows that may still be shown or needed: ``append`` a batch, ``take`` rows, ``expire`` dead ones.
 
-    ``rows`` have the columns of ``schema`` (no key and seq: those are the address). ``pins`` are addresses kept although out of the window: a query
-    with ``every`` may still have to take back an item that has died since the last boundary.
+    ``rows`` have the columns of ``schema`` (no key and seq: those are the address). ``pins`` are addresses kept although
+    out of the window: a query with ``every`` may still have to take back an item that died since the last boundary.
     """
 
     def __init__(self, window: Window, schema: pa.Schema) -> None:
@@ -124,7 +124,7 @@ class WindowStore:
         self.chunks = keep
 
     def unsaved(self, next_seq: I64, until: int) -> list[tuple[int, pa.Table]]:
-        """New chunks for state: rows appended since the last call that are still alive, with ``__at`` and ``__time``. Calls ``expire`` first."""
+        """New chunks for state: rows appended since the last call that still live, with ``__at`` and ``__time``. Expires first."""
         self.expire(next_seq, until)
         out: list[tuple[int, pa.Table]] = []
         if self._unsaved is not None:

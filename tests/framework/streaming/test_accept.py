@@ -27,7 +27,9 @@ def by_definition(rows: list[tuple[int, int, int]], window: Window) -> list[int]
     return out
 
 
-windows = st.builds(Window, st.one_of(st.none(), st.integers(1, 5)), st.one_of(st.none(), st.integers(1, 6))).filter(lambda w: w.count or w.micros)
+windows = st.builds(Window, st.one_of(st.none(), st.integers(1, 5)), st.one_of(st.none(), st.integers(1, 6))).filter(
+    lambda w: w.count or w.micros
+)
 streams = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 12), st.integers(0, 4)), max_size=60)
 
 
@@ -41,7 +43,7 @@ def test_accept_equals_the_definition_for_any_cut(rows, window, cuts, restore_at
         key = np.array([r[0] for r in part], np.int64)
         time = np.array([r[1] for r in part], np.int64)
         ident = np.array([r[2] for r in part], np.int64)
-        dense, first = keys.number(key + 7, key * 31)
+        dense, _ = keys.number(key + 7, key * 31)
         seq = ids.accept(keys, dense, time, ident, ident * 3, int(time.min()) if len(time) else -NEVER)
         got += [(r, s) for r, s in zip(part, seq.tolist(), strict=True)]
         held += [(d, s, t, x) for d, s, t, x in zip(dense.tolist(), seq.tolist(), time.tolist(), ident.tolist(), strict=True) if s >= 0]

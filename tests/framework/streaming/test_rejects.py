@@ -42,7 +42,7 @@ def test_json_reads_back_the_same(values):
         if t is None:
             assert got["t"] is None
         else:
-            assert dt.datetime.fromisoformat(got["t"]) == t.replace(tzinfo=dt.timezone.utc)
+            assert dt.datetime.fromisoformat(got["t"]) == t.replace(tzinfo=dt.UTC)
 
 
 def test_infinities_are_text():

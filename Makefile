@@ -1,0 +1,41 @@
+# Two commands for a fresh machine with Python 3.11+, Java, make and git: `make demo` and `make test`.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-all lint format bench requirements clean
+
+PYTHON ?=
+SKYBAND_SHARED ?= ../shared
+export PYTHON SKYBAND_SHARED
+BIN := .venv/bin
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
+
+setup: ## .venv with everything pinned, and a Java for Spark
+	@sh scripts/setup.sh
+
+demo: setup ## set everything up and run the demo job: a year of real flights
+	@$(BIN)/skyband demo
+
+test: lint ## set everything up, check style and types, run the tests
+	@$(BIN)/python -m pytest -m "not slow and not chaos"
+
+test-all: lint ## also the slow tests, those that kill processes, and those on more real data
+	@$(BIN)/python -m pytest
+
+lint: setup ## style and types
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }
+	@sh scripts/typecheck.sh
+
+format: setup ## put the source in its standard form
+	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format .
+
+bench: setup ## benchmarks; one of them: make bench only=topk_pairs
+	@$(BIN)/python -m tests.bench $(only)
+
+requirements: setup ## pin requirements.in anew into requirements.txt (needs pip-tools on PATH)
+	@pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --strip-extras --allow-unsafe requirements.in
+
+clean: ## remove what was built, and the environment
+	@rm -rf build .venv

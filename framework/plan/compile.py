@@ -1,0 +1,157 @@
+"""`Job` -> `Plan`. Knows no operator: each query type has a compiler of its own, found through ``registry``."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from typing import Any, cast
+
+from skyband.framework.errors import SkybandError
+from skyband.framework.plan.drafts import Context, Draft, GroupCompiler, Member, job_window, query_window
+from skyband.framework.plan.model import (
+    Check,
+    Derive,
+    Field,
+    Filter,
+    IntakeNode,
+    OperatorNode,
+    Plan,
+    QueryNode,
+    RowRule,
+    SourceNode,
+)
+from skyband.framework.plan.registry import COMPILERS
+from skyband.framework.spec.columns import column_types, derived
+from skyband.framework.spec.models import DerivedColumn, DeriveStep, Job, SourceColumn, WhereStep, kind_of
+
+DEFAULT_BUCKETS = 16
+
+
+def compile_job(job: Job) -> Plan:
+    """The plan of a checked job.
+
+    Raises SkybandError SKY-E142 for a query type this version cannot run and SKY-E151 if an operator refuses its configuration.
+    """
+    fields = _fields(job)
+    context = Context(job, fields, {f.name: f.kind for f in fields})
+    window = job_window(job.window)
+    members = [Member(i, name, q, query_window(window, q.window)) for i, (name, q) in enumerate(job.queries.items())]
+    drafts = _drafts(context, members)
+    texts = tuple(dict.fromkeys(t for d in drafts for t in d.texts))
+    operators: list[OperatorNode] = []
+    queries: dict[int, QueryNode] = {}
+    for number, draft in enumerate(drafts):
+        node, nodes = _operator(draft, number, texts)
+        operators.append(node)
+        queries.update(nodes)
+    source = job.source
+    return Plan(
+        job=job.job,
+        source=_source(job, fields),
+        intake=IntakeNode(
+            fields=fields,
+            transforms=_transforms(job),
+            rules=tuple(RowRule(r.name, r.expect) for r in job.quality.rows),
+            id=source.id,
+            event_time=source.event_time.column,
+            delay_micros=source.event_time.watermark,
+            tie_break=source.event_time.tie_break,
+            partition_by=source.partition_by,
+            unique=source.unique,
+        ),
+        window=window,
+        operators=tuple(operators),
+        queries=tuple(queries[i] for i in sorted(queries)),
+        sink=job.sink.path,
+        trigger_micros=None if job.run.trigger == "once" else job.run.trigger,
+        cron=job.schedule.cron if job.schedule else None,
+        checks=_checks(job),
+        texts=texts,
+        buckets=job.run.buckets or (DEFAULT_BUCKETS if source.partition_by else 1),
+    )
+
+
+def compiler_of(query_type: str) -> GroupCompiler:
+    """The compiler of a query type. SkybandError SKY-E142 if there is none."""
+    target = COMPILERS.get(query_type)
+    if target is None:
+        raise SkybandError(
+            "SKY-E142", f"queries of type {query_type} are not available in this version", f"available: {', '.join(COMPILERS)}"
+        )
+    module, _, name = target.partition(":")
+    return cast(GroupCompiler, getattr(importlib.import_module(module), name))
+
+
+def _drafts(context: Context, members: list[Member]) -> list[Draft]:
+    by_type: dict[str, list[Member]] = {}
+    for m in members:
+        by_type.setdefault(m.query.type, []).append(m)
+    drafts: list[Draft] = []
+    for query_type, group in by_type.items():
+        try:
+            drafts += compiler_of(query_type)(context, group)
+        except ValueError as e:
+            raise SkybandError("SKY-E151", f"queries of type {query_type}: {e}") from e
+    return sorted(drafts, key=lambda d: d.members[0].position)
+
+
+def _operator(draft: Draft, number: int, texts: tuple[str, ...]) -> tuple[OperatorNode, dict[int, QueryNode]]:
+    first = draft.members[0].name
+    try:
+        operator = draft.build(texts)
+    except ValueError as e:
+        raise SkybandError("SKY-E151", f"the operator of query {first!r} refuses its configuration: {e}") from e
+    node = OperatorNode(
+        name=first, operator=operator, k=draft.k, window=draft.window, queries=tuple(m.name for m in draft.members),
+        direction=draft.direction, skyband=draft.skyband,
+    )  # fmt: skip
+    nodes = {}
+    for index, m in enumerate(draft.members):
+        q: Any = m.query
+        nodes[m.position] = QueryNode(
+            name=m.name, type=q.type, operator=number, index=index, k=getattr(q, "k", None), window=m.window, direction=draft.direction,
+            roles=operator.roles, carry=q.carry, every_micros=q.every, min_score=getattr(q, "min_score", None),
+            max_score=getattr(q, "max_score", None), scored=draft.scored,
+        )  # fmt: skip
+    return node, nodes
+
+
+def _fields(job: Job) -> tuple[Field, ...]:
+    types = column_types(job)
+    fields = []
+    for name, spec in job.source.columns.items():
+        origin = spec.source_name if isinstance(spec, SourceColumn) and spec.source_name else name
+        fields.append(Field(name, types[name], kind_of(types[name]), origin))
+    fields += [Field(name, types[name], kind_of(types[name])) for _, name, _, _ in derived(job)]
+    return tuple(fields)
+
+
+def _source(job: Job, fields: tuple[Field, ...]) -> SourceNode:
+    options = dict(job.source.options)
+    if job.source.format == "csv" and not any(o.lower() == "header" for o in options):
+        options["header"] = "true"
+    return SourceNode(
+        format=job.source.format,
+        path=job.source.path,
+        options=tuple(options.items()),
+        fields=tuple(f for f in fields if f.source_name is not None),
+        max_files_per_batch=job.run.max_files,
+        max_bytes_per_batch=job.run.max_bytes,
+    )
+
+
+def _transforms(job: Job) -> tuple[Derive | Filter, ...]:
+    steps: list[Derive | Filter] = []
+    for step in job.transform:
+        if isinstance(step, DeriveStep):
+            steps += [Derive(name, s.sql if isinstance(s, DerivedColumn) else s) for name, s in step.derive.items()]
+        elif isinstance(step, WhereStep):
+            steps.append(Filter(step.where))
+    return tuple(steps)
+
+
+def _checks(job: Job) -> tuple[Check, ...]:
+    return tuple(
+        Check(c.table, c.expectation, json.dumps(c.model_extra or {}, sort_keys=True, separators=(",", ":")), c.severity)
+        for c in job.quality.tables
+    )

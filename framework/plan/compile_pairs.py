@@ -1,0 +1,91 @@
+"""Compiles ``topk_pairs`` queries: one operator for all queries of equal scoring, direction, ``where`` and ``between``.
+
+A predicate restricts candidates, so a skyband built without it has pruned what it needs: states are shared only if all four are equal.
+K is the largest k (and the scoring's ``keep.k``), N the union of the windows (architecture, section 5, "Compiler").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from skyband.framework.plan.drafts import Context, Draft, Member, share, union_window
+from skyband.framework.spec.expressions import scoring_text
+from skyband.framework.spec.queries import Between as BetweenSpec
+from skyband.framework.spec.queries import TopKPairs as TopKPairsSpec
+from skyband.operators.base import Operator
+from skyband.operators.expressions.ast import Node
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """What queries must have in common to share a state."""
+
+    score: str
+    direction: Literal["min", "max"]
+    where: str | None
+    between: tuple[str, str, str] | None
+
+
+def compile_pairs(context: Context, members: Sequence[Member]) -> Iterable[Draft]:
+    """Drafts of ``TopKPairs`` operators, one per set of queries that can share a skyband."""
+    from skyband.operators.expressions.canonical import canonical
+    from skyband.operators.expressions.parser import parse
+
+    scores: dict[str, Node] = {}
+    wheres: dict[str, Node] = {}
+
+    def key(m: Member) -> _Key:
+        query = cast(TopKPairsSpec, m.query)
+        scoring = context.scoring(query.scoring)
+        score = parse(scoring_text(scoring), context.kinds, ("a", "b"), "score")
+        scores.setdefault(canonical(score), score)
+        where = parse(query.where, context.kinds, ("a", "b"), "predicate") if query.where is not None else None
+        if where is not None:
+            wheres.setdefault(canonical(where), where)
+        sides = (query.between.column, repr(query.between.a), repr(query.between.b)) if query.between is not None else None
+        return _Key(canonical(score), scoring.direction, canonical(where) if where is not None else None, sides)
+
+    for k, group in share(members, key):
+        yield _draft(context, group, k, scores[k.score], wheres[k.where] if k.where is not None else None)
+
+
+def _draft(context: Context, group: tuple[Member, ...], key: _Key, score: Node, where: Node | None) -> Draft:
+    from skyband.operators.expressions.canonical import text_constants
+
+    queries = [cast(TopKPairsSpec, m.query) for m in group]
+    keeps = [s.keep.k for s in (context.scoring(q.scoring) for q in queries) if s.keep is not None]
+    largest = max([q.k for q in queries] + keeps)
+    window = union_window(m.window for m in group)
+    between = queries[0].between
+    texts = [*text_constants(score), *(text_constants(where) if where is not None else ())]
+    if between is not None:
+        texts += [v for v in (between.a, between.b) if isinstance(v, str)]
+
+    def build(all_texts: tuple[str, ...]) -> Operator:
+        from skyband.operators.topk_pairs import PairQuery, TopKPairs
+
+        return cast(
+            Operator,
+            TopKPairs(
+                scoring=score,
+                direction=key.direction,
+                where=where,
+                between=_between(context, between),
+                queries=tuple(
+                    PairQuery(m.name, q.k, m.window, q.min_score, q.max_score, q.every) for m, q in zip(group, queries, strict=True)
+                ),
+                keep_k=largest,
+                window=window,
+                texts=all_texts,
+            ),
+        )
+
+    return Draft(group, largest, window, key.direction, tuple(texts), build)
+
+
+def _between(context: Context, spec: BetweenSpec | None) -> object:
+    from skyband.operators.topk_pairs import Between
+
+    return None if spec is None else Between(spec.column, spec.a, spec.b)

@@ -1,0 +1,91 @@
+"""What compilers of query types work with: members of a job, fields, and drafts of operators (built once all text constants are known)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from skyband.framework.plan.model import Field
+from skyband.framework.spec.models import Job, Scoring, WindowSpec
+from skyband.framework.spec.queries import Query, QueryWindow
+from skyband.operators.base import Kind, Operator, Window
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A query of the job: its place in the spec, name, model, and its window with the job's filled in."""
+
+    position: int
+    name: str
+    query: Query
+    window: Window
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An operator to be: everything but the numbering of text constants.
+
+    ``build(texts)`` makes the operator; its queries are ``members`` in this order. ``why`` is a line for ``explain``.
+    """
+
+    members: tuple[Member, ...]
+    k: int
+    window: Window
+    direction: Literal["min", "max"]
+    texts: tuple[str, ...]
+    build: Callable[[tuple[str, ...]], Operator]
+    skyband: bool = True
+    scored: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The job and its columns."""
+
+    job: Job
+    fields: tuple[Field, ...]
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+
+    def scoring(self, name: str) -> Scoring:
+        """The scoring function called ``name``."""
+        return self.job.scoring[name]
+
+
+class GroupCompiler(Protocol):
+    """Compiles all queries of one type: shares state among them where that is sound."""
+
+    def __call__(self, context: Context, members: Sequence[Member]) -> Iterable[Draft]:
+        """Drafts that together hold every member exactly once."""
+        ...
+
+
+def job_window(window: WindowSpec) -> Window:
+    """The job's window as operators see it."""
+    return Window(window.count, window.time)
+
+
+def query_window(job: Window, own: QueryWindow | None) -> Window:
+    """A query's window: objects leave it when they leave its own or the job's, so a kind it does not name is the job's."""
+    if own is None:
+        return job
+    return Window(own.count if own.count is not None else job.count, own.time if own.time is not None else job.micros)
+
+
+def union_window(windows: Iterable[Window]) -> Window:
+    """The smallest window that contains all of ``windows``: the largest count and time; no bound of a kind if one has none."""
+    every = list(windows)
+    counts = [w.count for w in every]
+    times = [w.micros for w in every]
+    return Window(
+        None if any(c is None for c in counts) else max(c for c in counts if c is not None),
+        None if any(t is None for t in times) else max(t for t in times if t is not None),
+    )
+
+
+def share(members: Iterable[Member], key: Callable[[Member], Any]) -> list[tuple[Any, tuple[Member, ...]]]:
+    """Members by equal ``key``, groups and members in the order of the spec."""
+    groups: dict[Any, list[Member]] = {}
+    for m in members:
+        groups.setdefault(key(m), []).append(m)
+    return [(k, tuple(ms)) for k, ms in groups.items()]

@@ -1,0 +1,187 @@
+"""A plan as text: the DAG, which queries share which state and why, predicted sizes, and the tables written."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from skyband.framework.plan.model import Derive, Filter, OperatorNode, Plan, QueryNode
+from skyband.framework.spec.units import format_duration
+from skyband.operators.base import Window
+
+_ROW_OVERHEAD: Final = 24
+"""key, seq and time of a row in the window."""
+
+_ITEM_BYTES: Final = {1: 32, 2: 40}
+"""A skyband item: key, seqs, score, bookkeeping."""
+
+
+def explain(plan: Plan, rate: float | None = None) -> str:
+    """The plan for a human. ``rate``: assumed rows per second of one key, to turn time windows into rows. Prints no option's value."""
+    lines = [f"job {plan.job}", ""]
+    lines += _source(plan)
+    lines += _intake(plan)
+    lines += _host(plan, rate)
+    lines += _sink(plan)
+    return "\n".join(lines)
+
+
+def skyband_size(k: int, n: float, pairs: bool) -> float:
+    """Expected items of a K-skyband over N rows when scores do not depend on age.
+
+    Pairs: K + 2K ln(N / sqrt(2K)) (algorithms.md, D2), at most all pairs. Single rows: K(1 + ln(N/K)) (D1), at most N.
+    """
+    if pairs:
+        every = n * (n - 1) / 2
+        return min(every, k + 2 * k * max(0.0, math.log(n / math.sqrt(2 * k)))) if n >= 2 else 0.0
+    return min(n, k * (1 + math.log(n / k))) if n > k else n
+
+
+def window_rows(window: Window, rate: float | None) -> float | None:
+    """Rows of one key in a full window, or None where that depends on a rate that is not given."""
+    by_time = window.micros / 1e6 * rate if window.micros is not None and rate is not None else None
+    known = [float(x) for x in (window.count, by_time) if x is not None]
+    return min(known) if known else None
+
+
+def format_window(window: Window) -> str:
+    """``1,000 rows``, ``7 days``, or both."""
+    parts = [f"{window.count:,} rows"] if window.count is not None else []
+    if window.micros is not None:
+        parts.append(format_duration(window.micros))
+    return " and ".join(parts) + (" (whichever ends first)" if len(parts) == 2 else "")
+
+
+def format_bytes(n: float) -> str:
+    """Bytes with a unit, two digits."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if n < 1000 or unit == "GB":
+            return f"{n:,.0f} {unit}" if n >= 10 or unit == "B" else f"{n:.1f} {unit}"
+        n /= 1000
+    return f"{n:,.0f} GB"
+
+
+def _source(plan: Plan) -> list[str]:
+    source = plan.source
+    options = f", options {', '.join(k for k, _ in source.options)} (values not shown)" if source.options else ""
+    lines = [f"source   {source.format}{options}", f"         columns {', '.join(f'{f.name} {f.type}' for f in source.fields)}"]
+    limits = [f"at most {source.max_files_per_batch:,} files"] if source.max_files_per_batch else []
+    limits += [f"at most {source.max_bytes_per_batch}"] if source.max_bytes_per_batch else []
+    if limits:
+        lines.append(f"         {', '.join(limits)} in one batch")
+    return lines
+
+
+def _intake(plan: Plan) -> list[str]:
+    intake = plan.intake
+    lines = ["  |", "intake   parse"]
+    for t in intake.transforms:
+        if isinstance(t, Derive):
+            lines.append(f"         derive {t.name} {intake.field(t.name).type} = {t.sql}")
+        elif isinstance(t, Filter):
+            lines.append(f"         keep rows where {t.sql} (others are counted as filtered)")
+    lines += [f"         reject rows unless {r.name}: {r.sql}" for r in intake.rules]
+    late = f"{format_duration(intake.delay_micros)} of disorder waited for" if intake.delay_micros else "no disorder waited for"
+    lines.append(f"         order by {', '.join([intake.event_time, *intake.tie_break, *intake.id])}; {late}")
+    unique = "checked against the window" if intake.unique == "checked" else "assumed unique"
+    lines.append(f"         id {', '.join(intake.id)} ({unique})")
+    keys = f"one stream per {', '.join(intake.partition_by)}" if intake.partition_by else "one global stream"
+    lines += ["  |", f"pack     {keys}, {plan.buckets} bucket{'s' if plan.buckets != 1 else ''}", "  |"]
+    return lines
+
+
+def _host(plan: Plan, rate: float | None) -> list[str]:
+    lines = [f"host     window {format_window(plan.window)}"]
+    for node in plan.operators:
+        lines += _state(plan, node, rate)
+    return [*lines, "  |"]
+
+
+def _state(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
+    queries = [q for q in plan.queries if q.name in node.queries]
+    lines = [f"  state {node.name}: {queries[0].type if queries else '?'}, K = {node.k:,}, N = {format_window(node.window)}"]
+    lines.append(f"    operator  {type(node.operator).__name__}: {_why(queries)}")
+    score = _text(node, "scoring")
+    if score:
+        lines.append(f"    score     {score} ({node.direction} first)")
+    where = _text(node, "where")
+    if where:
+        lines.append(f"    where     {where}")
+    between = getattr(node.operator, "between", None)
+    if between is not None:
+        lines.append(f"    between   {between.column}: {between.a!r} and {between.b!r}")
+    for q in queries:
+        lines.append(f"    answers   {q.name}: {_asked(q)}")
+    if len(queries) > 1:
+        lines.append(f"    shared by {len(queries)} queries: same type, scoring, direction, where and between")
+    lines += _size(plan, node, rate)
+    return lines
+
+
+def _why(queries: list[QueryNode]) -> str:
+    if queries and queries[0].type == "topk_pairs":
+        return "batched merge-scan, right for any scoring expression (no monotony or bounds needed)"
+    return "the operator of this query type"
+
+
+def _asked(q: QueryNode) -> str:
+    parts = [f"k = {q.k:,}"] if q.k is not None else []
+    parts.append(f"window {format_window(q.window)}")
+    if q.min_score is not None:
+        parts.append(f"score >= {q.min_score:g}")
+    if q.max_score is not None:
+        parts.append(f"score <= {q.max_score:g}")
+    parts.append(f"changes every {format_duration(q.every_micros)}" if q.every_micros else "changes after every event")
+    return ", ".join(parts)
+
+
+def _size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
+    pairs = len(node.operator.roles) == 2
+    rows = window_rows(node.window, rate)
+    per_row = _ROW_OVERHEAD + 8 * len(node.operator.columns)
+    per = "per key" if plan.intake.partition_by else "in all"
+    if rows is None:
+        example = 10_000
+        size = skyband_size(node.k, example, pairs)
+        return [
+            "    size      depends on the rate of rows (--rate assumes one): "
+            f"at {example:,} rows in the window a skyband of about {size:,.0f} {'pairs' if pairs else 'rows'}",
+            f"              window {per_row} B a row, skyband {_ITEM_BYTES[2 if pairs else 1]} B an item",
+        ]
+    size = skyband_size(node.k, rows, pairs)
+    item = _ITEM_BYTES[2 if pairs else 1]
+    window = rows * per_row if node.operator.keeps == "window" else 0.0
+    assumed = f" (assuming {rate:g} rows a second)" if rate is not None and node.window.micros is not None else ""
+    formula = "K + 2K ln(N / sqrt(2K))" if pairs else "K (1 + ln(N / K))"
+    return [
+        f"    size      skyband about {size:,.0f} {'pairs' if pairs else 'rows'} = {formula}, N = {rows:,.0f} rows{assumed}",
+        f"    state     about {format_bytes(window + size * item)} {per}: window {rows:,.0f} x {per_row} B, skyband {size:,.0f} x {item} B",
+    ]
+
+
+def _text(node: OperatorNode, attribute: str) -> str | None:
+    from skyband.operators.expressions.ast import Node
+    from skyband.operators.expressions.canonical import canonical
+
+    value = getattr(node.operator, attribute, None)
+    return canonical(value) if isinstance(value, Node) else None
+
+
+def tables_of(plan: Plan) -> list[str]:
+    """Names of the tables the job writes, in the order of the spec, then the job's own."""
+    skybands = {o.name for o in plan.operators if o.skyband}
+    tables: list[str] = []
+    for q in plan.queries:
+        tables += [f"{q.name}_changes", q.name, f"{q.name}_now"]
+        if q.name in skybands:
+            tables.append(f"{q.name}_skyband")
+    return [*tables, "heads", "rejected", "runs", *(["checks"] if plan.checks else [])]
+
+
+def _sink(plan: Plan) -> list[str]:
+    how = "once over what is there" if plan.trigger_micros is None else f"continuously, every {format_duration(plan.trigger_micros)}"
+    lines = [f"sink     {how}" + (f"; Airflow: {plan.cron}" if plan.cron else ""), "  tables"]
+    lines += [f"    {t}" for t in tables_of(plan)]
+    if plan.checks:
+        lines.append(f"  checks    {len(plan.checks)} expectation{'s' if len(plan.checks) != 1 else ''}")
+    return lines

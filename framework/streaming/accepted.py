@@ -1,0 +1,143 @@
+"""The rows a job has accepted, made again from its source by the definition: what ``verify`` holds the tables against.
+
+Shares with the run only the reading and the row rules; order, numbers and the duplicate check are done anew, one row after another.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter, deque
+from dataclasses import dataclass
+from functools import cmp_to_key
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+
+from skyband.framework.errors import SkybandError
+from skyband.framework.plan.model import IntakeNode, Plan
+from skyband.framework.streaming import rejects
+from skyband.framework.streaming.intake import REASON, intake
+from skyband.framework.streaming.layout import JobFile, Layout
+from skyband.framework.streaming.source import read
+from skyband.operators.base import Window
+
+
+@dataclass(slots=True)
+class Accepted:
+    """One key's objects in order: row i has seq i."""
+
+    key: tuple[Any, ...]
+    rows: pa.Table
+    time: list[int]
+    duplicates: int
+
+
+def read_files(layout: Layout) -> list[str]:
+    """The source files the checkpoint says have been taken (the engine's own log of them)."""
+    found: dict[str, None] = {}
+    log = layout.checkpoint / "sources" / "0"
+    for entry in sorted(log.glob("*")) if log.is_dir() else []:
+        if entry.name.startswith("."):
+            continue
+        for line in entry.read_text().splitlines():
+            if line.startswith("{"):
+                found[json.loads(line)["path"]] = None
+    return list(found)
+
+
+def source_rows(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile) -> pa.Table:
+    """All rows of the files taken so far that the intake passes. Raises SkybandError SKY-E301 if files are gone."""
+    files = read_files(layout)
+    gone = [f for f in files if not Path(unquote(urlparse(f).path)).exists()]
+    if gone:
+        raise SkybandError(
+            "SKY-E301",
+            f"{len(gone)} of the {len(files)} source files are gone (first: {gone[0]})",
+            hint="without them only the replay can be verified",
+        )
+    source = plan.source
+    frames = read(spark, _over(source, files), job.header, stream=False)
+    rows = intake(frames, plan.intake).where(f"{REASON} is null")
+    return rows.select(*[f"`{f.name}`" for f in plan.intake.fields]).toArrow()
+
+
+def _over(source: Any, files: list[str]) -> Any:
+    from dataclasses import replace
+
+    return replace(source, path=[unquote(f) for f in files])
+
+
+def without_late(rows: pa.Table, rejected: pa.Table) -> pa.Table:
+    """``rows`` less the multiset of rows that ``rejected`` holds as late."""
+    late = Counter(rejected.filter(pc.equal(rejected["reason"], "late"))["text"].to_pylist())
+    if not late:
+        return rows
+    texts = rejects.json_rows(rows.combine_chunks()).to_pylist()
+    keep = []
+    for text in texts:
+        if late.get(text, 0):
+            late[text] -= 1
+            keep.append(False)
+        else:
+            keep.append(True)
+    return rows.filter(pa.array(keep))
+
+
+def accepted(rows: pa.Table, node: IntakeNode, window: Window, until: dict[tuple[Any, ...], int]) -> dict[tuple[Any, ...], Accepted]:
+    """The accepted objects of the keys in ``until`` (key -> last complete instant, microseconds), in order, duplicates left out."""
+    keys = [rows[n].to_pylist() for n in node.partition_by]
+    times = rows[node.event_time].cast(pa.int64()).to_pylist()
+    members: dict[tuple[Any, ...], list[int]] = {k: [] for k in until}
+    for i, key in enumerate(zip(*keys, strict=True) if keys else [()] * len(times)):
+        if key in members and times[i] <= until[key]:
+            members[key].append(i)
+    columns = [n for n in dict.fromkeys([*node.tie_break, *node.id, *(f.name for f in node.fields)]) if n != node.event_time]
+    out = {}
+    for key, index in members.items():
+        mine = rows.take(pa.array(index, pa.int64()))
+        values = [[times[i] for i in index], *[mine[n].to_pylist() for n in columns]]
+        order = sorted(range(len(index)), key=cmp_to_key(lambda i, j, v=values: _compare(v, i, j)))  # type: ignore[misc]
+        out[key] = _number(key, mine, [times[i] for i in index], order, node, window)
+    return out
+
+
+def _compare(values: list[list[Any]], i: int, j: int) -> int:
+    for column in values:
+        x, y = column[i], column[j]
+        if x == y:
+            continue
+        if x is None or y is None:
+            return -1 if x is None else 1
+        if isinstance(x, str):
+            x, y = x.encode(), y.encode()
+        if isinstance(x, float) and (math.isnan(x) or math.isnan(y)):
+            if math.isnan(x) and math.isnan(y):
+                continue
+            return 1 if math.isnan(x) else -1
+        return -1 if x < y else 1
+    return 0
+
+
+def _number(key: tuple[Any, ...], rows: pa.Table, times: list[int], order: list[int], node: IntakeNode, window: Window) -> Accepted:
+    if node.unique == "assumed":
+        return Accepted(key, rows.take(pa.array(order, pa.int64())), [times[i] for i in order], 0)
+    names = list(zip(*[rows[n].to_pylist() for n in node.id], strict=True))
+    alive: deque[int] = deque()
+    held: Counter[tuple[Any, ...]] = Counter()
+    kept = []
+    for i in order:
+        while alive and window.micros and times[alive[0]] + window.micros <= times[i]:
+            held[names[alive.popleft()]] -= 1
+        if held[names[i]] > 0:
+            continue
+        kept.append(i)
+        alive.append(i)
+        held[names[i]] += 1
+        if window.count and len(alive) > window.count:
+            held[names[alive.popleft()]] -= 1
+    return Accepted(key, rows.take(pa.array(kept, pa.int64())), [times[i] for i in kept], len(order) - len(kept))

@@ -1,0 +1,105 @@
+"""Results by brute force from the definition: every pair of the window, scored, ranked, cut at k. For ``verify`` only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband.framework.plan.model import Plan, QueryNode
+from skyband.framework.streaming.columns import TextCodes, operator_column
+from skyband.operators.base import AnyArray
+from skyband.operators.expressions import compile_pair, matrix
+
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+Found = list[tuple[tuple[int, ...], float]]
+
+MAX_PAIRS = 200_000_000
+"""Pairs scored for one result; a larger window is not verified by brute force (and ``verify`` says so)."""
+
+
+@dataclass(slots=True)
+class Objects:
+    """One key's accepted objects: row i has seq i."""
+
+    time: I64
+    columns: dict[str, AnyArray]
+
+
+def objects(plan: Plan, rows: pa.Table, time: list[int]) -> Objects:
+    """The columns the plan's operators read."""
+    codes = TextCodes(plan.texts)
+    wanted = {c.name: c.kind for node in plan.operators for c in node.operator.columns}
+    return Objects(np.array(time, np.int64), {n: operator_column(rows[n], kind, codes) for n, kind in wanted.items()})
+
+
+def window_of(query: QueryNode, data: Objects, at: int) -> tuple[int, int]:
+    """(first, end): the seqs alive for ``query`` after all events with time <= ``at``."""
+    if query.every_micros:
+        at = at // query.every_micros * query.every_micros
+    end = int(np.searchsorted(data.time, at, side="right"))
+    first = 0
+    if query.window.micros:
+        first = int(np.searchsorted(data.time, at - query.window.micros, side="right"))
+    if query.window.count:
+        first = max(first, end - query.window.count)
+    return min(first, end), end
+
+
+def topk_pairs(plan: Plan, query: QueryNode, data: Objects, at: int) -> Found:
+    """The k best pairs as (items in the order of the query's roles, score), in rank order. O(window squared)."""
+    op: Any = plan.operators[query.operator].operator
+    first, end = window_of(query, data, at)
+    negate = query.direction == "max"
+    texts = {t: i for i, t in enumerate(plan.texts)}
+    kernel = compile_pair(op.scoring, op.where, negate, texts)
+    fcols = np.ascontiguousarray(matrix(data.columns, kernel.float_names, np.float64, len(data.time)))
+    icols = np.ascontiguousarray(matrix(data.columns, kernel.int_names, np.int64, len(data.time)))
+    side = _sides(op, data, texts)
+    limit = _limit(query, negate)
+    best: list[tuple[float, int, int, tuple[int, int]]] = []
+    worst = np.inf
+    out = np.empty(max(end - first, 1))
+    for x in range(first, end):
+        # ``x`` is b. Without sides a is every older object; with sides, every object of side a.
+        hi = x if side is None else end
+        if hi <= first or (side is not None and side[x] != 2):
+            continue
+        kernel.score_block(fcols, icols, first, hi, fcols[:, x].copy(), icols[:, x].copy(), out)
+        scores = out[: hi - first]
+        if side is not None:
+            scores = np.where(side[first:hi] == 1, scores, np.nan)
+        hits = np.nonzero(scores <= min(worst, limit))[0]
+        for j in hits.tolist():
+            a = first + j
+            older, newer = min(a, x), max(a, x)
+            best.append((float(scores[j]), -older, -newer, (a, x)))
+        if len(best) > 4 * (query.k or 1) + 1000:
+            best = sorted(best)[: query.k]
+            worst = best[-1][0]
+    return [(items, -score + 0.0 if negate else score) for score, _, _, items in sorted(best)[: query.k]]
+
+
+def _sides(op: Any, data: Objects, texts: dict[str, int]) -> I64 | None:
+    """1 for side a, 2 for side b, 0 for neither; None without ``between``."""
+    if op.between is None:
+        return None
+    column = data.columns[op.between.column]
+    a, b = (texts[v] if isinstance(v, str) else v for v in (op.between.a, op.between.b))
+    return np.where(column == a, 1, np.where(column == b, 2, 0)).astype(np.int64)
+
+
+def _limit(query: QueryNode, negate: bool) -> float:
+    bound = query.min_score if negate else query.max_score
+    if bound is None:
+        return float("inf")
+    return -bound if negate else bound
+
+
+BY_TYPE: dict[str, Callable[[Plan, QueryNode, Objects, int], Found]] = {"topk_pairs": topk_pairs}
+"""Query type -> result by definition at an instant."""

@@ -1,0 +1,176 @@
+"""Results derived from changes: ``<query>`` (intervals) and ``<query>_now``, incrementally and exactly once.
+
+The changes are the truth. A table remembers, in the ``txn`` of its commits, up to which batch it has been derived; so a derivation can be
+killed anywhere and repeated. Everything works on whole columns: O(n log n) in the new changes and the open rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.framework.errors import SkybandError
+from skyband.framework.failpoints import failpoint
+from skyband.framework.plan.model import Plan, QueryNode
+from skyband.framework.tables.keys import key_numbers
+from skyband.framework.tables.lake import to_schema
+from skyband.framework.tables.schemas import changes_name, now_name, seq_columns
+from skyband.framework.tables.sink import Sink
+from skyband.framework.tables.types import STAMP
+
+I64 = npt.NDArray[np.int64]
+
+MAX_ROWS = 2_000_000
+"""Changes taken at a time, at least one batch: bounds memory when results are far behind."""
+
+
+def derive(sink: Sink, upto: int) -> None:
+    """Brings the results of every query up to batch ``upto`` (the last complete one)."""
+    failpoint("derive.before")
+    for i, query in enumerate(sink.plan.queries):
+        if i:
+            failpoint("derive.between")
+        _derive_intervals(sink, query, upto)
+        failpoint("derive.between")
+        _derive_now(sink, query, upto)
+    failpoint("derive.after")
+    sink.maintain()
+
+
+def intervals(opened: pa.Table, changes: pa.Table, keys: Sequence[str], seqs: Sequence[str]) -> pa.Table:
+    """Rows of ``<query>`` after ``changes`` (any order), from the rows open before: those still open and those closed by them.
+
+    ``opened`` has the columns of ``<query>``, ``changes`` those of ``<query>_changes``. Every ``+`` opens the interval that the next ``-`` of the
+    same (key, item) closes. Raises SkybandError SKY-E900 if the changes do not alternate.
+    """
+    entered = opened.schema.names
+    kept = [n for n in entered if n in changes.column_names]
+    events = pa.concat_tables(
+        [
+            opened.rename_columns([{"valid_from": "at", "from_step": "step"}.get(n, n) for n in entered]).select([*kept, "at", "step"]),
+            changes.select([*kept, "at", "step"]),
+        ]
+    )
+    enters = np.concatenate([np.ones(opened.num_rows, bool), pc.equal(changes["change"], "+").to_numpy()])
+    step = events["step"].to_numpy()
+    item = [events[s].to_numpy() for s in seqs]
+    (key,) = key_numbers([events], keys) if keys else [np.zeros(len(step), np.int64)]
+    order = np.lexsort((step, *reversed(item), key))
+    same = np.ones(len(order), bool)
+    same[:1] = False
+    for column in (key, *item):
+        ordered = column[order]
+        same[1:] &= ordered[1:] == ordered[:-1]
+    sign = enters[order]
+    wrong = np.where(same, sign == np.roll(sign, 1), ~sign)
+    if wrong.any():
+        at = int(order[int(np.argmax(wrong))])
+        raise SkybandError("SKY-E900", f"the changes do not replay: an item enters twice, or leaves without having entered, at step {step[at]}")
+    opening = np.nonzero(sign)[0]
+    follows = np.append(same[1:], False)[opening]
+    leaving = np.where(follows, order[np.minimum(opening + 1, len(order) - 1)], -1)
+    # In order of the events, not of the keys: files then hold stretches of time.
+    rows = order[opening]
+    by_row = np.argsort(rows)
+    rows, leaving = rows[by_row], leaving[by_row]
+    closed = leaving >= 0
+    taken = events.take(pa.array(rows))
+    at = pc.cast(events["at"], pa.int64()).to_numpy()
+    gone = np.where(closed, leaving, 0)
+    columns = {n: taken[n] for n in kept}
+    columns |= {
+        "valid_from": taken["at"],
+        "from_step": taken["step"],
+        "valid_to": pa.array(at[gone] if len(at) else gone, pa.int64(), mask=~closed).cast(STAMP),
+        "to_step": pa.array(step[gone] if len(at) else gone, pa.int64(), mask=~closed),
+        "current": pa.array(~closed),
+    }
+    return pa.table([columns[n] for n in entered], schema=opened.schema)
+
+
+def rank_order(rows: pa.Table, query: QueryNode, number: I64) -> I64:
+    """Positions of ``rows`` by key number, then rank: score, larger older-seq first, larger newer-seq first (architecture 3.6)."""
+    item = np.stack([rows[s].to_numpy() for s in seq_columns(query.roles)])
+    by: list[npt.NDArray[np.int64] | npt.NDArray[np.float64]] = [-item.max(axis=0), -item.min(axis=0)]
+    if query.scored:
+        score = rows["score"].to_numpy()
+        by.append(score if query.direction == "min" else -score)
+    return np.lexsort((*by, number))
+
+
+def ranked(rows: pa.Table, query: QueryNode, keys: Sequence[str]) -> tuple[pa.Table, I64, I64]:
+    """(rows in rank order key by key, the key number of each, its rank from 1 within its key)."""
+    (number,) = key_numbers([rows], keys) if keys else [np.zeros(rows.num_rows, np.int64)]
+    order = rank_order(rows, query, number)
+    number = number[order]
+    starts = np.nonzero(np.diff(number, prepend=-1))[0]
+    rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order)))) + 1
+    return rows.take(pa.array(order)), number, rank
+
+
+def _derive_intervals(sink: Sink, query: QueryNode, upto: int) -> None:
+    app_id = sink.app_id(query.name)
+    done = sink.writer.version(query.name, app_id)
+    schema = sink.specs[query.name].schema
+    source = changes_name(query.name)
+    columns = [n for n in sink.specs[source].schema.names if n in schema.names or n in ("at", "step", "change")]
+    for first, last in _slices(sink, source, -1 if done is None else done, upto):
+        span = (pc.field("batch_id") >= first) & (pc.field("batch_id") <= last)
+        changes = sink.writer.read(source, columns, span)
+        opened = to_schema(sink.writer.read(query.name, where=pc.field("current")), schema)
+        rows = intervals(opened, changes, sink.plan.intake.partition_by, seq_columns(query.roles))
+        sink.writer.overwrite_partitions(query.name, rows, "current", [True], app_id, last)
+
+
+def _slices(sink: Sink, source: str, done: int, upto: int) -> Iterator[tuple[int, int]]:
+    """Spans of batches after ``done`` with at most ``MAX_ROWS`` changes, or one batch."""
+    if done >= upto:
+        return
+    ids = sink.writer.read(source, ["batch_id"], (pc.field("batch_id") > done) & (pc.field("batch_id") <= upto))["batch_id"].to_numpy()
+    batches, counts = np.unique(ids, return_counts=True)
+    first, total = None, 0
+    previous = done
+    for batch, count in zip(batches.tolist(), counts.tolist(), strict=True):
+        if first is not None and total + count > MAX_ROWS:
+            yield first, previous
+            first, total = None, 0
+        first = batch if first is None else first
+        total += count
+        previous = batch
+    if first is not None:
+        yield first, previous
+
+
+def _derive_now(sink: Sink, query: QueryNode, upto: int) -> None:
+    name = now_name(query.name)
+    app_id = sink.app_id(name)
+    done = sink.writer.version(name, app_id)
+    if done is not None and done >= upto:
+        return
+    schema = sink.specs[name].schema
+    rows = sink.writer.read(query.name, [n for n in schema.names if n not in ("rank", "as_of")], pc.field("current"))
+    plan = sink.plan
+    ordered, _, rank = ranked(rows, query, plan.intake.partition_by)
+    frontier = (sink.last_run() or {}).get("frontier")
+    as_of = key_as_of(ordered, sink.writer.read("heads"), plan, None if frontier is None else pa.scalar(frontier, STAMP).cast(pa.int64()).as_py())
+    now = ordered.append_column("rank", pa.array(rank.astype(np.int32))).append_column("as_of", pa.array(as_of).cast(STAMP))
+    sink.writer.overwrite(name, to_schema(now, schema), app_id, upto)
+
+
+def key_as_of(rows: pa.Table, heads: pa.Table, plan: Plan, frontier: int | None) -> I64:
+    """For each row, the last microsecond up to which its key's results are complete: that of ``heads``, or the frontier's if later."""
+    keys = plan.intake.partition_by
+    floor = -(2**63) if frontier is None else frontier - 1
+    if not rows.num_rows:
+        return np.empty(0, np.int64)
+    at = pc.cast(heads["as_of"], pa.int64()).to_numpy()
+    if not keys:
+        return np.full(rows.num_rows, max(int(at.max(initial=floor)), floor))
+    mine, theirs = key_numbers([rows, heads], keys)
+    by_number = np.argsort(theirs)
+    found = by_number[np.searchsorted(theirs, mine, sorter=by_number)]
+    return np.maximum(at[found], floor)

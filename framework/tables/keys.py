@@ -1,0 +1,41 @@
+"""Keys of any column types as dense integers, so that joins and groups are a few array operations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+I64 = npt.NDArray[np.int64]
+
+
+def key_numbers(tables: Sequence[pa.Table], columns: Sequence[str]) -> list[I64]:
+    """For each table one number a row: equal in all ``columns`` <=> equal number, across the tables. O(n log n); nulls equal nulls."""
+    sizes = [t.num_rows for t in tables]
+    number = np.zeros(sum(sizes), np.int64)
+    span = 1
+    for name in columns:
+        values = pa.chunked_array([c for t in tables for c in t[name].chunks], tables[0].schema.field(name).type).combine_chunks()
+        if isinstance(values, pa.ChunkedArray):
+            values = values.combine_chunks() if values.num_chunks == 1 else pa.concat_arrays(values.chunks)
+        encoded = values.dictionary_encode(null_encoding="encode")
+        codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        size = len(encoded.dictionary) + 1
+        if span * size >= 2**62:
+            _, number = np.unique(number, return_inverse=True)
+            number = number.astype(np.int64)
+            span = int(number.max(initial=0)) + 1
+        number = number * size + codes
+        span *= size
+    return np.split(number, np.cumsum(sizes)[:-1])
+
+
+def last_of_each(number: I64) -> I64:
+    """Positions of the last row of every number, in increasing order. O(n log n)."""
+    if not len(number):
+        return np.empty(0, np.int64)
+    order = np.argsort(number, kind="stable")
+    ends = np.append(np.nonzero(np.diff(number[order]))[0], len(order) - 1)
+    return np.sort(order[ends])

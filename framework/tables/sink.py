@@ -1,0 +1,143 @@
+"""One micro-batch into the tables, exactly once, whenever it is repeated.
+
+Commits go one table at a time, each with a ``txn`` bound to job, checkpoint generation and table, version = batch id; ``runs`` comes last: a
+batch is complete iff its row is there.
+"""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.framework.failpoints import failpoint
+from skyband.framework.plan.model import Plan
+from skyband.framework.tables.keys import key_numbers, last_of_each
+from skyband.framework.tables.lake import to_schema
+from skyband.framework.tables.schemas import DURATIONS, TableSpec, changes_name, skyband_name, tables
+from skyband.framework.tables.writer import Writer
+
+
+class Sink:
+    """Writes a job's batches through ``writer``; ``generation`` names the checkpoint the batch ids belong to."""
+
+    def __init__(self, plan: Plan, writer: Writer, generation: str) -> None:
+        self.plan = plan
+        self.writer = writer
+        self.generation = generation
+        self.specs: dict[str, TableSpec] = {t.name: t for t in tables(plan)}
+
+    def ensure_all(self) -> None:
+        """Makes every table of the job that is not there."""
+        for spec in self.specs.values():
+            self.writer.ensure(spec)
+
+    def app_id(self, table: str) -> str:
+        """The ``txn`` app id of this job and generation for one table."""
+        return f"{self.plan.job}/{self.generation}/{table}"
+
+    def commit(self, batch_id: int, blocks: Mapping[str, pa.Table]) -> None:
+        """Writes one batch.
+
+        Names of ``blocks``: ``changes:<query>``; ``skyband:<operator>:<bucket>``, the whole content of that bucket (maybe no rows);
+        ``heads``, the touched keys; ``rejected``; ``runs``, one row. Tables without rows are left alone. A batch already committed, whole or
+        in part, is completed, never doubled.
+        """
+        started = clock.perf_counter()
+        failpoint("sink.before")
+        between = False
+        for table, write in self._writes(batch_id, blocks):
+            if between:
+                failpoint("sink.between")
+            write(table)
+            between = True
+        if "runs" in blocks:
+            if between:
+                failpoint("sink.between")
+            spent = 1000 * (clock.perf_counter() - started)
+            self._append("runs", _with_durations(blocks["runs"], spent), batch_id)
+        failpoint("sink.after")
+
+    def runs_row(self, row: Mapping[str, Any]) -> pa.Table:
+        """A ``runs`` row from its figures by column name; figures not given are 0, texts and instants null."""
+        schema = self.specs["runs"].schema
+        unknown = set(row) - set(schema.names)
+        if unknown:
+            raise KeyError(f"not columns of runs: {', '.join(sorted(unknown))}")
+        empty = {f.name: 0 for f in schema if pa.types.is_integer(f.type) or pa.types.is_floating(f.type)}
+        return pa.table({f.name: pa.array([row.get(f.name, empty.get(f.name))], f.type) for f in schema}, schema=schema)
+
+    def last_runs(self, count: int) -> list[dict[str, Any]]:
+        """The newest ``count`` rows of ``runs``, oldest first."""
+        last = self.writer.version("runs", self.app_id("runs"))
+        if last is None:
+            return []
+        rows = self.writer.read("runs", where=pc.field("batch_id") > last - count).sort_by("batch_id")
+        found: list[dict[str, Any]] = rows.slice(max(0, rows.num_rows - count)).to_pylist()
+        return found
+
+    def last_run(self) -> dict[str, Any] | None:
+        """The newest row of ``runs``: the last complete batch, or None."""
+        rows = self.last_runs(1)
+        return rows[-1] if rows else None
+
+    def maintain(self) -> None:
+        """Keeps all tables readable after many small commits."""
+        for spec in self.specs.values():
+            self.writer.maintain(spec)
+
+    def _writes(self, batch_id: int, blocks: Mapping[str, pa.Table]) -> Iterator[tuple[str, Any]]:
+        skybands: dict[str, dict[int, pa.Table]] = {}
+        for name, data in blocks.items():
+            kind, _, rest = name.partition(":")
+            if kind == "changes" and data.num_rows:
+                yield changes_name(rest), lambda table, data=data: self._append(table, _stamped(data, batch_id), batch_id)
+            elif kind == "skyband":
+                operator, _, bucket = rest.rpartition(":")
+                skybands.setdefault(operator, {})[int(bucket)] = data
+        for operator, parts in skybands.items():
+            yield skyband_name(operator), lambda table, parts=parts: self._skyband(table, parts, batch_id)
+        if "heads" in blocks and blocks["heads"].num_rows:
+            yield "heads", lambda table: self._heads(table, blocks["heads"], batch_id)
+        if "rejected" in blocks and blocks["rejected"].num_rows:
+            yield "rejected", lambda table: self._append(table, _stamped(blocks["rejected"], batch_id), batch_id)
+
+    def _append(self, table: str, data: pa.Table, batch_id: int) -> None:
+        self.writer.append(table, to_schema(data, self.specs[table].schema), self.app_id(table), batch_id)
+
+    def _skyband(self, table: str, parts: Mapping[int, pa.Table], batch_id: int) -> None:
+        schema = self.specs[table].schema
+        data = pa.concat_tables([to_schema(p, schema) for p in parts.values()])
+        self.writer.overwrite_partitions(table, data, "bucket", sorted(parts), self.app_id(table), batch_id)
+
+    def _heads(self, table: str, touched: pa.Table, batch_id: int) -> None:
+        app_id = self.app_id(table)
+        last = self.writer.version(table, app_id)
+        if last is not None and last >= batch_id:
+            return
+        schema = self.specs[table].schema
+        buckets = pc.unique(touched["bucket"])
+        before = self.writer.read(table, where=pc.field("bucket").isin(buckets))
+        rows = pa.concat_tables([to_schema(before, schema), to_schema(touched, schema)])
+        if self.plan.intake.partition_by:
+            (number,) = key_numbers([rows], self.plan.intake.partition_by)
+        else:
+            number = np.zeros(rows.num_rows, np.int64)
+        merged = rows.take(pa.array(last_of_each(number)))
+        self.writer.overwrite_partitions(table, merged, "bucket", sorted(buckets.to_pylist()), app_id, batch_id)
+
+
+def _stamped(data: pa.Table, batch_id: int) -> pa.Table:
+    return data.append_column("batch_id", pa.array(np.full(data.num_rows, batch_id, np.int64)))
+
+
+def _with_durations(row: pa.Table, write_ms: float) -> pa.Table:
+    """The row with what only the sink knows: time spent writing, and the whole."""
+    for name, value in (("write_ms", write_ms), ("batch_ms", write_ms + row["engine_ms"][0].as_py())):
+        assert name.removesuffix("_ms") in DURATIONS
+        row = row.set_column(row.column_names.index(name), row.schema.field(name), pa.array([value], pa.float64()))
+    return row

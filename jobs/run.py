@@ -1,0 +1,38 @@
+"""``skyband run``: stream a job once over what is there (Airflow's way) or continuously."""
+
+from __future__ import annotations
+
+import argparse
+
+from skyband.jobs.spec import load_plan
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command's arguments."""
+    p = subparsers.add_parser("run", help="run a job", description="Run a job's spec: once over what is there, or for good.")
+    p.add_argument("spec")
+    how = p.add_mutually_exclusive_group()
+    how.add_argument("--once", action="store_true", help="stop when all input there is has been processed, whatever run.trigger says")
+    how.add_argument("--continuous", action="store_true", help="keep running until stopped (Ctrl-C), whatever run.trigger says")
+    p.add_argument("--finish", action="store_true", help="declare the input complete: also process what still waits behind the watermark")
+    p.add_argument("--quiet", action="store_true", help="no line per batch")
+    p.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 when all went well. SkybandError for everything a user can mend."""
+    plan = load_plan(args.spec)
+    from skyband.framework.quality.checks import run_checks
+    from skyband.framework.streaming.progress import Progress
+    from skyband.framework.streaming.runner import Runner
+    from skyband.framework.streaming.session import get_session
+    from skyband.framework.tables.writer import writer_for
+
+    progress = Progress()
+    spark = get_session(plan.job)
+    runner = Runner(spark, plan, writer_for(plan.sink, spark), (lambda batch: None) if args.quiet else progress)
+    once = args.once or args.finish or (plan.trigger_micros is None and not args.continuous)
+    runner.run(once=once, finish=args.finish)
+    if not args.quiet:
+        progress.close()
+    return run_checks(plan, runner.sink)

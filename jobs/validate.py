@@ -1,0 +1,32 @@
+"""``skyband validate``: everything that is wrong with a spec, without starting Spark."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser("validate", help="say everything that is wrong with a spec", description=__doc__)
+    parser.add_argument("spec", nargs="+", help="spec files")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 if all specs are good, 2 if any is not. Mistakes go to stderr."""
+    from skyband.framework.spec import validate_file
+
+    bad = 0
+    for n, path in enumerate(args.spec):
+        job, errors = validate_file(path)
+        if job is not None:
+            print(f"{path}: good ({len(job.queries)} {'query' if len(job.queries) == 1 else 'queries'})")
+            continue
+        bad += 1
+        if n:
+            print(file=sys.stderr)
+        print("\n\n".join(e.render() for e in errors), file=sys.stderr)
+        print(f"\n{path}: {len(errors)} {'mistake' if len(errors) == 1 else 'mistakes'}", file=sys.stderr)
+    return 2 if bad else 0

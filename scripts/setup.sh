@@ -1,0 +1,60 @@
+#!/bin/sh
+# Sets up .venv with everything pinned, and makes sure that there is a Java that Spark runs on. Quick when nothing changed.
+# Called by every target of the Makefile, from the root of the checkout. Paths are relative, so a space in the checkout's own path does no harm.
+set -eu
+
+say() { printf 'skyband: %s\n' "$*"; }
+fail() { printf 'skyband: %s\n' "$*" >&2; exit 1; }
+
+# $1 works as root and apt-get is there: install the packages named by the rest.
+apt_install() {
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 || return 1
+    say "installing $* (apt-get)"
+    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"; } >/dev/null
+}
+
+# --- Python 3.11 or later. PYTHON names another one. A name on PATH may be a shim that does not start, so each is tried.
+python=
+for name in ${PYTHON:+"$PYTHON"} python3.11 python3.12 python3.13 python3; do
+    if "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
+        python=$name
+        break
+    fi
+done
+[ -n "$python" ] || fail "Python 3.11 or later is needed and was not found; install it, or name it: make demo PYTHON=/path/to/python3.11"
+
+# --- Java 17 or 21.
+if ! "$python" -I framework/java.py >/dev/null; then
+    { apt_install openjdk-17-jre-headless || apt_install openjdk-21-jre-headless; } 2>/dev/null || true
+    "$python" -I framework/java.py >/dev/null || fail "Java 17 or 21 is needed and was not found; install it (for example: sudo apt-get install openjdk-17-jre-headless), or set JAVA_HOME to it"
+fi
+
+# --- The environment. The stamp's first line is what it was made by and where (if that changes it is made anew), its second what is in it.
+stamp=.venv/skyband-setup
+now=$("$python" - requirements.txt pyproject.toml <<'EOF'
+import hashlib, os, sys
+print(hashlib.sha256(repr((sys.version, os.getcwd())).encode()).hexdigest())
+print(hashlib.sha256(b"".join(open(name, "rb").read() for name in sys.argv[1:])).hexdigest())
+EOF
+)
+have=$(cat "$stamp" 2>/dev/null || true)
+if [ "$have" = "$now" ] && [ -x .venv/bin/skyband ]; then
+    exit 0
+fi
+
+place=${now%%
+*}
+if [ "${have%%
+*}" != "$place" ]; then
+    say "setting up .venv with $("$python" --version) (once, a minute or two)"
+    if ! "$python" -m venv --clear .venv >/dev/null 2>&1; then
+        apt_install "$(basename "$python")-venv" 2>/dev/null || apt_install python3-venv 2>/dev/null || true
+        "$python" -m venv --clear .venv >/dev/null || fail "this Python cannot make virtual environments; install its venv module (for example: sudo apt-get install python3-venv)"
+    fi
+else
+    say "bringing .venv up to date"
+fi
+pip() { .venv/bin/python -m pip --disable-pip-version-check "$@"; }
+pip install --quiet --require-hashes -r requirements.txt
+pip install --quiet --no-deps --no-build-isolation -e .
+printf '%s\n' "$now" >"$stamp"

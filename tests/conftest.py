@@ -1,0 +1,52 @@
+"""Fixtures and settings that every test shares."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parent.parent
+
+_relaxed = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+settings.register_profile("ci", deadline=None, max_examples=100, derandomize=True, suppress_health_check=_relaxed)
+settings.register_profile("dev", deadline=None, max_examples=100, suppress_health_check=_relaxed)
+settings.register_profile("deep", deadline=None, max_examples=2000, suppress_health_check=_relaxed)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The checkout's folder."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One Spark session for the whole test process: two cores, two shuffle partitions."""
+    from skyband.framework.streaming.session import get_session
+
+    session = get_session(app_name="skyband-tests", shuffle_partitions=2, master="local[2]")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Callable[[str], Path]:
+    """``shared_data(name)``: a path below the shared folder (``SKYBAND_SHARED``); skips the test where it is not there."""
+    folder = (ROOT / os.environ.get("SKYBAND_SHARED", "../shared")).resolve()
+
+    def find(name: str) -> Path:
+        path = folder / name
+        if not path.exists():
+            pytest.skip(f"needs the shared data {name} (folder SKYBAND_SHARED, by default ../shared)")
+        return path
+
+    return find

@@ -1,0 +1,79 @@
+"""Specs that tests share: the architecture page's examples, with missing parts filled in."""
+
+ENV = {"LANDING": "/data/landing", "WAREHOUSE": "/data/warehouse"}
+
+SENSORS = r"""job: sensor-anomalies
+source:
+  format: csv                       # csv | json | parquet | orc | delta | kafka | rate
+  path: "${LANDING}/sensors/"
+  options: {header: true}
+  schema: {sensor: string, building: string, ts: timestamp, temp: double, humidity: double, pm25: {type: double, from: PM2.5}}
+  id: [sensor, ts]                  # id, event_time and partition_by may name derived columns
+  event_time: {column: ts, watermark: 10 minutes, tie_break: [sensor]}
+  partition_by: [building]          # optional
+transform:                          # deterministic Spark SQL expressions, in order
+  - derive: {hours: "unix_micros(ts) / 3.6e9"}
+  - where: "temp is not null"       # rows it drops are counted as filtered
+quality:
+  rows:                             # checked inline on every row, one pass; a row that fails any rule is rejected
+    - {name: plausible_temp, expect: "temp between -60 and 60"}
+  tables:                           # Great Expectations, by their own names, on any table of the job
+    - {table: anomalies, expectation: expect_column_values_to_not_be_null, column: score, severity: critical}
+window: {time: 7 days}              # N: the largest window a query may use
+scoring:
+  shock:                            # arbitrary: any expression over a.<attr>, b.<attr>
+    expression: abs(a.hours - b.hours) / (abs(a.temp - b.temp) * abs(a.humidity - b.humidity))
+    direction: min
+    keep: {k: 100}                  # optional: K for ad hoc snapshots beyond the queries' own
+  closest:                          # global: monotone combination of per-attribute local scores
+    combine: sum
+    terms: [{abs_difference: temp}, {abs_difference: humidity, weight: 2.0}]
+queries:
+  anomalies:     {type: topk_pairs, scoring: shock, k: 20, where: "a.sensor <> b.sensor", carry: [temp]}
+  anomalies_day: {type: topk_pairs, scoring: shock, k: 5, where: "a.sensor <> b.sensor", window: {time: 1 day}}
+  twins:         {type: topk_pairs, scoring: closest, k: 10, every: 1 hour, max_score: 0.5}
+sink: {path: "${WAREHOUSE}/sensor_anomalies"}      # the checkpoint lives in _skyband/checkpoint below it
+run: {trigger: once}                # or {trigger: 10 seconds}
+schedule: {cron: "0 * * * *"}       # Airflow
+"""
+
+_REST = r"""job: others
+source:
+  format: parquet
+  path: /data/x
+  schema:
+    id: bigint
+    ts: timestamp
+    price: double
+    volume: bigint
+    sector: string
+    subject: string
+    author: string
+    station: string
+    rain: double
+    side: string
+  id: [id]
+  event_time: {column: ts}
+window: {time: 30 days}
+scoring:
+  heat: {expression: price * volume, direction: max}
+  steady: {linear: {price: 2, volume: -0.5}}
+  value: {expression: "b.price - a.price"}
+queries:
+"""
+
+OTHERS = {
+    "threshold": "  hot:   {type: threshold, scoring: heat, at_least: 5}",
+    "skyline": "  best:  {type: skyline, dimensions: {price: min, volume: max, sector: equal}}",
+    "topk_similar_sets": r"""  dup:   {type: topk_similar_sets, tokens: {column: subject, pattern: '\w+'}, similarity: jaccard, k: 50, min_score: 0.8, where: "a.author <> b.author"}""",
+    "topk_loyalty": '  wet:   {type: topk_loyalty, object: station, criteria: "rain > 0", stale_after: 1 hour, k: 10}',
+    "threshold_loyalty": '  rainy: {type: threshold_loyalty, object: station, criteria: "rain > 0", at_least: 2 hours}',
+    "topk": "  top: {type: topk, scoring: heat, k: 3}\n  best_buys: {type: topk, scoring: steady, k: 3}",
+    "topk_pairs": "  deals: {type: topk_pairs, scoring: value, k: 3, between: {column: side, a: buy, b: sell}}",
+}
+"""Query type -> queries of that type."""
+
+
+def other(query_type: str) -> str:
+    """A whole spec with queries of one type."""
+    return _REST + OTHERS[query_type] + "\nsink: {path: /data/out}\n"

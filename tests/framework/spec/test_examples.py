@@ -1,0 +1,59 @@
+"""Every example of the architecture page validates, quickly and without the heavy libraries."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from skyband.framework.plan.registry import AVAILABLE
+from skyband.framework.spec import validate_text
+from skyband.framework.spec.models import GlobalScoring, SourceColumn
+from skyband.framework.spec.queries import QUERY_TYPES, TopKPairs
+from tests.framework.spec.examples import ENV, OTHERS, SENSORS, other
+
+
+def test_the_sensor_example_validates_with_defaults_and_units() -> None:
+    job, errors = validate_text(SENSORS, ENV)
+    assert errors == [] and job is not None
+    assert job.source.path == "/data/landing/sensors/"
+    assert job.source.options == {"header": "true"}
+    assert job.source.event_time.watermark == 600_000_000
+    assert job.source.columns["pm25"] == SourceColumn(type="double", source_name="PM2.5")
+    assert job.source.unique == "checked"
+    assert job.window.time == 7 * 86_400_000_000
+    assert isinstance(job.scoring["closest"], GlobalScoring)
+    assert isinstance(job.queries["twins"], TopKPairs)
+    assert job.queries["twins"].every == 3_600_000_000
+    assert job.run.trigger == "once"
+    assert job.quality.tables[0].model_extra == {"column": "score"}
+
+
+def test_every_query_type_has_an_example() -> None:
+    assert set(OTHERS) == set(QUERY_TYPES)
+
+
+@pytest.mark.parametrize("query_type", QUERY_TYPES)
+def test_other_examples_validate_or_say_that_the_type_is_not_available(query_type: str) -> None:
+    job, errors = validate_text(other(query_type), ENV)
+    if query_type in AVAILABLE:
+        assert errors == [] and job is not None
+    else:
+        assert {e.code for e in errors} == {"SKY-E142"}
+        assert all(query_type in e.message and e.where is not None and e.where.line >= 24 for e in errors)
+
+
+def test_validating_a_file_loads_no_heavy_library(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(SENSORS.replace("k: 20", "k: 0"))
+    code = (
+        "import sys\n"
+        "from skyband.framework.spec import validate_file\n"
+        f"job, errors = validate_file({str(path)!r}, {ENV!r})\n"
+        "assert [e.code for e in errors] == ['SKY-E114'], errors\n"
+        "heavy = {'pyspark', 'py4j', 'numba', 'llvmlite', 'pandas', 'pyarrow', 'deltalake', 'great_expectations'} & set(sys.modules)\n"
+        "print(*sorted(heavy))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == []

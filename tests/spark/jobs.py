@@ -1,0 +1,132 @@
+"""Small jobs for Spark tests: rows as CSV files, a spec, a run in this process or another, tables read back by delta-rs."""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from skyband.framework.streaming.runner import Batch
+
+START = datetime(2020, 1, 1, tzinfo=UTC)
+COLUMNS = ("id", "ts", "grp", "x", "y", "side")
+
+SPEC = """\
+job: {job}
+source:
+  format: csv
+  path: "{folder}/in"
+  options: {{header: true}}
+  schema: {{id: bigint, ts: timestamp, grp: string, x: double, y: double, side: string}}
+  id: [id]
+  event_time: {{column: ts, watermark: {watermark}, tie_break: [side]}}
+{partition}
+quality:
+  rows:
+    - {{name: sane_x, expect: "x < 1000000"}}
+window: {window}
+scoring:
+  far: {{expression: "abs(a.x - b.x) + abs(a.y - b.y)", direction: max}}
+  near: {{expression: "abs(a.x - b.x)", direction: min}}
+queries:
+{queries}
+sink: {{path: "{folder}/out"}}
+run: {{trigger: once, max_files: {max_files}{buckets}}}
+"""
+
+QUERIES = """\
+  far5: {type: topk_pairs, scoring: far, k: 5, carry: [x]}
+  far3: {type: topk_pairs, scoring: far, k: 3, window: {count: 20}}
+  near4: {type: topk_pairs, scoring: near, k: 4, where: "a.side <> b.side", max_score: 3}
+  hourly: {type: topk_pairs, scoring: near, k: 3, every: 1 hour}
+"""
+
+
+def stamp(minutes: float) -> str:
+    """An event time ``minutes`` after the start."""
+    return (START + timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def write_file(folder: Path, name: str, rows: Sequence[Sequence[Any]], at: int, columns: Sequence[str] = COLUMNS) -> None:
+    """One CSV file in the job's landing folder, modified at second ``at`` (the engine reads files in that order)."""
+    target = folder / "in" / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name("_" + name)
+    with open(temporary, "w", newline="") as f:
+        out = csv.writer(f)
+        out.writerow(columns)
+        out.writerows(rows)
+    os.utime(temporary, (1_600_000_000 + at, 1_600_000_000 + at))
+    os.replace(temporary, target)
+
+
+def write_spec(
+    folder: Path,
+    window: str = "{count: 50, time: 5 hours}",
+    queries: str = QUERIES,
+    watermark: str = "1 hour",
+    partition: bool = False,
+    max_files: int = 100,
+    job: str = "small",
+    buckets: int | None = None,
+) -> Path:
+    """The spec of a small job below ``folder``."""
+    path = folder / "spec.yaml"
+    path.write_text(
+        SPEC.format(
+            job=job, folder=folder, window=window, queries=queries, watermark=watermark, max_files=max_files,
+            partition="  partition_by: [grp]" if partition else "", buckets=f", buckets: {buckets}" if buckets else "",
+        )
+    )  # fmt: skip
+    return path
+
+
+def run(spark: SparkSession, spec: Path, finish: bool = True, partitions: int = 2) -> list[Batch]:
+    """Runs the job in this process; its batches."""
+    from skyband.framework.streaming.runner import Runner
+    from skyband.framework.tables.writer import writer_for
+    from skyband.jobs.spec import load_plan
+
+    plan = load_plan(str(spec))
+    batches: list[Batch] = []
+    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    Runner(spark, plan, writer_for(plan.sink, spark), batches.append).run(once=True, finish=finish)
+    return batches
+
+
+def run_apart(spec: Path, *arguments: str, failpoint: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs ``skyband run`` in a process of its own, which may be made to kill itself at a fail point."""
+    env = dict(os.environ, SKYBAND_MASTER="local[2]", SKYBAND_SHUFFLE_PARTITIONS="2")
+    env.pop("SKYBAND_FAILPOINT", None)
+    if failpoint:
+        env["SKYBAND_FAILPOINT"] = failpoint
+    command = [sys.executable, "-m", "skyband.jobs.cli", "run", str(spec), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=env, check=False, start_new_session=True)
+
+
+def table(folder: Path, name: str) -> pa.Table:
+    """A table of the job, by delta-rs."""
+    return DeltaTable(str(folder / "out" / name)).to_pyarrow_table()
+
+
+def changes(folder: Path, query: str, keys: Sequence[str] = ()) -> pa.Table:
+    """The change stream of a query in its order, without ``batch_id``."""
+    rows = table(folder, f"{query}_changes").drop_columns(["batch_id"])
+    return rows.sort_by([(k, "ascending") for k in (*keys, "step", "pos")])
+
+
+def sorted_rows(rows: pa.Table, without: Sequence[str] = ()) -> list[str]:
+    """Rows as sorted text, for comparing tables whose order means nothing."""
+    rows = rows.select([n for n in rows.column_names if n not in without])
+    return sorted(repr(sorted(r.items())) for r in rows.to_pylist())

@@ -1,0 +1,63 @@
+"""Killed at the worst moments and started again, a job's tables equal those of a run that was left alone."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.spark.jobs import changes, run_apart, sorted_rows, table, write_spec
+from tests.spark.test_cuts import stream, write
+
+pytestmark = [pytest.mark.spark, pytest.mark.chaos, pytest.mark.slow]
+
+POINTS = (
+    "state.after:2",
+    "sink.before",
+    "sink.between:3",
+    "sink.after",
+    "derive.between",
+    "derive.before",
+    "finish.declared",
+    "finish.ordered",
+    "sink.after:3",
+)
+QUERIES = ("far5", "far3", "near4", "hourly")
+# Wall-clock figures and the engine's timings differ from run to run.
+MEASURED = ("batch_time", "counters", "batch_ms", "engine_ms", "load_ms", "decode_ms", "order_ms", "operator_ms", "state_ms", "write_ms")
+
+
+def job(folder: Path) -> Path:
+    folder.mkdir()
+    write(folder, stream(11, 240), 6)
+    return write_spec(folder, max_files=2)
+
+
+@pytest.fixture(scope="module")
+def left_alone(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("chaos") / "alone"
+    done = run_apart(job(folder), "--finish")
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_and_started_again(tmp_path, left_alone, point):
+    folder = tmp_path / "killed"
+    spec = job(folder)
+    killed = run_apart(spec, "--finish", failpoint=point)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    again = run_apart(spec, "--finish")
+    assert again.returncode == 0, again.stderr
+    for q in QUERIES:
+        assert changes(folder, q).equals(changes(left_alone, q)), q
+        assert sorted_rows(table(folder, q)) == sorted_rows(table(left_alone, q)), q
+        assert sorted_rows(table(folder, f"{q}_now")) == sorted_rows(table(left_alone, f"{q}_now")), q
+    for name in ("heads", "rejected", "far5_skyband", "near4_skyband"):
+        assert sorted_rows(table(folder, name), without=("batch_id",)) == sorted_rows(table(left_alone, name), without=("batch_id",)), name
+    totals = [
+        {k: sum(r[k] for r in table(f, "runs").to_pylist()) for k in ("rows_in", "accepted", "rejected", "changes")}
+        for f in (folder, left_alone)
+    ]
+    assert totals[0] == totals[1]

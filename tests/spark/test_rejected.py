@@ -1,0 +1,60 @@
+"""Bad rows are never lost and never fatal: each lands in ``rejected`` with its reason, and the sums add up."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+
+from tests.spark.jobs import run, stamp, table, write_file, write_spec
+
+pytestmark = pytest.mark.spark
+
+
+def test_every_bad_row_is_in_rejected_with_its_reason(spark, tmp_path):
+    spec = write_spec(tmp_path, watermark="10 minutes", max_files=1)
+    good = [[i, stamp(i), "p", i % 5, 1, "ab"[i % 2]] for i in range(40)]
+    bad = [
+        ["", stamp(5), "p", 1, 1, "a"],  # null id
+        [500, "", "p", 1, 1, "a"],  # null time
+        [501, stamp(6), "p", "many", 1, "a"],  # not a number
+        [502, "yesterday", "p", 1, 1, "a"],  # not a time
+        [503, stamp(7), "p", 5_000_000, 1, "a"],  # breaks a row rule
+        [7, stamp(8), "p", 3, 1, "a"],  # an id that is alive
+    ]
+    write_file(tmp_path, "1.csv", good + bad, at=1)
+    write_file(tmp_path, "2.csv", [[600, stamp(60), "p", 1, 1, "a"]], at=2)
+    write_file(tmp_path, "3.csv", [[601, stamp(3), "p", 2, 1, "a"], [602, stamp(61), "q", 2, 1, "b"]], at=3)
+    run(spark, spec)
+    rejected = table(tmp_path, "rejected").to_pylist()
+    assert Counter(r["reason"] for r in rejected) == {
+        "null_id": 1,
+        "null_time": 1,
+        "parse": 2,
+        "rule:sane_x": 1,
+        "duplicate_id": 1,
+        "late": 1,
+    }
+    by_reason = {r["reason"]: r for r in rejected}
+    assert json.loads(by_reason["late"]["text"])["id"] == 601
+    assert by_reason["late"]["origin"] == "3.csv"
+    assert json.loads(by_reason["duplicate_id"]["text"])["id"] == 7
+    assert {r["text"].split(",")[0] for r in rejected if r["reason"] == "parse"} == {"501", "502"}
+    runs = table(tmp_path, "runs").to_pylist()
+    assert all(r["rows_in"] == r["filtered"] + r["rejected"] + r["accepted"] + r["pending_change"] for r in runs)
+    assert sum(r["rows_in"] for r in runs) == 49
+    assert sum(r["accepted"] for r in runs) == 42
+    assert runs and max(runs, key=lambda r: r["batch_id"])["pending"] == 0
+
+
+def test_rows_that_wait_are_counted_and_come_with_the_next_run(spark, tmp_path):
+    spec = write_spec(tmp_path, watermark="30 minutes")
+    write_file(tmp_path, "1.csv", [[i, stamp(i), "p", i % 5, 1, "a"] for i in range(60)], at=1)
+    run(spark, spec, finish=False)
+    last = max(table(tmp_path, "runs").to_pylist(), key=lambda r: r["batch_id"])
+    assert last["pending"] == 31
+    run(spark, spec, finish=True)
+    runs = table(tmp_path, "runs").to_pylist()
+    assert sum(r["accepted"] for r in runs) == 60
+    assert max(runs, key=lambda r: r["batch_id"])["pending"] == 0

@@ -1,0 +1,130 @@
+"""Walls of the project: which part may import which, and what may not be in the tree."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ("skyband", "operators", "framework", "jobs", "airflow_dags")
+MAX_LINES = 400
+
+# Who may import Skyband's parts: arrows run jobs -> framework -> operators.
+ARROWS = {
+    "operators": {"operators"},
+    "framework": {"operators", "framework"},
+    "jobs": {"operators", "framework", "jobs"},
+    "airflow_dags": {"operators", "framework", "jobs"},
+    "skyband": set(),
+}
+SPARK = {"pyspark", "delta", "py4j"}
+"""Only ``framework/streaming`` and ``framework/tables`` import these."""
+
+
+def source_files() -> list[Path]:
+    return [p for folder in SOURCE for p in sorted((ROOT / folder).rglob("*.py")) if "__pycache__" not in p.parts]
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Every module a file names in an import, wherever it stands, except those that only a type checker sees; relative imports resolved."""
+    inside = path.relative_to(ROOT).with_suffix("").parts
+    package = inside if inside[0] == "skyband" else ("skyband", *inside)
+    todo: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"), str(path))]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            todo += node.orelse
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join([*package[: len(package) - node.level], node.module or ""]).rstrip(".") if node.level else node.module or ""
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+        todo += ast.iter_child_nodes(node)
+
+
+@pytest.mark.parametrize("path", source_files(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_follow_the_arrows(path: Path) -> None:
+    relative = path.relative_to(ROOT)
+    part = relative.parts[0]
+    for name in imports(path):
+        top, _, rest = name.partition(".")
+        assert top not in ARROWS or top == "skyband", f"{relative} imports {name}: Skyband's parts are imported as skyband.{name}"
+        if top == "skyband" and rest:
+            other = rest.split(".")[0]
+            if other in ARROWS:
+                assert other in ARROWS[part], f"{relative} imports {name}: {part} may not use {other}"
+        if top in SPARK:
+            assert relative.parts[:2] in (("framework", "streaming"), ("framework", "tables")), f"{relative} imports {name}"
+
+
+@pytest.mark.parametrize("path", source_files(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_files_are_short(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_LINES
+
+
+@pytest.mark.parametrize("package", ["skyband.framework.spec", "skyband.framework.plan", "skyband.operators"])
+def test_importing_spec_plan_and_operators_starts_no_spark(package: str) -> None:
+    code = (
+        f"import importlib, pkgutil, sys, {package} as package\n"
+        "for m in pkgutil.walk_packages(package.__path__, package.__name__ + '.'): importlib.import_module(m.name)\n"
+        "print(*sorted({'pyspark', 'delta', 'py4j'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == []
+
+
+def test_every_package_is_declared() -> None:
+    setup = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    found = {"skyband": "skyband", "skyband.specs": "specs"}
+    for part in ("operators", "framework", "jobs"):
+        for init in (ROOT / part).rglob("__init__.py"):
+            folder = init.parent.relative_to(ROOT)
+            found["skyband." + ".".join(folder.parts)] = str(folder)
+    assert set(setup["packages"]) == set(found)
+    assert setup["package-dir"] == found
+
+
+def test_requirements_are_pinned_with_hashes_and_name_no_host() -> None:
+    text = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+    assert "://" not in text and "--index-url" not in text and "--find-links" not in text
+    entries = [e for e in re.split(r"\n(?=[a-zA-Z0-9])", "\n" + text) if e.strip() and not e.strip().startswith("#")]
+    for entry in entries:
+        assert re.match(r"[a-zA-Z0-9._-]+(\[[a-z,]+\])?==\S+ \\\n +--hash=sha256:[0-9a-f]{64}", entry.strip()), entry[:80]
+    pinned = {re.sub(r"[-_.]+", "-", e.strip().split("==")[0]).lower() for e in entries}
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    assert {re.sub(r"[-_.]+", "-", re.split(r"[<>=\[ ]", w)[0]).lower() for w in wanted} <= pinned
+
+
+def tracked_files() -> list[Path]:
+    """What git has, or would take: everything not ignored."""
+    done = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        pytest.skip("not a git checkout")
+    return [ROOT / name for name in done.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+def test_no_machine_path_and_no_registry_host_in_the_tree() -> None:
+    # Spelled in pieces, so that this file does not name them either.
+    homes = [re.escape(str(ROOT)) + r"\b"] if len(ROOT.parts) > 2 else []
+    patterns = [*homes, r"/home/\w+/", r"/Users/\w+/", "pypi" + r"\.org", "python" + "hosted", "maven" + r"\.org", "maven" + "-central"]
+    bad = re.compile("|".join(patterns))
+    for path in tracked_files():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            found = bad.search(line)
+            assert found is None, f"{path.relative_to(ROOT)}:{number} names {found.group(0)}"  # type: ignore[union-attr]
