@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         "Spark (the same, with the table spelled its way):\n\n"
         f"  select * from delta.`{tables / 'parted_now'}` order by rank;\n\n"
         "Ask the tables more, without Spark:\n\n"
-        f"  export LANDING={shlex.quote(_short(landing))} WAREHOUSE={shlex.quote(_short(warehouse))}\n"
+        f"  export LANDING={shlex.quote(str(landing))} WAREHOUSE={shlex.quote(str(warehouse))}\n"
         f"  skyband query {shlex.quote(_short(SPEC))} parted --at 2013-07-29"
     )
     return code

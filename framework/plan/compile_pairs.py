@@ -1,6 +1,7 @@
 """Compiles ``topk_pairs`` queries: one operator for all queries of equal scoring, direction, ``where`` and ``between``.
 
 A predicate restricts candidates, so a skyband built without it has pruned what it needs: states are shared only if all four are equal.
+A bound on the better side of the score (``min_score`` for direction min) is such a predicate; one on the worse side only cuts a result.
 K is the largest k (and the scoring's ``keep.k``), N the union of the windows (architecture, section 5, "Compiler").
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from skyband.framework.plan.drafts import Context, Draft, Member, share, union_window
 from skyband.framework.spec.expressions import scoring_text
@@ -16,6 +17,9 @@ from skyband.framework.spec.queries import Between as BetweenSpec
 from skyband.framework.spec.queries import TopKPairs as TopKPairsSpec
 from skyband.operators.base import Operator
 from skyband.operators.expressions.ast import Node
+
+if TYPE_CHECKING:
+    from skyband.operators.topk_pairs import Between
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,7 @@ class _Key:
     direction: Literal["min", "max"]
     where: str | None
     between: tuple[str, str, str] | None
+    best: float | None
 
 
 def compile_pairs(context: Context, members: Sequence[Member]) -> Iterable[Draft]:
@@ -45,7 +50,8 @@ def compile_pairs(context: Context, members: Sequence[Member]) -> Iterable[Draft
         if where is not None:
             wheres.setdefault(canonical(where), where)
         sides = (query.between.column, repr(query.between.a), repr(query.between.b)) if query.between is not None else None
-        return _Key(canonical(score), scoring.direction, canonical(where) if where is not None else None, sides)
+        best = query.min_score if scoring.direction == "min" else query.max_score
+        return _Key(canonical(score), scoring.direction, canonical(where) if where is not None else None, sides, best)
 
     for k, group in share(members, key):
         yield _draft(context, group, k, scores[k.score], wheres[k.where] if k.where is not None else None)
@@ -85,7 +91,12 @@ def _draft(context: Context, group: tuple[Member, ...], key: _Key, score: Node, 
     return Draft(group, largest, window, key.direction, tuple(texts), build)
 
 
-def _between(context: Context, spec: BetweenSpec | None) -> object:
+def _between(context: Context, spec: BetweenSpec | None) -> Between | None:
     from skyband.operators.topk_pairs import Between
 
-    return None if spec is None else Between(spec.column, spec.a, spec.b)
+    if spec is None:
+        return None
+    kind = context.kinds[spec.column]
+    # Numbers may come as text, from a variable.
+    a, b = (int(x) if kind == "int" else x for x in (spec.a, spec.b))
+    return Between(spec.column, cast(Any, a), cast(Any, b), kind)

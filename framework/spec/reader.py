@@ -107,7 +107,7 @@ def _mend_character(source: SourceText, e: yaml.reader.ReaderError, errors: list
                 return False
             message = f"the character U+{ord(line[at]):04X} cannot be in a YAML file"
             errors.append(SkybandError("SKY-E101", message, "remove it", source.where(n, at)))
-            source.lines[n] = "".join(c if c.isprintable() or c == "\t" else " " for c in line)
+            source.lines[n] = "".join(c if c.isprintable() or c == "\t" else "_" for c in line)
             return True
         at -= len(line) + 1
     return False
@@ -133,9 +133,12 @@ def _mend(source: SourceText, e: yaml.MarkedYAMLError, errors: list[SkybandError
                 source.lines[line] = text[: m.start()] + "$(" + m.group(1) + ")" + text[m.end() :]
                 mended.add(line)
                 return True
-    block = _block(source.lines, line)
+    quote = _open_quote(source.lines, line)
+    block = _block(source.lines, line if quote is None else quote[0])
     swallowed = e.context_mark is not None and any(w in (e.context or "") for w in ("flow", "quoted scalar"))
-    if swallowed and e.context_mark is not None and _block(source.lines, e.context_mark.line) != block:
+    if quote is not None:
+        errors.append(SkybandError("SKY-E101", "this quote is never closed", "close it", source.where(*quote)))
+    elif swallowed and e.context_mark is not None and _block(source.lines, e.context_mark.line) != block:
         line, col = e.context_mark.line, e.context_mark.column
         block = _block(source.lines, line)
         opened = source.lines[line][col : col + 1]
@@ -167,6 +170,31 @@ def _mend(source: SourceText, e: yaml.MarkedYAMLError, errors: list[SkybandError
         return False
     source.lines[first:last] = [""] * (last - first)
     return True
+
+
+def _open_quote(lines: list[str], upto: int) -> tuple[int, int] | None:
+    """Where a quote opens that is still open at the end of its section, in the sections up to line ``upto``."""
+    opened: tuple[int, int] | None = None
+    mark = ""
+    for n, text in enumerate(lines):
+        if _starts(text):
+            if opened is not None or n > upto:
+                return opened
+            mark = ""
+        i = 0
+        while i < len(text):
+            c = text[i]
+            if mark:
+                if c == "\\" and mark == '"':
+                    i += 1
+                elif c == mark:
+                    mark, opened = "", None
+            elif c == "#" and (i == 0 or text[i - 1].isspace()):
+                break
+            elif c in "'\"" and (i == 0 or text[i - 1] in " \t[{,:("):
+                mark, opened = c, (n, i)
+            i += 1
+    return opened
 
 
 def _block(lines: list[str], line: int) -> tuple[int, int] | None:

@@ -76,13 +76,13 @@ def shape(doc: Document) -> models.Job | None:
             unknown = [_path(data, p["loc"], p["type"])[0] for p in problems if p["type"] == "extra_forbidden"]
             guesses = {u: _guess(data, u) for u in unknown}
             guessed = {(*u[:-1], g) for u, g in guesses.items() if g}
-            for p, (path, is_key) in zip(problems, [_path(data, p["loc"], p["type"]) for p in problems], strict=True):
+            paths = [_path(data, p["loc"], p["type"]) for p in problems]
+            doc.poisoned.update([path for path, _ in paths if _split_value(doc, data, path)])
+            for p, (path, is_key) in zip(problems, paths, strict=True):
                 if path in seen:
                     continue
                 seen.add(path)
                 if p["type"] == "missing" and path in guessed:
-                    doc.poisoned.add(path)
-                if _split_value(doc, data, path):
                     doc.poisoned.add(path)
                 if not doc.bad(path):
                     if p["type"] == "extra_forbidden":

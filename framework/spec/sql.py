@@ -190,7 +190,7 @@ def _check_tree(tree: Any, types: Mapping[str, str | None], problems: list[SqlPr
     spelled = {c.lower(): c for c in types}
     used: list[str] = []
     parameters = {p.name.lower() for f in tree.find_all(exp.Lambda) for p in f.expressions}
-    for node in tree.walk():
+    for node in tree.walk(bfs=False):
         if isinstance(node, (exp.Query, exp.Subquery, exp.Exists)) and isinstance(node, exp.Query | exp.Subquery):
             problems.append(SqlProblem("SKY-E135", "a subquery is not allowed", None, 0, 1))
         elif isinstance(node, exp.Window):

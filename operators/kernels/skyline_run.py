@@ -1,0 +1,347 @@
+"""The whole advance of a bucket in one call: arrivals and time events of every key, for every query.
+
+Per key the retained objects (those with fewer than K newer dominators) are scanned newest first. The scan ends at the K-th dominator of
+the arrival: whatever is older and dominated by the arrival is dominated by those K as well, hence gone already. So one short scan gives both
+the K newest older dominators and every object the arrival dominates (strictness and ``distinct`` keep this true, algorithms.md D4).
+Words (``skyline_words``) test many objects per instruction, keys decide the hits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skyband.operators.base import NEVER, AnyArray
+from skyband.operators.kernels.jit import jit
+from skyband.operators.kernels.skyline_events import (
+    COUNT,
+    DUE,
+    EVERY,
+    FRONT,
+    GONE,
+    HEAD,
+    MICROS,
+    NEWER,
+    POS,
+    PRED,
+    SEQ,
+    STEP,
+    TIME,
+    elapse,
+    move,
+    refront,
+    room,
+)
+from skyband.operators.kernels.skyline_scan import CHUNK, LANES, any_hit, close_gap, compare, highest, masks, squeeze
+
+NEAR: int = 64
+"""Removals this close to the newest object close the gap; others leave a hole until a quarter are holes."""
+
+@jit
+def _find(obj: AnyArray, n: int, seq: int) -> int:
+    """The row of ``seq`` among the first n rows, or -1. O(log n)."""
+    a = 0
+    b = n
+    while a < b:
+        m = (a + b) >> 1
+        if obj[m, SEQ] < seq:
+            a = m + 1
+        else:
+            b = m
+    return a if a < n and obj[a, SEQ] == seq else -1
+
+
+@jit
+def run(
+    band: int, dims: int, distinct: bool, state_count: int, state_micros: int, until: int, guard: int, dead: int,
+    active: AnyArray, lo_row: AnyArray, hi_row: AnyArray, a_seq: AnyArray, a_time: AnyArray, a_keys: AnyArray, a_word: AnyArray,
+    usable: AnyArray,
+    start: AnyArray, rows: AnyArray, words: AnyArray, last: AnyArray, per_query: AnyArray, due_at: AnyArray, shown_start: AnyArray,
+    shown_rows: AnyArray, work: AnyArray,
+) -> tuple[AnyArray, int, AnyArray, AnyArray, AnyArray, AnyArray, AnyArray]:  # fmt: skip
+    """Advance the keys with ``active``; the others are copied.
+
+    Arrivals of key k are rows lo_row[k] .. hi_row[k]; its retained objects rows start[k] .. start[k+1] of ``rows`` (r, 3 + K + D) and
+    ``words`` (r,). ``per_query`` (keys, Q, 8), ``last`` (keys,) and ``due_at`` (keys,) are changed in place. Returns change rows, their
+    number, and new start, rows, words, shown_start, shown_rows. O(scanned objects per arrival); see the module.
+    """
+    nk = len(active)
+    nq = per_query.shape[1]
+    width = rows.shape[1]
+    first = PRED + band
+    boundaries = shown_start.shape[0] > 1
+    biggest = 1
+    total = start[nk]
+    shown_most = 0
+    for k in range(nk):
+        if active[k]:
+            m = start[k + 1] - start[k] + hi_row[k] - lo_row[k]
+            biggest = max(biggest, m)
+            total += hi_row[k] - lo_row[k]
+            if boundaries:
+                for w in range(nq):
+                    shown_most = max(shown_most, m + shown_start[k * nq + w + 1] - shown_start[k * nq + w])
+    cap = biggest + 1
+    obj = np.empty((cap, width), np.int64)
+    word = np.full(cap + 2 * LANES, dead, np.int64)
+    slot = np.full(cap + 2 * LANES, -1, np.int64)
+    free = np.empty(cap, np.int64)
+    old = np.empty(cap, np.int64)
+    new = np.empty(cap, np.int64)
+    kids = np.empty(cap, np.int64)
+    pred = np.empty((cap, band), np.int64)
+    hit = np.empty(cap, np.int64)
+    hit_at = np.empty(cap, np.int64)
+    shown = np.zeros((nq if boundaries else 1, shown_most + 2, 2), np.int64)
+    scratch = np.empty((shown_most + 2, 2), np.int64)
+    out = np.empty((1024, 8), np.int64)
+    n = 0
+    new_rows = np.empty((total, width), np.int64)
+    new_words = np.empty(total, np.int64)
+    new_start = np.zeros(nk + 1, np.int64)
+    shown_total = shown_rows.shape[0] + (nq * total if boundaries else 0)
+    new_shown = np.empty((shown_total, 2), np.int64)
+    new_shown_start = np.zeros(shown_start.shape[0], np.int64)
+    r = 0
+    b_rows = 0
+    tests = 0
+    scans = 0
+    k = 0
+    while k < nk:
+        if not active[k]:
+            k2 = k
+            while k2 < nk and not active[k2]:
+                new_start[k2 + 1] = start[k2 + 1] - start[k] + r
+                k2 += 1
+            size = start[k2] - start[k]
+            new_rows[r : r + size] = rows[start[k] : start[k2]]
+            new_words[r : r + size] = words[start[k] : start[k2]]
+            r += size
+            if boundaries:
+                for i in range(k * nq, k2 * nq):
+                    new_shown_start[i + 1] = shown_start[i + 1] - shown_start[k * nq] + b_rows
+                b0 = shown_start[k * nq]
+                size = shown_start[k2 * nq] - b0
+                new_shown[b_rows : b_rows + size] = shown_rows[b0 : b0 + size]
+                b_rows += size
+            k = k2
+            continue
+        # load
+        m = start[k + 1] - start[k]
+        lo = LANES
+        hi = LANES + m
+        top = m
+        frees = 0
+        holes = 0
+        queries = per_query[k]
+        obj[:m] = rows[start[k] : start[k + 1]]
+        word[lo:hi] = words[start[k] : start[k + 1]]
+        for i in range(m):
+            slot[lo + i] = i
+            kids[i] = 0
+        for i in range(m):
+            for j in range(band):
+                pred[i, j] = _find(obj, i, obj[i, PRED + j]) if obj[i, PRED + j] >= 0 else -1
+            j = band - 1 - obj[i, NEWER]
+            old[i] = new[i] = obj[i, PRED + j]
+            if pred[i, j] >= 0:
+                kids[pred[i, j]] += 1
+        timed = state_micros > 0
+        for w in range(nq):
+            q = queries[w]
+            timed = timed or q[EVERY] > 0
+            p = lo
+            while p < hi and obj[p - lo, SEQ] < q[HEAD]:
+                p += 1
+            q[POS] = p
+            refront(q, obj, slot, hi)
+            if boundaries:
+                b0 = shown_start[k * nq + w]
+                size = shown_start[k * nq + w + 1] - b0
+                shown[w, 0, 0] = size
+                shown[w, 1 : 1 + size] = shown_rows[b0 : b0 + size]
+        next_at = due_at[k]
+        state_front = obj[0, SEQ] if m > 0 else NEVER
+        tail = last[k]
+        i = lo_row[k]
+        while True:
+            more = i < hi_row[k]
+            if timed:
+                before = a_time[i] + 1 if more else until
+                if next_at < before:
+                    next_at = NEVER
+                    for w in range(nq):
+                        out, n, e = elapse(
+                            queries[w], w, k, before, before - 1 if more else before, tail, hit, obj, slot, hi, old, kids,
+                            shown[w if boundaries else 0], scratch, out, n,
+                        )  # fmt: skip
+                        next_at = min(next_at, e)
+                    if state_micros > 0:
+                        while lo < hi and (slot[lo] < 0 or obj[slot[lo], TIME] + state_micros < before):
+                            if slot[lo] >= 0:
+                                free[frees] = slot[lo]
+                                frees += 1
+                            else:
+                                holes -= 1
+                            lo += 1
+                        if lo < hi:
+                            next_at = min(next_at, obj[slot[lo], TIME] + state_micros)
+                        state_front = obj[slot[lo], SEQ] if lo < hi else NEVER
+            if not more:
+                break
+            s = a_seq[i]
+            tail = s
+            # the oldest retained objects that leave the state's count window with this arrival
+            keep = s - state_count + 1
+            alive = lo
+            if state_front < keep:
+                while alive < hi and (slot[alive] < 0 or obj[slot[alive], SEQ] < keep):
+                    alive += 1
+            hits = 0
+            fresh = -1
+            least = GONE  # of the crit of what the arrival dominates: below a query's head if a member is among them
+            enters = GONE
+            if usable[i]:
+                if frees > 0:
+                    frees -= 1
+                    fresh = free[frees]
+                else:
+                    fresh = top
+                    top += 1
+                obj[fresh, SEQ] = s
+                obj[fresh, TIME] = a_time[i]
+                obj[fresh, NEWER] = 0
+                for j in range(first, width):
+                    obj[fresh, j] = a_keys[j - first, i]
+                below = a_word[i]
+                above = below + guard + guard
+                found = 0
+                p = hi
+                while p > alive:
+                    while p - CHUNK >= alive and hi - p >= LANES and any_hit(word, p - CHUNK, above, below, guard) == 0:
+                        p -= CHUNK
+                    p -= LANES
+                    up, down = masks(word, p, above, below, guard)
+                    if p < alive:  # what is below has left
+                        up = (up >> (alive - p)) << (alive - p)
+                        down = (down >> (alive - p)) << (alive - p)
+                    while up != 0:
+                        x = highest(up)
+                        o = slot[p + x]
+                        tests += 1
+                        if compare(obj, o, fresh, first, dims) == 1:
+                            obj[fresh, PRED + found] = obj[o, SEQ]
+                            pred[fresh, found] = o
+                            found += 1
+                            if found == band:
+                                down = (down >> x) << x
+                                break
+                        up ^= np.int64(1) << x
+                    while down != 0:
+                        x = highest(down)
+                        o = slot[p + x]
+                        tests += 1
+                        c = compare(obj, o, fresh, first, dims)
+                        if c == 2 or (c == 3 and distinct):
+                            hit[hits] = o
+                            hit_at[hits] = p + x
+                            hits += 1
+                        down ^= np.int64(1) << x
+                    if found == band:
+                        break
+                scans += hi - p
+                for j in range(found, band):
+                    obj[fresh, PRED + j] = -1
+                    pred[fresh, j] = -1
+                old[fresh] = GONE
+                enters = obj[fresh, PRED + band - 1]
+                new[fresh] = enters
+                kids[fresh] = 0
+                for j in range(hits):
+                    o = hit[j]
+                    c = band - 1 - (obj[o, NEWER] + 1)
+                    new[o] = obj[o, PRED + c] if c >= 0 else GONE
+                    least = min(least, old[o])
+            for w in range(nq):
+                head = max(queries[w, HEAD], s - queries[w, COUNT] + 1)
+                if queries[w, FRONT] < head or enters < head or least < head:
+                    out = room(out, n, hi - lo + hits + 2)
+                    n = move(queries[w], w, k, a_time[i], head, fresh, hit, hits, obj, slot, hi, old, new, kids, out, n)
+                    next_at = min(next_at, queries[w, DUE])
+                else:
+                    queries[w, HEAD] = head
+            for j in range(hits):
+                o = hit[j]
+                p = hit_at[j]
+                c = band - 1 - obj[o, NEWER]
+                x = pred[o, c]
+                if x >= 0 and obj[x, SEQ] == obj[o, PRED + c]:  # else it left and its slot is another's
+                    kids[x] -= 1
+                obj[o, NEWER] += 1
+                old[o] = new[o]
+                if c > 0:
+                    x = pred[o, c - 1]
+                    if x >= 0 and obj[x, SEQ] == obj[o, PRED + c - 1]:
+                        kids[x] += 1
+                    continue
+                free[frees] = o
+                frees += 1
+                if hi - p <= NEAR:
+                    close_gap(word, slot, p, hi)
+                    hi -= 1
+                    for w in range(nq):
+                        if queries[w, POS] > p:
+                            queries[w, POS] -= 1
+                else:
+                    word[p] = dead
+                    slot[p] = -1
+                    holes += 1
+            while lo < alive:
+                if slot[lo] >= 0:
+                    free[frees] = slot[lo]
+                    frees += 1
+                else:
+                    holes -= 1
+                lo += 1
+            if state_front < keep:
+                while lo < hi and slot[lo] < 0:
+                    lo += 1
+                    holes -= 1
+                state_front = obj[slot[lo], SEQ] if lo < hi else NEVER
+            if fresh >= 0:
+                if holes > 32 and holes * 4 > hi - lo:
+                    hi = squeeze(word, slot, lo, hi, queries, POS)
+                    holes = 0
+                old[fresh] = new[fresh]
+                if pred[fresh, band - 1] >= 0:
+                    kids[pred[fresh, band - 1]] += 1
+                word[hi] = below + guard
+                slot[hi] = fresh
+                if lo == hi:
+                    state_front = s
+                hi += 1
+                for w in range(nq):
+                    queries[w, FRONT] = min(queries[w, FRONT], s)
+                    if queries[w, MICROS] > 0:
+                        next_at = min(next_at, a_time[i] + queries[w, MICROS])
+                if state_micros > 0:
+                    next_at = min(next_at, a_time[i] + state_micros)
+            i += 1
+        # store
+        last[k] = tail
+        due_at[k] = next_at
+        for p in range(lo, hi):
+            if slot[p] >= 0:
+                new_rows[r] = obj[slot[p]]
+                new_words[r] = word[p]
+                r += 1
+        new_start[k + 1] = r
+        if boundaries:
+            for w in range(nq):
+                size = shown[w, 0, 0]
+                new_shown[b_rows : b_rows + size] = shown[w, 1 : 1 + size]
+                b_rows += size
+                new_shown_start[k * nq + w + 1] = b_rows
+        k += 1
+    work[0] += tests
+    work[1] += scans
+    return out, n, new_start, new_rows[:r], new_words[:r], new_shown_start, new_shown[:b_rows]

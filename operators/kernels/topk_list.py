@@ -1,0 +1,321 @@
+"""Sorted candidate lists, threshold scans and selections: the building blocks of the top-k kernels.
+
+A candidate list is three parallel arrays (score, seq, time) in rank order: larger score first, then larger seq. Scores are internal:
+larger is better (a ``min`` score comes negated), NaN is "no candidate". Every loop over rows has a NumPy twin with equal results.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import Any
+
+import numpy as np
+
+from skyband.operators.base import NEVER, AnyArray
+from skyband.operators.kernels.jit import HAVE_NUMBA, jit
+
+BLOCK = 64
+
+
+def _first_at_least_np(sc: AnyArray, lo: int, hi: int, thr: float) -> int:
+    step = 256
+    while lo < hi:
+        hit = np.flatnonzero(sc[lo : min(hi, lo + step)] >= thr)
+        if len(hit):
+            return lo + int(hit[0])
+        lo, step = lo + step, min(4 * step, 1 << 16)
+    return hi
+
+
+@jit
+def _first_at_least_nb(sc: AnyArray, lo: int, hi: int, thr: float) -> int:
+    i = lo
+    while i + BLOCK <= hi:
+        b = sc[i : i + BLOCK]
+        c = np.int64(0)
+        for j in range(BLOCK):
+            c += np.int64(b[j] >= thr)
+        if c > 0:
+            break
+        i += BLOCK
+    while i < hi:
+        if sc[i] >= thr:
+            return i
+        i += 1
+    return hi
+
+
+first_at_least = _first_at_least_nb if HAVE_NUMBA else _first_at_least_np
+"""First row in [lo, hi) with score >= thr, or hi."""
+
+
+def _lower_bound_np(a: AnyArray, lo: int, hi: int, x: int) -> int:
+    return lo + int(np.searchsorted(a[lo:hi], x)) if lo < hi else lo
+
+
+@jit
+def _lower_bound_nb(a: AnyArray, lo: int, hi: int, x: int) -> int:
+    while lo < hi:
+        mid = (lo + hi) >> 1
+        if a[mid] < x:
+            lo = mid + 1
+        else:
+            hi = mid
+    return lo
+
+
+lower_bound = _lower_bound_nb if HAVE_NUMBA else _lower_bound_np
+"""First position in the ascending a[lo:hi] with value >= x."""
+
+
+def _shift_np(a: AnyArray, p: int, m: int, by: int) -> None:
+    a[p + by : m + by] = a[p:m].copy()
+
+
+@jit
+def _shift_nb(a: AnyArray, p: int, m: int, by: int) -> None:
+    if by > 0:
+        for i in range(m - 1, p - 1, -1):
+            a[i + by] = a[i]
+    else:
+        for i in range(p, m):
+            a[i + by] = a[i]
+
+
+shift = _shift_nb if HAVE_NUMBA else _shift_np
+"""Move a[p:m] by ``by`` places in place."""
+
+
+@jit
+def place_of(hs: AnyArray, m: int, s: float) -> int:
+    """Where an arrival (newest of all) of score ``s`` goes: before the first score <= s. O(log m)."""
+    lo, hi = 0, m
+    while lo < hi:
+        mid = (lo + hi) >> 1
+        if hs[mid] > s:
+            lo = mid + 1
+        else:
+            hi = mid
+    return lo
+
+
+@jit
+def insert_at(hs: AnyArray, hq: AnyArray, ht: AnyArray, m: int, p: int, s: float, q: int, t: int) -> None:
+    """Open place ``p`` of a list of ``m`` and put (s, q, t) there. O(m - p)."""
+    shift(hs, p, m, 1)
+    shift(hq, p, m, 1)
+    shift(ht, p, m, 1)
+    hs[p], hq[p], ht[p] = s, q, t
+
+
+@jit
+def remove_at(hs: AnyArray, hq: AnyArray, ht: AnyArray, m: int, p: int) -> None:
+    """Close place ``p`` of a list of ``m``. O(m - p)."""
+    shift(hs, p + 1, m, -1)
+    shift(hq, p + 1, m, -1)
+    shift(ht, p + 1, m, -1)
+
+
+def _oldest_np(hq: AnyArray, m: int) -> int:
+    return int(np.argmin(hq[:m])) if m else -1
+
+
+@jit
+def _oldest_nb(hq: AnyArray, m: int) -> int:
+    if m == 0:
+        return -1
+    a = hq[:m]
+    best = np.int64(NEVER)
+    for i in range(m):
+        best = min(best, a[i])
+    for i in range(m):
+        if a[i] == best:
+            return i
+    return -1
+
+
+oldest = _oldest_nb if HAVE_NUMBA else _oldest_np
+"""Place of the smallest seq, or -1 in an empty list. O(m)."""
+
+
+@jit
+def _sift_down(wa: AnyArray, wi: AnyArray, c: int, s: float, src: int) -> None:
+    """Put (s, src) at the root of a heap of ``c`` whose worst (smallest score, then smallest src) is on top."""
+    i = 0
+    while True:
+        j = 2 * i + 1
+        if j >= c:
+            break
+        if j + 1 < c and (wa[j + 1] < wa[j] or (wa[j + 1] == wa[j] and wi[j + 1] < wi[j])):
+            j += 1
+        if s < wa[j] or (s == wa[j] and src < wi[j]):
+            break
+        wa[i], wi[i] = wa[j], wi[j]
+        i = j
+    wa[i], wi[i] = s, src
+
+
+@jit
+def _sift_up(wa: AnyArray, wi: AnyArray, i: int, s: float, src: int) -> None:
+    while i > 0:
+        p = (i - 1) >> 1
+        if wa[p] < s or (wa[p] == s and wi[p] < src):
+            break
+        wa[i], wi[i] = wa[p], wi[p]
+        i = p
+    wa[i], wi[i] = s, src
+
+
+@jit
+def heap_push(wa: AnyArray, wi: AnyArray, c: int, s: float, src: int) -> int:
+    """Add (s, src) to a heap of ``c`` and return c + 1. O(log c)."""
+    _sift_up(wa, wi, c, s, src)
+    return c + 1
+
+
+@jit
+def heap_to_order(wa: AnyArray, wi: AnyArray, c: int) -> None:
+    """Turn a heap into rank order, best first. O(c log c)."""
+    for e in range(c - 1, 0, -1):
+        s, src = wa[0], wi[0]
+        _sift_down(wa, wi, e, wa[e], wi[e])
+        wa[e], wi[e] = s, src
+
+
+@jit
+def _any_above(sc: AnyArray, lo: int, hi: int, x: float) -> bool:
+    b = sc[lo:hi]
+    c = np.int64(0)
+    for j in range(hi - lo):
+        c += np.int64(b[j] > x)
+    return c > 0
+
+
+@jit
+def _select_nb(
+    sc: AnyArray, dead: AnyArray, deletes: bool, now: int, lo: int, hi: int, base: int, thr: float, cut: int, floor: float,
+    wa: AnyArray, wi: AnyArray, c: int, need: int,
+) -> int:  # fmt: skip
+    e = hi
+    while e > lo:
+        b = max(lo, e - BLOCK)
+        if c == need and not _any_above(sc, b, e, wa[0]):
+            e = b
+            continue
+        for i in range(e - 1, b - 1, -1):
+            s = sc[i]
+            if not s >= floor or s > thr or (s == thr and i >= cut):
+                continue
+            if c == need and not s > wa[0]:
+                continue
+            if deletes and dead[i] < now:
+                continue
+            if c < need:
+                _sift_up(wa, wi, c, s, base + i)
+                c += 1
+            else:
+                _sift_down(wa, wi, c, s, base + i)
+        e = b
+    return c
+
+
+def _select_np(
+    sc: AnyArray, dead: AnyArray, deletes: bool, now: int, lo: int, hi: int, base: int, thr: float, cut: int, floor: float,
+    wa: AnyArray, wi: AnyArray, c: int, need: int,
+) -> int:  # fmt: skip
+    s = sc[lo:hi]
+    i = np.arange(lo, hi)
+    keep = (s >= floor) & ((s < thr) | ((s == thr) & (i < cut)))
+    if deletes:
+        keep &= dead[lo:hi] >= now
+    a = np.concatenate([wa[:c], s[keep]])
+    w = np.concatenate([wi[:c], base + i[keep]])
+    best = np.lexsort((w, a))[::-1][:need]
+    c = len(best)
+    wa[:c], wi[:c] = a[best], w[best]
+    return c
+
+
+select = _select_nb if HAVE_NUMBA else _select_np
+"""Gather the ``need`` best rows of [lo, hi) that rank after (thr, row ``cut``) and have score >= floor into the heap (wa, wi).
+
+Call for newer rows first. ``wi`` holds ``base`` + row; a row with ``dead[row] < now`` is skipped if ``deletes``. Returns the heap's size.
+O(rows) compares plus O(log need) for the few that enter.
+"""
+
+
+def _sorted_np(wa: AnyArray, wi: AnyArray, c: int) -> None:
+    return None  # the NumPy selection is in rank order already
+
+
+into_rank_order = heap_to_order if HAVE_NUMBA else _sorted_np
+"""Turn the heap of a selection into rank order, best first. O(c log c)."""
+
+
+@jit
+def _skyband_nb(sc: AnyArray, lo: int, hi: int, heap: AnyArray, c: int, k: int, out: AnyArray, m: int, base: int) -> tuple[int, int]:
+    e = hi
+    while e > lo:
+        b = max(lo, e - BLOCK)
+        if c == k and not _any_above(sc, b, e, heap[0]):
+            e = b
+            continue
+        for i in range(e - 1, b - 1, -1):
+            s = sc[i]
+            if c == k:
+                if not s > heap[0]:
+                    continue
+                j = 0
+                while True:
+                    n = 2 * j + 1
+                    if n >= k:
+                        break
+                    if n + 1 < k and heap[n + 1] < heap[n]:
+                        n += 1
+                    if s <= heap[n]:
+                        break
+                    heap[j] = heap[n]
+                    j = n
+                heap[j] = s
+            else:
+                if not s >= -np.inf:
+                    continue
+                j = c
+                c += 1
+                while j > 0:
+                    p = (j - 1) >> 1
+                    if heap[p] <= s:
+                        break
+                    heap[j] = heap[p]
+                    j = p
+                heap[j] = s
+            out[m] = base + i
+            m += 1
+        e = b
+    return m, c
+
+
+def _skyband_np(sc: AnyArray, lo: int, hi: int, heap: AnyArray, c: int, k: int, out: AnyArray, m: int, base: int) -> tuple[int, int]:
+    best: list[Any] = list(heap[:c])
+    for e in range(hi, lo, -1024):
+        b = max(lo, e - 1024)
+        s = sc[b:e]
+        rows = np.flatnonzero(s > best[0] if len(best) == k else s >= -np.inf)[::-1]
+        for i, x in zip(rows.tolist(), s[rows].tolist(), strict=True):
+            if len(best) < k:
+                heapq.heappush(best, x)
+            elif x > best[0]:
+                heapq.heapreplace(best, x)
+            else:
+                continue
+            out[m] = base + b + i
+            m += 1
+    heap[: len(best)] = best
+    return m, len(best)
+
+
+skyband = _skyband_nb if HAVE_NUMBA else _skyband_np
+"""One pass newest to oldest over rows [lo, hi): a row is kept iff its score beats the k-th best of the newer ones (algorithms.md D1, step 3).
+
+Writes base + row of those kept to ``out[m:]``, newest first; ``heap[:c]`` carries the k best scores from newer rows to older. Returns (m, c).
+"""

@@ -1,0 +1,169 @@
+"""Top-k of many linear functions over one window: the driver that replays a block for every query and key.
+
+Candidates come from an influence grid (``topk_grid``) where there is one, else from scoring the block for each query.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skyband.operators.base import NEVER, AnyArray
+from skyband.operators.kernels.jit import jit
+from skyband.operators.kernels.topk_list import oldest
+from skyband.operators.kernels.topk_replay import (
+    AT,
+    CUT,
+    DELETION,
+    FULL,
+    LIMIT,
+    NEXT,
+    OUT,
+    PENDING,
+    ROW,
+    SIZE,
+    STATE,
+    alive_from,
+    gather,
+    grown,
+    replay,
+    settle,
+)
+from skyband.operators.kernels.topk_window import CHUNK, LEAF, leaf_bounds, refill_rows, score_rows
+
+
+@jit
+def run(
+    query_k: AnyArray, query_n: AnyArray, query_micros: AnyArray, query_floor: AnyArray, query_ceiling: AnyArray, query_every: AnyArray,
+    weights: AnyArray, boxed: AnyArray, low: AnyArray, high: AnyArray, where: AnyArray,
+    procs: AnyArray, p_lo: AnyArray, p_hi: AnyArray, p_dlo: AnyArray, p_dhi: AnyArray, p_seq: AnyArray, head: AnyArray,
+    x: AnyArray, tm: AnyArray, flags: AnyArray, dead: AnyArray, dpos: AnyArray, dtime: AnyArray, dtarget: AnyArray,
+    found_at: AnyArray, found_rows: AnyArray, found_scores: AnyArray,
+    l_at: AnyArray, l_room: AnyArray, l_m: AnyArray, l_size: AnyArray, l_thr: AnyArray, l_cut: AnyArray, l_full: AnyArray, l_old: AnyArray,
+    ps: AnyArray, pq: AnyArray, pt: AnyArray, pool: int,
+    zlo: AnyArray, zhi: AnyArray, leaf_at: AnyArray,
+    step: AnyArray, wake: AnyArray, due: AnyArray, rep_n: AnyArray, rep_col: AnyArray,
+    rep_s: AnyArray, rep_q: AnyArray, rep_t: AnyArray, rep_d: AnyArray, until: int, work: AnyArray,
+) -> tuple[AnyArray, AnyArray, int, AnyArray, AnyArray, AnyArray, int]:  # fmt: skip
+    """Change rows and their number, and the pool of lists (which may have moved) and its end.
+
+    Key g of ``procs`` has new pool rows [p_lo, p_hi), the first with seq ``p_seq``. Query q's candidates are found_rows[found_at[q]:found_at[q+1]] if
+    ``found_at`` is not empty (then there is one key). List (q, key) has l_m members at ps/pq/pt[l_at:], room ``l_room``, oldest seq ``l_old``.
+    """
+    oi, os = np.empty((1024, 8), np.int64), np.empty(1024, np.float64)
+    st, fs = np.zeros(STATE, np.int64), np.zeros(1, np.float64)
+    most = 1
+    for g in range(len(procs)):
+        most = max(most, p_hi[g] - p_lo[g])
+    rows, scores = np.empty(most, np.int64), np.empty(most, np.float64)
+    chunk = np.empty(max(CHUNK, LEAF), np.float64)
+    cap = 64
+    wa, wi = np.empty(cap, np.float64), np.empty(cap, np.int64)
+    gone_s, gone_q = np.empty(cap, np.float64), np.empty(cap, np.int64)
+    out = 0
+    indexed = len(found_at) > 0
+    for q in range(len(query_k)):
+        k, n, micros, every = query_k[q], query_n[q], query_micros[q], query_every[q]
+        floor, ceiling, w, box, wh = query_floor[q], query_ceiling[q], weights[q], boxed[q], where[q]
+        for g in range(len(procs)):
+            key = procs[g]
+            lo, hi, d_hi, seq0 = p_lo[g], p_hi[g], p_dhi[g], p_seq[g]
+            found = 0
+            if indexed:
+                crow, cscore = found_rows[found_at[q] : found_at[q + 1]], found_scores[found_at[q] : found_at[q + 1]]
+                found = len(crow)
+            else:
+                crow, cscore = rows, scores
+                for a in range(lo, hi, CHUNK):
+                    b = min(hi, a + CHUNK)
+                    score_rows(w, x, a, b, box, low[q], high[q], wh, flags, ceiling, chunk)
+                    found += gather(chunk, 0, b - a, a, l_thr[q, key], rows[found:], scores[found:])
+            leaves = l_old[q, key] + n < seq0 + (hi - lo)
+            if found == 0 and p_dlo[g] == d_hi and wake[q, key] >= until and not leaves:
+                continue
+            size = l_size[q, key]
+            room = min(2 * size, n, l_m[q, key] + found) + 2 if l_full[q, key] == 1 else min(2 * size, n) + 2
+            if room > l_room[q, key]:
+                room = min(2 * room, min(2 * size, n) + 2)
+                if pool + room > len(ps):
+                    ps, pq, pt = grown(ps, 2 * (pool + room)), grown(pq, 2 * (pool + room)), grown(pt, 2 * (pool + room))
+                a, b = l_at[q, key], l_m[q, key]
+                for i in range(b):
+                    ps[pool + i], pq[pool + i], pt[pool + i] = ps[a + i], pq[a + i], pt[a + i]
+                l_at[q, key], l_room[q, key] = pool, room
+                pool += room
+            at = l_at[q, key]
+            hs, hq, ht = ps[at : at + l_room[q, key]], pq[at : at + l_room[q, key]], pt[at : at + l_room[q, key]]
+            if cap < 2 * size + 1:
+                cap = 2 * size + 1
+                wa, wi = grown(wa, cap), grown(wi, cap)
+                gone_s, gone_q = grown(gone_s, cap), grown(gone_q, cap)
+            st[PENDING], st[ROW], st[DELETION], st[SIZE], st[OUT], st[NEXT], st[LIMIT] = 0, lo, p_dlo[g], l_m[q, key], out, 0, size
+            fs[0], st[CUT], st[FULL] = l_thr[q, key], l_cut[q, key], l_full[q, key]
+            last = lo
+            while True:
+                oi, os, need = replay(
+                    st, fs, q, key, k, n, micros, every, lo, hi, d_hi, seq0, crow, cscore, found, tm, dpos, dtime, dtarget,
+                    hs, hq, ht, gone_s, gone_q, step, due, rep_n, rep_col[q], rep_s, rep_q, rep_t, rep_d, until, oi, os,
+                )  # fmt: skip
+                if not need:
+                    break
+                i, m, size = st[ROW], st[SIZE], st[LIMIT]
+                if i - last < 4 * size and size < 64 * k + 1024 and 2 * size < hi - head[key]:
+                    size *= 2  # refills come too often for what they cost: keep a longer list
+                    st[LIMIT] = size
+                    room = min(2 * size, n) + 2
+                    if room > l_room[q, key]:
+                        if pool + room > len(ps):
+                            ps, pq, pt = grown(ps, 2 * (pool + room)), grown(pq, 2 * (pool + room)), grown(pt, 2 * (pool + room))
+                        a = l_at[q, key]
+                        for b in range(m):
+                            ps[pool + b], pq[pool + b], pt[pool + b] = ps[a + b], pq[a + b], pt[a + b]
+                        l_at[q, key], l_room[q, key] = pool, room
+                        pool += room
+                    at = l_at[q, key]
+                    hs, hq, ht = ps[at : at + l_room[q, key]], pq[at : at + l_room[q, key]], pt[at : at + l_room[q, key]]
+                    if cap < 2 * size + 1:
+                        cap = 2 * size + 1
+                        wa, wi = grown(wa, cap), grown(wi, cap)
+                        gone_s, gone_q = grown(gone_s, cap), grown(gone_q, cap)
+                last = i
+                first_leaf = (leaf_at[key] + LEAF - 1) // LEAF * LEAF
+                while first_leaf + LEAF <= hi:
+                    leaf_bounds(x, first_leaf, zlo, zhi, first_leaf // LEAF)
+                    first_leaf += LEAF
+                    leaf_at[key] = first_leaf
+                got = refill_rows(
+                    w, x, tm, box, low[q], high[q], wh, flags, dead, ceiling, head[key], i, seq0 - lo, st[DELETION],
+                    seq0 + (i - lo) - n, alive_from(st[AT], micros), fs[0], st[CUT], floor, hs, hq, ht, m, size - m, wa, wi, chunk,
+                    zlo, zhi, head[key], first_leaf, work,
+                )  # fmt: skip
+                st[SIZE] = m + got
+                settle(st, fs, got < size - m, floor, hs, hq)
+                work[0] += 1
+                found = 0
+                crow, cscore = rows, scores
+                a = i
+                while a < hi:  # the cutoff is lower now: look again at the rest of the block
+                    b = min(hi, a // LEAF * LEAF + LEAF)
+                    if not (b - a == LEAF and b <= first_leaf and a >= head[key] and leaf_below(w, zlo, zhi, a // LEAF, fs[0])):
+                        work[1] += b - a
+                        score_rows(w, x, a, b, box, low[q], high[q], wh, flags, ceiling, chunk)
+                        found += gather(chunk, 0, b - a, a, fs[0], rows[found:], scores[found:])
+                    a = b
+                st[NEXT] = 0
+            out = st[OUT]
+            m = st[SIZE]
+            l_m[q, key], l_size[q, key], l_thr[q, key], l_cut[q, key], l_full[q, key] = m, st[LIMIT], fs[0], st[CUT], st[FULL]
+            o = oldest(hq, m)
+            l_old[q, key] = hq[o] if o >= 0 else NEVER // 4
+            wake[q, key] = min(ht[o] + micros if o >= 0 and micros > 0 else NEVER, due[q, key])
+    return oi, os, out, ps, pq, pt, pool
+
+
+@jit
+def leaf_below(w: AnyArray, zlo: AnyArray, zhi: AnyArray, leaf: int, thr: float) -> bool:
+    """Whether no row of the leaf reaches ``thr``."""
+    s = w[0] * zhi[0, leaf] if w[0] >= 0.0 else w[0] * zlo[0, leaf]
+    for t in range(1, len(w)):
+        s = s + (w[t] * zhi[t, leaf] if w[t] >= 0.0 else w[t] * zlo[t, leaf])
+    return s < thr

@@ -1,0 +1,61 @@
+"""The plan as text, and predicted sizes."""
+
+import math
+
+import pytest
+
+from skyband.framework.plan.explain import explain, skyband_size, tables_of, window_rows
+from skyband.operators.base import Window
+from tests.framework.plan.test_compile import plan_of, with_queries
+from tests.framework.spec.examples import SENSORS
+
+
+def test_the_text_says_what_a_user_asks() -> None:
+    text = explain(plan_of(SENSORS))
+    for part in (
+        "job sensor-anomalies", "source   csv", "derive hours double = unix_micros(ts) / 3.6e9", "one stream per building, 16 buckets",
+        "state anomalies: topk_pairs, K = 100, N = 7 days", "answers   anomalies_day: k = 5, window 1 day", "shared by 2 queries",
+        "depends on the rate", "anomalies_skyband", "twins_skyband", "10 minutes of disorder", "score <= 0.5", "changes every 1 hour", "0 * * * *",
+    ):  # fmt: skip
+        assert part in text, part
+    assert "anomalies_day_skyband" not in text
+
+
+def test_no_option_value_is_shown() -> None:
+    assert "hunter2" not in explain(plan_of(SENSORS.replace("{header: true}", "{password: hunter2}")))
+
+
+def test_an_assumed_rate_gives_sizes() -> None:
+    text = explain(plan_of(SENSORS), rate=0.5)
+    rows = 7 * 86400 * 0.5
+    size = 100 + 200 * math.log(rows / math.sqrt(200))
+    assert f"skyband about {size:,.0f} pairs" in text
+    assert f"N = {rows:,.0f} rows (assuming 0.5 rows a second)" in text
+
+
+def test_count_windows_need_no_rate() -> None:
+    text = explain(with_queries("  p: {type: topk_pairs, scoring: closest, k: 20}", "{count: 10000}"))
+    assert "skyband about 315 pairs = K + 2K ln(N / sqrt(2K)), N = 10,000 rows" in text
+    assert "state     about" in text
+
+
+@pytest.mark.parametrize("k, n, size", [(20, 10_000, 315), (100, 10_000, 1412), (20, 100_000, 407)])
+def test_the_formula_gives_the_design_notes_figures(k: int, n: int, size: int) -> None:
+    assert round(skyband_size(k, n, pairs=True)) == size
+
+
+def test_small_windows_hold_no_more_than_all_pairs() -> None:
+    assert skyband_size(100, 3, pairs=True) == 3
+    assert skyband_size(5, 1, pairs=True) == 0
+    assert skyband_size(5, 3, pairs=False) == 3
+
+
+def test_rows_of_a_window() -> None:
+    assert window_rows(Window(10, 60_000_000), 1.0) == 10
+    assert window_rows(Window(100, 60_000_000), 1.0) == 60
+    assert window_rows(Window(None, 60_000_000), None) is None
+
+
+def test_tables() -> None:
+    assert tables_of(plan_of(SENSORS))[:4] == ["anomalies_changes", "anomalies", "anomalies_now", "anomalies_skyband"]
+    assert tables_of(plan_of(SENSORS))[-4:] == ["heads", "rejected", "runs", "checks"]

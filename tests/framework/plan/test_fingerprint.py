@@ -1,0 +1,88 @@
+"""What shapes state is compared by name; what does not may change freely; nothing secret is kept."""
+
+import json
+
+import pytest
+
+from skyband.framework.plan.fingerprint import compare, fingerprint
+from tests.framework.plan.test_compile import plan_of
+from tests.framework.spec.examples import SENSORS, other
+
+
+def differences(old: str, new: str) -> list[str]:
+    # Through JSON, as the file beside the checkpoint does.
+    return compare(json.loads(json.dumps(fingerprint(plan_of(old)))), fingerprint(plan_of(new)))
+
+
+@pytest.mark.parametrize(
+    "old, new, told",
+    [
+        ("k: 20", "k: 50", ["queries.anomalies.k was 20, now 50"]),
+        ("window: {time: 1 day}", "window: {time: 2 days}", ["queries.anomalies_day.window.time was 1 day, now 2 days"]),
+        ("partition_by: [building]", "partition_by: [sensor]", ["source.partition_by was [building], now [sensor]"]),
+        ("10 minutes", "20 minutes", ["source.event_time.watermark was 10 minutes, now 20 minutes"]),
+        ("tie_break: [sensor]", "tie_break: [temp]", ["source.event_time.tie_break was [sensor], now [temp]"]),
+        ("id: [sensor, ts]", "id: [sensor, ts, building]", ["source.id was [sensor, ts], now [sensor, ts, building]"]),
+        ("humidity: double", "humidity: float", ["source.schema.humidity was double, now float"]),
+        ("humidity: double", "humidity: double, extra: int", ["source.schema.extra is new (int)"]),
+        ("job: sensor-anomalies", "job: renamed", ["job was sensor-anomalies, now renamed"]),
+        ('"${LANDING}/sensors/"', "/elsewhere", ["source.path has changed"]),
+        ("keep: {k: 100}", "keep: {k: 200}", ["states.anomalies.k was 100, now 200"]),
+        ("max_score: 0.5", "max_score: 0.6", ["queries.twins.max_score was 0.5, now 0.6"]),
+        ("every: 1 hour, ", "", ["queries.twins.every was 1 hour, now not set"]),
+        ("carry: [temp]", "carry: [humidity]", ["queries.anomalies.carry was [temp], now [humidity]"]),
+        ("  id: [sensor", "  unique: assumed\n  id: [sensor", ["source.unique was checked, now assumed"]),
+        ("{trigger: once}", "{trigger: once, buckets: 3}", ["run.buckets was 16, now 3"]),
+        ("  twins:  ", "  twins2:  ", ["queries.twins was topk_pairs, now removed", "queries.twins2 is new (topk_pairs)"]),
+    ],
+)
+def test_a_change_of_state_is_named(old: str, new: str, told: list[str]) -> None:
+    assert old in SENSORS
+    assert differences(SENSORS, SENSORS.replace(old, new, 1)) == told
+
+
+@pytest.mark.parametrize(
+    "old, new, path",
+    [
+        ("\nwindow: {time: 7 days}", "\nwindow: {time: 8 days}", "window.time"),
+        ("unix_micros(ts) / 3.6e9", "unix_micros(ts) / 3.6e8", "transform"),
+        ("a.sensor <> b.sensor", "a.sensor = b.sensor", "queries.anomalies.where"),
+        ("weight: 2.0", "weight: 3.0", "queries.twins.scoring"),
+        ("direction: min", "direction: max", "queries.anomalies.direction"),
+    ],
+)
+def test_other_changes_are_named_by_path(old: str, new: str, path: str) -> None:
+    assert any(d.startswith(path + " ") for d in differences(SENSORS, SENSORS.replace(old, new, 1)))
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("{trigger: once}", "{trigger: 10 seconds, max_files: 3}"),
+        ('"0 * * * *"', '"5 * * * *"'),
+        ("temp between -60 and 60", "temp between -70 and 70"),
+        ("severity: critical", "severity: warning"),
+        ("/sensor_anomalies", "/moved"),
+        ("{header: true}", "{header: true, mode: PERMISSIVE}"),
+        ("a.sensor <> b.sensor", "(a.sensor <> b.sensor)"),
+        ("k: 20, where:", "k: 20,   where:"),
+    ],
+)
+def test_what_shapes_no_state_may_change(old: str, new: str) -> None:
+    assert old in SENSORS
+    assert differences(SENSORS, SENSORS.replace(old, new)) == []
+
+
+def test_a_changed_side_is_named() -> None:
+    text = other("topk_pairs")
+    assert differences(text, text.replace("b: sell", "b: lend")) == ["queries.deals.between.b was sell, now lend"]
+
+
+def test_another_format_version_is_refused() -> None:
+    now = fingerprint(plan_of(SENSORS))
+    assert len(compare({**now, "version": 0}, now)) == 1
+
+
+def test_no_path_and_no_option_is_kept_in_the_clear() -> None:
+    text = json.dumps(fingerprint(plan_of(SENSORS.replace("{header: true}", "{password: hunter2}"))))
+    assert "hunter2" not in text and "landing" not in text

@@ -1,0 +1,83 @@
+"""``skyband init``, ``validate`` and ``explain``."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from skyband.framework.errors import CODES, SkybandError, SpecErrors
+from skyband.framework.spec import validate_file
+from skyband.jobs import explain, init, validate
+from tests.framework.spec.examples import ENV, SENSORS
+
+
+def run(*argv: str) -> int:
+    parser = argparse.ArgumentParser()
+    subparsers = parser.add_subparsers()
+    for command in (init, validate, explain):
+        command.add_parser(subparsers)
+    args = parser.parse_args(argv)
+    return int(args.run(args))
+
+
+def test_init_writes_a_spec_that_validates_and_explains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "first.yaml"
+    assert run("init", str(path)) == 0
+    assert f"skyband validate {path}" in capsys.readouterr().out
+    assert validate_file(path, {})[1] == []
+    assert run("validate", str(path)) == 0
+    assert "good (2 queries)" in capsys.readouterr().out
+    assert run("explain", str(path), "--rate", "2") == 0
+    assert "shared by 2 queries" in capsys.readouterr().out
+
+
+def test_init_never_overwrites(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("mine")
+    with pytest.raises(SkybandError) as e:
+        run("init", str(path))
+    assert e.value.code == "SKY-E202" and path.read_text() == "mine"
+    with pytest.raises(SkybandError) as e:
+        run("init", str(tmp_path / "nowhere" / "x.yaml"))
+    assert e.value.code == "SKY-E203"
+    assert run("init", str(tmp_path)) == 0 and (tmp_path / "job.yaml").exists()
+
+
+def test_validate_tells_all_mistakes_of_all_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in ENV.items():
+        monkeypatch.setenv(name, value)
+    good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
+    good.write_text(SENSORS)
+    bad.write_text(SENSORS.replace("k: 20", "k: 0").replace("watermark", "watermerk"))
+    assert run("validate", str(good), str(bad), str(tmp_path / "none.yaml")) == 2
+    shown = capsys.readouterr()
+    assert "good.yaml: good (3 queries)" in shown.out
+    assert "bad.yaml: 2 mistakes" in shown.err and "bad.yaml:8:28 SKY-E110" in shown.err and "SKY-E100" in shown.err
+    with pytest.raises(SpecErrors):
+        run("explain", str(bad))
+
+
+def test_a_file_that_is_not_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_bytes(b"job: a\nsource: \xff\n")
+    _, errors = validate_file(path, {})
+    assert [(e.code, e.where.line, e.where.col) for e in errors if e.where] == [("SKY-E100", 2, 9)]
+
+
+@pytest.mark.parametrize("rate", ["0", "-1", "x", "nan", "inf"])
+def test_a_bad_rate_is_refused(rate: str) -> None:
+    with pytest.raises(SystemExit):
+        run("explain", "x.yaml", "--rate", rate)
+
+
+def test_every_code_in_use_is_registered() -> None:
+    import re
+
+    root = Path(__file__).parents[3]
+    used = set()
+    for part in ("framework", "jobs", "operators", "airflow_dags"):
+        for path in (root / part).rglob("*.py"):
+            used |= set(re.findall(r"SKY-E\d{3}\b", path.read_text(encoding="utf-8")))
+    assert used <= set(CODES)

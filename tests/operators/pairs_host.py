@@ -1,0 +1,230 @@
+"""A stand-in for the host of ``topk_pairs``: random keyed streams, random jobs, cuts, state saved and restored the way the host does it."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skyband.operators.base import CAUSES, NULL, Arrivals, Changes, State, Window
+from skyband.operators.expressions import parse
+from skyband.operators.topk_pairs import Between, PairQuery, TopKPairs
+from tests.oracles import pairs as oracle
+
+SCHEMA: Any = {"x": "float", "y": "float", "g": "int", "side": "text"}
+SHAPES = ("few", "few", "equal", "rising", "falling", "real", "walk", "infinite", "duplicates")
+Score = Callable[[dict[str, Any], dict[str, Any]], float]
+
+
+def _known(*values: Any) -> bool:
+    return all(v != NULL for v in values)
+
+
+SCORES: dict[str, Score] = {
+    "abs(a.x - b.x)": lambda a, b: abs(a["x"] - b["x"]),
+    "abs(a.x - b.x) + abs(a.y - b.y)": lambda a, b: abs(a["x"] - b["x"]) + abs(a["y"] - b["y"]),
+    "a.x - b.y": lambda a, b: a["x"] - b["y"],
+    "b.x - a.x": lambda a, b: b["x"] - a["x"],
+    "a.x * b.y": lambda a, b: a["x"] * b["y"],
+    "(a.x - b.x) / (a.y - b.y)": lambda a, b: (a["x"] - b["x"]) / (a["y"] - b["y"]),
+    "-(a.x + b.x)": lambda a, b: -(a["x"] + b["x"]),
+    "a.x * 0 + b.x * 0": lambda a, b: a["x"] * 0 + b["x"] * 0,
+    "sqrt(a.x - b.y)": lambda a, b: np.sqrt(a["x"] - b["y"]),
+}
+WHERES: dict[str | None, Score] = {
+    None: lambda a, b: True,
+    "a.g <> b.g": lambda a, b: _known(a["g"], b["g"]) and a["g"] != b["g"],
+    "a.g = b.g and a.x < b.x": lambda a, b: _known(a["g"], b["g"]) and a["g"] == b["g"] and a["x"] < b["x"],
+    "a.g = 1 and b.g = 2 and a.x >= b.y": lambda a, b: a["g"] == 1 and b["g"] == 2 and a["x"] >= b["y"],
+    "a.side <> 'buy'": lambda a, b: _known(a["side"]) and a["side"] != 0,
+}
+TEXTS = ("buy", "sell")
+
+
+@dataclass
+class Stream:
+    """Rows in time order over all keys."""
+
+    time: Any
+    key: Any
+    seq: Any
+    columns: dict[str, Any]
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def block(self, lo: int, hi: int) -> Arrivals:
+        order = lo + np.argsort(self.key[lo:hi], kind="stable")
+        return Arrivals(self.key[order], self.seq[order], self.time[order], {n: c[order] for n, c in self.columns.items()})
+
+
+def random_stream(rng: np.random.Generator, rows: int, keys: int, shape: str) -> Stream:
+    def values() -> Any:
+        x = {
+            "few": lambda: rng.integers(0, 4, rows).astype(float),
+            "equal": lambda: np.ones(rows),
+            "rising": lambda: np.arange(rows) // 2 * 1.0,
+            "falling": lambda: -(np.arange(rows) // 2) * 1.0,
+            "real": lambda: rng.normal(size=rows),
+            "walk": lambda: np.round(np.cumsum(rng.normal(size=rows))),
+            "infinite": lambda: rng.choice([-np.inf, np.inf, -0.0, 0.0, 1.0], rows),
+            "duplicates": lambda: np.repeat(rng.normal(size=rows), 5)[:rows],
+        }[shape]()
+        x[rng.random(rows) < rng.choice([0.0, 0.1])] = np.nan
+        return x
+
+    gaps = rng.choice([[0, 0, 1, 2, 7], [0], [1], [0, 0, 0, 40], [3, 11]][rng.integers(0, 5)], rows)
+    time = np.cumsum(gaps).astype(np.int64) + int(rng.integers(-50, 200))
+    raw = rng.integers(0, keys, rows)
+    names: dict[int, int] = {}
+    key = np.array([names.setdefault(int(k), len(names)) for k in raw], np.int64)
+    seq = np.array([int(np.count_nonzero(key[:i] == k)) for i, k in enumerate(key)], np.int64)
+    g = rng.integers(0, 4, rows)
+    side = rng.integers(0, 3, rows)
+    for c in (g, side):
+        c[rng.random(rows) < 0.05] = NULL
+    return Stream(time, key, seq, {"x": values(), "y": values(), "g": g, "side": side})
+
+
+def random_window(rng: np.random.Generator, largest: Window | None = None) -> Window:
+    if largest is None:
+        kind = rng.integers(0, 3)
+        count = int(rng.choice([1, 2, 3, 5, 10, 30])) if kind != 1 else None
+        return Window(count, int(rng.choice([1, 2, 5, 20, 90])) if kind != 0 else None)
+    c = None if largest.count is None else int(rng.integers(1, largest.count + 1))
+    m = None if largest.micros is None else int(rng.integers(1, largest.micros + 1))
+    if rng.random() < 0.3:
+        return largest
+    if c is not None and m is not None and rng.random() < 0.4:
+        return Window(c, None) if rng.random() < 0.5 else Window(None, m)
+    return Window(c, m)
+
+
+@dataclass
+class Case:
+    """A random job and stream; ``score`` and ``where`` as the oracle calls them."""
+
+    op: TopKPairs
+    stream: Stream
+    score: Score
+    where: Score
+    end: int
+
+    def key_stream(self, key: int) -> oracle.Stream:
+        mine = np.flatnonzero(self.stream.key == key)
+        objects = [{n: c[i].item() if n in ("g", "side") else c[i] for n, c in self.stream.columns.items()} for i in mine]
+
+        def score(a: dict[str, Any], b: dict[str, Any]) -> float:
+            with np.errstate(all="ignore"):
+                return float(self.score(a, b)) if self.where(a, b) else math.nan
+
+        between = self.op.between
+        sides = None if between is None else (between.column, *self.op.side_codes())
+        return oracle.Stream([int(t) for t in self.stream.time[mine]], objects, score, self.op.direction == "max", sides)
+
+    def query(self, q: PairQuery) -> oracle.Query:
+        w, n = q.window, self.op.window
+        return oracle.Query(
+            q.k, n.count if w.count is None else w.count, n.micros if w.micros is None else w.micros,
+            -math.inf if q.min_score is None else q.min_score, math.inf if q.max_score is None else q.max_score, q.every_micros,
+        )  # fmt: skip
+
+    def expected(self) -> list[tuple[Any, ...]]:
+        keys = [self.key_stream(k) for k in range(int(self.stream.key.max()) + 1)]
+        return [r for i, q in enumerate(self.op.queries) for k, s in enumerate(keys) for r in oracle.replay(i, k, s, self.query(q), self.end)]
+
+
+def random_case(seed: int, rows: int = 60) -> Case:
+    rng = np.random.default_rng(seed)
+    text = str(rng.choice(list(SCORES)))
+    where = rng.choice(np.array([None, None, None, *WHERES], object))
+    direction: Any = rng.choice(["min", "max"])
+    window = random_window(rng)
+    keep_k = int(rng.choice([1, 1, 2, 3, 5, 8, 20]))
+    better = float(rng.integers(-1, 3)) * (1 if direction == "min" else -1) + (0 if direction == "min" else 3) if rng.random() < 0.15 else None
+    queries = []
+    for i in range(int(rng.integers(1, 4))):
+        worse = float(rng.integers(-2, 5)) if rng.random() < 0.2 else None
+        low, high = (better, worse) if direction == "min" else (worse, better)
+        every = int(rng.integers(1, 15)) if rng.random() < 0.3 else None
+        queries.append(PairQuery(f"q{i}", int(rng.integers(1, keep_k + 1)), random_window(rng, window), low, high, every))
+    between = None
+    if rng.random() < 0.25:
+        between = Between("side", "buy", "sell") if rng.random() < 0.7 else Between("g", 1, 2, "int")
+    tree = parse(text, SCHEMA)
+    condition = None if where is None else parse(where, SCHEMA)
+    op = TopKPairs(tree, direction, condition, between, tuple(queries), keep_k, window, TEXTS)
+    stream = random_stream(rng, int(rng.integers(1, rows)), int(rng.choice([1, 1, 2, 4])), str(rng.choice(SHAPES)))
+    return Case(op, stream, SCORES[text], WHERES[where], int(stream.time[-1]) + int(rng.choice([1, 3, 200])))
+
+
+def rows_of(changes: Changes) -> list[tuple[Any, ...]]:
+    cols = (changes.query, changes.key, changes.at, changes.step, changes.pos, changes.sign)
+    body = [c.tolist() for c in cols]
+    items = changes.items
+    return list(
+        zip(*body, [CAUSES[c] for c in changes.cause], items[:, 0].tolist(), items[:, 1].tolist(), changes.score.tolist(), strict=True)
+    )
+
+
+def ordered(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return sorted(rows, key=lambda r: (r[0], r[1], r[3], r[4]))
+
+
+def text_of(rows: list[tuple[Any, ...]]) -> str:
+    """Rows as text: tells -0.0 from 0.0, and lists of two runs compare as bytes."""
+    return "\n".join(map(repr, rows))
+
+
+def drive(case: Case, cuts: list[int], restore: bool = False, loose: int = 0) -> tuple[list[tuple[Any, ...]], Any]:
+    """Feed the stream, cut before the rows ``cuts``, perhaps saving and restoring at every cut with up to ``loose`` dead rows per key."""
+    op, stream = case.op, case.stream
+    logic: Any = op.build(None)
+    out: list[tuple[Any, ...]] = []
+    edges = [0, *sorted(set(cuts)), len(stream)]
+    for lo, hi in zip(edges, edges[1:], strict=False):
+        until = int(stream.time[hi]) if hi < len(stream) else case.end
+        got = rows_of(logic.advance(stream.block(lo, hi), until))
+        assert got == ordered(got)
+        out += got
+        w = logic.wake()
+        assert w is None or w >= until
+        if restore:
+            kept = window_rows(case, hi, until, loose)
+            arrays = pickle.loads(pickle.dumps(dict(logic.checkpoint())))
+            before = band_of(logic)
+            logic = pickle.loads(pickle.dumps(op)).build(State(arrays, kept))
+            assert logic.wake() == w
+            assert band_of(logic) == before
+    return ordered(out), logic
+
+
+def band_of(logic: Any) -> list[tuple[Any, ...]]:
+    band = logic.skyband()
+    return list(zip(band.key.tolist(), *band.items.T.tolist(), band.score.tolist(), strict=True))
+
+
+def window_rows(case: Case, upto: int, until: int, loose: int) -> Arrivals:
+    """The objects alive before ``until`` once ``upto`` rows have come, and up to ``loose`` dead ones before them, by (key, seq)."""
+    rows, w = case.stream.block(0, upto), case.op.window
+    keep = np.zeros(upto, bool)
+    for key in set(rows.key.tolist()):
+        mine = np.flatnonzero(rows.key == key)
+        alive = np.ones(len(mine), bool)
+        if w.count is not None:
+            alive &= np.arange(len(mine)) >= len(mine) - w.count
+        if w.micros is not None:
+            alive &= rows.time[mine] + w.micros >= until
+        first = int(np.argmax(alive)) if alive.any() else len(mine)
+        keep[mine[max(0, first - loose) :]] = True
+    return Arrivals(rows.key[keep], rows.seq[keep], rows.time[keep], {n: c[keep] for n, c in rows.columns.items()})
+
+
+def cuts_of(stream: Stream, rng: np.random.Generator, share: float) -> list[int]:
+    """Random places where time moves on (a cut may not fall between equal times: until is strict)."""
+    moves = np.flatnonzero(np.diff(stream.time) > 0) + 1
+    return [int(i) for i in moves[rng.random(len(moves)) < share]]

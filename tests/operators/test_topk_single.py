@@ -1,0 +1,244 @@
+"""Top-k of one scoring function against brute force after every event, under cuts, restarts, deletions, bounds and boundaries."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skyband.operators.base import NULL, Arrivals, Column, Window
+from skyband.operators.expressions import parse
+from skyband.operators.topk import TopK, TopKDeletes, TopKQuery
+from skyband.operators.topk_scoring import Linear
+from tests.operators.topk_host import Stream, cuts_of, drive, random_stream
+from tests.oracles.topk import Query, Row, replay
+
+SHAPES = ("few", "equal", "rising", "falling", "real", "walk", "infinite")
+
+
+def random_window(rng: np.random.Generator, largest: Window | None = None) -> Window:
+    kind = rng.integers(0, 3) if largest is None else 2
+    count = int(rng.integers(1, 25)) if kind != 1 else None
+    micros = int(rng.integers(1, 60)) if kind != 0 else None
+    if largest is None:
+        return Window(count, micros)
+    c = None if largest.count is None else int(rng.integers(1, largest.count + 1))
+    m = None if largest.micros is None else int(rng.integers(1, largest.micros + 1))
+    if c is not None and m is not None and rng.random() < 0.4:
+        return Window(c, None) if rng.random() < 0.5 else Window(None, m)
+    return Window(c, m)
+
+
+def random_case(seed: int, deletes: bool) -> tuple[Any, Stream]:
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(1, 3))
+    direction = rng.choice(["min", "max"])
+    window = random_window(rng)
+    keep_k = int(rng.integers(1, 9))
+    ceiling = float(rng.integers(0, 4)) if rng.random() < 0.2 else None
+    queries = []
+    for i in range(int(rng.integers(1, 4))):
+        floor = float(rng.integers(-1, 5)) * (1 if direction == "max" else 1) if rng.random() < 0.25 else None
+        bounds = {"min_score": floor, "max_score": ceiling} if direction == "max" else {"min_score": ceiling, "max_score": floor}
+        every = int(rng.integers(1, 15)) if rng.random() < 0.3 else None
+        queries.append(TopKQuery(f"q{i}", int(rng.integers(1, keep_k + 1)), random_window(rng, window), every, **bounds))
+    weights = tuple((f"x{i}", float(rng.choice([1.0, -1.0, 0.5, 2.0]))) for i in range(d))
+    kind = TopKDeletes if deletes else TopK
+    op = kind(Linear(weights), str(direction), None, tuple(queries), keep_k, window)
+    rows = int(rng.integers(1, 90))
+    return op, random_stream(rng, rows, int(rng.integers(1, 4)), d, str(rng.choice(SHAPES)), deletes)
+
+
+def scores_of(op: Any, stream: Stream) -> Any:
+    total = None
+    with np.errstate(all="ignore"):
+        for name, w in op.scoring.weights:
+            term = w * stream.x[:, int(name[1:])]
+            total = term if total is None else total + term
+    return total
+
+
+def expected(op: Any, stream: Stream, end: int) -> list[Row]:
+    score = scores_of(op, stream)
+    out: list[Row] = []
+    for i, q in enumerate(op.queries):
+        lo = -np.inf if q.min_score is None else q.min_score
+        hi = np.inf if q.max_score is None else q.max_score
+        count = op.window.count if q.window.count is None else q.window.count
+        micros = op.window.micros if q.window.micros is None else q.window.micros
+        asked = Query(q.k, count, micros, op.direction == "max", q.every_micros, lambda s, lo=lo, hi=hi: lo <= s <= hi)
+        for key in range(int(stream.key.max()) + 1):
+            out += replay(i, key, stream.events(key, score), asked, end)
+    return out
+
+
+def check(seed: int, deletes: bool) -> None:
+    op, stream = random_case(seed, deletes)
+    rng = np.random.default_rng(seed + 1)
+    end = int(stream.time[-1]) + int(rng.choice([1, 5, 200]))
+    want = expected(op, stream, end)
+    whole, logic = drive(op, stream, [], end, False)
+    assert whole == want
+    assert drive(op, stream, cuts_of(stream, rng, 0.3), end, False)[0] == want
+    assert drive(op, stream, cuts_of(stream, rng, 1.0), end, True)[0] == want
+    _check_snapshots(op, stream, logic, end)
+
+
+def _check_snapshots(op: Any, stream: Stream, logic: Any, end: int) -> None:
+    score = scores_of(op, stream)
+    for key in range(int(stream.key.max()) + 1):
+        for i, q in enumerate(op.queries):
+            lo = -np.inf if q.min_score is None else q.min_score
+            hi = np.inf if q.max_score is None else q.max_score
+            count = op.window.count if q.window.count is None else q.window.count
+            micros = op.window.micros if q.window.micros is None else q.window.micros
+            asked = Query(op.keep_k, count, micros, op.direction == "max", None, lambda s, lo=lo, hi=hi: lo <= s <= hi)
+            shown: dict[int, float] = {}
+            for r in replay(i, key, stream.events(key, score), asked, end):
+                if r[5] > 0:
+                    shown[r[7]] = r[8]
+                else:
+                    del shown[r[7]]
+            sign = -1.0 if op.direction == "max" else 1.0
+            want = sorted(shown, key=lambda s: (sign * shown[s], -s))
+            got = logic.snapshot(key, op.keep_k, q.window, i)
+            assert got.items[:, 0].tolist() == want
+            assert got.score.tolist() == [shown[s] for s in want]
+
+
+@pytest.mark.parametrize("part", range(10))
+@pytest.mark.parametrize("deletes", [False, True])
+def test_brute_force(part: int, deletes: bool) -> None:
+    for seed in range(part * 60, part * 60 + 60):
+        check(seed, deletes)
+
+
+def _schema() -> dict[str, Any]:
+    return {"x0": "float", "x1": "float", "n": "int"}
+
+
+@pytest.mark.parametrize("direction", ["min", "max"])
+def test_expression_equals_linear(direction: str) -> None:
+    rng = np.random.default_rng(5)
+    stream = random_stream(rng, 300, 2, 2, "few", False)
+    queries = (TopKQuery("q", 3, Window(20)),)
+    end = int(stream.time[-1]) + 1
+    linear = TopK(Linear((("x0", 1.0), ("x1", -2.0))), direction, None, queries, 3, Window(20))
+    node = parse("x0 - 2 * x1", _schema(), ("",))
+    where = parse("x0 is not null", _schema(), ("",))
+    expression = TopK(node, direction, None, queries, 3, Window(20))
+    want, logic = drive(linear, stream, [], end, False)
+    assert {c.name for c in expression.columns} == {"x0", "x1"}
+    assert drive(expression, stream, [90, 91], end, True)[0] == want
+    assert drive(replace(linear, where=where), stream, [], end, False)[0] == want
+    null = int(np.isnan(stream.x).any(axis=1).sum())
+    assert logic.counters()["unusable:0"] == null > 0
+    masked = replace(expression, where=where).build(None)
+    masked.advance(stream.block(0, len(stream)), end)
+    assert masked.counters()["unusable:0"] == int(np.isnan(stream.x[:, 1][~np.isnan(stream.x[:, 0])]).sum())
+
+
+def test_where_that_excludes_everything() -> None:
+    stream = random_stream(np.random.default_rng(1), 100, 2, 1, "few", False)
+    op = TopK(
+        Linear((("x0", 1.0),)), "max", parse("x0 > 1000", _schema(), ("",)), (TopKQuery("q", 2, Window(9)),), 2, Window(9)
+    )  # fmt: skip
+    out, logic = drive(op, stream, [50], 10**6, True)
+    assert out == []
+    assert len(logic.skyband()) == 0
+    assert len(logic.snapshot(0, 2, Window(9))) == 0
+
+
+def test_integer_attributes() -> None:
+    op = TopK(Linear((("n", 1.0),), frozenset({"n"})), "max", None, (TopKQuery("q", 1, Window(5)),), 1, Window(5))
+    assert op.columns == (Column("n", "int"),)
+    n = np.array([3, NULL, 7], np.int64)
+    got = op.build(None).advance(Arrivals(np.zeros(3, np.int64), np.arange(3), np.arange(3), {"n": n}), 10)
+    assert got.score.tolist() == [3.0, 3.0, 7.0]
+    assert got.sign.tolist() == [1, -1, 1]
+
+
+def test_skyband_is_minimal_and_small() -> None:
+    rng = np.random.default_rng(3)
+    n, k = 5000, 10
+    x = rng.random(20000)
+    op = TopK(Linear((("x0", 1.0),)), "max", None, (TopKQuery("q", k, Window(n)),), k, Window(n))
+    logic = op.build(None)
+    for lo in range(0, len(x), 4000):
+        hi = lo + 4000
+        logic.advance(Arrivals(np.zeros(4000, np.int64), np.arange(lo, hi), np.arange(lo, hi), {"x0": x[lo:hi]}), hi)
+    newer = [sum(x[j] >= x[i] for j in range(i + 1, len(x))) for i in range(len(x) - 300, len(x))]
+    want = [len(x) - 300 + i for i, c in enumerate(newer) if c < k]
+    got = logic.skyband().items[:, 0]
+    assert got[got >= len(x) - 300].tolist() == want
+    assert len(got) < 2 * k * (1 + np.log(n / k))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"queries": (TopKQuery("q", 0, Window(5)),)}, "at least 1"),
+        ({"queries": (TopKQuery("q", 4, Window(5)),)}, "larger than the state's"),
+        ({"queries": (TopKQuery("q", 1, Window(50)),)}, "larger than the state's"),
+        ({"queries": (TopKQuery("q", 1, Window(None, 5)),)}, "not by time"),
+        ({"queries": (TopKQuery("q", 1, Window()),)}, "count or a duration"),
+        ({"queries": (TopKQuery("q", 1, Window(5)),) * 2}, "one name"),
+        ({"queries": (TopKQuery("q", 1, Window(5), min_score=float("nan")),)}, "not a number"),
+        ({"queries": (TopKQuery("q", 1, Window(5), max_score=1.0), TopKQuery("r", 1, Window(5)))}, "must agree"),
+        ({"queries": (TopKQuery("q", 1, Window(5), every_micros=0),)}, "every"),
+        ({"queries": ()}, "at least one query"),
+        ({"direction": "up"}, "direction"),
+    ],
+)
+def test_bad_configuration(change: dict[str, Any], message: str) -> None:
+    good: Any = {
+        "scoring": Linear((("x0", 1.0),)), "direction": "max", "where": None, "queries": (TopKQuery("q", 1, Window(5)),), "keep_k": 3,
+        "window": Window(10),
+    }  # fmt: skip
+    with pytest.raises(ValueError, match=message):
+        TopK(**{**good, **change})
+
+
+def test_bad_weights() -> None:
+    for weights in ((), (("a", float("nan")),), (("a", 1.0), ("a", 2.0))):
+        with pytest.raises(ValueError):
+            Linear(weights)
+
+
+def test_snapshot_beyond_the_state() -> None:
+    logic = TopK(Linear((("x0", 1.0),)), "max", None, (TopKQuery("q", 1, Window(5)),), 3, Window(10)).build(None)
+    for k, window in ((4, Window(5)), (0, Window(5)), (1, Window(11)), (1, Window(None, 5))):
+        with pytest.raises(ValueError):
+            logic.snapshot(0, k, window)
+
+
+def test_without_numba_the_bytes_are_the_same(tmp_path: Path) -> None:
+    code = (
+        "import sys, pickle; import numpy as np\n"
+        "from tests.operators.test_topk_single import random_case\n"
+        "from tests.operators.topk_host import drive\n"
+        "from skyband.operators.kernels import jit\n"
+        "out = [jit.HAVE_NUMBA]\n"
+        "for seed in range(40):\n"
+        "    for deletes in (False, True):\n"
+        "        op, stream = random_case(seed, deletes)\n"
+        "        out.append(drive(op, stream, [], int(stream.time[-1]) + 50, False)[0])\n"
+        "pickle.dump(out, open(sys.argv[1], 'wb'))\n"
+    )
+    root = Path(__file__).resolve().parents[2]
+    got = []
+    for flag in ("0", "1"):
+        file = tmp_path / flag
+        env = {**os.environ, "SKYBAND_NO_NUMBA": flag, "PYTHONPATH": str(root)}
+        subprocess.run([sys.executable, "-c", code, str(file)], check=True, env=env, cwd=root)
+        got.append(pickle.loads(file.read_bytes()))
+    assert got[0][0] is True
+    assert got[1][0] is False
+    assert repr(got[0][1:]) == repr(got[1][1:])

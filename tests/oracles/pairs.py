@@ -1,0 +1,130 @@
+"""Top-k pairs by definition: every pair of alive objects is looked at after every event (architecture 3.1-3.9).
+
+Slow and obvious on purpose; shares no code with the operators. ``score(a, b)`` is a plain function of two objects' attributes that gives a
+float, NaN for a pair that is no candidate (the predicate included).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Attributes = dict[str, Any]
+Row = tuple[Any, ...]
+"""A change: (query, key, at, step, pos, sign, cause, first seq, second seq, score)."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """What is asked of one key's stream; ``count`` and ``micros`` are the effective ends of the window (None: no such end)."""
+
+    k: int
+    count: int | None
+    micros: int | None
+    min_score: float = -math.inf
+    max_score: float = math.inf
+    every: int | None = None
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One key's objects in order, and what a pair is. ``sides``: (column, a, b), or None for (older, newer)."""
+
+    times: Sequence[int]
+    objects: Sequence[Attributes]
+    score: Callable[[Attributes, Attributes], float]
+    maximise: bool
+    sides: tuple[str, Any, Any] | None = None
+
+    def pair(self, older: int, newer: int) -> tuple[float, int, int]:
+        """(score, first seq, second seq) of the pair's item; the score is NaN if the two cannot pair."""
+        x, y = self.objects[older], self.objects[newer]
+        if self.sides is None:
+            return self.score(x, y) + 0.0, older, newer
+        column, a, b = self.sides
+        if x[column] == a and y[column] == b:
+            return self.score(x, y) + 0.0, older, newer
+        if x[column] == b and y[column] == a:
+            return self.score(y, x) + 0.0, newer, older
+        return math.nan, older, newer
+
+
+Pair = tuple[float, int, int, int, int]
+"""(score, older, newer, first, second)."""
+
+
+def rank(stream: Stream, p: Pair) -> tuple[float, int, int]:
+    """Smaller is better."""
+    return (-p[0] if stream.maximise else p[0], -p[1], -p[2])
+
+
+def all_pairs(stream: Stream, min_score: float = -math.inf, max_score: float = math.inf) -> list[Pair]:
+    """All candidate pairs of the whole stream, in rank order."""
+    found = []
+    for newer in range(len(stream.times)):
+        for older in range(newer):
+            s, first, second = stream.pair(older, newer)
+            if not math.isnan(s) and min_score <= s <= max_score:
+                found.append((s, older, newer, first, second))
+    return sorted(found, key=lambda p: rank(stream, p))
+
+
+def first_alive(stream: Stream, query: Query, t: int, arrived: int) -> int:
+    """Smallest seq alive at instant t when ``arrived`` objects have come."""
+    first = 0 if query.count is None else max(0, arrived - query.count)
+    if query.micros is not None:
+        while first < arrived and t >= stream.times[first] + query.micros:
+            first += 1
+    return first
+
+
+def replay(query_index: int, key: int, stream: Stream, query: Query, until: int) -> list[Row]:
+    """All changes of one query up to ``until`` (exclusive)."""
+    pairs = all_pairs(stream, query.min_score, query.max_score)
+    instants: list[tuple[int, int, int]] = [(t, 1, i) for i, t in enumerate(stream.times) if t < until]
+    if query.micros is not None:
+        instants += [(e, 0, -1) for e in {t + query.micros for t in stream.times} if e < until]
+    if query.every is not None and stream.times:
+        first = -(-stream.times[0] // query.every) * query.every
+        instants += [(b, 2, -1) for b in range(first, until, query.every)]
+    instants.sort()
+    out: list[Row] = []
+    shown: list[Pair] = []
+    step = arrived = 0
+    for t, phase, i in instants:
+        if phase == 1:
+            arrived += 1
+        if (query.every is not None) != (phase == 2):
+            continue
+        first = first_alive(stream, query, t, arrived)
+        now = []
+        for p in pairs:
+            if len(now) == query.k:
+                break
+            if p[2] < arrived and p[1] >= first:
+                now.append(p)
+        minus, plus = [p for p in shown if p not in now], [p for p in now if p not in shown]
+        if minus or plus:
+            step += 1
+            changes: list[tuple[int, str, Pair]] = [(-1, "expiry" if p[1] < first else "displaced", p) for p in minus]
+            for p in plus:
+                changes.append((1, "boundary" if phase == 2 else "arrival" if phase == 1 and p[2] == i else "promoted", p))
+            out += [(query_index, key, t, step, pos, sign, cause, p[3], p[4], p[0]) for pos, (sign, cause, p) in enumerate(changes)]
+        shown = now
+    return out
+
+
+def snapshot(stream: Stream, query: Query, t: int, arrived: int) -> list[tuple[int, int, float]]:
+    """(first, second, score) of the query's result at instant t when ``arrived`` objects have come, in rank order."""
+    first = first_alive(stream, query, t, arrived)
+    best = [p for p in all_pairs(stream, query.min_score, query.max_score) if p[2] < arrived and p[1] >= first]
+    return [(p[3], p[4], p[0]) for p in best[: query.k]]
+
+
+def skyband(stream: Stream, k: int, window: Query, t: int, arrived: int) -> set[tuple[int, int, float]]:
+    """Alive pairs with fewer than ``k`` dominators: pairs of better rank that do not end earlier. ``window`` gives ends and score bounds."""
+    first = first_alive(stream, window, t, arrived)
+    alive = [p for p in all_pairs(stream, window.min_score, window.max_score) if p[2] < arrived and p[1] >= first]
+    return {(p[3], p[4], p[0]) for i, p in enumerate(alive) if sum(q[1] >= p[1] for q in alive[:i]) < k}

@@ -1,0 +1,132 @@
+"""The README's promises: every YAML block is a good spec; commands and SQL run, in the page's order, after a small demo."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+import yaml
+from deltalake import DeltaTable
+
+from skyband.framework.spec import validate_text
+
+ROOT = Path(__file__).resolve().parent.parent
+DAYS = 14
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its info string, text and line in the README."""
+
+    info: str
+    text: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"README.md:{self.line}"
+
+
+def blocks() -> list[Block]:
+    found, open_at, lines = [], None, (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines):
+        if line.startswith("```"):
+            if open_at is None:
+                open_at = number
+            else:
+                found.append(Block(lines[open_at][3:].strip(), "\n".join(lines[open_at + 1 : number]) + "\n", open_at + 2))
+                open_at = None
+    assert open_at is None, "a block is not closed"
+    return found
+
+
+def merged(base: Any, part: Any) -> Any:
+    """``part`` laid over ``base``: mappings are merged, everything else replaced."""
+    if isinstance(base, Mapping) and isinstance(part, Mapping):
+        return {**base, **{k: merged(base.get(k), v) for k, v in part.items()}}
+    return part
+
+
+SPECS = [b for b in blocks() if b.info == "yaml"]
+
+
+def test_blocks_have_a_known_kind() -> None:
+    assert {b.info for b in blocks()} <= {"yaml", "sh", "sh fails", "sql", "text", "console"}
+
+
+@pytest.mark.parametrize("block", SPECS, ids=str)
+def test_yaml_blocks_are_good_specs(block: Block) -> None:
+    env = {"LANDING": "in", "WAREHOUSE": "out"}
+    base = yaml.safe_load(SPECS[0].text)
+    text = block.text if block is SPECS[0] else yaml.safe_dump(merged(base, yaml.safe_load(block.text)), sort_keys=False)
+    job, errors = validate_text(text, env, str(block))
+    assert not errors, "\n\n".join(e.render() for e in errors)
+    assert job is not None
+
+
+def test_the_first_yaml_block_is_the_demos_spec() -> None:
+    assert yaml.safe_load(SPECS[0].text) == yaml.safe_load((ROOT / "specs" / "flights.yaml").read_text(encoding="utf-8"))
+
+
+def test_make_targets_exist() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    for block in blocks():
+        if block.info == "console":
+            for command in re.findall(r"^\$ (.*?)\s*(?:#.*)?$", block.text, re.MULTILINE):
+                assert (command.startswith("make ") and command.split()[1] in targets) or (ROOT / command).exists(), command
+
+
+@pytest.mark.spark
+def test_commands_and_sql_run_after_the_demo(tmp_path: Path) -> None:
+    home = tmp_path / "a checkout"
+    home.mkdir()
+    shutil.copytree(ROOT / "specs", home / "specs")
+    bin_ = Path(sys.executable).parent
+    (home / ".venv" / "bin").mkdir(parents=True)
+    (home / ".venv" / "bin" / "activate").write_text(f'export PATH="{bin_}:$PATH"\n')
+    variables, script = tmp_path / "variables", tmp_path / "block"
+    variables.write_text("")
+
+    def sh(text: str, where: object, fails: bool = False) -> str:
+        script.write_text(f'set -eu\n. "{variables}"\n{text}\nexport -p > "{variables}"\n')
+        done = subprocess.run(
+            ["sh", str(script)],
+            cwd=home,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+            env={**os.environ, "SKYBAND_MASTER": "local[2]"},
+        )
+        said = f"{where}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert (done.returncode == 2) if fails else (done.returncode == 0), said
+        assert "Traceback" not in done.stderr and "SKY-E9" not in done.stderr, said
+        return done.stdout + done.stderr
+
+    shown = sh(f'"{bin_}/skyband" demo --days {DAYS}', "demo")
+    assert "minutes apart" in shown and "parted_now" in shown
+
+    tables = home / "build" / "demo" / "tables" / "flights"
+    sql = duckdb.connect()
+    for block in blocks():
+        if block.info.startswith("sh"):
+            said = sh(block.text, block, fails=block.info == "sh fails")
+            assert said or block.text.startswith(". .venv"), f"{block} says nothing"
+        elif block.info == "sql":
+            for path in tables.iterdir():
+                if (path / "_delta_log").is_dir():
+                    sql.register(path.name, DeltaTable(str(path)).to_pyarrow_table())
+            assert sql.execute(block.text).fetchall(), f"{block} gives no row"
+
+    # The statement the demo prints, as DuckDB reads it (its Delta extension is not part of the package, so the table is handed over).
+    statement = re.search(r"select rank.*?;", shown, re.DOTALL)
+    assert statement is not None
+    assert sql.execute(re.sub(r"delta_scan\('.*?'\)", "parted_now", statement.group(0))).fetchall()
