@@ -13,15 +13,26 @@ import numpy as np
 from skyband.operators.base import F64, I64, NEVER, NULL, AnyArray, Arrivals, Changes, Instant, Items, State, Window
 from skyband.operators.kernels.skyline_events import COUNT, DUE, EVERY, HEAD, MICROS, NEWER, PRED, SEQ, STEP, TIME
 from skyband.operators.kernels.skyline_run import run
-from skyband.operators.kernels.skyline_words import fit, keys_of_floats, keys_of_ints, layout, minimised, words_of
+from skyband.operators.kernels.skyline_words import (
+    add_digest,
+    add_field,
+    empty_word,
+    fit,
+    layout,
+    minimised,
+    read_floats,
+    read_ints,
+    used_fields,
+    words_of,
+)
 from skyband.operators.topk_blocks import check_window, count_of, micros_of, within
 
 if TYPE_CHECKING:
     from skyband.operators.expressions import RowKernel
     from skyband.operators.skyline import Skyline
 
-REFIT: int = 4096
-"""Words are refitted to the data after this many objects (and four times what is retained)."""
+REFIT: int = 1 << 16
+"""Words are refitted to the data after at most this many objects (or four times what is retained)."""
 
 SAMPLE: int = 2048
 
@@ -40,7 +51,7 @@ class SkylineLogic:
         self._first = PRED + op.band
         self._shifts, self._guard, self._top, self._dead = layout(self._dims, len(equal))
         self._low, self._scale = np.zeros(self._dims), np.ones(self._dims)
-        self._to_refit = 0
+        self._to_refit = self._seen = 0
         windows = [within(q.window, op.window) for q in op.queries]
         self._fresh = np.zeros((len(windows), 8), np.int64)
         self._fresh[:, COUNT] = [count_of(w) for w in windows]
@@ -91,37 +102,47 @@ class SkylineLogic:
         if self._boundaries:
             self.shown_start = np.concatenate([self.shown_start, np.full(more * len(self._fresh), self.shown_start[-1], np.int64)])
 
-    def _refit(self, values: F64, usable: AnyArray) -> None:
-        """Fit the words' rounding to what is retained and what comes; rewrite the retained words."""
+    def _refit(self, arrivals: Arrivals) -> None:
+        """Fit the words' rounding to a sample of what is retained and what comes; rewrite the retained words."""
         keys = np.ascontiguousarray(self.rows[:, self._first :].T)
         held = minimised(keys, self._is_float, self._sign, self._dims)
-        at = np.flatnonzero(usable)
-        at = at[:: max(1, len(at) // SAMPLE)]
-        self._low, self._scale = fit(np.concatenate([held[:, :: max(1, len(self.rows) // SAMPLE)], values[:, at]], axis=1), self._top)
+        every = max(1, len(arrivals) // SAMPLE)
+        fresh = np.empty((self._dims, len(arrivals.seq[::every])))
+        for j in range(self._dims):
+            x = np.asarray(arrivals.columns[self._names[j]])[::every]
+            fresh[j] = x if self._is_float[j] else np.where(x == NULL, np.nan, x)
+            fresh[j] *= self._sign[j]
+        self._low, self._scale = fit(np.concatenate([held[:, :: max(1, len(self.rows) // SAMPLE)], fresh], axis=1), self._top)
         self.words = words_of(keys, held, self._low, self._scale, self._shifts, self._top) + self._guard
-        self._to_refit = max(REFIT, 4 * len(self.rows))
+        self._seen += len(arrivals)
+        self._to_refit = max(4 * len(self.rows), min(max(self._seen, 256), REFIT))
 
     def _keys_and_words(self, arrivals: Arrivals) -> tuple[I64, I64, AnyArray]:
         """Keys (D, n), words (n,), usable (n,) of the arrivals. O(n D)."""
         n = len(arrivals)
         usable = np.ones(n, np.uint8) if self._filter is None else self._filter.matches(arrivals.columns, n).astype(np.uint8)
-        matching = int(usable.sum())
-        keys, values = np.empty((self._d, n), np.int64), np.empty((self._dims, n))
+        matching = int(np.count_nonzero(usable))
+        if self._to_refit <= 0:
+            self._refit(arrivals)
+        self._to_refit -= n
+        keys = np.empty((self._d, n), np.int64)
+        used = used_fields(self._dims, self._d, self._shifts)
+        words = np.full(n, empty_word(used, self._d == self._dims, self._shifts), np.int64)
         for j, name in enumerate(self._names):
             flip = -1 if self._sign[j] < 0 else 0
             if self._is_float[j]:
                 x = np.ascontiguousarray(arrivals.columns[name], np.float64)
-                keys_of_floats(x.view(np.int64), x, flip, keys[j], usable)
+                field = np.array([self._low[j], self._scale[j], self._shifts[j], self._top], np.float64) if j < used else np.ones(4)
+                read_floats(x, x.view(np.int64), flip, keys[j], usable, j < used, field, words)
             else:
-                x = np.ascontiguousarray(arrivals.columns[name], np.int64)
-                keys_of_ints(x, flip, keys[j], usable)
-            if j < self._dims:
-                np.multiply(x, float(self._sign[j]), out=values[j])
-        self._unusable += matching - int(usable.sum())
-        if self._to_refit <= 0:
-            self._refit(values, usable)
-        self._to_refit -= n
-        return keys, words_of(keys, values, self._low, self._scale, self._shifts, self._top), usable
+                y = np.ascontiguousarray(arrivals.columns[name], np.int64)
+                read_ints(y, flip, keys[j], usable)
+                if j < used:
+                    add_field(self._sign[j] * y.astype(np.float64), self._low[j], self._scale[j], self._shifts[j], self._top, words)
+        if self._d > self._dims:
+            add_digest(keys[self._dims :], self._shifts[used], self._shifts[used + 1], self._top, words)
+        self._unusable += matching - int(np.count_nonzero(usable))
+        return keys, words, usable
 
     def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
         """Take every event < ``until``. O(objects scanned): see ``kernels/skyline_run.py``."""

@@ -27,6 +27,7 @@ from skyband.operators.topk_blocks import (
     earliest,
     external,
     last_key,
+    list_sizes,
     micros_of,
     widened,
     within,
@@ -140,6 +141,7 @@ class TopKLogic:
         self.micros = np.array([micros_of(x) for x in w], np.int64)
         self.floor = np.array([op._floor(q) for q in qs], np.float64)
         self.every = np.array([q.every_micros or 0 for q in qs], np.int64)
+        self.size = list_sizes(self.k)
         self.ceiling = op._ceiling(qs[0])
         self.rep_col = np.concatenate([[0], np.cumsum(np.where(self.every > 0, self.k, 0))]).astype(np.int64)
         self.work = np.zeros(4, np.int64)
@@ -203,7 +205,7 @@ class TopKLogic:
         self.rows += rows
         sd, cd = self._mark(block, sc)
         oi, os, n = run(
-            self.k, self.n, self.micros, self.floor, self.every, block.keys, block.lo, block.hi, block.dlo, block.dhi, block.seq0,
+            self.k, self.n, self.micros, self.floor, self.every, self.size, block.keys, block.lo, block.hi, block.dlo, block.dhi, block.seq0,
             sc, block.time, sd, block.dpos, block.dtime, block.dtarget, self.coff, self.cs, self.cq, self.ct, cd,
             self.step, self.wake_at, self.due, self.rep_n, self.rep_col, self.rep_s, self.rep_q, self.rep_t, self.rep_d,
             self.until, until, op.deletes, self.work,

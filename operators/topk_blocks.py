@@ -32,6 +32,11 @@ def micros_of(window: Window) -> int:
     return 0 if window.micros is None else window.micros
 
 
+def list_sizes(k: I64) -> I64:
+    """How many candidates a query's list is filled with: enough that chance alone hardly ever empties it to below k."""
+    return (k + 4.0 * np.sqrt(k) + 8.0).astype(np.int64)
+
+
 def check_window(window: Window, largest: Window, what: str) -> None:
     """Raise ValueError unless ``window`` has an end, is of a kind ``largest`` has, and is no larger."""
     if window.count is None and window.micros is None:

@@ -50,8 +50,8 @@ class TopKPairs:
     """One scoring expression over a pair (a, b) and its queries.
 
     a is the older object, or with ``between`` the one of side a, whatever its age. Queries that share a state agree in the bound on its
-    *better* side (``min_score`` for direction min): it decides which pairs are candidates at all. Raises ValueError for k < 1, k > ``keep_k``,
-    a window larger than the state's or of another kind, a bound that is NaN, equal sides, or names used twice.
+    *better* side (``min_score`` for direction min): it decides which pairs are candidates at all. Raises ValueError for k < 1,
+    k > ``keep_k``, a window larger than the state's or of another kind, a bound that is NaN, equal sides, or names used twice.
     """
 
     scoring: Node

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skyband.operators.base import F64, I64, NEVER, NULL, AnyArray, Arrivals, Changes, Instant, Items, State, Window
-from skyband.operators.expressions.compile import count_type, matrix, score_type
 from skyband.operators.expressions.canonical import attributes
+from skyband.operators.expressions.compile import count_type, matrix, score_type
 from skyband.operators.kernels import jit
 from skyband.operators.kernels.pairs_arena import BASE, CAP, KM_WIDTH, LO, NEXT, OFF, SCAP, SLEN, SOFF, append
 from skyband.operators.kernels.pairs_drive import drive

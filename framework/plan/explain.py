@@ -9,8 +9,10 @@ from skyband.framework.plan.model import Derive, Filter, OperatorNode, Plan, Que
 from skyband.framework.spec.units import format_duration
 from skyband.operators.base import Window
 
-_ROW_OVERHEAD: Final = 24
+_ROW_BYTES: Final = 24
 """key, seq and time of a row in the window."""
+
+_EXAMPLE_ROWS: Final = 10_000
 
 _ITEM_BYTES: Final = {1: 32, 2: 40}
 """A skyband item: key, seqs, score, bookkeeping."""
@@ -82,7 +84,7 @@ def _intake(plan: Plan) -> list[str]:
             lines.append(f"         keep rows where {t.sql} (others are counted as filtered)")
     lines += [f"         reject rows unless {r.name}: {r.sql}" for r in intake.rules]
     late = f"{format_duration(intake.delay_micros)} of disorder waited for" if intake.delay_micros else "no disorder waited for"
-    lines.append(f"         order by {', '.join([intake.event_time, *intake.tie_break, *intake.id])}; {late}")
+    lines.append(f"         order by {', '.join(dict.fromkeys([intake.event_time, *intake.tie_break, *intake.id]))}; {late}")
     unique = "checked against the window" if intake.unique == "checked" else "assumed unique"
     lines.append(f"         id {', '.join(intake.id)} ({unique})")
     keys = f"one stream per {', '.join(intake.partition_by)}" if intake.partition_by else "one global stream"
@@ -91,7 +93,7 @@ def _intake(plan: Plan) -> list[str]:
 
 
 def _host(plan: Plan, rate: float | None) -> list[str]:
-    lines = [f"host     window {format_window(plan.window)}"]
+    lines = [f"host     window {format_window(plan.window)}{_window_size(plan, rate)}"]
     for node in plan.operators:
         lines += _state(plan, node, rate)
     return [*lines, "  |"]
@@ -135,28 +137,34 @@ def _asked(q: QueryNode) -> str:
     return ", ".join(parts)
 
 
+def _window_size(plan: Plan, rate: float | None) -> str:
+    """Bytes of the rows that are kept, once for all states: ids, carried columns, what operators need, two hashes of a checked id."""
+    names = [*plan.intake.id, *(c for q in plan.queries for c in q.carry), *(c.name for o in plan.operators for c in o.operator.columns)]
+    row = _ROW_BYTES + 8 * (len(set(names)) + (2 if plan.intake.unique == "checked" else 0))
+    rows = window_rows(plan.window, rate)
+    if rows is None:
+        return f"; {row} B a row (text as codes), the number of rows depends on the rate (--rate assumes one)"
+    per = " per key" if plan.intake.partition_by else ""
+    return f"; about {format_bytes(rows * row)}{per}: {rows:,.0f} rows x {row} B (text as codes)"
+
+
 def _size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
     pairs = len(node.operator.roles) == 2
+    what = "pairs" if pairs else "rows"
+    item = _ITEM_BYTES[2 if pairs else 1]
     rows = window_rows(node.window, rate)
-    per_row = _ROW_OVERHEAD + 8 * len(node.operator.columns)
-    per = "per key" if plan.intake.partition_by else "in all"
+    formula = f"{what} = {'K + 2K ln(N / sqrt(2K))' if pairs else 'K (1 + ln(N / K))'}"
+    if not node.skyband:
+        return []
     if rows is None:
-        example = 10_000
-        size = skyband_size(node.k, example, pairs)
+        size = skyband_size(node.k, _EXAMPLE_ROWS, pairs)
         return [
-            "    size      depends on the rate of rows (--rate assumes one): "
-            f"at {example:,} rows in the window a skyband of about {size:,.0f} {'pairs' if pairs else 'rows'}",
-            f"              window {per_row} B a row, skyband {_ITEM_BYTES[2 if pairs else 1]} B an item",
+            f"    skyband   depends on the rate; at N = {_EXAMPLE_ROWS:,} rows about {size:,.0f} {formula}, {format_bytes(size * item)}"
         ]
     size = skyband_size(node.k, rows, pairs)
-    item = _ITEM_BYTES[2 if pairs else 1]
-    window = rows * per_row if node.operator.keeps == "window" else 0.0
     assumed = f" (assuming {rate:g} rows a second)" if rate is not None and node.window.micros is not None else ""
-    formula = "K + 2K ln(N / sqrt(2K))" if pairs else "K (1 + ln(N / K))"
-    return [
-        f"    size      skyband about {size:,.0f} {'pairs' if pairs else 'rows'} = {formula}, N = {rows:,.0f} rows{assumed}",
-        f"    state     about {format_bytes(window + size * item)} {per}: window {rows:,.0f} x {per_row} B, skyband {size:,.0f} x {item} B",
-    ]
+    per = " per key" if plan.intake.partition_by else ""
+    return [f"    skyband   about {size:,.0f} {formula}, N = {rows:,.0f} rows{per}{assumed}; {format_bytes(size * item)}"]
 
 
 def _text(node: OperatorNode, attribute: str) -> str | None:

@@ -1,9 +1,9 @@
 """Everything of a plan that shapes state, as plain JSON values, and the differences between two of them, by name.
 
-Kept beside the checkpoint. What is in it: the job's name, where rows come from (hashed, a path may hold secrets), the columns, what
-decides which rows are accepted and in which order (transforms, id, time, watermark, keys, uniqueness), windows, queries and their shared
-states, the buckets. What is not, because it may change between runs: row rules (what they reject is recorded row by row), checks,
-options of the reader, trigger, batch sizes, schedule, the sink's path.
+Kept beside the checkpoint. What is in it: the job's name, where rows come from (hashed: a path may hold secrets, as may SQL), the
+columns, what decides which rows are accepted and in which order (transforms, id, time, watermark, keys, uniqueness), windows, queries and
+their shared states, the buckets. What is not, because it may change between runs: row rules (what they reject is recorded row by row),
+checks, options of the reader, trigger, batch sizes, schedule, the sink's path.
 """
 
 from __future__ import annotations
@@ -39,10 +39,12 @@ def fingerprint(plan: Plan) -> dict[str, Any]:
             "partition_by": list(intake.partition_by),
             "unique": intake.unique,
         },
-        "transform": [
-            f"derive {t.name}: {t.sql} as {intake.field(t.name).type}" if isinstance(t, Derive) else f"where {t.sql}"
-            for t in intake.transforms
-        ],
+        "transform": {
+            f"[{i}].derive.{t.name}" if isinstance(t, Derive) else f"[{i}].where": _hash(
+                f"{t.sql} as {intake.field(t.name).type}" if isinstance(t, Derive) else t.sql
+            )
+            for i, t in enumerate(intake.transforms)
+        },
         "window": _window(plan.window),
         "queries": {q.name: _query(plan, q) for q in plan.queries},
         "states": {
@@ -73,7 +75,7 @@ def _differences(path: str, old: Any, new: Any) -> list[str]:
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         found = []
         for key in [*old, *(k for k in new if k not in old)]:
-            at = f"{path}.{key}" if path else str(key)
+            at = f"{path}.{key}" if path and not str(key).startswith("[") else f"{path}{key}"
             if key not in new:
                 found.append(f"{at} was {_shown(old[key])}, now removed")
             elif key not in old:
@@ -89,12 +91,14 @@ def _differences(path: str, old: Any, new: Any) -> list[str]:
 
 
 def _shown(value: Any) -> str:
+    if _is_hash(value):
+        return "given"
     if isinstance(value, Mapping):
         kind = value.get("type")
         return str(kind) if kind is not None else "given"
     if isinstance(value, list):
         return "[" + ", ".join(str(v) for v in value) + "]"
-    return "not set" if value is None else "***" if _is_hash(value) else str(value)
+    return "not set" if value is None else str(value)
 
 
 def _query(plan: Plan, q: QueryNode) -> dict[str, Any]:

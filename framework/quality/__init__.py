@@ -1,0 +1,1 @@
+"""Data quality on tables: Great Expectations at the end of a run."""

@@ -122,12 +122,18 @@ def _of_type(s: Scope, path: Path, query: q.Query) -> None:
         _uses_scoring(s, path, query, scoring)
     if isinstance(query, q.TopKPairs | q.TopKSimilarSets) and query.between is not None:
         _between(s, (*path, "between"), query.between)
-    if isinstance(query, q.TopKPairs) and query.min_score is not None and query.max_score is not None and query.min_score > query.max_score:
-        doc.add("SKY-E117", "min_score is larger than max_score: no pair can pass", doc.where_value((*path, "min_score")))
+    if (
+        isinstance(query, q.TopKPairs | q.TopK)
+        and query.min_score is not None
+        and query.max_score is not None
+        and query.min_score > query.max_score
+    ):
+        doc.add("SKY-E117", "min_score is larger than max_score: nothing can pass", doc.where_value((*path, "min_score")))
     if isinstance(query, q.Threshold):
         bounds = [b for b in ("at_least", "above", "at_most", "below") if getattr(query, b) is not None]
-        if len(bounds) != 1 and not doc.bad_below(path):
-            what = "needs a bound" if not bounds else f"has {len(bounds)} bounds ({', '.join(bounds)})"
+        twice = {"at_least", "above"} <= set(bounds) or {"at_most", "below"} <= set(bounds)
+        if (not bounds or twice) and not doc.bad_below(path):
+            what = "needs a bound" if not bounds else f"has two bounds on one side ({', '.join(bounds)})"
             doc.add(
                 "SKY-E111" if not bounds else "SKY-E117",
                 f"a threshold query {what}",

@@ -51,7 +51,12 @@ class _Query(BaseModel):
     operator: Text | None = Field(default=None, description="Operator to use instead of the compiler's choice.")
 
 
-class TopK(_Query):
+class _Bounds(_Query):
+    min_score: Number | None = Field(default=None, description="Only with at least this score.")
+    max_score: Number | None = Field(default=None, description="Only with at most this score.")
+
+
+class TopK(_Bounds):
     """The k best rows."""
 
     type: Literal["topk"]
@@ -60,7 +65,7 @@ class TopK(_Query):
 
 
 class Threshold(_Query):
-    """All rows whose score passes a bound. Exactly one of the bounds."""
+    """All rows whose score passes a bound, or two bounds on different sides."""
 
     type: Literal["threshold"]
     scoring: Name = Field(description="Name of a scoring function.")

@@ -21,10 +21,11 @@ _ROUNDS: Final = 8
 # What stands in for a field that is missing or wrong; the path is poisoned, so nothing is ever said about the stand-in.
 _STAND_IN: Final[dict[str, Any]] = {
     "job": "job", "format": "csv", "schema": {"x": "double"}, "id": ["x"], "event_time": {"column": "x"}, "column": "x",
-    "type": "double",
-    "sql": "x", "derive": {"x": "x"}, "where": "true", "name": "x", "expect": "true", "table": "x", "expectation": "expect_x", "k": 1,
+    "type": "double", "sql": "x", "derive": {"x": "x"}, "where": "true", "name": "x", "expect": "true", "table": "x",
+    "expectation": "expect_x", "k": 1,
     "expression": "0", "combine": "sum", "terms": [{"sum": "x"}], "linear": {"x": 1}, "scoring": "x", "dimensions": {"x": "min"},
-    "object": "x", "criteria": "true", "tokens": {"column": "x"}, "a": "a", "b": "b", "path": "x", "cron": "* * * * *", "at_least": "1 hour",
+    "object": "x", "criteria": "true", "tokens": {"column": "x"}, "a": "a", "b": "b", "path": "x", "cron": "* * * * *",
+    "at_least": "1 hour",
     "window": {"time": "1 day"}, "sink": {"path": "x"}, "queries": {"x": {"type": "topk", "scoring": "x", "k": 1}},
     "source": {"format": "csv", "path": "x", "schema": {"x": "double"}, "id": ["x"], "event_time": {"column": "x"}},
 }  # fmt: skip
@@ -68,7 +69,9 @@ def shape(doc: Document) -> models.Job | None:
         data[str(lost[0])] = copy.deepcopy(_STAND_IN[str(lost[0])])
     for _ in range(_ROUNDS):
         try:
-            return models.Job.model_validate(data)
+            job = models.Job.model_validate(data)
+            _empty_fields(doc, doc.data, ())
+            return job
         except ValidationError as e:
             problems = e.errors(include_url=False, include_input=False, include_context=True)
             seen: set[Path] = set()
@@ -93,6 +96,20 @@ def shape(doc: Document) -> models.Job | None:
                 _mend(data, path, is_key, p["type"])
     doc.poisoned.add(())
     return None
+
+
+def _empty_fields(doc: Document, value: Any, path: Path) -> None:
+    """An optional field without a value (``where:``) would pass for one that is not there; say so instead."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            at: Path = (*path, name)
+            if inner is None and not doc.bad(at) and at[:2] != ("quality", "tables"):
+                doc.add("SKY-E112", f"'{name}' has no value", doc.where_key(at), "give it one, or leave the field out")
+                doc.poisoned.add(at)
+            _empty_fields(doc, inner, at)
+    elif isinstance(value, list):
+        for i, inner in enumerate(value):
+            _empty_fields(doc, inner, (*path, i))
 
 
 def _path(data: Any, loc: tuple[int | str, ...], kind: str) -> tuple[Path, bool]:

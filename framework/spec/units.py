@@ -54,7 +54,7 @@ def parse_duration(text: str) -> int:
 
 def format_duration(micros: int) -> str:
     """The shortest exact spelling of ``micros``, e.g. ``1 day`` or ``90 seconds``."""
-    for unit in ("week", "day", "hour", "minute", "second", "millisecond", "microsecond"):
+    for unit in ("day", "hour", "minute", "second", "millisecond", "microsecond"):
         size = _UNITS[unit]
         if micros and micros % size == 0:
             n = micros // size

@@ -9,7 +9,7 @@ import json
 import math
 from collections import Counter, deque
 from dataclasses import dataclass
-from functools import cmp_to_key
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -100,27 +100,26 @@ def accepted(rows: pa.Table, node: IntakeNode, window: Window, until: dict[tuple
     out = {}
     for key, index in members.items():
         mine = rows.take(pa.array(index, pa.int64()))
-        values = [[times[i] for i in index], *[mine[n].to_pylist() for n in columns]]
-        order = sorted(range(len(index)), key=cmp_to_key(lambda i, j, v=values: _compare(v, i, j)))  # type: ignore[misc]
-        out[key] = _number(key, mine, [times[i] for i in index], order, node, window)
+        values = [mine[n].to_pylist() for n in columns]
+        mine_times = [times[i] for i in index]
+        # Rows of one instant are few: only they are compared column by column.
+        order: list[int] = []
+        for _, group in groupby(sorted(range(len(index)), key=mine_times.__getitem__), key=mine_times.__getitem__):
+            tied = list(group)
+            order += tied if len(tied) == 1 else sorted(tied, key=lambda r, v=values: [_sortable(c[r]) for c in v])  # type: ignore[misc]
+        out[key] = _number(key, mine, mine_times, order, node, window)
     return out
 
 
-def _compare(values: list[list[Any]], i: int, j: int) -> int:
-    for column in values:
-        x, y = column[i], column[j]
-        if x == y:
-            continue
-        if x is None or y is None:
-            return -1 if x is None else 1
-        if isinstance(x, str):
-            x, y = x.encode(), y.encode()
-        if isinstance(x, float) and (math.isnan(x) or math.isnan(y)):
-            if math.isnan(x) and math.isnan(y):
-                continue
-            return 1 if math.isnan(x) else -1
-        return -1 if x < y else 1
-    return 0
+def _sortable(value: Any) -> tuple[int, Any]:
+    """Nulls first, text by its UTF-8 bytes, NaN after every number."""
+    if value is None:
+        return (0, 0)
+    if isinstance(value, str):
+        return (1, value.encode())
+    if isinstance(value, float) and math.isnan(value):
+        return (2, 0)
+    return (1, value)
 
 
 def _number(key: tuple[Any, ...], rows: pa.Table, times: list[int], order: list[int], node: IntakeNode, window: Window) -> Accepted:

@@ -69,7 +69,9 @@ def intervals(opened: pa.Table, changes: pa.Table, keys: Sequence[str], seqs: Se
     wrong = np.where(same, sign == np.roll(sign, 1), ~sign)
     if wrong.any():
         at = int(order[int(np.argmax(wrong))])
-        raise SkybandError("SKY-E900", f"the changes do not replay: an item enters twice, or leaves without having entered, at step {step[at]}")
+        raise SkybandError(
+            "SKY-E900", f"the changes do not replay: an item enters twice, or leaves without having entered, at step {step[at]}"
+        )
     opening = np.nonzero(sign)[0]
     follows = np.append(same[1:], False)[opening]
     leaving = np.where(follows, order[np.minimum(opening + 1, len(order) - 1)], -1)
@@ -156,7 +158,9 @@ def _derive_now(sink: Sink, query: QueryNode, upto: int) -> None:
     plan = sink.plan
     ordered, _, rank = ranked(rows, query, plan.intake.partition_by)
     frontier = (sink.last_run() or {}).get("frontier")
-    as_of = key_as_of(ordered, sink.writer.read("heads"), plan, None if frontier is None else pa.scalar(frontier, STAMP).cast(pa.int64()).as_py())
+    as_of = key_as_of(
+        ordered, sink.writer.read("heads"), plan, None if frontier is None else pa.scalar(frontier, STAMP).cast(pa.int64()).as_py()
+    )
     now = ordered.append_column("rank", pa.array(rank.astype(np.int32))).append_column("as_of", pa.array(as_of).cast(STAMP))
     sink.writer.overwrite(name, to_schema(now, schema), app_id, upto)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.fs import DeltaStorageHandler
 from pyarrow import fs
 
 from skyband.framework.errors import SkybandError
@@ -27,15 +29,32 @@ def open_table(root: str | Path, name: str) -> DeltaTable:
 
 
 def dataset(table: DeltaTable) -> ds.FileSystemDataset:
-    """The table as an Arrow dataset. A local folder is read by Arrow itself: Python callbacks in its reading threads are slow, and abort at exit."""
-    uri = table.table_uri
-    local = uri.removeprefix("file://")
-    if "://" in local:
-        return table.to_pyarrow_dataset()
-    from urllib.parse import unquote
+    """The table as an Arrow dataset whose files are pruned by partition values and by ``batch_id``.
 
-    path = unquote(local) if uri.startswith("file://") else local
-    return table.to_pyarrow_dataset(filesystem=fs.SubTreeFileSystem(path.rstrip("/"), fs.LocalFileSystem()))
+    delta-rs' own dataset turns a bound that a file does not have (infinite scores, text) into a comparison with null, and then loses the file's
+    rows [measured, 1.6.6]. And a local folder is read by Arrow itself: Python callbacks in its reading threads are slow, and may abort at exit.
+    """
+    schema = pa.schema(table.schema().to_arrow())
+    uri = table.table_uri
+    local = unquote(uri.removeprefix("file://")) if uri.startswith("file://") else uri
+    if "://" in local:
+        place: fs.FileSystem = fs.PyFileSystem(DeltaStorageHandler.from_table(table._table))
+    else:
+        place = fs.SubTreeFileSystem(local.rstrip("/"), fs.LocalFileSystem())
+    form = ds.ParquetFileFormat()
+    files = pa.table(table.get_add_actions(flatten=True))
+    partitions = [(n, f"partition.{n}") for n in table.metadata().partition_columns]
+    columns = {n: files[n].to_pylist() for n in ("path", "min.batch_id", "max.batch_id", *(c for _, c in partitions)) if n in files.column_names}
+    fragments = []
+    for i, path in enumerate(columns["path"]):
+        known = ds.scalar(True)
+        for name, column in partitions:
+            known = known & (ds.field(name) == pa.scalar(columns[column][i], schema.field(name).type))
+        for column, bounds in (("min.batch_id", ds.Expression.__ge__), ("max.batch_id", ds.Expression.__le__)):
+            if columns.get(column, [None] * len(columns["path"]))[i] is not None:
+                known = known & bounds(ds.field("batch_id"), columns[column][i])
+        fragments.append(form.make_fragment(unquote(path), filesystem=place, partition_expression=known))
+    return ds.FileSystemDataset(fragments, schema, form, place)
 
 
 def read(table: DeltaTable, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:

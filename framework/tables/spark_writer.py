@@ -43,11 +43,13 @@ class SparkWriter:
                 table = lake.open_table(self.root, spec.name)
                 missing = missing_columns(spec, pa.schema(table.schema().to_arrow()), table.metadata().partition_columns)
                 if missing:
-                    added = ", ".join(f"`{f.name}` {from_arrow_type(f.type).simpleString()} comment {_quoted(_comment(f))}" for f in missing)
+                    added = ", ".join(
+                        f"`{f.name}` {from_arrow_type(f.type).simpleString()} comment {_quoted(_comment(f))}" for f in missing
+                    )
                     self.spark.sql(f"alter table delta.`{path}` add columns ({added})")
                 return
             builder = DeltaTable.create(self.spark).location(path).addColumns(spark_schema(spec.schema)).comment(spec.comment)
-            for name, value in properties(spec.life).items():
+            for name, value in properties(spec).items():
                 builder = builder.property(name, value)
             if spec.partition_by:
                 builder = builder.partitionedBy(*spec.partition_by)
@@ -103,7 +105,7 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 
 def _comment(field: pa.Field) -> str:
-    return (field.metadata or {}).get(b"comment", b"").decode()
+    return bytes((field.metadata or {}).get(b"comment", b"")).decode()
 
 
 def _quoted(text: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from skyband.operators.base import NEVER, AnyArray
+from skyband.operators.base import AnyArray
 from skyband.operators.kernels.jit import jit
 from skyband.operators.kernels.pairs_arena import BASE, LO, NEXT, OFF, SCAP, SLEN, SOFF, alive_from
 from skyband.operators.kernels.pairs_replay import oldest, replay, select
@@ -89,7 +89,7 @@ def drive(
     keys: AnyArray, first_new: AnyArray, step: AnyArray, wake: AnyArray, due: AnyArray,
     es: AnyArray, eo: AnyArray, en: AnyArray, em: AnyArray, since: int, until: int, work: AnyArray,
 ) -> tuple[AnyArray, AnyArray, int, AnyArray, AnyArray, AnyArray, AnyArray, int]:  # fmt: skip
-    """Take all events of ``keys`` in [since, until). Returns change rows (by key, interleaved by query), their number, skyband arena, its end.
+    """Take all events of ``keys`` in [since, until). Returns change rows (by key, queries interleaved), their number, skyband, its end.
 
     ``top`` = K, ``count``/``micros`` = N, ``size`` = sub-batch size; ``side_row`` is the integer row that holds an object's side or -1.
     Arrivals of keys[g] have seqs first_new[g] up to its NEXT, and are in the window's arena already. ``work`` counts scored pairs,

@@ -6,7 +6,6 @@ Blocks are the outer loop and arrivals the inner one, so that a block stays in t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -55,7 +54,7 @@ def scan(
             score_a(fcols, icols, t0 + first + shift, t0 + i + shift, xf[i], xi[i], row[first:i])
         work[0] += i - first
         for j in range(first, i):
-            if not row[j] >= least[i]:
+            if row[j] < least[i] or least[i] != least[i]:
                 least[i] = row[j]
     hi, width, p = t0, SMALLEST, k_lo
     while hi > los[0]:
@@ -98,7 +97,7 @@ def scan(
                         c_s[m], c_o[m], c_i[m] = s, first + q, i
                         packed[m] = ((t0 - first - q) << 28) | m
                         m += 1
-                        if not s >= least[i]:
+                        if s < least[i] or least[i] != least[i]:
                             least[i] = s
         if m - m0 > 1:
             packed[m0:m].sort()

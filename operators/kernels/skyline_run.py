@@ -31,9 +31,9 @@ from skyband.operators.kernels.skyline_events import (
     refront,
     room,
 )
-from skyband.operators.kernels.skyline_scan import CHUNK, LANES, any_hit, close_gap, compare, highest, masks, squeeze
+from skyband.operators.kernels.skyline_scan import CHUNK, LANES, NEAR, any_hit, close_gap, compare, far_masks, highest, near_masks, squeeze
 
-NEAR: int = 64
+CLOSE: int = 64
 """Removals this close to the newest object close the gap; others leave a hole until a quarter are holes."""
 
 @jit
@@ -212,15 +212,19 @@ def run(
                 obj[fresh, NEWER] = 0
                 for j in range(first, width):
                     obj[fresh, j] = a_keys[j - first, i]
-                below = a_word[i]
-                above = below + guard + guard
+                above = a_word[i] + guard + guard + 1
+                below = a_word[i] - 1
                 found = 0
                 p = hi
                 while p > alive:
-                    while p - CHUNK >= alive and hi - p >= LANES and any_hit(word, p - CHUNK, above, below, guard) == 0:
-                        p -= CHUNK
-                    p -= LANES
-                    up, down = masks(word, p, above, below, guard)
+                    if p == hi:
+                        p -= NEAR
+                        up, down = near_masks(word, p, above, below, guard)
+                    else:
+                        while p - CHUNK >= alive and not any_hit(word, p - CHUNK, above, below, guard):
+                            p -= CHUNK
+                        p -= LANES
+                        up, down = far_masks(word, p, above, below, guard)
                     if p < alive:  # what is below has left
                         up = (up >> (alive - p)) << (alive - p)
                         down = (down >> (alive - p)) << (alive - p)
@@ -285,7 +289,7 @@ def run(
                     continue
                 free[frees] = o
                 frees += 1
-                if hi - p <= NEAR:
+                if hi - p <= CLOSE:
                     close_gap(word, slot, p, hi)
                     hi -= 1
                     for w in range(nq):
@@ -314,7 +318,7 @@ def run(
                 old[fresh] = new[fresh]
                 if pred[fresh, band - 1] >= 0:
                     kids[pred[fresh, band - 1]] += 1
-                word[hi] = below + guard
+                word[hi] = a_word[i] + guard
                 slot[hi] = fresh
                 if lo == hi:
                     state_front = s

@@ -40,18 +40,28 @@ def mix(digest: int, key: int) -> int:
 
 
 @jit
-def keys_of_floats(raw: AnyArray, x: AnyArray, flip: int, keys: AnyArray, usable: AnyArray) -> None:
-    """Keys of a float64 column ``x`` with bits ``raw`` (both (n,)); flip is -1 for ``max``, else 0. O(n), branch free."""
-    for i in range(len(raw)):
+def read_floats(x: AnyArray, raw: AnyArray, flip: int, keys: AnyArray, usable: AnyArray, used: bool, field: AnyArray, words: AnyArray) -> None:
+    """Take a float64 column ``x`` with bits ``raw`` (both (n,)): keys, ``usable`` cleared where NaN, and if ``used`` its field in the words.
+
+    ``flip`` is -1 for ``max``, else 0; ``field`` (4,) = offset and scale of the minimised value, shift, largest value. O(n), branch free.
+    """
+    sign, low, scale, most = (-1.0 if flip < 0 else 1.0), field[0], field[1], field[3] - 1.0
+    shift = np.int64(field[2])
+    for i in range(len(x)):
         b = raw[i]
         b = np.int64(0) if b == NULL else b  # -0.0
         keys[i] = b ^ ((b >> 63) & FOLD) ^ flip
         usable[i] &= np.uint8(x[i] == x[i])  # noqa: PLR0124 - not NaN
+        if used:
+            v = (sign * x[i] - low) * scale
+            v = v if v > 1.0 else 1.0  # NaN gives 1
+            v = v if v < most else most
+            words[i] += np.int64(v) << shift
 
 
 @jit
-def keys_of_ints(raw: AnyArray, flip: int, keys: AnyArray, usable: AnyArray) -> None:
-    """Keys of an int64 column; as ``keys_of_floats``."""
+def read_ints(raw: AnyArray, flip: int, keys: AnyArray, usable: AnyArray) -> None:
+    """Take an int64 column; as ``read_floats``, without words. O(n)."""
     for i in range(len(raw)):
         keys[i] = raw[i] ^ flip
         usable[i] &= np.uint8(raw[i] != NULL)
@@ -78,11 +88,21 @@ def add_digest(keys: AnyArray, shift: int, shift2: int, top: int, words: AnyArra
         words[i] += (h << shift) + ((top - h) << shift2)
 
 
+def used_fields(dims: int, d: int, shifts: I64) -> int:
+    """How many ordered dimensions have a field."""
+    return min(dims, len(shifts) - (2 if d > dims else 0))
+
+
+def empty_word(used: int, ordered_only: bool, shifts: I64) -> int:
+    """What a word holds before its fields: a second field if there is only one dimension (the dead word needs two)."""
+    return 1 << int(shifts[1]) if used == 1 and ordered_only else 0
+
+
 def words_of(keys: I64, values: F64, low: F64, scale: F64, shifts: I64, top: int) -> I64:
     """Words (n,) of objects with ``keys`` (D, n) and minimised ``values`` (dims, n). O(n D)."""
     dims, d = len(values), len(keys)
-    used = min(dims, len(shifts) - (2 if d > dims else 0))
-    words = np.full(keys.shape[1], 1 << int(shifts[1]) if used == 1 and d == dims else 0, np.int64)
+    used = used_fields(dims, d, shifts)
+    words = np.full(keys.shape[1], empty_word(used, d == dims, shifts), np.int64)
     for j in range(used):
         add_field(values[j], low[j], scale[j], shifts[j], top, words)
     if d > dims:

@@ -28,7 +28,7 @@ from skyband.operators.kernels.topk_replay import (
     replay,
     settle,
 )
-from skyband.operators.kernels.topk_window import CHUNK, LEAF, leaf_bounds, refill_rows, score_rows
+from skyband.operators.kernels.topk_window import CHUNK, LEAF, leaf_bound, leaf_bounds, refill_rows, score_rows
 
 
 @jit
@@ -145,7 +145,7 @@ def run(
                 a = i
                 while a < hi:  # the cutoff is lower now: look again at the rest of the block
                     b = min(hi, a // LEAF * LEAF + LEAF)
-                    if not (b - a == LEAF and b <= first_leaf and a >= head[key] and leaf_below(w, zlo, zhi, a // LEAF, fs[0])):
+                    if not (b - a == LEAF and b <= first_leaf and a >= head[key] and leaf_bound(w, zlo, zhi, a // LEAF) < fs[0]):
                         work[1] += b - a
                         score_rows(w, x, a, b, box, low[q], high[q], wh, flags, ceiling, chunk)
                         found += gather(chunk, 0, b - a, a, fs[0], rows[found:], scores[found:])
@@ -158,12 +158,3 @@ def run(
             l_old[q, key] = hq[o] if o >= 0 else NEVER // 4
             wake[q, key] = min(ht[o] + micros if o >= 0 and micros > 0 else NEVER, due[q, key])
     return oi, os, out, ps, pq, pt, pool
-
-
-@jit
-def leaf_below(w: AnyArray, zlo: AnyArray, zhi: AnyArray, leaf: int, thr: float) -> bool:
-    """Whether no row of the leaf reaches ``thr``."""
-    s = w[0] * zhi[0, leaf] if w[0] >= 0.0 else w[0] * zlo[0, leaf]
-    for t in range(1, len(w)):
-        s = s + (w[t] * zhi[t, leaf] if w[t] >= 0.0 else w[t] * zlo[t, leaf])
-    return s < thr

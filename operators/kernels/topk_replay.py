@@ -31,12 +31,6 @@ def alive_from(t: int, micros: int) -> int:
 
 
 @jit
-def start_size(k: int) -> int:
-    """List size after a refill: large enough that chance alone hardly ever empties the list to below k."""
-    return int(k + 4.0 * np.sqrt(np.float64(k)) + 8.0)
-
-
-@jit
 def grown(a: AnyArray, size: int) -> AnyArray:
     """A copy of the vector ``a`` with room for ``size``."""
     b = np.empty(size, a.dtype)

@@ -29,7 +29,6 @@ from skyband.operators.kernels.topk_replay import (
     next_wake,
     replay,
     settle,
-    start_size,
 )
 
 
@@ -61,7 +60,7 @@ def refill(
 
 @jit
 def run(
-    query_k: AnyArray, query_n: AnyArray, query_micros: AnyArray, query_floor: AnyArray, query_every: AnyArray,
+    query_k: AnyArray, query_n: AnyArray, query_micros: AnyArray, query_floor: AnyArray, query_every: AnyArray, query_size: AnyArray,
     procs: AnyArray, p_lo: AnyArray, p_hi: AnyArray, p_dlo: AnyArray, p_dhi: AnyArray, p_seq: AnyArray,
     sc: AnyArray, tm: AnyArray, sd: AnyArray, dpos: AnyArray, dtime: AnyArray, dtarget: AnyArray,
     coff: AnyArray, cs: AnyArray, cq: AnyArray, ct: AnyArray, cd: AnyArray,
@@ -90,7 +89,7 @@ def run(
             if lo == hi and p_dlo[g] == d_hi and wake[q, key] >= until:
                 continue
             c_lo, c_hi = coff[key], coff[key + 1]
-            size = start_size(k)
+            size = query_size[q]
             if cap < 2 * size + 1:
                 cap = 2 * size + 1
                 hs, hq, ht = grown(hs, cap), grown(hq, cap), grown(ht, cap)

@@ -125,6 +125,31 @@ score_rows = _score_nb if HAVE_NUMBA else _score_np
 
 
 @jit
+def _unusable_nb(x: AnyArray) -> int:
+    bad = np.int64(0)
+    some = np.empty(CHUNK, np.int64)
+    for a in range(0, x.shape[1], CHUNK):
+        b = min(x.shape[1], a + CHUNK)
+        f = some[: b - a]
+        f[:] = 0
+        for t in range(len(x)):
+            c = x[t, a:b]
+            for i in range(b - a):
+                f[i] |= np.int64(c[i] != c[i])
+        for i in range(b - a):
+            bad += f[i]
+    return bad
+
+
+def _unusable_np(x: AnyArray) -> int:
+    return int(np.isnan(x).any(axis=0).sum())
+
+
+unusable_rows = _unusable_nb if HAVE_NUMBA else _unusable_np
+"""How many columns of x (d, rows) hold a NaN."""
+
+
+@jit
 def leaf_bounds(x: AnyArray, a: int, zlo: AnyArray, zhi: AnyArray, leaf: int) -> None:
     """Corners of the LEAF pool rows from ``a`` (NaN left out; an attribute that is always NaN gets (inf, -inf))."""
     for t in range(len(x)):
@@ -161,8 +186,9 @@ def refill_rows(
     a = lower_bound(tm, a, arrived, min_time)
     c, e, cut_row = 0, arrived, cut - base_seq
     while e > a:
-        b = max(a, (e - 1) // LEAF * LEAF)
-        if c == need and b >= leaf_lo and b // LEAF * LEAF + LEAF <= leaf_hi and leaf_bound(w, zlo, zhi, b // LEAF) <= wa[0]:
+        leaf = (e - 1) // LEAF
+        b = max(a, leaf * LEAF)
+        if c == need and leaf * LEAF >= leaf_lo and leaf * LEAF + LEAF <= leaf_hi and leaf_bound(w, zlo, zhi, leaf) <= wa[0]:
             e = b
             continue
         work[1] += e - b

@@ -4,7 +4,8 @@ A benchmark is a module of this folder with a function ``run()`` that yields or 
 
     {"operator": str, "params": {...}, "cpu_ns_per_event": float, "wall_ns_per_event": float, "peers": {name: cpu_ns_per_event}}
 
-and whatever else it has to tell. Each is a line of ``build/bench/<name>.jsonl`` as soon as it is made, and a row of the table printed.
+and whatever else it has to tell (``ms``: parts of a time). Each is a line of ``build/bench/<name>.jsonl`` as soon as it is made, and a row
+of the table printed.
 """
 
 from __future__ import annotations
@@ -37,9 +38,19 @@ def cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
+def parts(rows: list[dict[str, Any]]) -> str:
+    """The parts of a time, of rows that have a field ``ms`` (name of the part to milliseconds), a line each."""
+    lines = []
+    for row in rows:
+        if "ms" in row:
+            lines.append(f"\nmilliseconds, {row['operator']} {cell(row['params'])}")
+            lines += [f"  {name:<16}{ms:>10,.1f}" for name, ms in row["ms"].items()]
+    return "\n".join(lines)
+
+
 def table(rows: list[dict[str, Any]]) -> str:
     """Rows under the names of their fields, numbers to the right."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
+    names = list(dict.fromkeys(name for row in rows for name in row if name != "ms"))
     cells = [[cell(row[n]) if n in row else "" for n in names] for row in rows]
     right = [all(isinstance(row.get(n, 0), int | float) for row in rows) for n in names]
     width = [max(len(n), *(len(c[i]) for c in cells)) for i, n in enumerate(names)]
@@ -75,7 +86,7 @@ def main(names: list[str]) -> int:
         rows = run(name)
         print(f"\n{name}  ({time.perf_counter() - start:.0f} s, build/bench/{name}.jsonl)")
         if rows:
-            print(table(rows), flush=True)
+            print(table(rows), parts(rows), sep="\n", flush=True)
     return 0
 
 

@@ -6,6 +6,7 @@ import math
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -135,30 +136,51 @@ class Case:
 
     def expected(self) -> list[tuple[Any, ...]]:
         keys = [self.key_stream(k) for k in range(int(self.stream.key.max()) + 1)]
-        return [r for i, q in enumerate(self.op.queries) for k, s in enumerate(keys) for r in oracle.replay(i, k, s, self.query(q), self.end)]
+        out: list[tuple[Any, ...]] = []
+        for i, q in enumerate(self.op.queries):
+            for k, s in enumerate(keys):
+                out += oracle.replay(i, k, s, self.query(q), self.end)
+        return out
 
 
-def random_case(seed: int, rows: int = 60) -> Case:
+JOBS: tuple[tuple[str, str | None], ...] = (
+    ("abs(a.x - b.x)", None),
+    ("abs(a.x - b.x) + abs(a.y - b.y)", "a.g <> b.g"),
+    ("a.x - b.y", None),
+    ("b.x - a.x", "a.g = b.g and a.x < b.x"),
+    ("(a.x - b.x) / (a.y - b.y)", None),
+    ("-(a.x + b.x)", "a.g = 1 and b.g = 2 and a.x >= b.y"),
+    ("a.x * 0 + b.x * 0", None),
+    ("a.x * b.y", "a.side <> 'buy'"),
+)
+"""A few of the combinations, so that not everything has to be compiled; ``everything`` in ``random_case`` draws from all."""
+
+
+def random_case(seed: int, rows: int = 60, everything: bool = False) -> Case:
     rng = np.random.default_rng(seed)
-    text = str(rng.choice(list(SCORES)))
-    where = rng.choice(np.array([None, None, None, *WHERES], object))
+    text, where = JOBS[rng.integers(0, len(JOBS))]
+    if everything:
+        text = str(rng.choice(list(SCORES)))
+        where = rng.choice(np.array([None, None, None, *WHERES], object))
     direction: Any = rng.choice(["min", "max"])
     window = random_window(rng)
     keep_k = int(rng.choice([1, 1, 2, 3, 5, 8, 20]))
-    better = float(rng.integers(-1, 3)) * (1 if direction == "min" else -1) + (0 if direction == "min" else 3) if rng.random() < 0.15 else None
+    better, between = None, None
+    if everything or text == JOBS[2][0]:
+        if rng.random() < 0.3:
+            better = 0.0 if direction == "min" else 1.0
+        if rng.random() < 0.4:
+            between = Between("side", "buy", "sell") if rng.random() < 0.7 else Between("g", 1, 2, "int")
     queries = []
     for i in range(int(rng.integers(1, 4))):
         worse = float(rng.integers(-2, 5)) if rng.random() < 0.2 else None
         low, high = (better, worse) if direction == "min" else (worse, better)
         every = int(rng.integers(1, 15)) if rng.random() < 0.3 else None
         queries.append(PairQuery(f"q{i}", int(rng.integers(1, keep_k + 1)), random_window(rng, window), low, high, every))
-    between = None
-    if rng.random() < 0.25:
-        between = Between("side", "buy", "sell") if rng.random() < 0.7 else Between("g", 1, 2, "int")
     tree = parse(text, SCHEMA)
     condition = None if where is None else parse(where, SCHEMA)
     op = TopKPairs(tree, direction, condition, between, tuple(queries), keep_k, window, TEXTS)
-    stream = random_stream(rng, int(rng.integers(1, rows)), int(rng.choice([1, 1, 2, 4])), str(rng.choice(SHAPES)))
+    stream = random_stream(rng, int(rng.integers(1, rows + 1)), int(rng.choice([1, 1, 2, 4])), str(rng.choice(SHAPES)))
     return Case(op, stream, SCORES[text], WHERES[where], int(stream.time[-1]) + int(rng.choice([1, 3, 200])))
 
 
@@ -180,14 +202,17 @@ def text_of(rows: list[tuple[Any, ...]]) -> str:
     return "\n".join(map(repr, rows))
 
 
-def drive(case: Case, cuts: list[int], restore: bool = False, loose: int = 0) -> tuple[list[tuple[Any, ...]], Any]:
+def drive(
+    case: Case, cuts: list[int], restore: bool = False, loose: int = 0, sub_batch: int | None = None
+) -> tuple[list[tuple[Any, ...]], Any]:
     """Feed the stream, cut before the rows ``cuts``, perhaps saving and restoring at every cut with up to ``loose`` dead rows per key."""
     op, stream = case.op, case.stream
     logic: Any = op.build(None)
     out: list[tuple[Any, ...]] = []
     edges = [0, *sorted(set(cuts)), len(stream)]
-    for lo, hi in zip(edges, edges[1:], strict=False):
+    for lo, hi in pairwise(edges):
         until = int(stream.time[hi]) if hi < len(stream) else case.end
+        logic.size = sub_batch or logic.size
         got = rows_of(logic.advance(stream.block(lo, hi), until))
         assert got == ordered(got)
         out += got

@@ -3,35 +3,48 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.operators.pairs_host import Case, band_of, cuts_of, drive, random_case, text_of
+from skyband.operators.base import Arrivals, Window
+from skyband.operators.expressions import parse
+from skyband.operators.topk_pairs import Between, PairQuery, TopKPairs
+from tests.operators.pairs_host import SCHEMA, Case, band_of, cuts_of, drive, random_case, random_stream, text_of
 from tests.oracles import pairs as oracle
 
+ROOT = Path(__file__).resolve().parent.parent.parent
 
-def check(case: Case, seed: int, sub_batch: int | None = None) -> None:
+
+def check(case: Case, seed: int) -> None:
     rng = np.random.default_rng(seed + 1)
     want = text_of(case.expected())
     whole, logic = drive(case, [])
     assert text_of(whole) == want
     check_state(case, logic)
     assert text_of(drive(case, cuts_of(case.stream, rng, 1.0))[0]) == want
-    assert text_of(drive(case, cuts_of(case.stream, rng, 0.2))[0]) == want
+    assert text_of(drive(case, cuts_of(case.stream, rng, 0.2), sub_batch=int(rng.integers(1, 12)))[0]) == want
     assert text_of(drive(case, cuts_of(case.stream, rng, 0.7), restore=True, loose=int(rng.integers(0, 4)))[0]) == want
 
 
-def check_state(case: Case, logic: object) -> None:
+def check_state(case: Case, logic: Any) -> None:
     """Snapshots and skyband by definition, as of the end."""
     op = case.op
-    lowest = max((q.min_score for q in op.queries if q.min_score is not None), default=None) if op.direction == "min" else None
-    highest = max((q.max_score for q in op.queries if q.max_score is not None), default=None) if op.direction == "max" else None
+    lowest = op.queries[0].min_score if op.direction == "min" else None
+    highest = op.queries[0].max_score if op.direction == "max" else None
     for key in range(int(case.stream.key.max()) + 1):
         stream = case.key_stream(key)
         n = len(stream.times)
         for i, q in enumerate(op.queries):
-            got = logic.snapshot(key, op.keep_k, q.window, i)  # type: ignore[attr-defined]
+            got = logic.snapshot(key, op.keep_k, q.window, i)
             want = oracle.snapshot(stream, dataclasses.replace(case.query(q), k=op.keep_k), case.end - 1, n)
             assert list(zip(*got.items.T.tolist(), got.score.tolist(), strict=True)) == want
         largest = oracle.Query(
@@ -42,7 +55,122 @@ def check_state(case: Case, logic: object) -> None:
         assert set(band) == oracle.skyband(stream, op.keep_k, largest, case.end - 1, n)
 
 
-@pytest.mark.parametrize("part", range(10))
+@pytest.mark.parametrize("part", range(8))
 def test_brute_force(part: int) -> None:
-    for seed in range(part * 30, part * 30 + 30):
+    for seed in range(part * 40, part * 40 + 40):
         check(random_case(seed), seed)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 40))
+def test_brute_force_drawn(seed: int, rows: int) -> None:
+    check(random_case(seed, rows), seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(20))
+def test_brute_force_everything(part: int) -> None:
+    for seed in range(part * 150, part * 150 + 150):
+        check(random_case(10**6 + seed, rows=90, everything=True), seed)
+
+
+def digest(seeds: range) -> str:
+    """A hash over the changes and skybands of random jobs, saved and restored at every cut."""
+    whole = hashlib.sha256()
+    for seed in seeds:
+        case = random_case(seed, 40)
+        rows, logic = drive(case, cuts_of(case.stream, np.random.default_rng(seed), 0.3), restore=True)
+        whole.update(f"{text_of(rows)}\n{band_of(logic)}\n".encode())
+    return whole.hexdigest()
+
+
+def test_without_numba_the_same_bytes() -> None:
+    code = "from tests.operators.test_topk_pairs import digest; print(digest(range(500, 580)))"
+    environment = {**os.environ, "SKYBAND_NO_NUMBA": "1"}
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == digest(range(500, 580))
+
+
+def closest(window: Window, k: int, **more: Any) -> TopKPairs:
+    tree = parse("abs(a.x - b.x) + abs(a.y - b.y)", SCHEMA)
+    return TopKPairs(tree, "min", None, None, (PairQuery("q", k, window, **more),), k, window)
+
+
+def rows_from(x: Any, y: Any, start: int = 0, key: Any = None) -> Arrivals:
+    seq = np.arange(start, start + len(x))
+    return Arrivals(np.zeros(len(x), np.int64) if key is None else key, seq, seq, {"x": x, "y": y})
+
+
+@pytest.mark.parametrize(("k", "n"), [(1, 4000), (20, 4000), (60, 2000)])
+def test_size_laws(k: int, n: int) -> None:
+    """E|skyband| = K + 2K ln(N / sqrt(2K)); candidates per arrival = sub-batch / 2 + 2 sqrt(2K) (algorithms.md D2)."""
+    logic = closest(Window(n), k).build(None)
+    rng = np.random.default_rng(k)
+    sizes = []
+    for start in range(0, 3 * n, n // 4):
+        logic.advance(rows_from(rng.random(n // 4), rng.random(n // 4), start), start + n // 4)
+        if start >= n:
+            sizes.append(len(logic.skyband()))
+            counters = logic.counters()
+    assert 0.75 < np.mean(sizes) / (k + 2 * k * np.log(n / np.sqrt(2 * k))) < 1.25
+    assert counters["candidates"] / counters["objects"] < 1.5 * 2 * np.sqrt(2 * k)
+
+
+def test_a_long_stream_keeps_the_arena_small() -> None:
+    logic = closest(Window(50), 3).build(None)
+    rng = np.random.default_rng(1)
+    for start in range(0, 20_000, 100):
+        logic.advance(rows_from(rng.random(100), rng.random(100), start), start + 100)
+    assert len(logic.times) < 2000
+    assert len(logic.ks) < 20_000
+
+
+def test_many_keys_at_once_equal_each_key_alone() -> None:
+    rng = np.random.default_rng(5)
+    stream = random_stream(rng, 600, 150, "few")
+    op = closest(Window(4, 90), 2, every_micros=None)
+    together: Any = op.build(None)
+    parts = [together.advance(stream.block(lo, lo + 200), int(stream.time[min(lo + 200, 599)])) for lo in (0, 200)]
+    parts.append(together.advance(stream.block(400, 600), int(stream.time[-1]) + 500))
+    if any((stream.time[at - 1] == stream.time[at]) for at in (200, 400)):
+        pytest.skip("a cut fell between equal times")
+    for key in range(int(stream.key.max()) + 1):
+        mine = stream.block(0, 600)
+        keep = mine.key == key
+        alone: Any = op.build(None)
+        one = Arrivals(np.zeros(int(keep.sum()), np.int64), mine.seq[keep], mine.time[keep], {n: c[keep] for n, c in mine.columns.items()})
+        want = alone.advance(one, int(stream.time[-1]) + 500)
+        for name in ("at", "step", "pos", "sign", "cause", "score", "items"):
+            got = np.concatenate([getattr(p, name)[p.key == key] for p in parts])
+            assert np.array_equal(got, getattr(want, name))
+
+
+def test_unusable_objects_are_counted() -> None:
+    logic = closest(Window(10), 2).build(None)
+    logic.advance(rows_from(np.array([1.0, np.nan, 2.0]), np.array([np.nan, np.nan, 1.0])), 10)
+    assert logic.counters()["unusable:0"] == 2
+    assert logic.counters()["unusable:0"] == 0
+
+
+def test_wrong_configurations_are_refused() -> None:
+    tree = parse("a.x - b.x", SCHEMA)
+    w = Window(10)
+    good = PairQuery("q", 2, w)
+
+    def build(queries: tuple[PairQuery, ...] = (good,), k: int = 5, window: Window = w, between: Between | None = None) -> TopKPairs:
+        return TopKPairs(tree, "min", None, between, queries, k, window, ("buy", "sell"))
+
+    for wrong in (
+        {"queries": ()}, {"queries": (good, good)}, {"queries": (PairQuery("q", 0, w),)}, {"queries": (PairQuery("q", 6, w),)},
+        {"queries": (PairQuery("q", 1, Window(11)),)}, {"queries": (PairQuery("q", 1, Window(None, 5)),)}, {"window": Window()},
+        {"queries": (PairQuery("q", 1, w, min_score=float("nan")),)}, {"queries": (PairQuery("q", 1, w, every_micros=0),)},
+        {"queries": (good, PairQuery("r", 1, w, min_score=1.0))}, {"between": Between("side", "buy", "buy")},
+        {"between": Between("side", "buy", "hold")}, {"between": Between("x", 1, 2, "float")},
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=r"."):
+            build(**wrong)  # type: ignore[arg-type]
+    logic = build().build(None)
+    for k, n in ((6, 10), (0, 10), (2, 11)):
+        with pytest.raises(ValueError, match=r"."):
+            logic.snapshot(0, k, Window(n))
+    with pytest.raises(ValueError, match="seqs"):
+        logic.advance(Arrivals(np.zeros(1, np.int64), np.array([3]), np.array([3]), {"x": np.ones(1)}), 9)

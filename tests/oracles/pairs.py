@@ -124,7 +124,7 @@ def snapshot(stream: Stream, query: Query, t: int, arrived: int) -> list[tuple[i
 
 
 def skyband(stream: Stream, k: int, window: Query, t: int, arrived: int) -> set[tuple[int, int, float]]:
-    """Alive pairs with fewer than ``k`` dominators: pairs of better rank that do not end earlier. ``window`` gives ends and score bounds."""
+    """Alive pairs with fewer than ``k`` dominators: pairs of better rank that end no earlier. ``window``: its ends and score bounds."""
     first = first_alive(stream, window, t, arrived)
     alive = [p for p in all_pairs(stream, window.min_score, window.max_score) if p[2] < arrived and p[1] >= first]
     return {(p[3], p[4], p[0]) for i, p in enumerate(alive) if sum(q[1] >= p[1] for q in alive[:i]) < k}

@@ -13,10 +13,21 @@ from tests.framework.spec.examples import SENSORS
 def test_the_text_says_what_a_user_asks() -> None:
     text = explain(plan_of(SENSORS))
     for part in (
-        "job sensor-anomalies", "source   csv", "derive hours double = unix_micros(ts) / 3.6e9", "one stream per building, 16 buckets",
-        "state anomalies: topk_pairs, K = 100, N = 7 days", "answers   anomalies_day: k = 5, window 1 day", "shared by 2 queries",
-        "depends on the rate", "anomalies_skyband", "twins_skyband", "10 minutes of disorder", "score <= 0.5", "changes every 1 hour", "0 * * * *",
-    ):  # fmt: skip
+        "job sensor-anomalies",
+        "source   csv",
+        "derive hours double = unix_micros(ts) / 3.6e9",
+        "one stream per building, 16 buckets",
+        "state anomalies: topk_pairs, K = 100, N = 7 days",
+        "answers   anomalies_day: k = 5, window 1 day",
+        "shared by 2 queries",
+        "depends on the rate",
+        "anomalies_skyband",
+        "twins_skyband",
+        "10 minutes of disorder",
+        "score <= 0.5",
+        "changes every 1 hour",
+        "0 * * * *",
+    ):
         assert part in text, part
     assert "anomalies_day_skyband" not in text
 
@@ -29,14 +40,14 @@ def test_an_assumed_rate_gives_sizes() -> None:
     text = explain(plan_of(SENSORS), rate=0.5)
     rows = 7 * 86400 * 0.5
     size = 100 + 200 * math.log(rows / math.sqrt(200))
-    assert f"skyband about {size:,.0f} pairs" in text
-    assert f"N = {rows:,.0f} rows (assuming 0.5 rows a second)" in text
+    assert f"skyband   about {size:,.0f} pairs" in text
+    assert f"N = {rows:,.0f} rows per key (assuming 0.5 rows a second)" in text
 
 
 def test_count_windows_need_no_rate() -> None:
     text = explain(with_queries("  p: {type: topk_pairs, scoring: closest, k: 20}", "{count: 10000}"))
-    assert "skyband about 315 pairs = K + 2K ln(N / sqrt(2K)), N = 10,000 rows" in text
-    assert "state     about" in text
+    assert "skyband   about 315 pairs = K + 2K ln(N / sqrt(2K)), N = 10,000 rows per key; 13 KB" in text
+    assert "rows x " in text
 
 
 @pytest.mark.parametrize("k, n, size", [(20, 10_000, 315), (100, 10_000, 1412), (20, 100_000, 407)])

@@ -45,7 +45,8 @@ def test_a_change_of_state_is_named(old: str, new: str, told: list[str]) -> None
     "old, new, path",
     [
         ("\nwindow: {time: 7 days}", "\nwindow: {time: 8 days}", "window.time"),
-        ("unix_micros(ts) / 3.6e9", "unix_micros(ts) / 3.6e8", "transform"),
+        ("unix_micros(ts) / 3.6e9", "unix_micros(ts) / 3.6e8", "transform[0].derive.hours"),
+        ("temp is not null", "temp is null", "transform[1].where"),
         ("a.sensor <> b.sensor", "a.sensor = b.sensor", "queries.anomalies.where"),
         ("weight: 2.0", "weight: 3.0", "queries.twins.scoring"),
         ("direction: min", "direction: max", "queries.anomalies.direction"),

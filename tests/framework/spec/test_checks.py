@@ -77,6 +77,8 @@ MISTAKES = [
     ("window: {time: 1 day}", "window: {}", "SKY-E111", "window", None),
     ("\nwindow: {time: 7 days}", "\nwindow: {count: 1}", "SKY-E143", "1", None),
     ("\nwindow: {time: 7 days}", "\nwindow: {}", "SKY-E111", "window", None),
+    ("max_score: 0.5", "max_score:", "SKY-E112", "max_score", "leave the field out"),
+    ("temp between -60 and 60", "temp betwen -60 and 60", "SKY-E131", "-", None),
     ("max_score: 0.5", "max_score: 0.5, min_score: 1", "SKY-E117", "1", None),
 ]  # fmt: skip
 
@@ -165,7 +167,8 @@ def test_an_unused_scoring_function_is_checked_too() -> None:
 def test_derived_columns_come_in_order_and_may_have_a_type() -> None:
     text = SENSORS.replace(
         '  - derive: {hours: "unix_micros(ts) / 3.6e9"}',
-        "  - derive:\n      hours: unix_micros(ts) / 3.6e9\n      route: {sql: \"concat(sensor, '-', building)\", type: string}\n      days: hours / 24",
+        "  - derive:\n      hours: unix_micros(ts) / 3.6e9\n      route: {sql: \"concat(sensor, '-', building)\", type: string}\n"
+        "      days: hours / 24",
     )
     job, errors = validate_text(text.replace("a.sensor <> b.sensor", "a.route <> b.route", 1), ENV)
     assert errors == [] and job is not None

@@ -59,6 +59,16 @@ def test_validate_tells_all_mistakes_of_all_files(
         run("explain", str(bad))
 
 
+def test_explain_shows_no_variables_value(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {**ENV, "WHO": "hunter2"}.items():
+        monkeypatch.setenv(name, value)
+    path = tmp_path / "spec.yaml"
+    path.write_text(SENSORS.replace('"temp is not null"', "\"sensor <> '${WHO}'\""))
+    assert run("explain", str(path)) == 0
+    shown = capsys.readouterr().out
+    assert "hunter2" not in shown and "sensor <> '${WHO}'" in shown
+
+
 def test_a_file_that_is_not_utf8(tmp_path: Path) -> None:
     path = tmp_path / "x.yaml"
     path.write_bytes(b"job: a\nsource: \xff\n")

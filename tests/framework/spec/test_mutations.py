@@ -9,14 +9,63 @@ from tests.framework.spec.examples import ENV, OTHERS, SENSORS, other
 
 BASES = [SENSORS, *map(other, OTHERS)]
 SNIPPETS = [
-    "", " ", "\n", "\t", "{", "}", "[", "]", ":", ": ", ",", "'", '"', "#", "- ", "*", "&a", "*a", "!!", "|", ">", "${", "${X}", "$${", "null", "yes",
-    "no", "0", "-1", "1.5", ".nan", ".inf", "~", "k", "a.", "\u00e9", "\u2028", "\x00", "\\", "<<: ", "? ", "---\n", "%", "@", "`", "2001-01-01", "1:30",
-]  # fmt: skip
+    "",
+    " ",
+    "\n",
+    "\t",
+    "{",
+    "}",
+    "[",
+    "]",
+    ":",
+    ": ",
+    ",",
+    "'",
+    '"',
+    "#",
+    "- ",
+    "*",
+    "&a",
+    "*a",
+    "!!",
+    "|",
+    ">",
+    "${",
+    "${X}",
+    "$${",
+    "null",
+    "yes",
+    "no",
+    "0",
+    "-1",
+    "1.5",
+    ".nan",
+    ".inf",
+    "~",
+    "k",
+    "a.",
+    "\u00e9",
+    "\u2028",
+    "\x00",
+    "\\",
+    "<<: ",
+    "? ",
+    "---\n",
+    "%",
+    "@",
+    "`",
+    "2001-01-01",
+    "1:30",
+]
 VALUES = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(-5, 5), st.floats(), st.sampled_from(["x", "1 day", "temp", "${X}", "", "topk", "a.b"])),
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(["k", "type", "x", "derive", "combine", "1", ""]), inner, max_size=3)),
+    st.one_of(
+        st.none(), st.booleans(), st.integers(-5, 5), st.floats(), st.sampled_from(["x", "1 day", "temp", "${X}", "", "topk", "a.b"])
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(["k", "type", "x", "derive", "combine", "1", ""]), inner, max_size=3)
+    ),
     max_leaves=5,
-)  # fmt: skip
+)
 
 
 def check(text: str) -> None:

@@ -70,7 +70,9 @@ def test_a_repeated_field_is_an_error_with_both_lines() -> None:
     assert "line 32" in errors[0].message
 
 
-@pytest.mark.parametrize("text, code", [("", "SKY-E105"), ("# nothing\n", "SKY-E105"), ("- a\n- b\n", "SKY-E105"), ("just text", "SKY-E105"), ("{}", "SKY-E111")])
+@pytest.mark.parametrize(
+    "text, code", [("", "SKY-E105"), ("# nothing\n", "SKY-E105"), ("- a\n- b\n", "SKY-E105"), ("just text", "SKY-E105"), ("{}", "SKY-E111")]
+)
 def test_a_file_that_is_no_mapping(text: str, code: str) -> None:
     _, errors = validate_text(text, ENV)
     assert {e.code for e in errors} == {code}
@@ -101,7 +103,9 @@ def test_a_huge_file_is_refused() -> None:
 
 
 def test_anchors_and_merge_keys_work_and_keep_places() -> None:
-    text = SENSORS.replace("  anomalies:     {type: topk_pairs, scoring: shock, k: 20,", "  anomalies: &first {type: topk_pairs, scoring: shock, k: 20,")
+    text = SENSORS.replace(
+        "  anomalies:     {type: topk_pairs, scoring: shock, k: 20,", "  anomalies: &first {type: topk_pairs, scoring: shock, k: 20,"
+    )
     text = text.replace("  twins:  ", "  more: {<<: *first, k: 7}\n  twins:  ")
     job, errors = validate_text(text, ENV)
     assert errors == [] and job is not None

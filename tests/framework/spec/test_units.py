@@ -19,7 +19,10 @@ def test_durations(text: str, micros: int) -> None:
     assert parse_duration(text) == micros
 
 
-@pytest.mark.parametrize("text", ["", "10", "ten minutes", "1 month", "2 years", "5 parsecs", "-1 day", "1 day x", "minutes", "9999999999999999 days", "1 day, 2"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "10", "ten minutes", "1 month", "2 years", "5 parsecs", "-1 day", "1 day x", "minutes", "9999999999999999 days", "1 day, 2"],
+)
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(ValueError):
         parse_duration(text)

@@ -63,7 +63,11 @@ def test_no_message_shows_a_variables_value() -> None:
 
 
 def test_secrets_written_into_the_file_are_masked() -> None:
-    for options in ("{password: hunter2, heder: [1]}", '{"kafka.sasl.jaas.config": "hunter2", heder: [1]}', "{api_key: hunter2, token: hunter2, x: [1]}"):
+    for options in (
+        "{password: hunter2, heder: [1]}",
+        '{"kafka.sasl.jaas.config": "hunter2", heder: [1]}',
+        "{api_key: hunter2, token: hunter2, x: [1]}",
+    ):
         _, errors = validate_text(SENSORS.replace("{header: true}", options), ENV)
         assert errors
         assert all("hunter2" not in e.render() for e in errors)

@@ -15,6 +15,7 @@ from skyband.operators.base import Column, Window
 
 DAY = 1_577_836_800_000_000
 """2020-01-01 in microseconds."""
+WINDOW = Window(1000, 3_600_000_000)
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Nothing:
     keeps: ClassVar[Literal["window", "retained", "none"]] = "window"
     roles: tuple[str, ...] = ("older", "newer")
     columns: tuple[Column, ...] = ()
-    window: Window = Window(1000, None)
+    window: Window = WINDOW
 
     def build(self, state: Any) -> Any:
         raise NotImplementedError
@@ -33,7 +34,7 @@ class Nothing:
 
 def make_plan(
     sink: str, keys: Sequence[str] = (), roles: tuple[str, ...] = ("older", "newer"), direction: Literal["min", "max"] = "min",
-    checks: tuple[Check, ...] = (), window: Window = Window(1000, 3_600_000_000),
+    checks: tuple[Check, ...] = (), window: Window = WINDOW,
 ) -> Plan:  # fmt: skip
     """A plan with two queries that share a state."""
     fields = (
@@ -61,7 +62,7 @@ def item_row(seqs: Sequence[int], roles: Sequence[str], carry: Sequence[str]) ->
     return row
 
 
-def random_changes(plan: Plan, seed: int, batches: int, steps: int, items: int = 12) -> list[dict[str, list[dict[str, Any]]]]:
+def random_changes(plan: Plan, seed: int, batches: int, steps: int, items: int = 12, most: int = 3) -> list[dict[str, list[dict[str, Any]]]]:
     """For every batch, change rows by query: items come and go at random, also within one instant and one batch."""
     rng = random.Random(seed)
     keys = [("a",), ("b",), ("c",)] if plan.intake.partition_by else [()]
@@ -78,14 +79,20 @@ def random_changes(plan: Plan, seed: int, batches: int, steps: int, items: int =
             inside = held[query.name, key]
             out = rng.sample(sorted(inside), min(len(inside), rng.randrange(3)))
             pairs = [(i, j) for i in range(items) for j in range(i + 1, items) if (i, j) not in inside]
-            new = rng.sample(pairs, rng.randrange(3))
+            new = rng.sample(pairs, min(len(pairs), rng.randrange(3)))
             if not out and not new:
                 continue
             step[query.name, key] += 1
             changes = [("-", p) for p in out] + [("+", p) for p in new]
             for pos, (sign, pair) in enumerate(changes):
                 row = dict(zip(plan.intake.partition_by, key, strict=True))
-                row |= {"at": at, "step": step[query.name, key], "pos": pos, "change": sign, "cause": "arrival" if sign == "+" else "expiry"}
+                row |= {
+                    "at": at,
+                    "step": step[query.name, key],
+                    "pos": pos,
+                    "change": sign,
+                    "cause": "arrival" if sign == "+" else "expiry",
+                }
                 seqs = pair if query.roles == ("older", "newer") or sum(pair) % 2 else pair[::-1]
                 row |= item_row(seqs, query.roles, query.carry) | {"score": float((7 * pair[0] + pair[1]) % 5)}
                 batch[query.name].append(row)
@@ -136,6 +143,11 @@ def batch_blocks(plan: Plan, changes: dict[str, list[dict[str, Any]]], number: i
     if number % 2:
         stamp = pa.timestamp("us", "UTC")
         blocks["rejected"] = pa.table(
-            {"reason": ["late"], "text": ["{}"], "origin": pa.array([None], pa.string()), "event_time": pa.array([DAY], pa.int64()).cast(stamp)}
+            {
+                "reason": ["late"],
+                "text": ["{}"],
+                "origin": pa.array([None], pa.string()),
+                "event_time": pa.array([DAY], pa.int64()).cast(stamp),
+            }
         )
     return blocks

@@ -35,7 +35,14 @@ def writer(request: pytest.FixtureRequest, tmp_path: Path) -> Writer:
 
 def commit(sink: Sink, changes: list[dict[str, list[dict[str, Any]]]], number: int) -> None:
     blocks = batch_blocks(sink.plan, changes[number], number)
-    row = {"batch_id": number, "batch_time": EPOCH, "rows_in": 10, "frontier": instant(DAY + number), "newest": instant(DAY), "counters": "{}"}
+    row = {
+        "batch_id": number,
+        "batch_time": EPOCH,
+        "rows_in": 10,
+        "frontier": instant(DAY + number),
+        "newest": instant(DAY),
+        "counters": "{}",
+    }
     blocks["runs"] = sink.runs_row(row)
     sink.commit(number, blocks)
 

@@ -1,0 +1,212 @@
+"""Asking a job's tables without Spark: a query's result at any instant, and other k and windows from the skyband."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.framework.errors import SkybandError, did_you_mean, one_of
+from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
+from skyband.framework.spec.names import item_columns
+from skyband.framework.spec.units import format_duration
+from skyband.framework.tables import lake, sql
+from skyband.framework.tables.derive import intervals, key_as_of, ranked
+from skyband.framework.tables.lake import to_schema
+from skyband.framework.tables.schemas import changes_name, results_schema, seq_columns, skyband_name
+from skyband.framework.tables.types import STAMP
+from skyband.operators.base import Window
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``rows``: key columns, rank, item columns, score. ``as_of``: the instant they stand for (None: each key's own last). ``note``: what to know."""
+
+    rows: pa.Table
+    as_of: datetime | None
+    sql: str
+    note: str | None = None
+
+
+class Reader:
+    """The tables of ``plan``'s sink as of the last complete batch."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.root = plan.sink.removeprefix("file://")
+        self.keys = plan.intake.partition_by
+
+    def query(self, name: str) -> QueryNode:
+        """The query called ``name``. SkybandError SKY-E201 if there is none."""
+        for q in self.plan.queries:
+            if q.name == name:
+                return q
+        names = [q.name for q in self.plan.queries]
+        raise SkybandError("SKY-E201", f"the job has no query {name!r}", hint=did_you_mean(name, names) or f"its queries: {one_of(names)}")
+
+    def read(self, table: str, columns: list[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
+        """Rows of one table. SkybandError SKY-E400 if it is not there."""
+        return lake.read(lake.open_table(self.root, table), columns, where)
+
+    def as_of(self, name: str, at: datetime | None = None, key: Mapping[str, str] | None = None) -> Answer:
+        """The result of query ``name`` after all events with time <= ``at`` (default: the last instant that is complete).
+
+        SkybandError SKY-E402 if ``at`` is later than what has been processed.
+        """
+        query = self.query(name)
+        chosen = self._key_filter(key)
+        complete = self.complete(chosen)
+        note = None
+        if complete is None:
+            raise SkybandError("SKY-E402", "nothing has been processed yet" if not key else "no rows of this key have been processed", hint="run the job first")
+        if at is not None and at > complete:
+            raise SkybandError(
+                "SKY-E402", f"results are complete only up to {_iso(complete)}; {_iso(at)} is later", hint="ask for an earlier instant, or run the job on newer data"
+            )
+        rows = self._intervals(query, chosen)
+        if at is not None:
+            first = pc.min(rows["valid_from"]).as_py()
+            if first is None or at < first:
+                note = f"before the first result{f' ({_iso(first)})' if first else ''}: nothing was in the result at {_iso(at)}"
+            instant = pa.scalar(at, STAMP)
+            alive = pc.and_(pc.less_equal(rows["valid_from"], instant), pc.fill_null(pc.greater(rows["valid_to"], instant), True))
+        else:
+            alive = rows["current"]
+        columns = [f.name for f in rows.schema if f.name not in ("valid_from", "valid_to", "from_step", "to_step", "current")]
+        found = self._ranked(rows.filter(alive).select(columns), query)
+        return Answer(found, at if at is not None else complete, sql.as_of(self.plan, query, at), note)
+
+    def snapshot(self, name: str, k: int | None = None, window: Window | None = None, key: Mapping[str, str] | None = None) -> Answer:
+        """The best ``k`` of query ``name``'s shared state within ``window``, as of the last batch; default: the query's own k and window.
+
+        SkybandError SKY-E201 if the state does not hold that much (k > K, or a window larger than N).
+        """
+        query = self.query(name)
+        operator = self.plan.operators[query.operator]
+        k = query.k if k is None else k
+        window = query.window if window is None else window
+        if not operator.skyband:
+            raise SkybandError("SKY-E201", f"query {name!r} keeps no skyband: only its own results can be asked for")
+        if k is None or k < 1 or k > operator.k:
+            raise SkybandError("SKY-E201", f"k must be from 1 to {operator.k}", hint="a scoring function's keep: {k: ...} keeps more for later")
+        effective = narrowed(window, operator)
+        chosen = self._key_filter(key)
+        heads = self.read("heads", where=chosen)
+        rows = self.read(skyband_name(operator.name), where=chosen)
+        if not heads.num_rows:
+            raise SkybandError("SKY-E402", "nothing has been processed yet" if not key else "no rows of this key have been processed", hint="run the job first")
+        as_of = key_as_of(rows, heads, self.plan, self.frontier)
+        alive = _alive(rows, query, effective, as_of, self._last_seq(rows, heads))
+        for bound, keep in ((query.min_score, pc.greater_equal), (query.max_score, pc.less_equal)):
+            if bound is not None:
+                alive &= keep(rows["score"], bound).to_numpy(zero_copy_only=False)
+        wanted = [*self.keys, *(c for c, _ in item_columns(query.roles, self.plan.intake.id, query.carry, self.keys))]
+        found = self._ranked(rows.filter(pa.array(alive)).select([*wanted, "score"] if query.scored else wanted), query)
+        found = found.filter(pc.less_equal(found["rank"], k))
+        one = self.complete(chosen) if not self.keys or heads.num_rows == 1 else None
+        return Answer(found, one, sql.snapshot(self.plan, query, operator, k, effective, self.frontier))
+
+    def complete(self, chosen: pc.Expression | None = None) -> datetime | None:
+        """The last instant up to which results are complete: the earliest of the chosen keys'; None if nothing has been processed."""
+        heads = self.read("heads", where=chosen)
+        if not heads.num_rows:
+            return None
+        return _EPOCH + timedelta(microseconds=int(key_as_of(heads, heads, self.plan, self.frontier).min()))
+
+    @cached_property
+    def frontier(self) -> int | None:
+        """The watermark of the last complete batch, in microseconds."""
+        runs = self.read("runs", ["frontier"])
+        return pc.max(runs["frontier"].cast(pa.int64())).as_py() if runs.num_rows else None  # type: ignore[no-any-return]
+
+    def _intervals(self, query: QueryNode, chosen: pc.Expression | None) -> pa.Table:
+        """Intervals up to the last complete batch: the table, and what has come since it was derived."""
+        schema = results_schema(self.plan, query)
+        derived, complete = self._versions(query)
+        rows = to_schema(self.read(query.name, where=chosen), schema)
+        if derived >= complete:
+            return rows
+        later = (pc.field("batch_id") > derived) & (pc.field("batch_id") <= complete)
+        changes = self.read(changes_name(query.name), where=later if chosen is None else later & chosen)
+        if not changes.num_rows:
+            return rows
+        opened = intervals(rows.filter(rows["current"]), changes, self.keys, seq_columns(query.roles))
+        return pa.concat_tables([rows.filter(pc.invert(rows["current"])), opened])
+
+    def _versions(self, query: QueryNode) -> tuple[int, int]:
+        """(batch up to which results are derived, last complete batch), -1 for none."""
+        home = Path(self.root) / "_skyband" / "job.json"
+        try:
+            generation = json.loads(home.read_text())["generation"]
+        except (OSError, ValueError, KeyError):
+            return 0, 0
+        found = [lake.open_table(self.root, t).transaction_version(f"{self.plan.job}/{generation}/{t}") for t in (query.name, "runs")]
+        return tuple(-1 if v is None else int(v) for v in found)  # type: ignore[return-value]
+
+    def _key_filter(self, key: Mapping[str, str] | None) -> pc.Expression | None:
+        """An Arrow filter for ``column=value`` pairs; values are read as the column's type."""
+        chosen: pc.Expression | None = None
+        for name, text in (key or {}).items():
+            if name not in self.keys:
+                known = f"key columns: {one_of(self.keys)}" if self.keys else "the job has no partition_by"
+                raise SkybandError("SKY-E201", f"{name!r} is not a key column of this job", hint=did_you_mean(name, self.keys) or known)
+            kind = self._heads_type(name)
+            try:
+                value = pa.scalar(text).cast(kind)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
+                raise SkybandError("SKY-E201", f"{text!r} is not a value of {name!r}, which is {kind}") from e
+            term = pc.field(name) == value
+            chosen = term if chosen is None else chosen & term
+        return chosen
+
+    def _heads_type(self, name: str) -> Any:
+        return pa.schema(lake.open_table(self.root, "heads").schema().to_arrow()).field(name).type
+
+    def _last_seq(self, rows: pa.Table, heads: pa.Table) -> Any:
+        renamed = heads.drop_columns(["as_of"]).append_column("as_of", heads["last_seq"].cast(pa.timestamp("us")))
+        return key_as_of(rows, renamed, self.plan, None)
+
+    def _ranked(self, rows: pa.Table, query: QueryNode) -> pa.Table:
+        ordered, _, rank = ranked(rows, query, self.keys)
+        found = ordered.add_column(len(self.keys), "rank", pa.array(rank.astype(np.int32)))
+        return found.sort_by([(c, "ascending") for c in (*self.keys, "rank")])
+
+
+def narrowed(window: Window, operator: OperatorNode) -> Window:
+    """``window`` within the state's. SkybandError SKY-E201 if it is larger, or of a kind the state does not have."""
+    held = operator.window
+    for n, most, unit in ((window.count, held.count, "rows"), (window.micros, held.micros, "")):
+        if n is None:
+            continue
+        if most is None:
+            raise SkybandError("SKY-E201", f"the state has no window in {'rows' if unit else 'time'}", hint="ask for a window of the kind the job's is")
+        if n < 1 or n > most:
+            limit = f"{most} rows" if unit else format_duration(most)
+            raise SkybandError("SKY-E201", f"the window must not be larger than {limit}, which is what the state holds")
+    return Window(window.count or held.count, window.micros or held.micros)
+
+
+def _alive(rows: pa.Table, query: QueryNode, window: Window, as_of: Any, last_seq: Any) -> Any:
+    """Items whose older object is in the window."""
+    seq = np.stack([rows[s].to_numpy() for s in seq_columns(query.roles)])
+    time = np.stack([rows[s.removesuffix("seq") + "time"].cast(pa.int64()).to_numpy() for s in seq_columns(query.roles)])
+    alive = np.ones(rows.num_rows, bool)
+    if window.count is not None:
+        alive &= seq.min(axis=0) > last_seq - window.count
+    if window.micros is not None:
+        alive &= time.min(axis=0) > as_of - window.micros
+    return alive
+
+
+def _iso(at: datetime) -> str:
+    return at.strftime("%Y-%m-%dT%H:%M:%S.%f").rstrip("0").rstrip(".") if at.microsecond else at.strftime("%Y-%m-%dT%H:%M:%S")

@@ -1,0 +1,83 @@
+"""Rows as text for a terminal, CSV or JSON lines."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+MAX_CELL = 40
+
+
+def instant_text(value: datetime) -> str:
+    """An instant in UTC, without the parts that are zero: ``2013-07-01 12:00``."""
+    text = value.strftime("%Y-%m-%d %H:%M:%S.%f").rstrip("0").rstrip(".") if value.microsecond else value.strftime("%Y-%m-%d %H:%M:%S")
+    return text.removesuffix(":00") if not value.microsecond and not value.second else text
+
+
+def cell_text(value: Any) -> str:
+    """One value as a reader wants to see it: floats in at most 6 significant digits, nothing for null, no control characters."""
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return instant_text(value)
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = "".join(c if c.isprintable() else "?" for c in str(value))
+    return text if len(text) <= MAX_CELL else text[: MAX_CELL - 3] + "..."
+
+
+def text_table(rows: pa.Table, titles: Sequence[str] | None = None) -> str:
+    """The rows under a head line, columns aligned, numbers to the right. No trailing newline."""
+    head = list(titles or rows.column_names)
+    columns = [[cell_text(v) for v in rows.column(i).to_pylist()] for i in range(rows.num_columns)]
+    right = [_is_number(f.type) for f in rows.schema]
+    width = [max(len(h), *(len(c) for c in column)) if column else len(h) for h, column in zip(head, columns, strict=True)]
+    lines = [head, ["-" * w for w in width], *([c[i] for c in columns] for i in range(rows.num_rows))]
+    aligned = [
+        "  ".join(v.rjust(w) if r else v.ljust(w) for v, w, r in zip(line, width, right, strict=True)).rstrip()
+        for line in lines
+    ]  # fmt: skip
+    return "\n".join(aligned)
+
+
+def csv_text(rows: pa.Table) -> str:
+    """The rows as CSV with a head line: instants as ISO 8601 in UTC, floats exactly."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(rows.column_names)
+    writer.writerows([["" if v is None else _exact(v) for v in row.values()] for row in rows.to_pylist()])
+    return out.getvalue().rstrip("\n")
+
+
+def json_text(rows: pa.Table) -> str:
+    """The rows as JSON, one object a line; NaN and infinities, which JSON lacks, as text."""
+    return "\n".join(json.dumps({n: _json(v) for n, v in row.items()}, ensure_ascii=False) for row in rows.to_pylist())
+
+
+def _exact(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    if isinstance(value, date):
+        return value.isoformat()
+    return repr(value) if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else value
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if value - value == 0 else repr(value)
+    if isinstance(value, (datetime, date)):
+        return _exact(value)
+    return str(value) if isinstance(value, (Decimal, bytes)) else value
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))

@@ -1,0 +1,77 @@
+"""The SQL that answers the same elsewhere: plain SQL over the job's tables by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
+from skyband.framework.spec.names import item_columns
+from skyband.framework.tables.schemas import seq_columns, skyband_name
+from skyband.operators.base import Window
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def order_by(query: QueryNode, prefix: str = "") -> str:
+    """Rank order: score, larger older-seq first, larger newer-seq first."""
+    seqs = [prefix + s for s in seq_columns(query.roles)]
+    terms = [f"{prefix}score {'asc' if query.direction == 'min' else 'desc'}"] if query.scored else []
+    if query.roles == ("a", "b"):
+        terms += [f"least({', '.join(seqs)}) desc", f"greatest({', '.join(seqs)}) desc"]
+    else:
+        terms += [f"{s} desc" for s in seqs]
+    return ", ".join(terms)
+
+
+def as_of(plan: Plan, query: QueryNode, at: datetime | None) -> str:
+    """The result at ``at`` (None: now) from ``<query>``."""
+    if at is None:
+        condition = '"current"'
+    else:
+        condition = f"valid_from <= {instant(at)} and (valid_to is null or valid_to > {instant(at)})"
+    order = ", ".join([*plan.intake.partition_by, order_by(query)])
+    return f'select * from "{query.name}" where {condition} order by {order}'
+
+
+def snapshot(plan: Plan, query: QueryNode, operator: OperatorNode, k: int, window: Window, frontier: int | None) -> str:
+    """The best ``k`` within ``window`` from ``<state>_skyband`` and ``heads``, key by key."""
+    keys = plan.intake.partition_by
+    columns = [c for c, _ in item_columns(query.roles, plan.intake.id, query.carry, keys)]
+    conditions = []
+    if window.count is not None:
+        conditions.append(f"{_older(query, 'seq')} > h.last_seq - {window.count}")
+    if window.micros is not None:
+        as_of_key = "h.as_of" if frontier is None else f"greatest(h.as_of, {instant(_EPOCH + timedelta(microseconds=frontier - 1))})"
+        conditions.append(f"{_older(query, 'time')} > {as_of_key} - interval '{window.micros / 1e6:.6f}' second")
+    conditions += [f"s.score >= {query.min_score!r}"] if query.min_score is not None else []
+    conditions += [f"s.score <= {query.max_score!r}"] if query.max_score is not None else []
+    joined = " and ".join(f"h.{c} = s.{c}" for c in keys) if keys else "1 = 1"
+    partition = f"partition by {', '.join('s.' + c for c in keys)} " if keys else ""
+    chosen = ", ".join(f"s.{c}" for c in (*keys, *columns, *(["score"] if query.scored else [])))
+    return (
+        f"select * from (\n"
+        f'  select {chosen}, row_number() over ({partition}order by {order_by(query, "s.")}) as "rank"\n'
+        f'  from "{skyband_name(operator.name)}" s join heads h on {joined}\n'
+        f"  where {' and '.join(conditions)}\n"
+        f') found where "rank" <= {k} order by {", ".join([*keys, _quoted("rank")])}'
+    )
+
+
+def python_lines(root: str, table: str) -> str:
+    """Two lines of Python that read one table anywhere."""
+    return f'from deltalake import DeltaTable\nDeltaTable("{root}/{table}").to_pandas()'
+
+
+def instant(at: datetime) -> str:
+    """A timestamp literal in UTC."""
+    return f"timestamp with time zone '{at.strftime('%Y-%m-%d %H:%M:%S.%f')}+00:00'"
+
+
+def _older(query: QueryNode, what: str) -> str:
+    names: Sequence[str] = [f"s.{s.removesuffix('seq')}{what}" for s in seq_columns(query.roles)]
+    return f"least({', '.join(names)})" if query.roles == ("a", "b") else names[0]
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'

@@ -1,0 +1,95 @@
+"""``skyband query``: ask a job's tables, without Spark."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from datetime import UTC, datetime
+
+from skyband.framework.errors import SkybandError
+from skyband.jobs.spec import load_plan
+from skyband.operators.base import Window
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command's arguments."""
+    p = subparsers.add_parser(
+        "query",
+        help="ask a job's tables",
+        description="A query's own result at any instant (--at), or any other k and window that its state holds, as of the last batch.",
+    )
+    p.add_argument("spec")
+    p.add_argument("query", help="name of a query of the spec")
+    p.add_argument("--at", metavar="T", help="instant in UTC, such as 2013-07-01T12:00 (default: the last that is complete)")
+    p.add_argument("--k", type=int, metavar="K", help="the best K, as of the last batch")
+    p.add_argument("--window", metavar="W", help="within the last W of time ('1 day') or rows ('500 rows'), as of the last batch")
+    p.add_argument("--key", action="append", default=[], metavar="COLUMN=VALUE", help="only this key; once for every key column")
+    p.add_argument("--format", choices=("table", "csv", "json"), default="table")
+    p.add_argument("--limit", type=int, metavar="N", help="print at most N rows")
+    p.add_argument("--sql", action="store_true", help="also print the SQL that gives the same elsewhere")
+    p.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the rows; what there is to say about them goes to stderr. SkybandError for everything a user can mend."""
+    other = args.k is not None or args.window is not None
+    if args.at is not None and other:
+        raise SkybandError("SKY-E201", "--at goes with the query's own k and window", hint="leave out --at, or --k and --window")
+    at = parse_instant(args.at) if args.at is not None else None
+    window = parse_window(args.window) if args.window is not None else None
+    key = dict(_pair(k) for k in args.key)
+    plan = load_plan(args.spec)
+    from skyband.framework.tables import render
+    from skyband.framework.tables.reader import Reader
+
+    reader = Reader(plan)
+    answer = reader.snapshot(args.query, args.k, window, key) if other else reader.as_of(args.query, at, key)
+    rows = answer.rows if args.limit is None else answer.rows.slice(0, max(0, args.limit))
+    if answer.note:
+        print(answer.note, file=sys.stderr)
+    if args.format == "table":
+        when = f", as of {render.instant_text(answer.as_of)} UTC" if answer.as_of is not None else ""
+        print(f"{args.query}: {answer.rows.num_rows} {'row' if answer.rows.num_rows == 1 else 'rows'}{when}")
+        if rows.num_rows:
+            print("\n" + render.text_table(rows))
+    else:
+        print({"csv": render.csv_text, "json": render.json_text}[args.format](rows))
+    if args.sql:
+        print(f"\n{answer.sql};", file=sys.stdout if args.format == "table" else sys.stderr)
+    return 0
+
+
+def parse_instant(text: str) -> datetime:
+    """An ISO 8601 instant; UTC unless it says otherwise. SkybandError SKY-E201 if it is none."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as e:
+        raise SkybandError("SKY-E201", f"--at {text!r} is not an instant", hint="write it as 2013-07-01T12:00 (UTC)") from e
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+
+
+def parse_window(text: str) -> Window:
+    """A window as ``1 day`` or ``500 rows`` (or both, with a comma). SkybandError SKY-E201 if it is none."""
+    from skyband.framework.spec.units import parse_duration
+
+    count: int | None = None
+    micros: int | None = None
+    for part in text.split(","):
+        words = part.split()
+        if words and words[0].isdigit() and (len(words) == 1 or words[1:] in (["rows"], ["row"])):
+            count = int(words[0])
+            continue
+        try:
+            micros = parse_duration(part.strip())
+        except ValueError as e:
+            raise SkybandError("SKY-E201", f"--window {text!r} is not a window: {e}", hint="write it as '1 day' or '500 rows'") from e
+    if count is not None and count < 1 or micros is not None and micros < 1:
+        raise SkybandError("SKY-E201", "a window must be larger than nothing")
+    return Window(count, micros)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise SkybandError("SKY-E201", f"--key {text!r} is not of the form column=value")
+    return name.strip(), value

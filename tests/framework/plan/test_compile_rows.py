@@ -1,0 +1,75 @@
+"""Compilers of single-row query types, through the same plan."""
+
+import pytest
+
+from skyband.framework.plan import registry
+from skyband.framework.plan.explain import explain
+from skyband.framework.plan.fingerprint import compare, fingerprint
+from skyband.framework.plan.model import Plan
+from skyband.framework.spec import check_queries
+from skyband.operators.base import Operator
+from tests.framework.plan.test_compile import plan_of
+from tests.framework.spec.examples import other
+
+DAY = 86_400_000_000
+
+
+@pytest.fixture(autouse=True)
+def available(monkeypatch: pytest.MonkeyPatch) -> None:
+    every = {**registry.WRITTEN, **registry.COMPILERS}
+    for query_type, target in every.items():
+        monkeypatch.setitem(registry.COMPILERS, query_type, target)
+    monkeypatch.setattr(check_queries, "AVAILABLE", frozenset(every))
+
+
+def with_queries(query_type: str, *queries: str) -> Plan:
+    text = other(query_type)
+    head, rest = text.split("queries:\n")
+    return plan_of(head + "queries:\n" + "".join(f"  {q}\n" for q in queries) + rest[rest.index("sink:") :])
+
+
+@pytest.mark.parametrize("query_type", ["topk", "threshold", "skyline"])
+def test_examples_compile(query_type: str) -> None:
+    plan = plan_of(other(query_type))
+    for node in plan.operators:
+        assert isinstance(node.operator, Operator) and node.operator.roles == ("",)
+    assert all(q.roles == ("",) and q.scored == (query_type != "skyline") for q in plan.queries)
+    assert "state " in explain(plan)
+    assert compare(fingerprint(plan), fingerprint(plan)) == []
+
+
+def test_topk_shares_by_function_direction_where_and_best_bound() -> None:
+    plan = with_queries(
+        "topk",
+        "a: {type: topk, scoring: heat, k: 3}",
+        "b: {type: topk, scoring: heat, k: 9, window: {time: 1 day}, min_score: 2}",
+        "c: {type: topk, scoring: heat, k: 3, where: \"sector = 'x'\"}",
+        "d: {type: topk, scoring: heat, k: 3, max_score: 2}",
+        "e: {type: topk, scoring: steady, k: 3}",
+    )
+    assert [o.queries for o in plan.operators] == [("a", "b"), ("c",), ("d",), ("e",)]
+    assert plan.operators[0].k == 9 and plan.operators[0].window.micros == 30 * DAY
+    assert plan.texts == ("x",)
+
+
+def test_thresholds_share_whatever_their_bounds() -> None:
+    plan = with_queries(
+        "threshold", "a: {type: threshold, scoring: heat, at_least: 5}", "b: {type: threshold, scoring: heat, above: 1, below: 3}"
+    )
+    assert [o.queries for o in plan.operators] == [("a", "b")]
+    assert not plan.operators[0].skyband
+    changed = with_queries(
+        "threshold", "a: {type: threshold, scoring: heat, at_least: 6}", "b: {type: threshold, scoring: heat, above: 1, below: 3}"
+    )
+    assert compare(fingerprint(plan), fingerprint(changed)) == ["queries.a.at_least was 5.0, now 6.0"]
+
+
+def test_skylines_share_over_windows_only() -> None:
+    plan = with_queries(
+        "skyline",
+        "a: {type: skyline, dimensions: {price: min, volume: max}}",
+        "b: {type: skyline, dimensions: {price: min, volume: max}, window: {time: 1 day}}",
+        "c: {type: skyline, dimensions: {price: min, volume: max}, band: 3}",
+        "d: {type: skyline, dimensions: {price: max, volume: max}}",
+    )
+    assert [(o.queries, o.k) for o in plan.operators] == [(("a", "b"), 1), (("c",), 3), (("d",), 1)]

@@ -1,0 +1,84 @@
+"""Expectations run on the job's tables once per run, quietly, and whatever one of them does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from skyband.framework.plan.model import Check
+from skyband.framework.quality.checks import expectation_class, import_gx, run_checks
+from skyband.framework.tables.derive import derive
+from skyband.framework.tables.driver_writer import DriverWriter
+from skyband.framework.tables.sink import Sink
+from tests.framework.tables.plans import make_plan, random_changes
+from tests.framework.tables.test_sink import commit
+
+
+def made(folder: Path, *checks: Check) -> Sink:
+    plan = make_plan(str(folder), ("grp",), checks=checks)
+    sink = Sink(plan, DriverWriter(folder), "g")
+    sink.ensure_all()
+    changes = random_changes(plan, seed=2, batches=2, steps=30)
+    for n in range(2):
+        commit(sink, changes, n)
+    derive(sink, 1)
+    return sink
+
+
+NOT_NULL = Check("near", "expect_column_values_to_not_be_null", '{"column": "score"}', "critical")
+ROWS = Check("near", "expect_table_row_count_to_be_between", '{"min_value": 1}', "critical")
+PRICE = Check("near", "expect_column_values_to_not_be_null", '{"column": "older_price"}', "warning")
+
+
+def test_results_are_recorded_once_per_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    sink = made(tmp_path, NOT_NULL, ROWS, PRICE)
+    assert run_checks(sink.plan, sink) == 0
+    assert run_checks(sink.plan, sink) == 0
+    rows = sink.writer.read("checks").to_pylist()
+    assert [(r["run_id"], r["table"], r["severity"], r["success"]) for r in rows] == [
+        ("g-1", "near", "critical", True),
+        ("g-1", "near", "critical", True),
+        ("g-1", "near", "warning", False),
+    ]
+    n = sink.writer.read("near").num_rows
+    assert rows[0]["rows_checked"] == n and rows[0]["unexpected"] == 0
+    assert json.loads(rows[1]["observed"]) == n
+    assert rows[2]["unexpected"] == sink.writer.read("near")["older_price"].null_count > 0
+    out, err = capfd.readouterr()
+    assert out == ""
+    told = [line for line in err.splitlines() if line]
+    assert len(told) == 2 and all("SKY-E500" in line and "warning" in line for line in told)
+
+
+def test_a_critical_failure_and_checks_that_cannot_run_fail_the_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    sink = made(
+        tmp_path,
+        Check("near", "expect_table_row_count_to_equal", '{"value": -1}', "critical"),
+        Check("near", "expect_column_values_to_not_be_null", '{"column": "nowhere"}', "info"),
+        Check("near", "expect_wonders", "{}", "info"),
+        Check("near", "expect_column_values_to_not_be_null", '{"colum": "score"}', "info"),
+        Check("heads", "expect_column_values_to_be_unique", '{"column": "grp"}', "critical"),
+    )
+    assert run_checks(sink.plan, sink) == 1
+    rows = sink.writer.read("checks").to_pylist()
+    assert [r["success"] for r in rows] == [False, False, False, False, True]
+    assert "nowhere" in rows[1]["error"]
+    assert "expect_wonders" in rows[2]["error"]
+    assert rows[3]["error"] is not None
+    assert "SKY-E500 critical check failed on table near: expect_table_row_count_to_equal" in capfd.readouterr().err
+
+
+def test_without_checks_great_expectations_is_not_imported(tmp_path: Path) -> None:
+    code = "import sys, skyband.framework.quality.checks\nprint([m for m in ('great_expectations', 'pyspark') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_expectations_are_found_by_their_own_names() -> None:
+    gx = import_gx()
+    assert expectation_class(gx, "expect_column_values_to_be_between") is gx.expectations.ExpectColumnValuesToBeBetween
+    assert expectation_class(gx, "expect_nothing") is None

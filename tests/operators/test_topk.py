@@ -1,0 +1,111 @@
+"""Many linear queries over one window against brute force after every event, under cuts, restarts, deletions, boxes and predicates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skyband.operators import topk_many
+from skyband.operators.base import Window
+from skyband.operators.expressions import parse
+from skyband.operators.kernels.jit import HAVE_NUMBA
+from skyband.operators.topk_many import ManyTopK
+from tests.operators.test_topk_single import SHAPES, random_window
+from tests.operators.topk_host import Stream, cuts_of, drive, random_stream
+from tests.oracles.topk import Query, Row, replay
+
+PREDICATES = ("x0 >= 1", "x0 < 2", "x0 > 1000")
+
+
+def random_op(rng: np.random.Generator, d: int, queries: int, window: Window, deletes: bool, plain: bool) -> ManyTopK:
+    def maybe(a: Any) -> Any:
+        return None if rng.random() < 0.5 else a
+
+    names = tuple(f"x{i}" for i in range(d))
+    schema: Any = dict.fromkeys(names, "float")
+    some = rng.random((queries, 1)) < 0.5
+    box_low = np.where(some, rng.choice([-np.inf, 0.0, 1.0, 2.0], (queries, d)), -np.inf)
+    box_high = np.where(some & (box_low > -np.inf), box_low + rng.choice([-1.0, 0.0, 1.0, 9.0], (queries, d)), np.inf)
+    boxes = (box_low, box_high) if rng.random() < 0.4 and not plain else (None, None)
+    bound = rng.choice([np.nan, np.nan, 0.0, 1.0, 2.0], (2, queries))
+    return ManyTopK(
+        names=tuple(f"q{i}" for i in range(queries)), attributes=names,
+        weights=rng.choice([0.0, 1.0, -1.0, 0.5, 2.0], (queries, d)), k=rng.integers(1, 6, queries), window=window,
+        counts=maybe(rng.integers(0, window.count + 1, queries)) if window.count else None,
+        micros=maybe(rng.integers(0, window.micros + 1, queries)) if window.micros else None,
+        largest=maybe(rng.random(queries) < 0.5), low=boxes[0], high=boxes[1],
+        where=tuple(parse(p, schema, ("",)) for p in PREDICATES) if not plain else (),
+        where_of=maybe(rng.integers(-1, 3, queries)) if not plain else None,
+        min_score=maybe(bound[0]) if not plain else None, max_score=maybe(bound[1]) if not plain else None,
+        every=maybe(rng.choice([0, 0, 3, 10], queries)), deletes=deletes,
+    )  # fmt: skip
+
+
+def expected(op: ManyTopK, stream: Stream, end: int) -> list[Row]:
+    truth = {0: stream.x[:, 0] >= 1, 1: stream.x[:, 0] < 2, 2: stream.x[:, 0] > 1000, -1: np.ones(len(stream), bool)}
+    out: list[Row] = []
+    for q in range(len(op.names)):
+        with np.errstate(all="ignore"):
+            score = op.weights[q, 0] * stream.x[:, 0]
+            for i in range(1, len(op.attributes)):
+                score = score + op.weights[q, i] * stream.x[:, i]
+        ok = truth[-1 if op.where_of is None else int(op.where_of[q])]
+        if op.low is not None and op.high is not None:
+            ok = ok & ((op.low[q] <= stream.x) & (stream.x <= op.high[q])).all(axis=1)
+        score = np.where(ok, score, np.nan)
+        least = -np.inf if op.min_score is None or np.isnan(op.min_score[q]) else op.min_score[q]
+        most = np.inf if op.max_score is None or np.isnan(op.max_score[q]) else op.max_score[q]
+        count = op.window.count if op.counts is None or op.counts[q] == 0 else int(op.counts[q])
+        micros = op.window.micros if op.micros is None or op.micros[q] == 0 else int(op.micros[q])
+        every = None if op.every is None or op.every[q] == 0 else int(op.every[q])
+        asked = Query(
+            int(op.k[q]), count, micros, op.largest is None or bool(op.largest[q]), every, lambda s, a=least, b=most: a <= s <= b
+        )  # fmt: skip
+        for key in range(int(stream.key.max()) + 1):
+            out += replay(q, key, stream.events(key, score), asked, end)
+    return out
+
+
+def check(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    d, deletes = int(rng.integers(1, 4)), bool(rng.random() < 0.4)
+    keys = 1 if rng.random() < 0.6 else 3
+    op = random_op(rng, d, int(rng.integers(1, 7)), random_window(rng), deletes, bool(rng.random() < 0.4))
+    stream = random_stream(rng, int(rng.integers(1, 150)), keys, d, str(rng.choice(SHAPES)), deletes)
+    end = int(stream.time[-1]) + int(rng.choice([1, 5, 200]))
+    want = expected(op, stream, end)
+    whole, logic = drive(op, stream, [], end, False)
+    assert whole == want
+    assert drive(op, stream, cuts_of(stream, rng, 0.3), end, False)[0] == want
+    assert drive(op, stream, cuts_of(stream, rng, 1.0), end, True)[0] == want
+    assert drive(op, stream, cuts_of(stream, rng, 0.02), end, True)[0] == want
+    for q in range(len(op.names)):
+        if op.every is not None and op.every[q]:
+            continue
+        for key in range(int(stream.key.max()) + 1):
+            shown: dict[int, float] = {}
+            for r in want:
+                if r[0] == q and r[1] == key:
+                    if r[5] > 0:
+                        shown[r[7]] = r[8]
+                    else:
+                        del shown[r[7]]
+            window = Window(
+                None if op.counts is None or op.counts[q] == 0 else int(op.counts[q]),
+                None if op.micros is None or op.micros[q] == 0 else int(op.micros[q]),
+            )
+            window = op.window if window == Window() else window
+            got = logic.snapshot(key, int(op.k[q]), window, q)
+            sign = -1.0 if op.largest is None or op.largest[q] else 1.0
+            assert got.items[:, 0].tolist() == sorted(shown, key=lambda s: (sign * shown[s], -s))
+
+
+@pytest.mark.parametrize("part", range(8))
+@pytest.mark.parametrize("short", [False, True])
+def test_brute_force(part: int, short: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if short:  # lists of k or k + 1: refills all the time
+        monkeypatch.setattr(topk_many, "list_sizes", lambda k: k + part % 2)
+    for seed in range(part * 30, part * 30 + 30):
+        check(seed)
