@@ -83,7 +83,7 @@ def parse_window(text: str) -> Window:
             micros = parse_duration(part.strip())
         except ValueError as e:
             raise SkybandError("SKY-E201", f"--window {text!r} is not a window: {e}", hint="write it as '1 day' or '500 rows'") from e
-    if count is not None and count < 1 or micros is not None and micros < 1:
+    if (count is not None and count < 1) or (micros is not None and micros < 1):
         raise SkybandError("SKY-E201", "a window must be larger than nothing")
     return Window(count, micros)
 

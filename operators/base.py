@@ -182,7 +182,10 @@ class Logic(Protocol):
         ...
 
     def retained(self) -> tuple[I64, I64]:
-        """(key, seq) of the rows whose attributes or payload are still needed (only asked when ``keeps`` is ``"retained"``)."""
+        """(key, seq) of rows still needed. With ``keeps = "retained"``: all of them; with ``"window"``: those needed out of the window.
+
+        The latter are objects a query with ``every`` has shown and has still to take back.
+        """
         ...
 
     def snapshot(self, key: int, k: int, window: Window, query: int = 0) -> Items:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skyband.operators.base import F64, I64, NEVER, NULL, AnyArray, Arrivals, Changes, Instant, Items, State, Window
+from skyband.operators.base import I64, NEVER, NULL, AnyArray, Arrivals, Changes, Instant, Items, State, Window
 from skyband.operators.kernels.skyline_events import COUNT, DUE, EVERY, HEAD, MICROS, NEWER, PRED, SEQ, STEP, TIME
 from skyband.operators.kernels.skyline_run import run
 from skyband.operators.kernels.skyline_words import (
@@ -50,6 +50,9 @@ class SkylineLogic:
         self._dims, self._d = len(ordered), len(self._names)
         self._first = PRED + op.band
         self._shifts, self._guard, self._top, self._dead = layout(self._dims, len(equal))
+        # words alone can prove dominance (kernels/skyline_skip.py) if every dimension has a field
+        plain = op.band == 1 and not equal and self._dims == len(self._shifts)
+        self._skip_shifts = self._shifts if plain else self._shifts[:0]
         self._low, self._scale = np.zeros(self._dims), np.ones(self._dims)
         self._to_refit = self._seen = 0
         windows = [within(q.window, op.window) for q in op.queries]
@@ -141,7 +144,10 @@ class SkylineLogic:
                     add_field(self._sign[j] * y.astype(np.float64), self._low[j], self._scale[j], self._shifts[j], self._top, words)
         if self._d > self._dims:
             add_digest(keys[self._dims :], self._shifts[used], self._shifts[used + 1], self._top, words)
-        self._unusable += matching - int(np.count_nonzero(usable))
+        able = int(np.count_nonzero(usable))
+        self._unusable += matching - able
+        if able < n:
+            words[usable == 0] = self._dead - self._guard
         return keys, words, usable
 
     def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
@@ -161,7 +167,9 @@ class SkylineLogic:
         keys, words, usable = self._keys_and_words(arrivals)
         out, m, self.start, self.rows, self.words, self.shown_start, self.shown = run(
             self.op.band, self._dims, self.op.distinct, count_of(self.op.window), micros_of(self.op.window), until, self._guard, self._dead,
-            active, lo, hi, np.ascontiguousarray(arrivals.seq, np.int64), np.ascontiguousarray(arrivals.time, np.int64), keys, words, usable,
+            self._skip_shifts, self._top,
+            active, lo, hi, np.ascontiguousarray(arrivals.seq, np.int64), np.ascontiguousarray(arrivals.time, np.int64), keys, words,
+            usable,
             self.start, self.rows, self.words, self.last, self.queries, self.due, self.shown_start, self.shown, self._work,
         )  # fmt: skip
         out = out[:m]

@@ -101,8 +101,11 @@ def cut(arrivals: Arrivals, next_seq: I64, also: I64, deletes: bool) -> Block:
             dpos = np.cumsum(is_object)[gone]
             dtime, dtarget, dkey = time[gone], target[gone], key[gone]
             key, time, seq = key[rows], np.ascontiguousarray(time[rows]), seq[rows]
-    keys = np.unique(np.concatenate([key[_first(key)], dkey[_first(dkey)], also]))
-    lo, hi = np.searchsorted(key, keys), np.searchsorted(key, keys, "right")
+    if len(key) and key[0] == key[-1] and len(dkey) == 0 and (len(also) == 0 or (len(also) == 1 and also[0] == key[0])):
+        keys, lo, hi = key[:1].copy(), np.zeros(1, np.int64), np.full(1, len(key))  # one global stream
+    else:
+        keys = np.unique(np.concatenate([key[_first(key)], dkey[_first(dkey)], also]))
+        lo, hi = np.searchsorted(key, keys), np.searchsorted(key, keys, "right")
     seq0 = next_seq[keys]
     some = hi > lo
     seq0[some] = seq[lo[some]]

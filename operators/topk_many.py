@@ -16,9 +16,9 @@ from skyband.operators.base import F64, I64, NEVER, NULL, AnyArray, Arrivals, Ch
 from skyband.operators.expressions import attributes, compile_row
 from skyband.operators.expressions.ast import Node
 from skyband.operators.kernels.jit import HAVE_NUMBA
-from skyband.operators.kernels.topk_grid import influence, probe
+from skyband.operators.kernels.topk_grid import influence, occupied, probe
 from skyband.operators.kernels.topk_many import run
-from skyband.operators.kernels.topk_window import LEAF, append, plan, score_rows, unusable_rows
+from skyband.operators.kernels.topk_window import LEAF, append, plan, score_rows
 from skyband.operators.topk_blocks import (
     MANY,
     TARGET_COLUMN,
@@ -40,8 +40,8 @@ from skyband.operators.topk_scoring import as_floats
 
 MAX_QUERIES = 30_000
 MAX_ENTRIES = 4_000_000
-MAX_CELLS = 32_768
-BLOCK_ROWS = 65_536
+MAX_CELLS = 16_384
+BLOCK_ROWS = 131_072
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +184,8 @@ class ManyTopKLogic:
         self.rows = self.unusable = 0
         self.grid: tuple[AnyArray, ...] | None = None
         self.grid_thr = np.empty(0)
-        self.grid_rows = 0
+        self.grid_rows = self.grid_tests = self.grid_cost = 0
+        self.seen = np.empty(0, np.uint8)
         if state is not None:
             self._restore(state)
 
@@ -194,17 +195,19 @@ class ManyTopKLogic:
         """See ``Logic.advance``. O(rows) for one key, O(rows x queries) for many, plus O(k) per change."""
         op = self.op
         self._grow(last_key(arrivals) + 1)
-        if len(self.next_seq) == 1 and len(arrivals) > 2 * BLOCK_ROWS:
+        if len(self.next_seq) == 1 and len(arrivals) > BLOCK_ROWS + BLOCK_ROWS // 2:
             return self._advance_in_parts(arrivals, until)
         also = np.flatnonzero(self.wake_at.min(axis=0) < until) if self.next_seq.size else np.empty(0, np.int64)
         block = cut(arrivals, self.next_seq, also, op.deletes)
         self.rows += len(block.time)
-        lo, hi, dpos = self._append(block, block.columns(arrivals, tuple(c.name for c in op.columns)))
-        found = self._candidates(lo, hi)
+        columns = block.columns(arrivals, tuple(c.name for c in op.columns))
+        cols = tuple(as_floats(columns[a]) for a in op.attributes)
+        shift = self._append(block, columns, cols)
+        found = self._candidates(block, shift, cols)
         oi, os, n, self.ps, self.pq, self.pt, self.pool = run(
             self.k, self.n, self.micros, self.floor, self.ceiling, self.every, self.w, self.boxed, self.low, self.high, self.where,
-            block.keys, lo, hi, block.dlo, block.dhi, block.seq0, self.head, self.x, self.tm, self.flags, self.dead,
-            dpos, block.dtime, block.dtarget, *found,
+            block.keys, block.lo, block.hi, block.dlo, block.dhi, block.seq0, block.time, shift, self.head,
+            self.x, self.tm, self.flags, self.dead, block.dpos, block.dtime, block.dtarget, *found,
             self.l_at, self.l_room, self.l_m, self.l_size, self.l_thr, self.l_cut, self.l_full, self.l_old, self.ps, self.pq, self.pt, self.pool,
             self.zlo, self.zhi, self.leaf_at, self.step, self.wake_at, self.due, self.rep_n, self.rep_col,
             self.rep_s, self.rep_q, self.rep_t, self.rep_d, until, self.work,
@@ -234,14 +237,10 @@ class ManyTopKLogic:
         fields = ("query", "key", "at", "step", "pos", "sign", "cause", "score", "items")
         return Changes(**{f: np.concatenate([getattr(p, f) for p in parts])[order] for f in fields})
 
-    def _append(self, block: Block, columns: dict[str, AnyArray]) -> tuple[I64, I64, I64]:
-        """Store the block's rows; returns each key's pool rows [lo, hi) and the deletions' places in the pool."""
+    def _append(self, block: Block, columns: dict[str, AnyArray], cols: tuple[F64, ...]) -> I64:
+        """Store the block's rows; returns by how much each key's pool rows are ahead of its block rows."""
         op = self.op
         rows = len(block.time)
-        cols = np.empty((len(op.attributes), rows), np.float64)
-        for i, a in enumerate(op.attributes):
-            cols[i] = as_floats(columns[a])
-        self.unusable += unusable_rows(cols)
         new_flags = np.zeros(rows if op.where else 0, np.int64)
         for i, p in enumerate(op.predicates):
             new_flags |= p.matches(columns, rows).astype(np.int64) << i
@@ -256,28 +255,26 @@ class ManyTopKLogic:
             block.keys, block.lo, block.hi, target, self.slab, self.head, self.tail, self.x, self.tm, self.flags, self.dead,
             cols, block.time, new_flags, self.leaf_at,
         )  # fmt: skip
-        hi = self.tail[block.keys]
-        lo = hi - new
-        dpos = block.dpos
-        if len(dpos):
+        shift = self.tail[block.keys] - block.hi
+        if len(block.dpos):
             of = np.repeat(np.arange(len(block.keys)), block.dhi - block.dlo)
-            dpos = dpos - block.lo[of] + lo[of]
-            row = lo[of] + block.dtarget - block.seq0[of]
+            row = block.lo[of] + shift[of] + block.dtarget - block.seq0[of]
             here = row >= self.head[block.keys[of]]
             self.dead[row[here]] = np.flatnonzero(here)
             self.tombs = self.tombs.with_(Tombs(block.keys[of], block.dtarget, block.dtime))
-        return lo, hi, dpos
+        return shift
 
     def _pool_rows(self, end: int) -> None:
         self.end = end
-        have = len(self.tm)
+        have = self.x.shape[1]
         if end <= have:
             return
         room = max(end, have + have // 2)
         x = np.empty((self.x.shape[0], room), np.float64)
         x[:, :have] = self.x
         self.x = x
-        self.tm = np.concatenate([self.tm, np.zeros(room - have, np.int64)])
+        if self.op.window.micros is not None:
+            self.tm = np.concatenate([self.tm, np.zeros(room - have, np.int64)])
         if self.op.where:
             self.flags = np.concatenate([self.flags, np.zeros(room - have, np.int64)])
         if self.op.deletes:
@@ -302,59 +299,66 @@ class ManyTopKLogic:
 
     # ---------------------------------------------------------------- which queries can a row concern
 
-    def _candidates(self, lo: I64, hi: I64) -> tuple[I64, I64, F64]:
+    def _candidates(self, block: Block, shift: I64, cols: tuple[F64, ...]) -> tuple[I64, I64, F64]:
         """Candidates by the influence grid, or three empty arrays: score the block for every query."""
-        none = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64)
-        if not HAVE_NUMBA or len(self.next_seq) != 1 or len(lo) != 1 or hi[0] - lo[0] < 64 or self.w.shape[1] > 15:
-            return none
-        a, b = int(lo[0]), int(hi[0])
-        thr = np.ascontiguousarray(self.l_thr[:, 0])
-        if not self._refit(a, b, thr) or self.grid is None:
-            return none
+        rows = len(block.time)
+        a, b = (int(shift[0]), int(shift[0]) + rows) if len(shift) else (0, 0)
+        thr = np.ascontiguousarray(self.l_thr[:, 0]) if len(self.next_seq) == 1 else np.empty(0)
+        if not HAVE_NUMBA or len(self.next_seq) != 1 or rows < 64 or len(cols) > 15 or not self._refit(a, b, thr) or self.grid is None:
+            if rows:
+                self.unusable += int(np.logical_or.reduce([np.isnan(c) for c in cols]).sum())
+            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64)
         g_lo, scale, g, start, lists, hot = self.grid
-        wild = int(self.work[3])
+        tests, wild = int(self.work[2]), int(self.work[3])
         found = probe(
-            self.w, self.boxed, self.low, self.high, self.where, self.ceiling, thr, self.x, self.flags, a, b, g_lo, scale, int(g[0]),
+            self.w, self.boxed, self.low, self.high, self.where, self.ceiling, thr, self.x, self.flags, a, b, g_lo, scale, int(g[0]), a,
             start, lists, hot, self.work,
         )  # fmt: skip
-        if 64 * (int(self.work[3]) - wild) > b - a:
+        if 64 * (int(self.work[3]) - wild) > rows:
             self.grid = None  # the data have moved: fit again next time
-        self.grid_rows += b - a
+        self.unusable += int(self.work[4])
+        self.work[4] = 0
+        self.grid_rows += rows
+        self.grid_tests += int(self.work[2]) - tests
         return found
 
     def _refit(self, a: int, b: int, thr: F64) -> bool:
-        """Bring the grid up to date: after drift, a turnover of the window, a lowered cutoff, or many raised ones. False: no grid is worth it."""
+        """Bring the grid up to date: after drift, a turnover of the window, a lowered cutoff, or raised ones that would pay. False: none is worth it."""
         head = int(self.head[0])
-        fresh = self.grid is None or self.grid_rows > max(b - head, BLOCK_ROWS)
-        if not fresh and not (thr < self.grid_thr).any() and 8 * int((thr > self.grid_thr).sum()) < len(thr):
+        fresh = self.grid is None or self.grid_rows > max(4 * (b - head), BLOCK_ROWS)
+        wasted = False
+        if not fresh:
+            raised = thr > self.grid_thr
+            pays = self.grid_tests > self.grid_cost and 8 * int(raised.sum()) > len(thr)
+            wasted = pays or 8 * int((raised & (self.grid_thr == self.floor)).sum()) > len(thr)
+        if not fresh and not wasted and not (thr < self.grid_thr).any():
             return True
         d = self.w.shape[1]
         if fresh or self.grid is None:
             self.grid_rows = 0
-            x = self.x[:, max(head, a - (b - head) // 2) : b]
-            x = np.where(np.isfinite(x), x, np.nan)
-            with np.errstate(all="ignore"):
-                usable = ~np.isnan(x).all(axis=1)
-                low = np.array([np.nanmin(v) if u else 0.0 for v, u in zip(x, usable, strict=True)])
-                high = np.array([np.nanmax(v) if u else 0.0 for v, u in zip(x, usable, strict=True)])
+            since = max(head, a - (b - head) // 2)
+            x = self.x[:, since:b]
+            low, high = _extent(x)
             g = max(2, min(256, int(MAX_CELLS ** (1 / d) + 1e-9)))
             width = high - low
             margin = np.where(width > 0, width * 0.001, np.maximum(1.0, abs(low)) * 1e-6)
-            g_lo = low - margin
             step = (width + 2 * margin) / g
             if not np.isfinite(step).all():
                 self.grid = None
                 return False
-            grid_of = (g_lo, 1.0 / step, np.array([g], np.int64))
+            grid_of = (low - margin, 1.0 / step, np.array([g], np.int64))
+            self.seen = np.zeros(sum(g**t for t in range(1, d + 1)), np.uint8)
+            occupied(self.x, head, b, *grid_of[:2], g, self.seen)
         else:
             grid_of = self.grid[:3]
         start, lists, hot, entries = influence(
-            self.w, self.boxed, self.low, self.high, thr, grid_of[0], 1.0 / grid_of[1], int(grid_of[2][0]), MAX_ENTRIES
+            self.w, self.boxed, self.low, self.high, thr, grid_of[0], 1.0 / grid_of[1], int(grid_of[2][0]), self.seen, MAX_ENTRIES
         )  # fmt: skip
         if entries < 0:
             self.grid = None
             return False
         self.grid, self.grid_thr = (*grid_of, start, lists, hot), thr.copy()
+        self.grid_cost, self.grid_tests = max(500 * len(thr), int((hot != 2).sum()) * len(thr) // 4), 0
         return True
 
     # ---------------------------------------------------------------- state
@@ -390,8 +394,7 @@ class ManyTopKLogic:
         none = np.empty(0, np.int64)
         every_key = np.arange(keys)
         block = Block(every_key, begins, ends, np.zeros(keys, np.int64), np.zeros(keys, np.int64), self.next_seq, time, None, none, none, none)
-        self._append(block, columns)
-        self.unusable = 0
+        self._append(block, columns, tuple(as_floats(columns[c]) for c in op.attributes))
         self.next_seq = after
         if op.deletes:
             self.tombs = Tombs(np.array(a["tomb_key"]), np.array(a["tomb_seq"]), np.array(a["tomb_time"]))
@@ -408,7 +411,7 @@ class ManyTopKLogic:
         keys = max(1, len(self.next_seq))
         q, key = of // keys, of % keys
         row = self.tail[key] - (self.next_seq[key] - seqs)
-        self.pq, self.pt = seqs.copy(), self.tm[row]
+        self.pq, self.pt = seqs.copy(), self.tm[row] if len(self.tm) else np.zeros(len(row), np.int64)
         s = self.w[q, 0] * self.x[0, row]
         for t in range(1, self.w.shape[1]):
             s += self.w[q, t] * self.x[t, row]
@@ -463,6 +466,15 @@ class ManyTopKLogic:
         self.rows = self.unusable = 0
         self.work[:] = 0
         return found
+
+
+def _extent(x: F64) -> tuple[F64, F64]:
+    """Smallest and largest finite value of every row of x (d, n); 0 where there is none."""
+    low, high = x.min(axis=1), x.max(axis=1)
+    for i in np.flatnonzero(~np.isfinite(low + high)):
+        v = x[i][np.isfinite(x[i])]
+        low[i], high[i] = (v.min(), v.max()) if len(v) else (0.0, 0.0)
+    return low, high
 
 
 def _spans(at: I64, m: I64) -> I64:

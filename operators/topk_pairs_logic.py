@@ -233,8 +233,14 @@ class PairsLogic:
         self.ku = stairs(self.op.keep_k, self.km, self.ks, np.empty(len(self.ks)), np.empty(self.op.keep_k))
 
     def retained(self) -> tuple[I64, I64]:
-        """Not asked: the whole window is kept."""
-        return np.empty(0, np.int64), np.empty(0, np.int64)
+        """Objects of the lists last shown by queries with ``every``: they may leave the window before a boundary takes them back."""
+        keys, seqs = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for q in np.flatnonzero(self.qi[:, 3] > 0):
+            first, k = int(self.qi[q, 5]), int(self.qi[q, 0])
+            key, place = np.nonzero(np.arange(k) < self.em[q][:, None])
+            keys += [key, key]
+            seqs += [self.eo[key, first + place], self.en[key, first + place] >> 1]
+        return np.concatenate(keys), np.concatenate(seqs)
 
     def snapshot(self, key: int, k: int, window: Window, query: int = 0) -> Items:
         """The best k <= K pairs of any window n <= N within the query's score bounds, in rank order. O(skyband)."""

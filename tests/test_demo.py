@@ -24,7 +24,7 @@ def all_pairs(landing: Path) -> pd.DataFrame:
     flights["seq"] = np.arange(len(flights))
     parts = []
     for _, route in flights[flights.air_time.notna()].groupby(["origin", "dest"]):
-        at, air, seq = route.departed.to_numpy(), route.air_time.to_numpy(), route.seq.to_numpy()
+        at, air, seq = route.departed.dt.tz_convert(None).to_numpy(), route.air_time.to_numpy(), route.seq.to_numpy()
         for apart in range(1, len(route)):
             near = at[apart:] - at[:-apart] < HOUR.to_timedelta64()
             if not near.any():

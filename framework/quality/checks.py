@@ -31,7 +31,7 @@ EXAMPLES = 5
 def run_checks(plan: Plan, sink: Sink) -> int:
     """Evaluates the spec's checks on the tables as they are now. Returns 1 if one of severity ``critical`` failed, else 0.
 
-    A run is named after its last batch: asked again for the same batch, it reports what it found the first time. Failures are told on stderr.
+    A run is named after its last batch: asked again for the same batch, it reports what it found the first time. Failures go to stderr.
     """
     last = sink.last_run()
     if not plan.checks or last is None:
@@ -72,7 +72,9 @@ def import_gx() -> Any:
     try:
         import great_expectations as gx
     except (ImportError, SystemExit) as e:
-        raise SkybandError("SKY-E200", f"quality.tables needs Great Expectations, which cannot be imported: {e}", hint="install great_expectations 1.24") from e
+        raise SkybandError(
+            "SKY-E200", f"quality.tables needs Great Expectations, which cannot be imported: {e}", hint="install it (1.24)"
+        ) from e
     return gx
 
 
@@ -117,7 +119,8 @@ def _row(run_id: str, batch_id: int, found: dict[str, Any]) -> dict[str, Any]:
     examples = result.get("partial_unexpected_list")
     return {
         "run_id": run_id, "batch_id": batch_id, "checked_at": datetime.now(UTC), "table": check.table, "expectation": check.expectation,
-        "arguments": check.arguments, "severity": check.severity, "success": found["success"], "observed": _json(result.get("observed_value")),
+        "arguments": check.arguments, "severity": check.severity, "success": found["success"],
+        "observed": _json(result.get("observed_value")),
         "rows_checked": result.get("element_count"), "unexpected": result.get("unexpected_count"),
         "unexpected_percent": result.get("unexpected_percent"), "examples": _json(examples[:EXAMPLES] if examples else None),
         "error": found.get("error"),

@@ -9,55 +9,26 @@ import copy
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from skyband.framework.errors import closest, one_of
 from skyband.framework.spec import models, queries
 from skyband.framework.spec.document import Document, Path
+from skyband.framework.spec.fields import (
+    MODELS,
+    STAND_IN,
+    TYPES_ELSEWHERE,
+    describe,
+    field_names,
+    kind_name,
+    model_at,
+    path_name,
+    section_name,
+    value_at,
+)
 from skyband.framework.spec.units import DURATION_HINT
 
 _ROUNDS: Final = 8
-
-# What stands in for a field that is missing or wrong; the path is poisoned, so nothing is ever said about the stand-in.
-_STAND_IN: Final[dict[str, Any]] = {
-    "job": "job", "format": "csv", "schema": {"x": "double"}, "id": ["x"], "event_time": {"column": "x"}, "column": "x",
-    "type": "double", "sql": "x", "derive": {"x": "x"}, "where": "true", "name": "x", "expect": "true", "table": "x",
-    "expectation": "expect_x", "k": 1,
-    "expression": "0", "combine": "sum", "terms": [{"sum": "x"}], "linear": {"x": 1}, "scoring": "x", "dimensions": {"x": "min"},
-    "object": "x", "criteria": "true", "tokens": {"column": "x"}, "a": "a", "b": "b", "path": "x", "cron": "* * * * *",
-    "at_least": "1 hour",
-    "window": {"time": "1 day"}, "sink": {"path": "x"}, "queries": {"x": {"type": "topk", "scoring": "x", "k": 1}},
-    "source": {"format": "csv", "path": "x", "schema": {"x": "double"}, "id": ["x"], "event_time": {"column": "x"}},
-}  # fmt: skip
-
-_TYPES_ELSEWHERE: Final[dict[str, str]] = {
-    "text": "string", "str": "string", "varchar": "string", "datetime": "timestamp", "number": "double", "real": "double", "short": "int",
-    "smallint": "int", "tinyint": "int", "numeric": "decimal(18,2)", "decimal": "decimal(18,2)",
-}  # fmt: skip
-
-_MODELS: Final[tuple[type[BaseModel], ...]] = (
-    models.Job, models.Source, models.EventTime, models.Quality, models.RowRule, models.WindowSpec, models.Run, models.Sink,
-    models.Schedule,
-)  # fmt: skip
-
-_QUERY_MODELS: Final[dict[str, type[BaseModel]]] = {
-    "topk": queries.TopK, "threshold": queries.Threshold, "topk_pairs": queries.TopKPairs, "topk_similar_sets": queries.TopKSimilarSets,
-    "skyline": queries.Skyline, "topk_loyalty": queries.TopKLoyalty, "threshold_loyalty": queries.ThresholdLoyalty,
-}  # fmt: skip
-
-
-_PARTS: Final[tuple[type[BaseModel], ...]] = (
-    models.ExpressionScoring, models.GlobalScoring, models.LinearScoring, models.Term, models.Keep, queries.Between, queries.Tokens,
-)  # fmt: skip
-
-_IN_QUERY: Final[dict[str, type[BaseModel]]] = {"window": queries.QueryWindow, "between": queries.Between, "tokens": queries.Tokens}
-
-_SCORINGS: Final[dict[str, type[BaseModel]]] = {"<global>": models.GlobalScoring, "<linear>": models.LinearScoring}
-
-_SECTIONS: Final[dict[str, type[BaseModel]]] = {
-    "source": models.Source, "quality": models.Quality, "window": models.WindowSpec, "sink": models.Sink, "run": models.Run,
-    "schedule": models.Schedule,
-}  # fmt: skip
 
 
 def shape(doc: Document) -> models.Job | None:
@@ -65,8 +36,8 @@ def shape(doc: Document) -> models.Job | None:
     if doc.bad(()):
         return None
     data = copy.deepcopy(doc.data)
-    for lost in [p for p in doc.poisoned if len(p) == 1 and p[0] in _STAND_IN]:
-        data[str(lost[0])] = copy.deepcopy(_STAND_IN[str(lost[0])])
+    for lost in [p for p in doc.poisoned if len(p) == 1 and p[0] in STAND_IN]:
+        data[str(lost[0])] = copy.deepcopy(STAND_IN[str(lost[0])])
     for _ in range(_ROUNDS):
         try:
             job = models.Job.model_validate(data)
@@ -139,19 +110,19 @@ def _report(doc: Document, data: Any, path: Path, *, is_key: bool, kind: str, ct
     field = f"'{name}'" if isinstance(path[-1] if path else "", str) else "an item"
     if kind == "missing":
         parent = doc.where_key(path[:-1]) if path[:-1] else doc.where_value(())
-        of = _name_of(path[:-1])
-        doc.add("SKY-E111", f"{of} needs the field '{name}'", parent, _describe(path))
+        of = path_name(path[:-1])
+        doc.add("SKY-E111", f"{of} needs the field '{name}'", parent, describe(path))
     elif kind in {"string_type", "string_sub_type"}:
-        value = _get(data, path)
+        value = value_at(data, path)
         if isinstance(value, bool) and place is not None:
             means = "true" if value else "false"
             doc.add("SKY-E104", f"YAML reads {shown} as the truth value {means}; {field} takes text", at, f'quote it: "{place.raw}"')
         elif value is None:
-            doc.add("SKY-E112", f"{field} has no value", at, _describe(path))
+            doc.add("SKY-E112", f"{field} has no value", at, describe(path))
         elif isinstance(value, (int, float)):
             doc.add("SKY-E104", f"YAML reads {shown} as a number; {field} takes text", at, f'quote it: "{place.raw if place else ""}"')
         else:
-            doc.add("SKY-E112", f"{field} takes text, not {_kind(value)}", at, _describe(path))
+            doc.add("SKY-E112", f"{field} takes text, not {kind_name(value)}", at, describe(path))
     elif kind in {"literal_error", "union_tag_invalid", "union_tag_not_found"}:
         _not_allowed(doc, data, path, kind, ctx)
     elif kind == "duration":
@@ -165,13 +136,16 @@ def _report(doc: Document, data: Any, path: Path, *, is_key: bool, kind: str, ct
     elif kind == "size":
         doc.add("SKY-E115", f"{shown} is not a size", at, "write a number and b, k, m or g, such as 256m")
     elif kind == "column_type":
-        value = str(_get(data, path)).lower()
-        guess = _TYPES_ELSEWHERE.get(value) or closest(value, models.TYPES)
+        value = str(value_at(data, path)).lower()
+        guess = TYPES_ELSEWHERE.get(value) or closest(value, models.TYPES)
         hint = f"did you mean {guess!r}?" if guess else f"types: {one_of([*models.TYPES, 'decimal(p,s)'])}"
         doc.add("SKY-E113", f"{shown} is not a column type", at, hint)
     elif kind in {"int_type", "int_parsing", "int_from_float", "float_type", "float_parsing", "bool_type", "bool_parsing", "finite_number"}:
+        value = value_at(data, path)
         what = "a whole number" if kind.startswith("int") else "true or false" if kind.startswith("bool") else "a number"
-        doc.add("SKY-E112", f"{field} takes {what}, not {shown if place and place.raw else _kind(_get(data, path))}", at, _describe(path))
+        doc.add(
+            "SKY-E112", f"{field} takes {what}, not {shown if place and place.raw else kind_name(value_at(data, path))}", at, describe(path)
+        )
     elif kind in {"greater_than_equal", "greater_than", "less_than_equal", "less_than"}:
         bound = next((v for k, v in ctx.items() if k in {"ge", "gt", "le", "lt"}), "")
         words = {"greater_than_equal": "at least", "greater_than": "more than", "less_than_equal": "at most", "less_than": "less than"}[
@@ -201,17 +175,17 @@ def _report(doc: Document, data: Any, path: Path, *, is_key: bool, kind: str, ct
             if kind != "string_too_long"
             else f"'{name if is_key else shown}' is longer than {ctx.get('max_length', 64)} characters"
         )
-        doc.add("SKY-E116" if is_key else "SKY-E114", empty, where, None if is_key else _describe(path))
+        doc.add("SKY-E116" if is_key else "SKY-E114", empty, where, None if is_key else describe(path))
     elif kind in {"dict_type", "model_type", "model_attributes_type", "tuple_type", "list_type"}:
         what = "a list, such as [a, b]" if kind in {"tuple_type", "list_type"} else "fields, such as {name: value}"
-        doc.add("SKY-E112", f"{field if path else 'a spec'} takes {what}, not {_kind(_get(data, path))}", at, _describe(path))
+        doc.add("SKY-E112", f"{field if path else 'a spec'} takes {what}, not {kind_name(value_at(data, path))}", at, describe(path))
     else:
-        doc.add("SKY-E112", f"{field} has a value of the wrong kind ({shown})", at, _describe(path))
+        doc.add("SKY-E112", f"{field} has a value of the wrong kind ({shown})", at, describe(path))
 
 
 def _split_value(doc: Document, data: Any, path: Path) -> bool:
     """Whether the field at ``path`` is the rest of an unquoted value with a comma, as in ``{price: decimal(10,2)}``; says so once."""
-    siblings = _get(data, path[:-1])
+    siblings = value_at(data, path[:-1])
     if not isinstance(siblings, dict) or siblings.get(path[-1], "") is not None:
         return False
     names = list(siblings)
@@ -232,27 +206,29 @@ def _split_value(doc: Document, data: Any, path: Path) -> bool:
 
 def _unknown_field(doc: Document, data: Any, path: Path, guess: str | None) -> None:
     name = str(path[-1])
-    model = _model_at(data, path[:-1])
-    known = _fields(model) if model is not None else []
+    model = model_at(data, path[:-1])
+    known = field_names(model) if model is not None else []
     hint = f"did you mean '{guess}'?" if guess else f"known fields: {one_of(known, 20)}" if known else None
-    if _get(data, path) is None and any(c in name for c in "()+-*/<>=. ,'\""):
+    if value_at(data, path) is None and any(c in name for c in "()+-*/<>=. ,'\""):
         hint = "if this belongs to the value before it, quote that value"
     elif path[:-1] == ("transform",) or guess is None:
-        home = next((_place_of(m) for m in _MODELS if name in _fields(m) and m is not model), None)
+        home = next((section_name(m) for m in MODELS if name in field_names(m) and m is not model), None)
         hint = f"'{name}' belongs under {home}" if home else hint
-    doc.add("SKY-E110", f"unknown field '{name}' in {_name_of(path[:-1])}", doc.where_key(path), hint)
+    doc.add("SKY-E110", f"unknown field '{name}' in {path_name(path[:-1])}", doc.where_key(path), hint)
 
 
 def _guess(data: Any, path: Path) -> str | None:
     """The field that an unknown one at ``path`` was probably meant to be."""
-    model = _model_at(data, path[:-1])
-    there = _get(data, path[:-1])
-    return closest(str(path[-1]), [f for f in _fields(model) if f not in there]) if model is not None and isinstance(there, dict) else None
+    model = model_at(data, path[:-1])
+    there = value_at(data, path[:-1])
+    return (
+        closest(str(path[-1]), [f for f in field_names(model) if f not in there]) if model is not None and isinstance(there, dict) else None
+    )
 
 
 def _not_allowed(doc: Document, data: Any, path: Path, kind: str, ctx: Mapping[str, Any]) -> None:
     if kind == "union_tag_not_found":
-        doc.add("SKY-E111", f"{_name_of(path)} needs the field 'type'", doc.where_key(path), f"types: {one_of(queries.QUERY_TYPES)}")
+        doc.add("SKY-E111", f"{path_name(path)} needs the field 'type'", doc.where_key(path), f"types: {one_of(queries.QUERY_TYPES)}")
         return
     if kind == "union_tag_invalid":
         path = (*path, "type")
@@ -260,7 +236,7 @@ def _not_allowed(doc: Document, data: Any, path: Path, kind: str, ctx: Mapping[s
     else:
         expected = str(ctx.get("expected", ""))
         allowed = [x.strip("'") for x in expected.replace(" or ", ", ").split(", ")]
-    value = _get(data, path)
+    value = value_at(data, path)
     place = doc.places.get(path)
     if isinstance(value, bool) and place is not None:
         hint: str | None = f'quote it: "{place.raw}"' if place.raw in allowed else f"allowed: {one_of(allowed)}"
@@ -278,13 +254,13 @@ def _mend(data: Any, path: Path, is_key: bool, kind: str) -> None:
     if kind in {"union_tag_invalid", "union_tag_not_found"} or (
         kind in {"dict_type", "model_type", "model_attributes_type"} and path[0] == "queries"
     ):
-        parent = _get(data, path[:-1])
+        parent = value_at(data, path[:-1])
         if isinstance(parent, dict) and path[0] == "queries" and len(path) == 2 and len(parent) > 1:
             del parent[path[-1]]
         else:
             parent[path[-1]] = {"type": "topk", "scoring": "x", "k": 1}
         return
-    parent = _get(data, path[:-1])
+    parent = value_at(data, path[:-1])
     name = path[-1]
     if isinstance(parent, list) and isinstance(name, int):
         # Items keep their places: positions of later items would move.
@@ -294,8 +270,8 @@ def _mend(data: Any, path: Path, is_key: bool, kind: str) -> None:
             value = parent.pop(name, None)
             if is_key and kind != "extra_forbidden" and not parent:
                 parent["x"] = value
-        elif kind == "missing" or (name in _STAND_IN and name in parent and _required(data, path)):
-            parent[str(name)] = copy.deepcopy(_STAND_IN.get(str(name)))
+        elif kind == "missing" or (name in STAND_IN and name in parent and _required(data, path)):
+            parent[str(name)] = copy.deepcopy(STAND_IN.get(str(name)))
         elif path[:2] == ("source", "schema") or (len(path) > 2 and path[-2] == "derive"):
             parent[str(name)] = "double" if path[0] == "source" else "x"
         elif path[-2:-1] == ("dimensions",):
@@ -320,88 +296,10 @@ def _item(path: Path) -> Any:
 
 
 def _required(data: Any, path: Path) -> bool:
-    model = _model_at(data, path[:-1])
+    model = model_at(data, path[:-1])
     if model is None:
         return True
     for name, f in model.model_fields.items():
         if (f.alias or name) == path[-1]:
             return f.is_required()
     return True
-
-
-def _model_at(data: Any, path: Path) -> type[BaseModel] | None:
-    """The model that describes the mapping at ``path``."""
-    if not path:
-        return models.Job
-    head, rest = path[0], path[1:]
-    value = _get(data, path)
-    if head == "queries" and rest:
-        query = _get(data, path[:2])
-        model = _QUERY_MODELS.get(str(query.get("type"))) if isinstance(query, dict) else None
-        if len(rest) == 1 or model is None:
-            return model
-        return _IN_QUERY.get(str(rest[1]))
-    if head == "scoring" and len(rest) == 1:
-        kind = models.scoring_kind(value)
-        return _SCORINGS.get(kind, models.ExpressionScoring)
-    if head == "scoring" and len(rest) > 1:
-        return models.Keep if rest[1] == "keep" else models.Term if rest[1] == "terms" else None
-    if head == "transform" and len(rest) == 1:
-        return models.DeriveStep if models.step_kind(value) == "<derive>" else models.WhereStep
-    if head == "transform":
-        return models.DerivedColumn
-    if head == "quality" and len(rest) == 2:
-        return models.RowRule if rest[0] == "rows" else models.TableCheck
-    if head == "source" and rest:
-        return models.EventTime if rest[0] == "event_time" else models.SourceColumn if len(rest) == 2 else None
-    return _SECTIONS.get(str(head)) if not rest else None
-
-
-def _fields(model: type[BaseModel]) -> list[str]:
-    return [f.alias or name for name, f in model.model_fields.items()]
-
-
-def _describe(path: Path) -> str | None:
-    """The description of a field from its model, for a hint."""
-    name = path[-1] if path else None
-    for model in (*_MODELS, *_QUERY_MODELS.values(), *_PARTS):
-        for key, f in model.model_fields.items():
-            if (f.alias or key) == name and f.description:
-                return f"{name}: {f.description}"
-    return None
-
-
-def _place_of(model: type[BaseModel]) -> str:
-    return {
-        models.Job: "the top level", models.Source: "source", models.EventTime: "source.event_time", models.Run: "run", models.Sink: "sink",
-        models.WindowSpec: "window", models.Quality: "quality", models.Schedule: "schedule", models.RowRule: "quality.rows",
-    }.get(model, "another field")  # fmt: skip
-
-
-def _name_of(path: Path) -> str:
-    if not path:
-        return "the spec"
-    return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" if n else p for n, p in enumerate(path))
-
-
-def _kind(value: Any) -> str:
-    if value is None:
-        return "nothing"
-    if isinstance(value, dict):
-        return "fields"
-    if isinstance(value, (list, tuple)):
-        return "a list"
-    if isinstance(value, bool):
-        return "a truth value"
-    return "a number" if isinstance(value, (int, float)) else "text"
-
-
-def _get(data: Any, path: Path) -> Any:
-    for part in path:
-        if isinstance(data, dict):
-            data = data.get(part)
-        elif isinstance(data, list) and isinstance(part, int) and part < len(data):
-            data = data[part]
-        else:
-            return None
-    return data

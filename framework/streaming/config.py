@@ -7,27 +7,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from skyband.framework.plan.model import IntakeNode, OperatorNode, Plan, QueryNode
+from skyband.framework.tables.types import arrow_type
 from skyband.operators.base import Window
-
-ARROW: dict[str, pa.DataType] = {
-    "string": pa.string(), "int": pa.int32(), "integer": pa.int32(), "bigint": pa.int64(), "long": pa.int64(), "smallint": pa.int16(),
-    "tinyint": pa.int8(), "double": pa.float64(), "float": pa.float32(), "boolean": pa.bool_(), "timestamp": pa.timestamp("us", "UTC"),
-    "date": pa.date32(),
-}  # fmt: skip
 
 # Columns the intake adds to the user's: event time twice over is avoided, hashes come from the engine.
 KEY_HASHES = ("__k1", "__k2")
 ID_HASHES = ("__h1", "__h2")
 ORIGIN = "__origin"
-
-
-def arrow_type(ddl: str) -> pa.DataType:
-    """The Arrow type of a Spark DDL type of ``Field.type``. KeyError for types a spec cannot name."""
-    ddl = ddl.lower().replace(" ", "")
-    if ddl.startswith("decimal("):
-        precision, scale = ddl[8:-1].split(",")
-        return pa.decimal128(int(precision), int(scale))
-    return ARROW[ddl]
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,8 @@ class HostProcessor(StatefulProcessor):
             bucket = Bucket(self.config, number)
         elif cached is not None and cached[0] == mark[0]:
             _, bucket, written = cached
+            # The configuration of this run: since the state was cached a finish may have been declared.
+            bucket.config = self.config
         else:
             bucket = Bucket.restore(self.config, number, self._read)
         loaded = clock.perf_counter()

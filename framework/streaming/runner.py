@@ -62,7 +62,6 @@ class Runner:
         self.pending = 0
         self.newest: int | None = None
         self.frontier: int | None = None
-        self.controlled = False
         self.last_batch = -1
         self.derived_at = clock.monotonic()
         self.failure: BaseException | None = None
@@ -112,12 +111,12 @@ class Runner:
 
     def _resume(self) -> None:
         """What earlier runs left: the last batch's running totals."""
-        last = self.sink.last_run()
-        if last is not None:
-            self.last_batch, self.pending = int(last["batch_id"]), int(last["pending"])
-            self.newest, self.frontier = _micros(last["newest"]), _micros(last["frontier"])
-            self.controlled = "control" in json.loads(last["counters"])
-        self._totals = {self.last_batch: (self.pending, self.newest, self.frontier, self.controlled)}
+        self._totals: dict[int, tuple[int, int | None, int | None, bool]] = {}
+        # Two of them: the last one's batch is repeated if it was not marked done.
+        for row in self.sink.last_runs(2):
+            self.last_batch, self.pending = int(row["batch_id"]), int(row["pending"])
+            self.newest, self.frontier = _micros(row["newest"]), _micros(row["frontier"])
+            self._totals[self.last_batch] = self.pending, self.newest, self.frontier, "control" in json.loads(row["counters"])
 
     def _stream(self, once: bool) -> None:
         query = start(self.spark, self.plan, self.layout, self.job, self._on_batch, once)
@@ -159,6 +158,8 @@ class Runner:
             if kind == "counts":
                 for name, n in json.loads(data).items():
                     counts[name] = max(counts[name], n) if name in ("newest", "frontier") else counts[name] + n
+            elif kind.startswith("skyband:"):
+                tables[kind] = [blocks.bytes_table(data)]
             else:
                 tables[kind].append(blocks.bytes_table(data))
         batch = Batch(batch_id, dict(counts))

@@ -17,6 +17,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.failpoints import die_with
 from skyband.framework.java import find_java_home
 
 DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
@@ -111,5 +112,6 @@ def get_session(
             spark = builder.getOrCreate()
     except Exception as e:
         raise SkybandError("SKY-E300", f"Spark did not start: {str(e).splitlines()[0]}", hint=f"the engine's log is {log}") from e
+    die_with(lambda: [spark.sparkContext._gateway.proc.pid])  # type: ignore[union-attr]
     spark.sparkContext.setLogLevel(os.environ.get("SKYBAND_LOG_LEVEL", "ERROR"))
     return spark

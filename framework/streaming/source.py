@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import difflib
+import gzip
+from glob import glob
+from pathlib import Path
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType, _parse_datatype_string
@@ -14,6 +19,8 @@ from skyband.framework.plan.model import SourceNode
 CORRUPT = "__corrupt"
 ORIGIN = "__origin"
 _TEXT_FORMATS = ("csv", "json")
+BATCH_BYTES = "128m"
+"""Most bytes of files in one batch, if the spec sets no bound (a batch has at least one file)."""
 
 
 def header_columns(spark: SparkSession, source: SourceNode) -> list[str] | None:
@@ -24,13 +31,7 @@ def header_columns(spark: SparkSession, source: SourceNode) -> list[str] | None:
     options = dict(source.options)
     if source.format != "csv" or options.get("header", "false").lower() != "true":
         return None
-    try:
-        names = spark.read.format("csv").options(**options).load(source.path).columns
-    except Exception as e:
-        if "PATH_NOT_FOUND" in str(e) or "UNABLE_TO_INFER_SCHEMA" in str(e):
-            names = []
-        else:
-            raise
+    names = _local_header(source) if "://" not in (source.path or "://") else _engine_header(spark, source)
     if not names:
         raise SkybandError(
             "SKY-E301", f"no files to read in {source.path}", hint="the folder must hold at least one file when the job runs first"
@@ -41,6 +42,32 @@ def header_columns(spark: SparkSession, source: SourceNode) -> list[str] | None:
             hint = f"did you mean {close[0]!r}?" if close else "columns there: " + ", ".join(names)
             raise SkybandError("SKY-E301", f"column {f.source_name!r} is not in the header of the files in {source.path}", hint=hint)
     return list(names)
+
+
+def _local_header(source: SourceNode) -> list[str]:
+    """The first line of the first file of a folder (or of the file, or glob, itself), without waking the engine; [] if there is none."""
+    root = Path(str(source.path))
+    files = sorted(f for f in root.rglob("*") if f.is_file()) if root.is_dir() else sorted(Path(f) for f in glob(str(root)))
+    visible = [
+        f for f in files if not any(part.startswith(("_", ".")) for part in f.relative_to(root if root.is_dir() else f.parent).parts)
+    ]
+    if not visible:
+        return []
+    options = {k.lower(): v for k, v in source.options}
+    opener = gzip.open if visible[0].suffix == ".gz" else open
+    with opener(visible[0], "rt", encoding=options.get("encoding", options.get("charset", "utf-8-sig")), newline="") as f:
+        lines = csv.reader(f, delimiter=options.get("sep", options.get("delimiter", ",")), quotechar=options.get("quote", '"') or None)
+        return [name.strip() if options.get("ignoreleadingwhitespace") == "true" else name for name in next(lines, [])]
+
+
+def _engine_header(spark: SparkSession, source: SourceNode) -> list[str]:
+    """The same where only the engine can read the files."""
+    try:
+        return list(spark.read.format("csv").options(**dict(source.options)).load(source.path).columns)
+    except AnalysisException as e:
+        if e.getCondition() in ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"):
+            return []
+        raise
 
 
 def _schema(source: SourceNode, header: list[str] | None) -> StructType:
@@ -54,7 +81,7 @@ def _schema(source: SourceNode, header: list[str] | None) -> StructType:
 
 
 def read(spark: SparkSession, source: SourceNode, header: list[str] | None, stream: bool) -> DataFrame:
-    """The spec's columns by their own names, ``__corrupt`` (text of a row that did not parse, else null), ``__origin``."""
+    """The spec's columns, ``__corrupt`` (text of a row that did not parse, else null) and ``__origin`` (file or table)."""
     reader = (spark.readStream if stream else spark.read).format(source.format)
     options = dict(source.options)
     if source.format in _TEXT_FORMATS:
@@ -66,8 +93,9 @@ def read(spark: SparkSession, source: SourceNode, header: list[str] | None, stre
         options.setdefault("maxFileAge", "36500d")
     if stream and source.max_files_per_batch:
         options["maxFilesPerTrigger"] = str(source.max_files_per_batch)
-    if stream and source.max_bytes_per_batch:
-        options["maxBytesPerTrigger"] = source.max_bytes_per_batch
+    elif stream:
+        # The engine takes one of the two. A batch is held in memory by its bucket: without a bound a first drop could be all there ever was.
+        options["maxBytesPerTrigger"] = source.max_bytes_per_batch or BATCH_BYTES
     if source.format != "delta":
         reader = reader.schema(_schema(source, header))
     df = reader.options(**options).load(source.path)

@@ -44,8 +44,8 @@ def derive(sink: Sink, upto: int) -> None:
 def intervals(opened: pa.Table, changes: pa.Table, keys: Sequence[str], seqs: Sequence[str]) -> pa.Table:
     """Rows of ``<query>`` after ``changes`` (any order), from the rows open before: those still open and those closed by them.
 
-    ``opened`` has the columns of ``<query>``, ``changes`` those of ``<query>_changes``. Every ``+`` opens the interval that the next ``-`` of the
-    same (key, item) closes. Raises SkybandError SKY-E900 if the changes do not alternate.
+    ``opened`` has the columns of ``<query>``, ``changes`` those of ``<query>_changes``. Every ``+`` opens the interval that the next
+    ``-`` of the same (key, item) closes. Raises SkybandError SKY-E900 if the changes do not alternate.
     """
     entered = opened.schema.names
     kept = [n for n in entered if n in changes.column_names]

@@ -126,7 +126,9 @@ class DriverWriter:
         path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(rows.replace_schema_metadata(None), path, compression="zstd", coerce_timestamps="us", version="2.6")
         # No bounds: where only some columns have them (infinite scores have none), delta-rs' readers lose rows [measured, 1.6.6].
-        return AddAction(relative, os.path.getsize(path), {column: value}, int(time.time() * 1000), True, json.dumps({"numRecords": rows.num_rows}))
+        return AddAction(
+            relative, os.path.getsize(path), {column: value}, int(time.time() * 1000), True, json.dumps({"numRecords": rows.num_rows})
+        )
 
 
 def partition_text(value: int | bool) -> str:

@@ -31,8 +31,8 @@ def open_table(root: str | Path, name: str) -> DeltaTable:
 def dataset(table: DeltaTable) -> ds.FileSystemDataset:
     """The table as an Arrow dataset whose files are pruned by partition values and by ``batch_id``.
 
-    delta-rs' own dataset turns a bound that a file does not have (infinite scores, text) into a comparison with null, and then loses the file's
-    rows [measured, 1.6.6]. And a local folder is read by Arrow itself: Python callbacks in its reading threads are slow, and may abort at exit.
+    delta-rs' own dataset turns a bound that a file does not have (infinite scores, text) into a comparison with null, and then loses the
+    file's rows [measured, 1.6.6]. A local folder is read by Arrow itself: Python callbacks in its reading threads may abort at exit.
     """
     schema = pa.schema(table.schema().to_arrow())
     uri = table.table_uri
@@ -44,7 +44,9 @@ def dataset(table: DeltaTable) -> ds.FileSystemDataset:
     form = ds.ParquetFileFormat()
     files = pa.table(table.get_add_actions(flatten=True))
     partitions = [(n, f"partition.{n}") for n in table.metadata().partition_columns]
-    columns = {n: files[n].to_pylist() for n in ("path", "min.batch_id", "max.batch_id", *(c for _, c in partitions)) if n in files.column_names}
+    columns = {
+        n: files[n].to_pylist() for n in ("path", "min.batch_id", "max.batch_id", *(c for _, c in partitions)) if n in files.column_names
+    }
     fragments = []
     for i, path in enumerate(columns["path"]):
         known = ds.scalar(True)

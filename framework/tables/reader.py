@@ -30,7 +30,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``rows``: key columns, rank, item columns, score. ``as_of``: the instant they stand for (None: each key's own last). ``note``: what to know."""
+    """``rows``: key columns, rank, item columns, score. ``as_of``: the instant they stand for (None: each key's own last)."""
 
     rows: pa.Table
     as_of: datetime | None
@@ -68,10 +68,16 @@ class Reader:
         complete = self.complete(chosen)
         note = None
         if complete is None:
-            raise SkybandError("SKY-E402", "nothing has been processed yet" if not key else "no rows of this key have been processed", hint="run the job first")
+            raise SkybandError(
+                "SKY-E402",
+                "nothing has been processed yet" if not key else "no rows of this key have been processed",
+                hint="run the job first",
+            )
         if at is not None and at > complete:
             raise SkybandError(
-                "SKY-E402", f"results are complete only up to {_iso(complete)}; {_iso(at)} is later", hint="ask for an earlier instant, or run the job on newer data"
+                "SKY-E402",
+                f"results are complete only up to {_iso(complete)}; {_iso(at)} is later",
+                hint="ask for an earlier instant, or run the job on newer data",
             )
         rows = self._intervals(query, chosen)
         if at is not None:
@@ -98,13 +104,19 @@ class Reader:
         if not operator.skyband:
             raise SkybandError("SKY-E201", f"query {name!r} keeps no skyband: only its own results can be asked for")
         if k is None or k < 1 or k > operator.k:
-            raise SkybandError("SKY-E201", f"k must be from 1 to {operator.k}", hint="a scoring function's keep: {k: ...} keeps more for later")
+            raise SkybandError(
+                "SKY-E201", f"k must be from 1 to {operator.k}", hint="a scoring function's keep: {k: ...} keeps more for later"
+            )
         effective = narrowed(window, operator)
         chosen = self._key_filter(key)
         heads = self.read("heads", where=chosen)
         rows = self.read(skyband_name(operator.name), where=chosen)
         if not heads.num_rows:
-            raise SkybandError("SKY-E402", "nothing has been processed yet" if not key else "no rows of this key have been processed", hint="run the job first")
+            raise SkybandError(
+                "SKY-E402",
+                "nothing has been processed yet" if not key else "no rows of this key have been processed",
+                hint="run the job first",
+            )
         as_of = key_as_of(rows, heads, self.plan, self.frontier)
         alive = _alive(rows, query, effective, as_of, self._last_seq(rows, heads))
         for bound, keep in ((query.min_score, pc.greater_equal), (query.max_score, pc.less_equal)):
@@ -189,7 +201,9 @@ def narrowed(window: Window, operator: OperatorNode) -> Window:
         if n is None:
             continue
         if most is None:
-            raise SkybandError("SKY-E201", f"the state has no window in {'rows' if unit else 'time'}", hint="ask for a window of the kind the job's is")
+            raise SkybandError(
+                "SKY-E201", f"the state has no window in {'rows' if unit else 'time'}", hint="ask for a window of the kind the job's is"
+            )
         if n < 1 or n > most:
             limit = f"{most} rows" if unit else format_duration(most)
             raise SkybandError("SKY-E201", f"the window must not be larger than {limit}, which is what the state holds")

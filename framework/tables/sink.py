@@ -1,7 +1,7 @@
 """One micro-batch into the tables, exactly once, whenever it is repeated.
 
-Commits go one table at a time, each with a ``txn`` bound to job, checkpoint generation and table, version = batch id; ``runs`` comes last: a
-batch is complete iff its row is there.
+Commits go one table at a time, each with a ``txn`` bound to job, checkpoint generation and table, version = batch id; ``runs`` comes last:
+a batch is complete iff its row is there.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Sink:
         """Writes one batch.
 
         Names of ``blocks``: ``changes:<query>``; ``skyband:<operator>:<bucket>``, the whole content of that bucket (maybe no rows);
-        ``heads``, the touched keys; ``rejected``; ``runs``, one row. Tables without rows are left alone. A batch already committed, whole or
-        in part, is completed, never doubled.
+        ``heads``, the touched keys; ``rejected``; ``runs``, one row. Tables without rows are left alone. A batch already committed, whole
+        or in part, is completed, never doubled.
         """
         started = clock.perf_counter()
         failpoint("sink.before")

@@ -26,10 +26,7 @@ def order_by(query: QueryNode, prefix: str = "") -> str:
 
 def as_of(plan: Plan, query: QueryNode, at: datetime | None) -> str:
     """The result at ``at`` (None: now) from ``<query>``."""
-    if at is None:
-        condition = '"current"'
-    else:
-        condition = f"valid_from <= {instant(at)} and (valid_to is null or valid_to > {instant(at)})"
+    condition = '"current"' if at is None else f"valid_from <= {instant(at)} and (valid_to is null or valid_to > {instant(at)})"
     order = ", ".join([*plan.intake.partition_by, order_by(query)])
     return f'select * from "{query.name}" where {condition} order by {order}'
 

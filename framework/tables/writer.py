@@ -31,7 +31,9 @@ def properties(spec: TableSpec) -> dict[str, str]:
     JSON, and a file with one bound missing is misread by delta-rs' filters.
     """
     life = spec.life
-    bounded = [f.name for f in spec.schema if not pa.types.is_floating(f.type) and f.name not in spec.partition_by]
+    # Delta refuses booleans and binary here.
+    plain = (pa.types.is_floating, pa.types.is_boolean, pa.types.is_binary)
+    bounded = [f.name for f in spec.schema if not any(kind(f.type) for kind in plain) and f.name not in spec.partition_by]
     return {
         "delta.enableDeletionVectors": "false",
         "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),

@@ -31,9 +31,9 @@ def first_after(times: AnyArray, lo: int, hi: int, x: int) -> int:
 def alive_from(km: AnyArray, key: int, times: AnyArray, upto: int, instant: int, count: int, micros: int) -> int:
     """First seq alive at ``instant`` in a window, once the objects before seq ``upto`` have arrived."""
     shift = km[key, OFF] - km[key, BASE]
-    lo = max(km[key, BASE], upto - count)
+    lo = max(int(km[key, BASE]), upto - count)
     if lo < upto:
-        lo = first_after(times, lo + shift, upto + shift, instant - micros) - shift
+        lo = first_after(times, lo + shift, upto + shift, instant - micros) - int(shift)
     return lo
 
 

@@ -142,9 +142,9 @@ def drop_expired(ls: AnyArray, lo: AnyArray, ln: AnyArray, m: int, first: int) -
 @jit
 def oldest(lo: AnyArray, m: int) -> int:
     """The smallest older seq, or ``NEVER`` in an empty list."""
-    best = np.int64(NEVER)
+    best = NEVER
     for i in range(m):
-        best = min(best, lo[i])
+        best = min(best, int(lo[i]))
     return best
 
 

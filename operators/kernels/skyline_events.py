@@ -4,8 +4,8 @@ Membership is pure sequence arithmetic. With ``head`` the first seq alive in the
 (K - newer dominators)-th newest older dominator (-1 if there are fewer, ``GONE`` once K newer ones arrived), an object is in the K-skyband
 iff ``crit < head <= seq`` (algorithms.md D4, interval theorem). So an event compares ``crit`` before (``old``) and after (``new``).
 
-A key's retained objects sit in *slots* (rows of ``obj``: seq, time, newer dominators, K older dominators newest first, keys); ``slot[p]`` for
-lo <= p < hi lists them in seq order, -1 where one was removed.
+A key's retained objects sit in *slots* (rows of ``obj``: seq, time, newer dominators, K older dominators newest first, keys);
+``slot[p]`` for lo <= p < hi lists them in seq order, -1 where one was removed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def move(
     q: AnyArray, w: int, key: int, at: int, head: int, fresh: int, hit: AnyArray, hits: int, obj: AnyArray, slot: AnyArray, hi: int,
     old: AnyArray, new: AnyArray, kids: AnyArray, out: AnyArray, n: int,
 ) -> int:  # fmt: skip
-    """One event of query ``q``: its head moves to ``head``, slot ``fresh`` arrives (-1: none) and dominates the slots ``hit`` (newest first).
+    """One event of query ``q``: its head moves to ``head``, slot ``fresh`` arrives (-1: none) and dominates slots ``hit``, newest first.
 
     Writes the net change in rank order and returns the number of change rows. ``kids[s]`` counts the objects whose ``crit`` is slot s, so
     the search for promotions (O(retained)) happens only if such an object leaves; else O(hits + leaving).
@@ -98,7 +98,10 @@ def boundary(
     q: AnyArray, w: int, key: int, at: int, last: int, obj: AnyArray, slot: AnyArray, hi: int, old: AnyArray,
     shown: AnyArray, scratch: AnyArray, out: AnyArray, n: int,
 ) -> int:  # fmt: skip
-    """Net change of an ``every`` query since its last boundary; ``shown`` holds [0, 0] = length, then (seq, time), newest first. O(retained)."""
+    """Net change of an ``every`` query since its last boundary; ``shown`` holds [0, 0] = length, then (seq, time), newest first.
+
+    O(retained).
+    """
     first = n
     m = 0
     for p in range(hi - 1, q[POS] - 1, -1):
@@ -161,7 +164,8 @@ def elapse(
 ) -> tuple[AnyArray, int, int]:  # fmt: skip
     """Take the query's expiries at instants < ``before`` and its boundaries < ``boundaries_before``, in order.
 
-    All that expires at an instant leaves in one event; a boundary comes after the expiries at its instant. Returns (out, rows, next instant).
+    All that expires at an instant leaves in one event; a boundary comes after the expiries at its instant.
+    Returns (out, rows, next instant).
     """
     while True:
         e = leave_at(q, obj, slot, hi)

@@ -1,12 +1,14 @@
 """The whole advance of a bucket in one call: arrivals and time events of every key, for every query.
 
 Per key the retained objects (those with fewer than K newer dominators) are scanned newest first. The scan ends at the K-th dominator of
-the arrival: whatever is older and dominated by the arrival is dominated by those K as well, hence gone already. So one short scan gives both
-the K newest older dominators and every object the arrival dominates (strictness and ``distinct`` keep this true, algorithms.md D4).
+the arrival: whatever is older and dominated by the arrival is dominated by those K as well, hence gone already. So one short scan gives
+both the K newest older dominators and every object the arrival dominates (strictness and ``distinct`` keep this true, algorithms.md D4).
 Words (``skyline_words``) test many objects per instruction, keys decide the hits.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -24,35 +26,40 @@ from skyband.operators.kernels.skyline_events import (
     POS,
     PRED,
     SEQ,
-    STEP,
     TIME,
     elapse,
     move,
     refront,
     room,
 )
-from skyband.operators.kernels.skyline_scan import CHUNK, LANES, NEAR, any_hit, close_gap, compare, far_masks, highest, near_masks, squeeze
+from skyband.operators.kernels.skyline_scan import (
+    CHUNK,
+    LANES,
+    NEAR,
+    any_hit,
+    close_gap,
+    compare,
+    far_masks,
+    find,
+    highest,
+    near_masks,
+    squeeze,
+)
+from skyband.operators.kernels.skyline_skip import STRETCH, STRONG, passed_over, strongest
 
 CLOSE: int = 64
 """Removals this close to the newest object close the gap; others leave a hole until a quarter are holes."""
 
-@jit
-def _find(obj: AnyArray, n: int, seq: int) -> int:
-    """The row of ``seq`` among the first n rows, or -1. O(log n)."""
-    a = 0
-    b = n
-    while a < b:
-        m = (a + b) >> 1
-        if obj[m, SEQ] < seq:
-            a = m + 1
-        else:
-            b = m
-    return a if a < n and obj[a, SEQ] == seq else -1
+FAR: int = 2**61
+
+MANY: int = 2048
+"""With more retained objects than this few arrivals are passed over, and finding them costs too much."""
 
 
 @jit
 def run(
     band: int, dims: int, distinct: bool, state_count: int, state_micros: int, until: int, guard: int, dead: int,
+    shifts: AnyArray, top_field: int,
     active: AnyArray, lo_row: AnyArray, hi_row: AnyArray, a_seq: AnyArray, a_time: AnyArray, a_keys: AnyArray, a_word: AnyArray,
     usable: AnyArray,
     start: AnyArray, rows: AnyArray, words: AnyArray, last: AnyArray, per_query: AnyArray, due_at: AnyArray, shown_start: AnyArray,
@@ -105,6 +112,22 @@ def run(
     b_rows = 0
     tests = 0
     scans = 0
+    above_all: Any = np.int64(0)
+    for j in range(shifts.shape[0]):
+        above_all += np.int64(1) << shifts[j]
+    above_all = guard - above_all
+    strong = np.empty(STRONG, np.int64)
+    sums = np.empty(STRONG, np.int64)
+    skip = np.zeros(STRETCH, np.int64)
+    removed = np.zeros(STRETCH, np.int64)
+    jump = np.zeros(STRETCH, np.int64)
+    least_count = state_count
+    least_micros = np.int64(0)
+    for w in range(nq):
+        if nk > 0:
+            least_count = min(least_count, per_query[0, w, COUNT])
+            if per_query[0, w, MICROS] > 0:
+                least_micros = per_query[0, w, MICROS] if least_micros == 0 else min(least_micros, per_query[0, w, MICROS])
     k = 0
     while k < nk:
         if not active[k]:
@@ -140,7 +163,7 @@ def run(
             kids[i] = 0
         for i in range(m):
             for j in range(band):
-                pred[i, j] = _find(obj, i, obj[i, PRED + j]) if obj[i, PRED + j] >= 0 else -1
+                pred[i, j] = find(obj, i, obj[i, PRED + j]) if obj[i, PRED + j] >= 0 else -1
             j = band - 1 - obj[i, NEWER]
             old[i] = new[i] = obj[i, PRED + j]
             if pred[i, j] >= 0:
@@ -163,8 +186,46 @@ def run(
         state_front = obj[0, SEQ] if m > 0 else NEVER
         tail = last[k]
         i = lo_row[k]
+        stretch = i
+        stretch_end = i
+        skips = shifts.shape[0] > 0 and hi_row[k] - i > 1
+        tries = 0
         while True:
             more = i < hi_row[k]
+            if skips and more and i >= stretch_end:
+                stretch = i
+                stretch_end = min(i + STRETCH, hi_row[k])
+                for x in range(stretch_end - stretch):
+                    skip[x] = 0
+                if tries > 0:
+                    tries -= 1
+                elif hi - lo <= MANY:
+                    # the oldest object alive in every query's window to the end of the stretch
+                    p = lo
+                    oldest = a_seq[stretch_end - 1] - least_count + 1
+                    while p < hi and (slot[p] < 0 or obj[slot[p], SEQ] < oldest):
+                        p += 1
+                    if least_micros > 0:
+                        while p < hi and (slot[p] < 0 or obj[slot[p], TIME] + least_micros <= a_time[stretch_end - 1]):
+                            p += 1
+                    x = strongest(word, slot, p, hi, guard, shifts, top_field, strong, sums)
+                    x = passed_over(a_word[stretch:stretch_end], guard, above_all, strong, x, skip, removed)
+                    if x * 4 < stretch_end - stretch:
+                        tries = 16
+                p = stretch_end
+                for x in range(stretch_end - 1, stretch - 1, -1):
+                    p = p if skip[x - stretch] > 0 else x
+                    jump[x - stretch] = p
+            if skips and more and not timed and jump[i - stretch] > i:
+                # nothing happens until the next arrival that counts, or the next that pushes a retained object out
+                x = min(state_front, FAR) + state_count
+                for w in range(nq):
+                    x = min(x, min(queries[w, FRONT], FAR) + queries[w, COUNT])
+                x = min(jump[i - stretch], i + max(0, x - a_seq[i]))
+                if x > i:
+                    tail = a_seq[x - 1]
+                    i = x
+                    continue
             if timed:
                 before = a_time[i] + 1 if more else until
                 if next_at < before:
@@ -200,7 +261,7 @@ def run(
             fresh = -1
             least = GONE  # of the crit of what the arrival dominates: below a query's head if a member is among them
             enters = GONE
-            if usable[i]:
+            if usable[i] and not (skips and skip[i - stretch] > 0):
                 if frees > 0:
                     frees -= 1
                     fresh = free[frees]
@@ -332,6 +393,8 @@ def run(
             i += 1
         # store
         last[k] = tail
+        for w in range(nq):
+            queries[w, HEAD] = max(queries[w, HEAD], tail - queries[w, COUNT] + 1)
         due_at[k] = next_at
         for p in range(lo, hi):
             if slot[p] >= 0:

@@ -23,6 +23,19 @@ LANES: int = 32
 CHUNK: int = 128
 """Still further on whole chunks are tested for any hit first."""
 
+near_masks: Any
+"""``near_masks(word, at, above, below, guard)``: bits i of objects at + i that may dominate the arrival, and of those it may dominate;
+``NEAR`` objects. Branch free."""
+
+far_masks: Any
+"""As ``near_masks``, for ``LANES`` objects."""
+
+any_hit: Any
+"""Whether one of ``CHUNK`` objects from ``at`` on may dominate the arrival or be dominated (arguments as ``near_masks``). Branch free."""
+
+highest: Any
+"""``highest(x)``: index of the highest set bit of a positive int64. O(1)."""
+
 if HAVE_NUMBA:
     prepare_numba()
     from llvmlite import ir
@@ -37,7 +50,9 @@ if HAVE_NUMBA:
 
         def splat(x: Any) -> Any:
             one = builder.insert_element(ir.Constant(vector, ir.Undefined), x, ir.Constant(ir.IntType(32), 0))
-            return builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes))
+            return builder.shuffle_vector(
+                one, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
+            )
 
         over, under, bits = splat(above), splat(below), splat(guard)
         zero = ir.Constant(vector, [0] * lanes)
@@ -54,6 +69,8 @@ if HAVE_NUMBA:
     def _bits(builder: Any, truths: Any, lanes: int) -> Any:
         return builder.zext(builder.bitcast(truths, ir.IntType(lanes)), ir.IntType(64))
 
+    pair_type: Any = types.Tuple((types.int64, types.int64))
+
     def _masks(lanes: int) -> Any:
         @intrinsic
         def masks(typingctx: Any, word: Any, at: Any, above: Any, below: Any, guard: Any) -> Any:
@@ -62,14 +79,14 @@ if HAVE_NUMBA:
                 pair = [_bits(builder, up, lanes), _bits(builder, down, lanes)]
                 return context.make_tuple(builder, signature.return_type, pair)
 
-            return types.UniTuple(types.int64, 2)(word, types.int64, types.int64, types.int64, types.int64), generate
+            return pair_type(word, types.int64, types.int64, types.int64, types.int64), generate
 
         return masks
 
     near_masks, far_masks = _masks(NEAR), _masks(LANES)
 
     @intrinsic
-    def any_hit(typingctx: Any, word: Any, at: Any, above: Any, below: Any, guard: Any) -> Any:
+    def _any_hit(typingctx: Any, word: Any, at: Any, above: Any, below: Any, guard: Any) -> Any:
         """Whether one of ``CHUNK`` objects from ``at`` on may dominate the arrival or be dominated. O(CHUNK), branch free."""
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -79,7 +96,7 @@ if HAVE_NUMBA:
         return types.boolean(word, types.int64, types.int64, types.int64, types.int64), generate
 
     @intrinsic
-    def highest(typingctx: Any, x: Any) -> Any:
+    def _highest(typingctx: Any, x: Any) -> Any:
         """Index of the highest set bit of a positive int64. O(1)."""
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -87,6 +104,8 @@ if HAVE_NUMBA:
             return builder.sub(ir.Constant(ir.IntType(64), 63), zeros)
 
         return types.int64(types.int64), generate
+
+    any_hit, highest = _any_hit, _highest
 
 else:
 
@@ -99,29 +118,31 @@ else:
         bits = np.int64(1) << np.arange(lanes)
         return int(bits[up].sum()), int(bits[down].sum())
 
-    def near_masks(word: AnyArray, at: int, above: int, below: int, guard: int) -> tuple[int, int]:
+    def _near(word: AnyArray, at: int, above: int, below: int, guard: int) -> tuple[int, int]:
         """Bits i of objects at + i that may dominate the arrival, and of those it may dominate. O(NEAR), branch free."""
         return _numpy_masks(word, at, above, below, guard, NEAR)
 
-    def far_masks(word: AnyArray, at: int, above: int, below: int, guard: int) -> tuple[int, int]:
+    def _far(word: AnyArray, at: int, above: int, below: int, guard: int) -> tuple[int, int]:
         """As ``near_masks``, for ``LANES`` objects."""
         return _numpy_masks(word, at, above, below, guard, LANES)
 
-    def any_hit(word: AnyArray, at: int, above: int, below: int, guard: int) -> bool:
+    def _any(word: AnyArray, at: int, above: int, below: int, guard: int) -> bool:
         """Whether one of ``CHUNK`` objects from ``at`` on may dominate the arrival or be dominated. O(CHUNK)."""
         up, down = _truths(word, at, CHUNK, above, below, guard)
         return bool(up.any() or down.any())
 
-    def highest(x: int) -> int:
+    def _bit(x: int) -> int:
         """Index of the highest set bit of a positive integer."""
         return int(x).bit_length() - 1
+
+    near_masks, far_masks, any_hit, highest = _near, _far, _any, _bit
 
 
 @jit
 def compare(obj: AnyArray, a: int, b: int, first: int, dims: int) -> int:
     """1 if slot a is <= slot b in every dimension, 2 if >=, 3 if equal, 0 if neither or not comparable. Branch free in the dimensions."""
-    le = np.int64(1)
-    ge = np.int64(2)
+    le: Any = np.int64(1)
+    ge: Any = np.int64(2)
     p = np.uint64(a)
     q = np.uint64(b)
     for j in range(first, first + dims):
@@ -132,7 +153,8 @@ def compare(obj: AnyArray, a: int, b: int, first: int, dims: int) -> int:
     for j in range(first + dims, obj.shape[1]):
         if obj[p, np.uint64(j)] != obj[q, np.uint64(j)]:
             return 0
-    return le + ge
+    both: int = le + ge
+    return both
 
 
 @jit
@@ -164,3 +186,17 @@ def squeeze(word: AnyArray, slot: AnyArray, lo: int, hi: int, queries: AnyArray,
             word[c] = word[p]
             c += 1
     return c
+
+
+@jit
+def find(obj: AnyArray, n: int, seq: int) -> int:
+    """The row of ``seq`` among the first n rows, or -1. O(log n)."""
+    a = 0
+    b = n
+    while a < b:
+        m = (a + b) >> 1
+        if obj[m, 0] < seq:
+            a = m + 1
+        else:
+            b = m
+    return a if a < n and obj[a, 0] == seq else -1

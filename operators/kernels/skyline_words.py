@@ -10,6 +10,8 @@ instruction, and keys decide the few hits (algorithms.md section 6). ``equal`` d
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from skyband.operators.base import F64, I64, NULL, AnyArray
@@ -40,8 +42,10 @@ def mix(digest: int, key: int) -> int:
 
 
 @jit
-def read_floats(x: AnyArray, raw: AnyArray, flip: int, keys: AnyArray, usable: AnyArray, used: bool, field: AnyArray, words: AnyArray) -> None:
-    """Take a float64 column ``x`` with bits ``raw`` (both (n,)): keys, ``usable`` cleared where NaN, and if ``used`` its field in the words.
+def read_floats(
+    x: AnyArray, raw: AnyArray, flip: int, keys: AnyArray, usable: AnyArray, used: bool, field: AnyArray, words: AnyArray
+) -> None:
+    """Take a float64 column ``x`` with bits ``raw`` (both (n,)): keys, ``usable`` cleared where NaN, its field if ``used``.
 
     ``flip`` is -1 for ``max``, else 0; ``field`` (4,) = offset and scale of the minimised value, shift, largest value. O(n), branch free.
     """
@@ -51,7 +55,7 @@ def read_floats(x: AnyArray, raw: AnyArray, flip: int, keys: AnyArray, usable: A
         b = raw[i]
         b = np.int64(0) if b == NULL else b  # -0.0
         keys[i] = b ^ ((b >> 63) & FOLD) ^ flip
-        usable[i] &= np.uint8(x[i] == x[i])  # noqa: PLR0124 - not NaN
+        usable[i] &= np.uint8(x[i] == x[i])
         if used:
             v = (sign * x[i] - low) * scale
             v = v if v > 1.0 else 1.0  # NaN gives 1
@@ -81,7 +85,7 @@ def add_field(x: AnyArray, low: float, scale: float, shift: int, top: int, words
 def add_digest(keys: AnyArray, shift: int, shift2: int, top: int, words: AnyArray) -> None:
     """Add the two fields of the equality dimensions with ``keys`` (e, n). O(e n)."""
     for i in range(keys.shape[1]):
-        digest = np.int64(7)
+        digest: Any = np.int64(7)
         for j in range(keys.shape[0]):
             digest = mix(digest, keys[j, i])
         h = 1 + digest % (top - 1)

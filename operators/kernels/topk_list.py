@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from skyband.operators.base import NEVER, AnyArray
-from skyband.operators.kernels.jit import HAVE_NUMBA, jit
+from skyband.operators.kernels.jit import HAVE_NUMBA, jit, prepare_numba
 
 BLOCK = 64
 
@@ -72,17 +72,36 @@ def _shift_np(a: AnyArray, p: int, m: int, by: int) -> None:
     a[p + by : m + by] = a[p:m].copy()
 
 
-@jit
-def _shift_nb(a: AnyArray, p: int, m: int, by: int) -> None:
-    if by > 0:
-        for i in range(m - 1, p - 1, -1):
-            a[i + by] = a[i]
-    else:
-        for i in range(p, m):
-            a[i + by] = a[i]
+def _memmove_shift() -> Any:
+    """``shift`` as one memmove: Numba's own loop over overlapping places is not vectorised."""
+    prepare_numba()
+    from numba.core import cgutils, types
+    from numba.extending import intrinsic
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def move(typing: Any, a: Any, p: Any, m: Any, by: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            array = signature.args[0]
+            view = context.make_array(array)(context, builder, args[0])
+            begin, end, by = (
+                context.cast(builder, v, t, types.intp) for v, t in zip(args[1:], signature.args[1:], strict=True)
+            )  # fmt: skip
+            size = context.get_abi_sizeof(context.get_data_type(array.dtype))
+            source = builder.gep(view.data, [begin])
+            cgutils.raw_memmove(builder, builder.gep(view.data, [builder.add(begin, by)]), source, builder.sub(end, begin), size)
+            return context.get_dummy_value()
+
+        return types.void(a, p, m, by), code
+
+    @jit
+    def shift(a: AnyArray, p: int, m: int, by: int) -> None:
+        if m > p:
+            move(a, p, m, by)
+
+    return shift
 
 
-shift = _shift_nb if HAVE_NUMBA else _shift_np
+shift = _memmove_shift() if HAVE_NUMBA else _shift_np
 """Move a[p:m] by ``by`` places in place."""
 
 

@@ -35,7 +35,7 @@ from skyband.operators.kernels.topk_window import CHUNK, LEAF, leaf_bound, leaf_
 def run(
     query_k: AnyArray, query_n: AnyArray, query_micros: AnyArray, query_floor: AnyArray, query_ceiling: AnyArray, query_every: AnyArray,
     weights: AnyArray, boxed: AnyArray, low: AnyArray, high: AnyArray, where: AnyArray,
-    procs: AnyArray, p_lo: AnyArray, p_hi: AnyArray, p_dlo: AnyArray, p_dhi: AnyArray, p_seq: AnyArray, head: AnyArray,
+    procs: AnyArray, p_lo: AnyArray, p_hi: AnyArray, p_dlo: AnyArray, p_dhi: AnyArray, p_seq: AnyArray, time: AnyArray, shift: AnyArray, head: AnyArray,
     x: AnyArray, tm: AnyArray, flags: AnyArray, dead: AnyArray, dpos: AnyArray, dtime: AnyArray, dtarget: AnyArray,
     found_at: AnyArray, found_rows: AnyArray, found_scores: AnyArray,
     l_at: AnyArray, l_room: AnyArray, l_m: AnyArray, l_size: AnyArray, l_thr: AnyArray, l_cut: AnyArray, l_full: AnyArray, l_old: AnyArray,
@@ -46,7 +46,7 @@ def run(
 ) -> tuple[AnyArray, AnyArray, int, AnyArray, AnyArray, AnyArray, int]:  # fmt: skip
     """Change rows and their number, and the pool of lists (which may have moved) and its end.
 
-    Key g of ``procs`` has new pool rows [p_lo, p_hi), the first with seq ``p_seq``. Query q's candidates are found_rows[found_at[q]:found_at[q+1]] if
+    Key g of ``procs`` has rows [p_lo, p_hi) of the block, the first with seq ``p_seq``; block row i is pool row i + shift[g]. Query q's candidates are found_rows[found_at[q]:found_at[q+1]] if
     ``found_at`` is not empty (then there is one key). List (q, key) has l_m members at ps/pq/pt[l_at:], room ``l_room``, oldest seq ``l_old``.
     """
     oi, os = np.empty((1024, 8), np.int64), np.empty(1024, np.float64)
@@ -67,7 +67,7 @@ def run(
         for g in range(len(procs)):
             key = procs[g]
             lo, hi, d_hi, seq0 = p_lo[g], p_hi[g], p_dhi[g], p_seq[g]
-            found = 0
+            found, up = 0, shift[g]
             if indexed:
                 crow, cscore = found_rows[found_at[q] : found_at[q + 1]], found_scores[found_at[q] : found_at[q + 1]]
                 found = len(crow)
@@ -75,7 +75,7 @@ def run(
                 crow, cscore = rows, scores
                 for a in range(lo, hi, CHUNK):
                     b = min(hi, a + CHUNK)
-                    score_rows(w, x, a, b, box, low[q], high[q], wh, flags, ceiling, chunk)
+                    score_rows(w, x, a + up, b + up, box, low[q], high[q], wh, flags, ceiling, chunk)
                     found += gather(chunk, 0, b - a, a, l_thr[q, key], rows[found:], scores[found:])
             leaves = l_old[q, key] + n < seq0 + (hi - lo)
             if found == 0 and p_dlo[g] == d_hi and wake[q, key] >= until and not leaves:
@@ -102,13 +102,13 @@ def run(
             last = lo
             while True:
                 oi, os, need = replay(
-                    st, fs, q, key, k, n, micros, every, lo, hi, d_hi, seq0, crow, cscore, found, tm, dpos, dtime, dtarget,
+                    st, fs, q, key, k, n, micros, every, lo, hi, d_hi, seq0, crow, cscore, found, time, dpos, dtime, dtarget,
                     hs, hq, ht, gone_s, gone_q, step, due, rep_n, rep_col[q], rep_s, rep_q, rep_t, rep_d, until, oi, os,
                 )  # fmt: skip
                 if not need:
                     break
                 i, m, size = st[ROW], st[SIZE], st[LIMIT]
-                if i - last < 4 * size and size < 64 * k + 1024 and 2 * size < hi - head[key]:
+                if i - last < 4 * size and size < max(4 * k + 16, (hi + up - head[key]) // 2048):
                     size *= 2  # refills come too often for what they cost: keep a longer list
                     st[LIMIT] = size
                     room = min(2 * size, n) + 2
@@ -128,12 +128,12 @@ def run(
                         gone_s, gone_q = grown(gone_s, cap), grown(gone_q, cap)
                 last = i
                 first_leaf = (leaf_at[key] + LEAF - 1) // LEAF * LEAF
-                while first_leaf + LEAF <= hi:
+                while first_leaf + LEAF <= hi + up:
                     leaf_bounds(x, first_leaf, zlo, zhi, first_leaf // LEAF)
                     first_leaf += LEAF
                     leaf_at[key] = first_leaf
                 got = refill_rows(
-                    w, x, tm, box, low[q], high[q], wh, flags, dead, ceiling, head[key], i, seq0 - lo, st[DELETION],
+                    w, x, tm, box, low[q], high[q], wh, flags, dead, ceiling, head[key], i + up, seq0 - lo - up, st[DELETION],
                     seq0 + (i - lo) - n, alive_from(st[AT], micros), fs[0], st[CUT], floor, hs, hq, ht, m, size - m, wa, wi, chunk,
                     zlo, zhi, head[key], first_leaf, work,
                 )  # fmt: skip
@@ -142,13 +142,13 @@ def run(
                 work[0] += 1
                 found = 0
                 crow, cscore = rows, scores
-                a = i
-                while a < hi:  # the cutoff is lower now: look again at the rest of the block
-                    b = min(hi, a // LEAF * LEAF + LEAF)
+                a = i + up
+                while a < hi + up:  # the cutoff is lower now: look again at the rest of the block
+                    b = min(hi + up, a // LEAF * LEAF + LEAF)
                     if not (b - a == LEAF and b <= first_leaf and a >= head[key] and leaf_bound(w, zlo, zhi, a // LEAF) < fs[0]):
                         work[1] += b - a
                         score_rows(w, x, a, b, box, low[q], high[q], wh, flags, ceiling, chunk)
-                        found += gather(chunk, 0, b - a, a, fs[0], rows[found:], scores[found:])
+                        found += gather(chunk, 0, b - a, a - up, fs[0], rows[found:], scores[found:])
                     a = b
                 st[NEXT] = 0
             out = st[OUT]

@@ -111,7 +111,7 @@ def run(
                 if not need:
                     break
                 i, m, size = st[ROW], st[SIZE], st[LIMIT]
-                if 8 * (i - last) < (c_hi - c_lo) + hi - lo and size < 64 * k + 1024:
+                if 8 * (i - last) < (c_hi - c_lo) + hi - lo and size < max(8 * k + 64, ((c_hi - c_lo) + hi - lo) // 256):
                     size *= 2  # refills come too often for what they cost: keep a longer list
                     st[LIMIT] = size
                     if cap < 2 * size + 1:

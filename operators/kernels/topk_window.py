@@ -26,7 +26,8 @@ def plan(
     for g in range(len(procs)):
         key = procs[g]
         h = max(head[key], tail[key] - n)
-        h = lower_bound(tm, h, tail[key], alive_from(until - 1, micros))
+        if micros > 0:
+            h = lower_bound(tm, h, tail[key], alive_from(until - 1, micros))
         head[key] = h
         need = tail[key] - h + new[g]
         if tail[key] + new[g] <= slab[key] + room[key]:
@@ -35,7 +36,7 @@ def plan(
             target[g] = slab[key]
         else:
             target[g] = end
-            room[key] = 2 * need
+            room[key] = 3 * need
             end += room[key]
     return end
 
@@ -43,7 +44,7 @@ def plan(
 @jit
 def append(
     procs: AnyArray, p_lo: AnyArray, p_hi: AnyArray, target: AnyArray, slab: AnyArray, head: AnyArray, tail: AnyArray,
-    x: AnyArray, tm: AnyArray, flags: AnyArray, dead: AnyArray, cols: AnyArray, time: AnyArray, new_flags: AnyArray, leaf_at: AnyArray,
+    x: AnyArray, tm: AnyArray, flags: AnyArray, dead: AnyArray, cols: tuple[AnyArray, ...], time: AnyArray, new_flags: AnyArray, leaf_at: AnyArray,
 ) -> None:  # fmt: skip
     """Move slabs as planned and append rows [p_lo, p_hi) of the new columns. Leaf summaries of moved slabs become void."""
     for g in range(len(procs)):
@@ -52,7 +53,8 @@ def append(
             a, b = head[key], tail[key]
             for i in range(len(x)):
                 x[i, t : t + b - a] = x[i, a:b].copy()
-            tm[t : t + b - a] = tm[a:b].copy()
+            if len(tm):
+                tm[t : t + b - a] = tm[a:b].copy()
             if len(flags):
                 flags[t : t + b - a] = flags[a:b].copy()
             if len(dead):
@@ -61,8 +63,9 @@ def append(
             leaf_at[key] = t
         lo, hi, e = p_lo[g], p_hi[g], tail[key]
         for i in range(len(x)):
-            x[i, e : e + hi - lo] = cols[i, lo:hi]
-        tm[e : e + hi - lo] = time[lo:hi]
+            x[i, e : e + hi - lo] = cols[i][lo:hi]
+        if len(tm):
+            tm[e : e + hi - lo] = time[lo:hi]
         if len(flags):
             flags[e : e + hi - lo] = new_flags[lo:hi]
         if len(dead):
@@ -125,31 +128,6 @@ score_rows = _score_nb if HAVE_NUMBA else _score_np
 
 
 @jit
-def _unusable_nb(x: AnyArray) -> int:
-    bad = np.int64(0)
-    some = np.empty(CHUNK, np.int64)
-    for a in range(0, x.shape[1], CHUNK):
-        b = min(x.shape[1], a + CHUNK)
-        f = some[: b - a]
-        f[:] = 0
-        for t in range(len(x)):
-            c = x[t, a:b]
-            for i in range(b - a):
-                f[i] |= np.int64(c[i] != c[i])
-        for i in range(b - a):
-            bad += f[i]
-    return bad
-
-
-def _unusable_np(x: AnyArray) -> int:
-    return int(np.isnan(x).any(axis=0).sum())
-
-
-unusable_rows = _unusable_nb if HAVE_NUMBA else _unusable_np
-"""How many columns of x (d, rows) hold a NaN."""
-
-
-@jit
 def leaf_bounds(x: AnyArray, a: int, zlo: AnyArray, zhi: AnyArray, leaf: int) -> None:
     """Corners of the LEAF pool rows from ``a`` (NaN left out; an attribute that is always NaN gets (inf, -inf))."""
     for t in range(len(x)):
@@ -183,7 +161,8 @@ def refill_rows(
     Row p has seq base_seq + p. Leaves inside [leaf_lo, leaf_hi) have corners and are skipped by them. O(leaves + rows not skipped).
     """
     a = max(first, min(arrived, min_seq - base_seq))
-    a = lower_bound(tm, a, arrived, min_time)
+    if len(tm):
+        a = lower_bound(tm, a, arrived, min_time)
     c, e, cut_row = 0, arrived, cut - base_seq
     while e > a:
         leaf = (e - 1) // LEAF
@@ -200,5 +179,5 @@ def refill_rows(
         e = b
     into_rank_order(wa, wi, c)
     for i in range(c):
-        hs[m + i], hq[m + i], ht[m + i] = wa[i], base_seq + wi[i], tm[wi[i]]
+        hs[m + i], hq[m + i], ht[m + i] = wa[i], base_seq + wi[i], tm[wi[i]] if len(tm) else 0
     return c

@@ -15,7 +15,7 @@ from skyband.operators.kernels.jit import jit
 
 @jit
 def ll_eager(x: Any, window: int) -> tuple[int, int]:
-    """Run over the rows of ``x`` (n, d): number of changes, and the sum over them of (row + 1) * (event + 1), wrapping, negative for leavers."""
+    """Run over the rows of ``x`` (n, d): number of changes, and a sum over them (positive for those who enter)."""
     n, d = x.shape
     db = np.empty((d, window + 1))
     row = np.empty(window + 1, np.int64)

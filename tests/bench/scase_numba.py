@@ -1,7 +1,7 @@
-"""SCase of the top-k pairs paper (Shen et al., ICDE 2012, Algorithms 3 and 4) in Numba, ties repaired: what users without C++ peers compare with.
+"""SCase of the top-k pairs paper (Shen et al., ICDE 2012, Algorithms 3 and 4) in Numba, ties repaired, for users without the C++ peers.
 
-One query, k = K, n = N, a count window. Per arrival: every partner's score, a binary search in the staircase per pair, one full pass over the
-skyband. Ties are ranked as everywhere here: score, larger older seq, larger newer seq. Absolute sequence numbers instead of ages.
+One query, k = K, n = N, a count window. Per arrival: every partner's score, a binary search in the staircase per pair, one full pass over
+the skyband. Ties are ranked as everywhere here: score, larger older seq, larger newer seq. Absolute sequence numbers instead of ages.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ def pair_score(x: Any, i: int, j: int, fn: int) -> float:
 
 
 @jit
-def run(x: Any, k: int, n: int, fn: int, start: int, stop: int, ks: Any, ko: Any, m: int, ts: Any, to: Any, tm: int) -> tuple[int, int, float]:
+def run(
+    x: Any, k: int, n: int, fn: int, start: int, stop: int, ks: Any, ko: Any, m: int, ts: Any, to: Any, tm: int
+) -> tuple[int, int, float]:
     """Arrivals start..stop; skyband (ks, ko)[:m] by older descending, staircase (ts, to)[:tm]: score ascending, older ascending steps.
 
     Returns (skyband length, staircase length, sum of the k-th scores: a checksum).
@@ -57,7 +59,7 @@ def run(x: Any, k: int, n: int, fn: int, start: int, stop: int, ks: Any, ko: Any
             cs[c], co[c] = s, j
             c += 1
         # one pass over skyband and new pairs by older descending, the k best scores in a sorted list
-        h, out, p, q = 0, 0, 0, 0
+        h, out, p, q, tm = 0, 0, 0, 0, 0
         while p < m or q < c:
             from_new = q < c and (p == m or co[q] > ko[p] or (co[q] == ko[p] and cs[q] <= ks[p]))
             s, o = (cs[q], co[q]) if from_new else (ks[p], ko[p])
@@ -77,16 +79,10 @@ def run(x: Any, k: int, n: int, fn: int, start: int, stop: int, ks: Any, ko: Any
             h = min(h + 1, k)
             ns[out], no[out] = s, o
             out += 1
-            if h == k:  # a new step, kept only where it differs from the last
-                if tm > 0 and out > 1 and ts[tm - 1] == heap[k - 1] and out > k:
-                    continue
-                if out == k:
-                    tm = 0
+            if h == k and (tm == 0 or ts[tm - 1] != heap[k - 1]):  # a new step
                 ts[tm], to[tm] = heap[k - 1], o
                 tm += 1
-        if h < k:
-            tm = 0
-        else:
+        if h == k:
             total += heap[k - 1]
         # steps were found from large to small scores: turn them round
         for i in range(tm // 2):

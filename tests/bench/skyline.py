@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.bench.ll_eager_numba import ll_eager
 
 from skyband.operators.base import AnyArray, Arrivals, Changes, Column, Window
 from skyband.operators.kernels.jit import jit
 from skyband.operators.skyline import Dimension, Skyline, SkylineQuery
+from tests.bench.ll_eager_numba import ll_eager
 
 BATCH = 20_000
 EVENTS = {10_000: 100_000, 100_000: 200_000}

@@ -1,6 +1,6 @@
 """Top-k pairs alone against the peers, in one run: independent uniform data, d = 3, K = 20, a count window of 10,000 and 100,000 objects.
 
-Peers: SCase in Numba (``scase_numba``, always) and, where the folder ``SKYBAND_ANCHORS`` holds the built binary ``pairs/pairs``, the C++ ones.
+Peers: SCase in Numba (``scase_numba``, always) and, where the folder ``SKYBAND_ANCHORS`` holds the built ``pairs/pairs``, the C++ ones.
 CPU time of this process; the window is full before the clock starts.
 """
 

@@ -174,3 +174,19 @@ def test_wrong_configurations_are_refused() -> None:
             logic.snapshot(0, k, Window(n))
     with pytest.raises(ValueError, match="seqs"):
         logic.advance(Arrivals(np.zeros(1, np.int64), np.array([3]), np.array([3]), {"x": np.ones(1)}), 9)
+
+
+@pytest.mark.parametrize(("fn", "text", "direction"), [(0, "abs(a.x - b.x) + abs(a.y - b.y)", "min"), (2, "a.x * b.x * a.y * b.y", "max")])
+def test_the_benchmarks_scase_finds_the_same_skyband(fn: int, text: str, direction: Any) -> None:
+    from tests.bench import scase_numba
+
+    rng = np.random.default_rng(3)
+    x = rng.integers(0, 60, (900, 2)) / 8.0
+    window = Window(200)
+    logic = TopKPairs(parse(text, SCHEMA), direction, None, None, (PairQuery("q", 4, window),), 4, window).build(None)
+    logic.advance(rows_from(np.ascontiguousarray(x[:, 0]), np.ascontiguousarray(x[:, 1])), 900)
+    band = logic.skyband()
+    ks, ko, ts, to = np.empty(5000), np.empty(5000, np.int64), np.empty(5000), np.empty(5000, np.int64)
+    m, _, _ = scase_numba.run(x, 4, 200, fn, 0, 900, ks, ko, 0, ts, to, 0)
+    assert ko[:m].tolist() == band.items[:, 0].tolist()
+    assert np.array_equal(ks[:m] if fn == 0 else -ks[:m], band.score)

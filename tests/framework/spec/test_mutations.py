@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyband.framework.errors import CODES
+from skyband.framework.plan.compile import compile_job
 from skyband.framework.spec import validate_text
 from tests.framework.spec.examples import ENV, OTHERS, SENSORS, other
 
@@ -71,6 +72,8 @@ VALUES = st.recursive(
 def check(text: str) -> None:
     job, errors = validate_text(text, ENV, "spec.yaml")
     assert (job is None) == bool(errors)
+    if job is not None:
+        assert compile_job(job).job == job.job
     lines = text.count("\n") + text.count("\r") + text.count("\u2028") + text.count("\u2029") + text.count("\x85") + 1
     for e in errors:
         assert e.code in CODES and e.code != "SKY-E900", str(e)

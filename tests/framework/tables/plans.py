@@ -62,7 +62,7 @@ def item_row(seqs: Sequence[int], roles: Sequence[str], carry: Sequence[str]) ->
     return row
 
 
-def random_changes(plan: Plan, seed: int, batches: int, steps: int, items: int = 12, most: int = 3) -> list[dict[str, list[dict[str, Any]]]]:
+def random_changes(plan: Plan, seed: int, batches: int, steps: int, items: int = 12) -> list[dict[str, list[dict[str, Any]]]]:
     """For every batch, change rows by query: items come and go at random, also within one instant and one batch."""
     rng = random.Random(seed)
     keys = [("a",), ("b",), ("c",)] if plan.intake.partition_by else [()]

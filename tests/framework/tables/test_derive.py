@@ -17,6 +17,8 @@ from skyband.framework.tables.sink import Sink
 from tests.framework.tables.plans import make_plan, random_changes, to_table, without
 from tests.framework.tables.test_sink import NAMES, commit, flat, replay
 
+SCORES = [-1.0, 0.0, 2.5, float("inf"), -float("inf")]
+
 
 @settings(max_examples=40)
 @given(
@@ -58,7 +60,7 @@ def test_changes_that_do_not_replay_are_a_defect() -> None:
 
 @given(
     rows=st.lists(
-        st.tuples(st.sampled_from("ab"), st.integers(0, 6), st.integers(0, 6), st.sampled_from([-1.0, 0.0, 2.5, float("inf"), -float("inf")])),
+        st.tuples(st.sampled_from("ab"), st.integers(0, 6), st.integers(0, 6), st.sampled_from(SCORES)),
         unique_by=lambda r: r[:3], max_size=30,
     ),
     sided=st.booleans(), direction=st.sampled_from(["min", "max"]),

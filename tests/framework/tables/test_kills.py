@@ -60,8 +60,11 @@ def left_alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]
     return content(folder)
 
 
+QUICK = ("sink.between:2", "derive.between:2")
+
+
 @pytest.mark.chaos
-@pytest.mark.parametrize("point", [*POINTS, *DERIVE])
+@pytest.mark.parametrize("point", [p if p in QUICK else pytest.param(p, marks=pytest.mark.slow) for p in (*POINTS, *DERIVE)])
 def test_killed_and_started_again(tmp_path: Path, left_alone: dict[str, list[str]], point: str) -> None:
     assert run(tmp_path, point) == -signal.SIGKILL
     assert run(tmp_path) == 0

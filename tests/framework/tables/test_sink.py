@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from skyband.framework.tables.sink import Sink
 from skyband.framework.tables.writer import Writer, writer_for
 from tests.framework.tables.plans import DAY, batch_blocks, make_plan, random_changes
 
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def instant(micros: int) -> datetime:
