@@ -23,10 +23,10 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return int(args.run(args))
     except SpecErrors as e:
-        print(e.render() if hasattr(e, "render") else str(e), file=sys.stderr)
+        print(e.render(), file=sys.stderr)
         return 2
     except SkybandError as e:
-        print(e.render() if hasattr(e, "render") else str(e), file=sys.stderr)
+        print(e.render(), file=sys.stderr)
         return 3 if e.code.startswith(("SKY-E3", "SKY-E9")) else 2
     except KeyboardInterrupt:
         return 130

@@ -22,6 +22,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """0 when all went well. SkybandError for everything a user can mend."""
     plan = load_plan(args.spec)
+    from skyband.framework.streaming.layout import Layout, fitting_job
+
+    fitting_job(plan, Layout(plan.sink))  # before the engine starts: a refusal comes at once
     from skyband.framework.quality.checks import run_checks
     from skyband.framework.streaming.progress import Progress
     from skyband.framework.streaming.runner import Runner

@@ -17,7 +17,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     p.add_argument("spec")
     p.add_argument("--keys", type=int, default=5, help="keys to sample (default 5)")
-    p.add_argument("--instants", type=int, default=20, help="instants to sample a query and key (default 20)")
+    p.add_argument("--instants", type=int, default=60, help="instants to sample a query and key (default 60)")
     p.add_argument("--seed", type=int, default=0, help="of the sample")
     p.add_argument("--replay-only", action="store_true", help="do not read the source")
     p.set_defaults(run=run)
@@ -61,7 +61,7 @@ def _against_source(plan: Any, layout: Any, job: Any, args: argparse.Namespace) 
     from skyband.framework.streaming import accepted as source
     from skyband.framework.streaming import brute
     from skyband.framework.streaming.session import get_session
-    from skyband.framework.tables.replay import complete_until, result_at, table_rows
+    from skyband.framework.tables.replay import change_times, complete_until, result_at, table_rows
 
     started = clock.monotonic()
     until = complete_until(plan)
@@ -78,7 +78,7 @@ def _against_source(plan: Any, layout: Any, job: Any, args: argparse.Namespace) 
             by_definition = brute.BY_TYPE.get(query.type)
             if by_definition is None or not mine.time:
                 continue
-            for at in _instants(rng, mine.time, until[key], args.instants, query.every_micros):
+            for at in _instants(rng, [*mine.time, *change_times(plan, query, key)], until[key], args.instants, query.every_micros):
                 first, end = brute.window_of(query, data, at)
                 if (end - first) ** 2 > 2 * brute.MAX_PAIRS:
                     skipped += 1
@@ -100,6 +100,6 @@ def _against_source(plan: Any, layout: Any, job: Any, args: argparse.Namespace) 
 
 def _instants(rng: random.Random, times: list[int], until: int, n: int, every: int | None) -> list[int]:
     """Instants of events and between them, none after ``until``; only those whose result has been emitted, for ``every``."""
-    low, high = times[0], until
-    picks = {rng.choice(times) for _ in range(n // 2)} | {rng.randint(low, max(low, high)) for _ in range(n - n // 2)}
+    low, high = min(times), until
+    picks = {rng.choice(times) for _ in range(3 * n // 4)} | {rng.randint(low, max(low, high)) for _ in range(n - 3 * n // 4)}
     return sorted(p for p in picks if p <= until and (not every or p // every * every <= until))

@@ -167,6 +167,7 @@ class SkylineLogic:
         keys, words, usable = self._keys_and_words(arrivals)
         out, m, self.start, self.rows, self.words, self.shown_start, self.shown = run(
             self.op.band, self._dims, self.op.distinct, count_of(self.op.window), micros_of(self.op.window), until, self._guard, self._dead,
+            self._shifts,
             self._skip_shifts, self._top,
             active, lo, hi, np.ascontiguousarray(arrivals.seq, np.int64), np.ascontiguousarray(arrivals.time, np.int64), keys, words,
             usable,

@@ -205,7 +205,7 @@ class ManyTopKLogic:
         shift = self._append(block, columns, cols)
         found = self._candidates(block, shift, cols)
         oi, os, n, self.ps, self.pq, self.pt, self.pool = run(
-            self.k, self.n, self.micros, self.floor, self.ceiling, self.every, self.w, self.boxed, self.low, self.high, self.where,
+            self.k, self.n, self.micros, self.floor, self.ceiling, self.every, self.size, self.w, self.boxed, self.low, self.high, self.where,
             block.keys, block.lo, block.hi, block.dlo, block.dhi, block.seq0, block.time, shift, self.head,
             self.x, self.tm, self.flags, self.dead, block.dpos, block.dtime, block.dtarget, *found,
             self.l_at, self.l_room, self.l_m, self.l_size, self.l_thr, self.l_cut, self.l_full, self.l_old, self.ps, self.pq, self.pt, self.pool,
@@ -402,15 +402,18 @@ class ManyTopKLogic:
         self._restore_lists(np.asarray(a["lists"], np.int64))
 
     def _restore_lists(self, seqs: I64) -> None:
-        """Give every listed seq its row's time and score again."""
-        m = self.l_m.ravel()
-        self.l_at = (np.cumsum(m) - m).reshape(self.l_m.shape)
-        self.l_room = self.l_m.copy()
-        self.pool = len(seqs)
-        of = np.repeat(np.arange(len(m)), m)
+        """Give every listed seq its row's time and score again; those that have left the window were not shown."""
         keys = max(1, len(self.next_seq))
-        q, key = of // keys, of % keys
-        row = self.tail[key] - (self.next_seq[key] - seqs)
+        of = np.repeat(np.arange(self.l_m.size), self.l_m.ravel())
+        row = self.tail[of % keys] - (self.next_seq[of % keys] - seqs)
+        here = row >= self.head[of % keys]
+        of, row, seqs = of[here], row[here], seqs[here]
+        m = np.bincount(of, minlength=self.l_m.size).astype(np.int64)
+        self.l_m = m.reshape(self.l_m.shape)
+        self.l_room = self.l_m.copy()
+        self.l_at = (np.cumsum(m) - m).reshape(self.l_m.shape)
+        self.pool = len(seqs)
+        q = of // keys
         self.pq, self.pt = seqs.copy(), self.tm[row] if len(self.tm) else np.zeros(len(row), np.int64)
         s = self.w[q, 0] * self.x[0, row]
         for t in range(1, self.w.shape[1]):

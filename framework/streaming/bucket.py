@@ -22,7 +22,7 @@ from skyband.framework.streaming.columns import TextCodes, ints, micros, operato
 from skyband.framework.streaming.config import ID_HASHES, KEY_HASHES, ORIGIN, HostConfig
 from skyband.framework.streaming.order import canonical_order
 from skyband.framework.streaming.resolve import Resolver
-from skyband.framework.streaming.store import WindowStore, address
+from skyband.framework.streaming.store import Segment, WindowStore, address, split_address
 from skyband.operators.base import NEVER, AnyArray, Arrivals, Logic, State
 
 I64 = npt.NDArray[np.int64]
@@ -45,6 +45,7 @@ class Bucket:
         self.store = WindowStore(config.window, kept)
         self.codes = TextCodes(config.texts)
         self.logics: list[Logic] = [node.operator.build(None) for node in config.operators]
+        self.retained: list[I64] = [np.empty(0, np.int64) for _ in config.operators]
         self.resolver = Resolver(config)
         if not config.intake.partition_by:
             self.keys.single()
@@ -165,9 +166,13 @@ class Bucket:
             if node.skyband and (len(seq) or (woken is not None and woken < limit)):
                 table = self.resolver.skyband(i, logic.skyband(), self.store, self.key_values, self.number)
                 out.append((f"skyband:{node.name}:{self.number}", blocks.table_bytes(table)))
-            pinned_key, pinned_seq = logic.retained()
-            pins.append(address(pinned_key, pinned_seq))
+            pins.append(np.unique(address(*logic.retained())))
+        self.retained = pins
         self.store.pins = np.concatenate(pins) if pins else np.empty(0, np.int64)
+
+    def _arrivals(self, rows: Segment) -> Arrivals:
+        """Stored rows as an operator takes them."""
+        return Arrivals(*split_address(rows.at), rows.time, self._columns(rows.rows))
 
     def _columns(self, rows: pa.Table) -> dict[str, AnyArray]:
         wanted = {c.name: c.kind for node in self.config.operators for c in node.operator.columns}
@@ -227,8 +232,8 @@ class Bucket:
             self.key_rows = [pa.concat_tables(self.key_rows).combine_chunks()]
             values["key_rows"] = blocks.table_bytes(self.key_rows[0])
         values["pending"] = blocks.table_bytes(self.pending)
-        values["pins"] = self.store.pins.tobytes()
         for i, logic in enumerate(self.logics):
+            values[f"retained/{i}"] = self.retained[i].tobytes()
             values[f"operator/{i}"] = blocks.arrays_bytes(logic.checkpoint())
         return values, dropped
 
@@ -245,18 +250,18 @@ class Bucket:
         key_rows = read("key_rows")
         bucket.key_rows = [blocks.bytes_table(key_rows)] if key_rows else []
         bucket.pending = blocks.bytes_table(read("pending") or b"")
-        bucket.store.pins = np.frombuffer(read("pins") or b"", np.int64)
+        bucket.retained = [np.frombuffer(read(f"retained/{i}") or b"", np.int64).copy() for i in range(len(config.operators))]
+        bucket.store.pins = np.concatenate(bucket.retained) if bucket.retained else np.empty(0, np.int64)
         bucket.store.next_chunk = core["next_chunk"]
         for n in core["chunks"]:
             bucket.store.load(n, blocks.bytes_table(read(f"chunk/{n}") or b""))
         next_seq = bucket.keys.next_seq
         held = bucket.store.alive(config.window, next_seq, bucket.until)
-        columns = bucket._columns(held.rows)
-        key, seq = held.at >> 40, held.at & ((1 << 40) - 1)
         if bucket.ids is not None:
-            bucket.ids.load(bucket.keys, key, seq, held.time, ints(held.rows[ID_HASHES[0]]), ints(held.rows[ID_HASHES[1]]))
-        rows = Arrivals(key, seq, held.time, columns)
+            mine = bucket._arrivals(held)
+            bucket.ids.load(bucket.keys, mine.key, mine.seq, held.time, ints(held.rows[ID_HASHES[0]]), ints(held.rows[ID_HASHES[1]]))
         for i, node in enumerate(config.operators):
             arrays = blocks.bytes_arrays(read(f"operator/{i}") or b"")
-            bucket.logics[i] = node.operator.build(State(arrays, rows))
+            kept = {"window": held, "retained": bucket.store.named(bucket.retained[i]), "none": bucket.store.named(held.at[:0])}
+            bucket.logics[i] = node.operator.build(State(arrays, bucket._arrivals(kept[node.operator.keeps])))
         return bucket

@@ -9,7 +9,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.errors import SkybandError, SpecErrors
+from skyband.framework.plan.fingerprint import compare, fingerprint
+from skyband.framework.plan.model import Plan
 
 
 @dataclass(slots=True)
@@ -66,6 +68,16 @@ class Layout:
         target = self.control / f"finish-{frontier}.json"
         if not target.exists():
             _replace(target, json.dumps({"at": at_iso}) + "\n")
+
+
+def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:
+    """The job file of earlier runs, None before the first. Raises SpecErrors of SKY-E150 if the spec no longer fits their state."""
+    job = layout.load()
+    differences = compare(job.fingerprint, fingerprint(plan)) if job is not None else []
+    if differences:
+        hint = f"run the changed spec into a new sink path, or delete {layout.root} to start again from the source"
+        raise SpecErrors([SkybandError("SKY-E150", d, hint=hint) for d in differences])
+    return job
 
 
 def _replace(path: Path, text: str) -> None:

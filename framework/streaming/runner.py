@@ -18,12 +18,12 @@ import pyarrow as pa
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from skyband.framework.errors import SkybandError, SpecErrors
+from skyband.framework.errors import SkybandError
 from skyband.framework.failpoints import failpoint
-from skyband.framework.plan.fingerprint import compare, fingerprint
+from skyband.framework.plan.fingerprint import fingerprint
 from skyband.framework.plan.model import Plan
 from skyband.framework.streaming import blocks
-from skyband.framework.streaming.layout import JobFile, Layout
+from skyband.framework.streaming.layout import JobFile, Layout, fitting_job
 from skyband.framework.streaming.query import start
 from skyband.framework.streaming.source import header_columns
 from skyband.framework.tables.derive import derive
@@ -90,23 +90,11 @@ class Runner:
             yield
 
     def _job_file(self) -> JobFile:
-        now = fingerprint(self.plan)
-        job = self.layout.load()
+        job = fitting_job(self.plan, self.layout)
         if job is None:
             header = header_columns(self.spark, self.plan.source)
-            return self.layout.create(self.plan.job, now, int(self.spark.conf.get("spark.sql.shuffle.partitions") or 2), header)
-        differences = compare(job.fingerprint, now)
-        if differences:
-            raise SpecErrors(
-                [
-                    SkybandError(
-                        "SKY-E150",
-                        d,
-                        hint=f"run the changed spec into a new sink path, or delete {self.layout.root} to start again from the source",
-                    )
-                    for d in differences
-                ]
-            )
+            partitions = int(self.spark.conf.get("spark.sql.shuffle.partitions") or 2)
+            return self.layout.create(self.plan.job, fingerprint(self.plan), partitions, header)
         return job
 
     def _resume(self) -> None:

@@ -70,6 +70,12 @@ def _engine_header(spark: SparkSession, source: SourceNode) -> list[str]:
         raise
 
 
+def _bytes(size: str) -> int:
+    """``128m`` as a number of bytes."""
+    unit = {"b": 0, "k": 10, "m": 20, "g": 30, "t": 40}.get(size[-1].lower())
+    return int(size) if unit is None else int(size[:-1]) << unit
+
+
 def _schema(source: SourceNode, header: list[str] | None) -> StructType:
     """The schema to read with: CSV files give every column of the header a place, in its order."""
     types = {str(f.source_name): _parse_datatype_string(f.type) for f in source.fields}
@@ -94,8 +100,8 @@ def read(spark: SparkSession, source: SourceNode, header: list[str] | None, stre
     if stream and source.max_files_per_batch:
         options["maxFilesPerTrigger"] = str(source.max_files_per_batch)
     elif stream:
-        # The engine takes one of the two. A batch is held in memory by its bucket: without a bound a first drop could be all there ever was.
-        options["maxBytesPerTrigger"] = source.max_bytes_per_batch or BATCH_BYTES
+        # The engine takes one of the two. A batch is held in memory: without a bound a first drop could be all there ever was.
+        options["maxBytesPerTrigger"] = str(_bytes(source.max_bytes_per_batch or BATCH_BYTES))
     if source.format != "delta":
         reader = reader.schema(_schema(source, header))
     df = reader.options(**options).load(source.path)

@@ -25,6 +25,11 @@ def address(key: I64, seq: I64) -> I64:
     return (key << _SEQ_BITS) | seq
 
 
+def split_address(at: I64) -> tuple[I64, I64]:
+    """(key, seq) of addresses."""
+    return at >> _SEQ_BITS, at & ((1 << _SEQ_BITS) - 1)
+
+
 @dataclass(slots=True)
 class Segment:
     """Rows sorted by address."""
@@ -167,10 +172,17 @@ class WindowStore:
         s = self.segments[0]
         return _select(s, np.nonzero(_alive(window, s.at, s.time, next_seq, until))[0])
 
+    def named(self, at: I64) -> Segment:
+        """The rows with the addresses ``at`` (unique, any order), sorted by (key, seq). KeyError if one is not here."""
+        at = np.sort(at)
+        rows, time = self.take(*split_address(at))
+        return Segment(at, time, rows)
+
     def _alive(self, at: I64, time: I64, next_seq: I64, until: int) -> npt.NDArray[np.bool_]:
         alive = _alive(self.window, at, time, next_seq, until)
         if len(self.pins):
-            alive |= np.isin(at, self.pins)
+            dead = np.nonzero(~alive)[0]
+            alive[dead] = np.isin(at[dead], self.pins)
         return alive
 
     def _consolidate(self, next_seq: I64 | None = None, until: int = -NEVER) -> None:
@@ -186,7 +198,8 @@ def _alive(window: Window, at: I64, time: I64, next_seq: I64, until: int) -> npt
     if window.micros:
         alive &= time >= until - window.micros
     if window.count:
-        alive &= (at & ((1 << _SEQ_BITS) - 1)) >= next_seq[at >> _SEQ_BITS] - window.count
+        key, seq = split_address(at)
+        alive &= seq >= next_seq[key] - window.count
     return alive
 
 

@@ -8,11 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
-from deltalake.exceptions import TableNotFoundError
 
-from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import Plan, QueryNode
+from skyband.framework.tables.lake import open_table, read
 
 Key = tuple[Any, ...]
 
@@ -33,10 +31,8 @@ def table_rows(plan: Plan, name: str) -> pa.Table:
 
 @lru_cache(maxsize=32)
 def _table(path: str) -> pa.Table:
-    try:
-        return DeltaTable(path).to_pyarrow_table()
-    except TableNotFoundError as e:
-        raise SkybandError("SKY-E400", f"there is no table at {path}", hint="skyband run the job first") from e
+    root, _, name = path.rpartition("/")
+    return read(open_table(root, name))
 
 
 def seq_columns(query: QueryNode) -> list[str]:
@@ -85,6 +81,13 @@ def result_at(plan: Plan, query: QueryNode, key: Key, at: int) -> list[tuple[tup
         if start <= at and (end is None or at < end)
     ]
     return [(item, score) for *_, item, score in sorted(here)]
+
+
+def change_times(plan: Plan, query: QueryNode, key: Key) -> list[int]:
+    """The instants at which the result of ``key`` changed, and those just before: where a mistake is most likely to show."""
+    rows = table_rows(plan, f"{query.name}_changes")
+    at = {t for k, t in zip(_keys(plan, rows), _micros(rows, "at"), strict=True) if k == key and t is not None}
+    return sorted(at | {t - 1 for t in at})
 
 
 def replay(plan: Plan, query: QueryNode) -> Replayed:

@@ -136,7 +136,7 @@ def drive(
             a = km[key, SOFF]
             z = a + km[key, SLEN]
             if b > 0:
-                c_s, c_o, c_i, packed, c_m = scan(
+                c_s, c_o, c_i, packed, c_m = scan(  # type: ignore[no-untyped-call]
                     count_a, score_a, count_b, score_b, fcols, icols, shift, t, b, los, sides, xf, xi, ko, ku, a, z, intra, least, buf,
                     c_s, c_o, c_i, packed, work,
                 )  # fmt: skip
@@ -156,9 +156,7 @@ def drive(
                         np.empty(2 * most, np.float64), np.empty(2 * most, np.int64), np.empty(2 * most, np.int64),
                         np.empty(2 * most, np.float64),
                     )  # fmt: skip
-                n = merge(
-                    top, first, t, b, intra, flags, c_s, c_o, c_i, packed, c_m, ks, ko, kn, a, z, ns, no, nn, nu, heap, bs, bn
-                )
+                n = merge(top, first, t, b, intra, flags, c_s, c_o, c_i, packed, c_m, ks, ko, kn, a, z, ns, no, nn, nu, heap, bs, bn)
                 ks, ko, kn, ku, end = store(km, key, ns, no, nn, nu, n, ks, ko, kn, ku, end)
             t += b
             if last:

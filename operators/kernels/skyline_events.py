@@ -43,14 +43,39 @@ def refront(q: AnyArray, obj: AnyArray, slot: AnyArray, hi: int) -> None:
 
 
 @jit
+def link(x: int, parent: int, child: AnyArray, after: AnyArray, before: AnyArray) -> None:
+    """Put slot x first in its parent's list (-1: in none). O(1)."""
+    before[x] = -1
+    after[x] = -1
+    if parent >= 0:
+        y = child[parent]
+        after[x] = y
+        if y >= 0:
+            before[y] = x
+        child[parent] = x
+
+
+@jit
+def unlink(x: int, parent: int, child: AnyArray, after: AnyArray, before: AnyArray) -> None:
+    """Take slot x out of its list; ``parent`` is -1 if it has left already. O(1)."""
+    y, z = before[x], after[x]
+    if y >= 0:
+        after[y] = z
+    elif parent >= 0:
+        child[parent] = z
+    if z >= 0:
+        before[z] = y
+
+
+@jit
 def move(
     q: AnyArray, w: int, key: int, at: int, head: int, fresh: int, hit: AnyArray, hits: int, obj: AnyArray, slot: AnyArray, hi: int,
-    old: AnyArray, new: AnyArray, kids: AnyArray, out: AnyArray, n: int,
+    old: AnyArray, new: AnyArray, child: AnyArray, after: AnyArray, lift: AnyArray, out: AnyArray, n: int,
 ) -> int:  # fmt: skip
     """One event of query ``q``: its head moves to ``head``, slot ``fresh`` arrives (-1: none) and dominates slots ``hit``, newest first.
 
-    Writes the net change in rank order and returns the number of change rows. ``kids[s]`` counts the objects whose ``crit`` is slot s, so
-    the search for promotions (O(retained)) happens only if such an object leaves; else O(hits + leaving).
+    Writes the net change in rank order and returns the number of change rows. The objects whose ``crit`` is slot s form the list
+    ``child[s]``, ``after[...]``: who may be promoted when s leaves. O(hits + leaving + their children), or O(retained) for many children.
     """
     first, was = n, q[HEAD]
     step = q[STEP] + 1
@@ -64,7 +89,17 @@ def move(
     orphans = 0
     while p1 < hi and (slot[p1] < 0 or obj[slot[p1], SEQ] < head):
         if slot[p1] >= 0:
-            orphans += kids[slot[p1]]
+            x = child[slot[p1]]
+            while x >= 0:
+                if orphans < len(lift):
+                    # newest first
+                    i = orphans
+                    while i > 0 and obj[lift[i - 1], SEQ] < obj[x, SEQ]:
+                        lift[i] = lift[i - 1]
+                        i -= 1
+                    lift[i] = x
+                orphans += 1
+                x = after[x]
         p1 += 1
     for p in range(p1 - 1, p0 - 1, -1):
         s = slot[p]
@@ -74,7 +109,13 @@ def move(
     if fresh >= 0 and new[fresh] < head:
         put(out, n, w, key, at, step, n - first, 1, ARRIVAL, obj[fresh, SEQ])
         n += 1
-    if orphans > 0:
+    if orphans <= len(lift):
+        for i in range(orphans):
+            s = lift[i]
+            if obj[s, SEQ] >= head and was <= old[s] < head and new[s] < head:
+                put(out, n, w, key, at, step, n - first, 1, PROMOTED, obj[s, SEQ])
+                n += 1
+    else:
         for p in range(hi - 1, p1 - 1, -1):
             s = slot[p]
             if s >= 0 and was <= old[s] < head and new[s] < head:
@@ -160,7 +201,7 @@ def room(out: AnyArray, n: int, need: int) -> AnyArray:
 @jit
 def elapse(
     q: AnyArray, w: int, key: int, before: int, boundaries_before: int, last: int, hit: AnyArray, obj: AnyArray, slot: AnyArray, hi: int,
-    old: AnyArray, kids: AnyArray, shown: AnyArray, scratch: AnyArray, out: AnyArray, n: int,
+    old: AnyArray, child: AnyArray, after: AnyArray, lift: AnyArray, shown: AnyArray, scratch: AnyArray, out: AnyArray, n: int,
 ) -> tuple[AnyArray, int, int]:  # fmt: skip
     """Take the query's expiries at instants < ``before`` and its boundaries < ``boundaries_before``, in order.
 
@@ -181,7 +222,7 @@ def elapse(
                         break
                     head = obj[s, SEQ] + 1
             out = room(out, n, hi - q[POS] + 1)
-            n = move(q, w, key, e, head, -1, hit, 0, obj, slot, hi, old, old, kids, out, n)
+            n = move(q, w, key, e, head, -1, hit, 0, obj, slot, hi, old, old, child, after, lift, out, n)
         else:
             if b >= boundaries_before:
                 break

@@ -28,16 +28,20 @@ from skyband.operators.kernels.skyline_events import (
     SEQ,
     TIME,
     elapse,
+    link,
     move,
     refront,
     room,
+    unlink,
 )
 from skyband.operators.kernels.skyline_scan import (
     CHUNK,
     LANES,
     NEAR,
+    any_coarse,
     any_hit,
     close_gap,
+    coarsen,
     compare,
     far_masks,
     find,
@@ -52,6 +56,12 @@ CLOSE: int = 64
 
 FAR: int = 2**61
 
+LIFT: int = 64
+"""Up to this many promotions of an event are found without a scan."""
+
+LONG: int = 512
+"""Scans this long use coarse words."""
+
 MANY: int = 2048
 """With more retained objects than this few arrivals are passed over, and finding them costs too much."""
 
@@ -59,7 +69,7 @@ MANY: int = 2048
 @jit
 def run(
     band: int, dims: int, distinct: bool, state_count: int, state_micros: int, until: int, guard: int, dead: int,
-    shifts: AnyArray, top_field: int,
+    fields: AnyArray, shifts: AnyArray, top_field: int,
     active: AnyArray, lo_row: AnyArray, hi_row: AnyArray, a_seq: AnyArray, a_time: AnyArray, a_keys: AnyArray, a_word: AnyArray,
     usable: AnyArray,
     start: AnyArray, rows: AnyArray, words: AnyArray, last: AnyArray, per_query: AnyArray, due_at: AnyArray, shown_start: AnyArray,
@@ -91,10 +101,14 @@ def run(
     obj = np.empty((cap, width), np.int64)
     word = np.full(cap + 2 * LANES, dead, np.int64)
     slot = np.full(cap + 2 * LANES, -1, np.int64)
+    coarse = np.empty(cap + 2 * LANES, np.int32)
     free = np.empty(cap, np.int64)
     old = np.empty(cap, np.int64)
     new = np.empty(cap, np.int64)
-    kids = np.empty(cap, np.int64)
+    child = np.empty(cap, np.int64)
+    after = np.empty(cap, np.int64)
+    before_of = np.empty(cap, np.int64)
+    lift = np.empty(LIFT, np.int64)
     pred = np.empty((cap, band), np.int64)
     hit = np.empty(cap, np.int64)
     hit_at = np.empty(cap, np.int64)
@@ -112,6 +126,15 @@ def run(
     b_rows = 0
     tests = 0
     scans = 0
+    # coarse words, for long scans only; their number of fields allows at least 4 bits each up to 7 dimensions
+    coarse_bits = 30 // max(1, fields.shape[0])
+    drop = 0
+    while (top_field >> drop) >= (1 << (coarse_bits - 1)):
+        drop += 1
+    coarse_guard: Any = np.int64(0)
+    for j in range(fields.shape[0]):
+        coarse_guard += np.int64(1) << (j * coarse_bits + coarse_bits - 1)
+    coarse_dead = coarse_guard + (1 << (coarse_bits - 1)) - 1
     above_all: Any = np.int64(0)
     for j in range(shifts.shape[0]):
         above_all += np.int64(1) << shifts[j]
@@ -151,6 +174,7 @@ def run(
         # load
         m = start[k + 1] - start[k]
         lo = LANES
+        coarse_end = lo
         hi = LANES + m
         top = m
         frees = 0
@@ -160,14 +184,13 @@ def run(
         word[lo:hi] = words[start[k] : start[k + 1]]
         for i in range(m):
             slot[lo + i] = i
-            kids[i] = 0
+            child[i] = -1
         for i in range(m):
             for j in range(band):
                 pred[i, j] = find(obj, i, obj[i, PRED + j]) if obj[i, PRED + j] >= 0 else -1
             j = band - 1 - obj[i, NEWER]
             old[i] = new[i] = obj[i, PRED + j]
-            if pred[i, j] >= 0:
-                kids[pred[i, j]] += 1
+            link(i, pred[i, j], child, after, before_of)
         timed = state_micros > 0
         for w in range(nq):
             q = queries[w]
@@ -232,7 +255,7 @@ def run(
                     next_at = NEVER
                     for w in range(nq):
                         out, n, e = elapse(
-                            queries[w], w, k, before, before - 1 if more else before, tail, hit, obj, slot, hi, old, kids,
+                            queries[w], w, k, before, before - 1 if more else before, tail, hit, obj, slot, hi, old, child, after, lift,
                             shown[w if boundaries else 0], scratch, out, n,
                         )  # fmt: skip
                         next_at = min(next_at, e)
@@ -276,14 +299,31 @@ def run(
                 above = a_word[i] + guard + guard + 1
                 below = a_word[i] - 1
                 found = 0
+                ready = False
+                coarse_above = np.int64(0)
+                coarse_below = np.int64(0)
                 p = hi
                 while p > alive:
                     if p == hi:
                         p -= NEAR
                         up, down = near_masks(word, p, above, below, guard)
                     else:
-                        while p - CHUNK >= alive and not any_hit(word, p - CHUNK, above, below, guard):
-                            p -= CHUNK
+                        if p - alive >= LONG and coarse_bits >= 4 and not ready:
+                            ready = True
+                            if hi - coarse_end >= LONG:
+                                for x in range(coarse_end, hi - LONG // 2):
+                                    coarse[x] = coarse_guard + coarsen(word[x] - guard, fields, top_field, drop, coarse_bits)
+                                coarse_end = hi - LONG // 2
+                            x = coarsen(a_word[i], fields, top_field, drop, coarse_bits)
+                            coarse_above = x + coarse_guard + coarse_guard + 1
+                            coarse_below = x - 1
+                        while p - CHUNK >= alive:
+                            if ready and p <= coarse_end and not any_coarse(coarse, p - CHUNK, coarse_above, coarse_below, coarse_guard):
+                                p -= CHUNK
+                            elif any_hit(word, p - CHUNK, above, below, guard):
+                                break
+                            else:
+                                p -= CHUNK
                         p -= LANES
                         up, down = far_masks(word, p, above, below, guard)
                     if p < alive:  # what is below has left
@@ -320,7 +360,7 @@ def run(
                 old[fresh] = GONE
                 enters = obj[fresh, PRED + band - 1]
                 new[fresh] = enters
-                kids[fresh] = 0
+                child[fresh] = -1
                 for j in range(hits):
                     o = hit[j]
                     c = band - 1 - (obj[o, NEWER] + 1)
@@ -330,7 +370,7 @@ def run(
                 head = max(queries[w, HEAD], s - queries[w, COUNT] + 1)
                 if queries[w, FRONT] < head or enters < head or least < head:
                     out = room(out, n, hi - lo + hits + 2)
-                    n = move(queries[w], w, k, a_time[i], head, fresh, hit, hits, obj, slot, hi, old, new, kids, out, n)
+                    n = move(queries[w], w, k, a_time[i], head, fresh, hit, hits, obj, slot, hi, old, new, child, after, lift, out, n)
                     next_at = min(next_at, queries[w, DUE])
                 else:
                     queries[w, HEAD] = head
@@ -339,25 +379,27 @@ def run(
                 p = hit_at[j]
                 c = band - 1 - obj[o, NEWER]
                 x = pred[o, c]
-                if x >= 0 and obj[x, SEQ] == obj[o, PRED + c]:  # else it left and its slot is another's
-                    kids[x] -= 1
+                gone = x < 0 or obj[x, SEQ] != obj[o, PRED + c]  # it left and its slot is another's
+                unlink(o, -1 if gone else x, child, after, before_of)
                 obj[o, NEWER] += 1
                 old[o] = new[o]
                 if c > 0:
                     x = pred[o, c - 1]
-                    if x >= 0 and obj[x, SEQ] == obj[o, PRED + c - 1]:
-                        kids[x] += 1
+                    gone = x < 0 or obj[x, SEQ] != obj[o, PRED + c - 1]
+                    link(o, -1 if gone else x, child, after, before_of)
                     continue
                 free[frees] = o
                 frees += 1
                 if hi - p <= CLOSE:
                     close_gap(word, slot, p, hi)
+                    coarse_end = min(coarse_end, p)
                     hi -= 1
                     for w in range(nq):
                         if queries[w, POS] > p:
                             queries[w, POS] -= 1
                 else:
                     word[p] = dead
+                    coarse[p] = coarse_dead
                     slot[p] = -1
                     holes += 1
             while lo < alive:
@@ -374,11 +416,15 @@ def run(
                 state_front = obj[slot[lo], SEQ] if lo < hi else NEVER
             if fresh >= 0:
                 if holes > 32 and holes * 4 > hi - lo:
-                    hi = squeeze(word, slot, lo, hi, queries, POS)
+                    c = lo
+                    for p in range(lo, coarse_end):
+                        if slot[p] >= 0:
+                            c += 1
+                    coarse_end = c
+                    hi = squeeze(word, coarse, slot, lo, hi, queries, POS)
                     holes = 0
                 old[fresh] = new[fresh]
-                if pred[fresh, band - 1] >= 0:
-                    kids[pred[fresh, band - 1]] += 1
+                link(fresh, pred[fresh, band - 1], child, after, before_of)
                 word[hi] = a_word[i] + guard
                 slot[hi] = fresh
                 if lo == hi:

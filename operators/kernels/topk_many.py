@@ -22,7 +22,9 @@ from skyband.operators.kernels.topk_replay import (
     ROW,
     SIZE,
     STATE,
+    VISITS,
     alive_from,
+    fitted,
     gather,
     grown,
     replay,
@@ -33,7 +35,7 @@ from skyband.operators.kernels.topk_window import CHUNK, LEAF, leaf_bound, leaf_
 
 @jit
 def run(
-    query_k: AnyArray, query_n: AnyArray, query_micros: AnyArray, query_floor: AnyArray, query_ceiling: AnyArray, query_every: AnyArray,
+    query_k: AnyArray, query_n: AnyArray, query_micros: AnyArray, query_floor: AnyArray, query_ceiling: AnyArray, query_every: AnyArray, query_size: AnyArray,
     weights: AnyArray, boxed: AnyArray, low: AnyArray, high: AnyArray, where: AnyArray,
     procs: AnyArray, p_lo: AnyArray, p_hi: AnyArray, p_dlo: AnyArray, p_dhi: AnyArray, p_seq: AnyArray, time: AnyArray, shift: AnyArray, head: AnyArray,
     x: AnyArray, tm: AnyArray, flags: AnyArray, dead: AnyArray, dpos: AnyArray, dtime: AnyArray, dtarget: AnyArray,
@@ -47,7 +49,7 @@ def run(
     """Change rows and their number, and the pool of lists (which may have moved) and its end.
 
     Key g of ``procs`` has rows [p_lo, p_hi) of the block, the first with seq ``p_seq``; block row i is pool row i + shift[g]. Query q's candidates are found_rows[found_at[q]:found_at[q+1]] if
-    ``found_at`` is not empty (then there is one key). List (q, key) has l_m members at ps/pq/pt[l_at:], room ``l_room``, oldest seq ``l_old``.
+    ``found_at`` is not empty (then there is one key). List (q, key) has l_m members at ps/pq/pt[l_at:], room ``l_room``, oldest seq among the first k ``l_old``.
     """
     oi, os = np.empty((1024, 8), np.int64), np.empty(1024, np.float64)
     st, fs = np.zeros(STATE, np.int64), np.zeros(1, np.float64)
@@ -81,9 +83,9 @@ def run(
             if found == 0 and p_dlo[g] == d_hi and wake[q, key] >= until and not leaves:
                 continue
             size = l_size[q, key]
-            room = min(2 * size, n, l_m[q, key] + found) + 2 if l_full[q, key] == 1 else min(2 * size, n) + 2
+            room = min(2 * size, l_m[q, key] + found) + 2 if l_full[q, key] == 1 else 2 * size + 2
             if room > l_room[q, key]:
-                room = min(2 * room, min(2 * size, n) + 2)
+                room = min(2 * room, 2 * size + 2)
                 if pool + room > len(ps):
                     ps, pq, pt = grown(ps, 2 * (pool + room)), grown(pq, 2 * (pool + room)), grown(pt, 2 * (pool + room))
                 a, b = l_at[q, key], l_m[q, key]
@@ -99,7 +101,7 @@ def run(
                 gone_s, gone_q = grown(gone_s, cap), grown(gone_q, cap)
             st[PENDING], st[ROW], st[DELETION], st[SIZE], st[OUT], st[NEXT], st[LIMIT] = 0, lo, p_dlo[g], l_m[q, key], out, 0, size
             fs[0], st[CUT], st[FULL] = l_thr[q, key], l_cut[q, key], l_full[q, key]
-            last = lo
+            st[VISITS], read = 0, work[1]
             while True:
                 oi, os, need = replay(
                     st, fs, q, key, k, n, micros, every, lo, hi, d_hi, seq0, crow, cscore, found, time, dpos, dtime, dtarget,
@@ -108,25 +110,23 @@ def run(
                 if not need:
                     break
                 i, m, size = st[ROW], st[SIZE], st[LIMIT]
-                if i - last < 4 * size and size < max(4 * k + 16, (hi + up - head[key]) // 2048):
-                    size *= 2  # refills come too often for what they cost: keep a longer list
-                    st[LIMIT] = size
-                    room = min(2 * size, n) + 2
-                    if room > l_room[q, key]:
-                        if pool + room > len(ps):
-                            ps, pq, pt = grown(ps, 2 * (pool + room)), grown(pq, 2 * (pool + room)), grown(pt, 2 * (pool + room))
-                        a = l_at[q, key]
-                        for b in range(m):
-                            ps[pool + b], pq[pool + b], pt[pool + b] = ps[a + b], pq[a + b], pt[a + b]
-                        l_at[q, key], l_room[q, key] = pool, room
-                        pool += room
-                    at = l_at[q, key]
-                    hs, hq, ht = ps[at : at + l_room[q, key]], pq[at : at + l_room[q, key]], pt[at : at + l_room[q, key]]
-                    if cap < 2 * size + 1:
-                        cap = 2 * size + 1
-                        wa, wi = grown(wa, cap), grown(wi, cap)
-                        gone_s, gone_q = grown(gone_s, cap), grown(gone_q, cap)
-                last = i
+                size = max(m + 1, fitted(size, query_size[q], st[VISITS], (work[1] - read + (hi + up - head[key]) // LEAF) // 64))
+                st[LIMIT], st[VISITS], read = size, 0, work[1]
+                if 2 * size + 2 > l_room[q, key]:
+                    room = 2 * size + 2
+                    if pool + room > len(ps):
+                        ps, pq, pt = grown(ps, 2 * (pool + room)), grown(pq, 2 * (pool + room)), grown(pt, 2 * (pool + room))
+                    a = l_at[q, key]
+                    for b in range(m):
+                        ps[pool + b], pq[pool + b], pt[pool + b] = ps[a + b], pq[a + b], pt[a + b]
+                    l_at[q, key], l_room[q, key] = pool, room
+                    pool += room
+                at = l_at[q, key]
+                hs, hq, ht = ps[at : at + l_room[q, key]], pq[at : at + l_room[q, key]], pt[at : at + l_room[q, key]]
+                if cap < 2 * size + 1:
+                    cap = 2 * size + 1
+                    wa, wi = grown(wa, cap), grown(wi, cap)
+                    gone_s, gone_q = grown(gone_s, cap), grown(gone_q, cap)
                 first_leaf = (leaf_at[key] + LEAF - 1) // LEAF * LEAF
                 while first_leaf + LEAF <= hi + up:
                     leaf_bounds(x, first_leaf, zlo, zhi, first_leaf // LEAF)
@@ -154,7 +154,7 @@ def run(
             out = st[OUT]
             m = st[SIZE]
             l_m[q, key], l_size[q, key], l_thr[q, key], l_cut[q, key], l_full[q, key] = m, st[LIMIT], fs[0], st[CUT], st[FULL]
-            o = oldest(hq, m)
+            o = oldest(hq, min(k, m))
             l_old[q, key] = hq[o] if o >= 0 else NEVER // 4
             wake[q, key] = min(ht[o] + micros if o >= 0 and micros > 0 else NEVER, due[q, key])
     return oi, os, out, ps, pq, pt, pool

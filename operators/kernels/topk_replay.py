@@ -1,8 +1,8 @@
 """Replay of one query and key over a block of arrivals: the event loop that every top-k operator shares (algorithms.md D1, step 2).
 
 The query's *list* holds every alive candidate that ranks at or above its cutoff (thr, seq ``cut``): at most 2 * size of them, in rank order. Only
-rows that reach the cutoff (*candidates*, found beforehand by a scan or an index) and the departures of list members are visited; between
-them nothing can change. When fewer than k are left and the list is not ``full`` (= all there is), ``replay`` stops in the middle of the
+rows that reach the cutoff (*candidates*, found beforehand by a scan or an index) and the departures of the first k are visited; between
+them nothing can change. Members beyond the first k stay after their expiry until one could be promoted; then all such are dropped at once. When fewer than k are left and the list is not ``full`` (= all there is), ``replay`` stops in the middle of the
 event, the driver refills the list, and ``replay`` goes on.
 """
 
@@ -19,7 +19,7 @@ FAR_PAST = -(2**62)
 FAR_FUTURE = 2**62
 
 # Places of the replay's integer state; between two calls for one query it holds an event stopped in the middle.
-PENDING, ROW, DELETION, SIZE, FULL, CUT, OUT, SEEN, AT, BEFORE, LEFT, PLACE, CAUSE, NEXT, LIMIT, STATE = range(16)
+PENDING, ROW, DELETION, SIZE, FULL, CUT, OUT, SEEN, AT, BEFORE, LEFT, PLACE, CAUSE, NEXT, LIMIT, VISITS, STATE = range(17)
 
 
 @jit
@@ -77,10 +77,36 @@ gather = _gather_nb if HAVE_NUMBA else _gather_np
 
 
 @jit
+def purge(
+    hs: AnyArray, hq: AnyArray, ht: AnyArray, m: int, k: int, min_seq: int, min_time: int, gone_s: AnyArray, gone_q: AnyArray
+) -> tuple[int, int]:
+    """Drop expired members; those of the first k go to ``gone``. Returns the new length and how many went there. O(m)."""
+    w, x = 0, 0
+    for a in range(m):
+        if hq[a] < min_seq or ht[a] < min_time:
+            if a < k:
+                gone_s[x], gone_q[x] = hs[a], hq[a]
+                x += 1
+        else:
+            if w < a:
+                hs[w], hq[w], ht[w] = hs[a], hq[a], ht[a]
+            w += 1
+    return w, x
+
+
+@jit
 def begin(st: AnyArray, fs: AnyArray, lo: int, j: int, m: int, size: int, full: bool, floor: float, hs: AnyArray, hq: AnyArray, out: int) -> None:
     """Set the state up for a list of ``m`` just filled with up to ``size``."""
     st[PENDING], st[ROW], st[DELETION], st[SIZE], st[OUT], st[NEXT], st[LIMIT] = 0, lo, j, m, out, 0, size
     settle(st, fs, full, floor, hs, hq)
+
+
+@jit
+def fitted(size: int, base: int, visits: int, cost: int) -> int:
+    """A list size that balances the cost of a refill (in list visits) against the visits since the last one: longer lists, fewer refills."""
+    if cost > visits:
+        return 2 * size
+    return max(base, size // 2) if visits > 8 * cost else size
 
 
 @jit
@@ -108,9 +134,9 @@ def replay(
     """
     i, j, m, r, c, size = st[ROW], st[DELETION], st[SIZE], st[OUT], st[NEXT], st[LIMIT]
     thr, full = fs[0], st[FULL] == 1
-    pending = st[PENDING] == 1
+    pending, visits = st[PENDING] == 1, st[VISITS]
     h, at, m0, x, pi, cause = st[SEEN], st[AT], st[BEFORE], st[LEFT], st[PLACE], st[CAUSE]
-    o = oldest(hq, m)
+    o = oldest(hq, min(k, m))
     while True:
         if not pending:
             if r + 4 * k + 4 > len(os):
@@ -155,17 +181,8 @@ def replay(
             i = h
             m0, x, pi, cause = min(k, m), 0, -1, EXPIRY
             if by_time:
-                w = 0
-                for a in range(m):
-                    if ht[a] + micros <= e:
-                        if a < k:
-                            gone_s[x], gone_q[x] = hs[a], hq[a]
-                            x += 1
-                    else:
-                        hs[w], hq[w], ht[w] = hs[a], hq[a], ht[a]
-                        w += 1
-                m = w
-                o = oldest(hq, m)
+                m, x = purge(hs, hq, ht, m, k, seq0 + (h - lo) - n, alive_from(e, micros), gone_s, gone_q)
+                o = oldest(hq, min(k, m))
             elif deleted:
                 cause = DELETE
                 target = dtarget[j]
@@ -178,7 +195,9 @@ def replay(
                         x = 1
                     remove_at(hs, hq, ht, m, a)
                     m -= 1
-                    o = oldest(hq, m)
+                    if a < k:
+                        m, _ = purge(hs, hq, ht, m, 0, seq0 + (h - lo) - n, alive_from(at, micros), gone_s, gone_q)
+                        o = oldest(hq, min(k, m))
                 if every > 0:
                     for a in range(rep_n[q, key]):
                         if rep_q[key, col + a] == target:
@@ -186,21 +205,18 @@ def replay(
                 j += 1
             else:
                 if by_count:
-                    if o < k:
-                        gone_s[0], gone_q[0] = hs[o], hq[o]
-                        x = 1
-                    remove_at(hs, hq, ht, m, o)
-                    m -= 1
-                    o = oldest(hq, m)
+                    m, x = purge(hs, hq, ht, m, k, seq0 + (h - lo) - n + 1, alive_from(at, micros), gone_s, gone_q)
                 if c < candidates and rows[c] == h:
                     pi = place_of(hs, m, scores[c])
                     insert_at(hs, hq, ht, m, pi, scores[c], seq0 + (h - lo), tm[h])
                     m += 1
-                    o = o + 1 if o >= pi else (0 if m == 1 else o)
+                if by_count or 0 <= pi < k:
+                    o = oldest(hq, min(k, m))
                 i = h + 1
+            visits += 1
             if m < k and not full:
                 st[PENDING], st[ROW], st[DELETION], st[SIZE], st[OUT], st[NEXT], st[LIMIT] = 1, i, j, m, r, c, size
-                st[FULL], fs[0] = 0, thr
+                st[FULL], st[VISITS], fs[0] = 0, visits, thr
                 st[SEEN], st[AT], st[BEFORE], st[LEFT], st[PLACE], st[CAUSE] = h, at, m0, x, pi, cause
                 return oi, os, True
         elif i > h and pi < 0:
@@ -216,19 +232,20 @@ def replay(
             else:
                 step[q, key] += 1
                 r = event(oi, os, r, q, key, at, step[q, key], k, m0, x, gone_s, gone_q, cause, hs, hq, m, pi)
-        if m >= 2 * size:  # keep the list short: what it drops, a refill finds again
-            m = size
-            thr, full = hs[m - 1], False
-            st[CUT] = hq[m - 1]
-            o = oldest(hq, m)
-    fs[0] = thr
+        if m >= 2 * size:
+            m, _ = purge(hs, hq, ht, m, 0, seq0 + (i - lo) - n, alive_from(at, micros), gone_s, gone_q)
+            if m > size:  # keep the list short: what it drops, a refill finds again
+                m = size
+                thr, full = hs[m - 1], False
+                st[CUT] = hq[m - 1]
+    fs[0], st[VISITS] = thr, visits
     st[PENDING], st[ROW], st[DELETION], st[SIZE], st[OUT], st[FULL] = 0, i, j, m, r, 1 if full else 0
     return oi, os, False
 
 
 @jit
 def next_wake(hq: AnyArray, ht: AnyArray, m: int, micros: int) -> int:
-    """The next expiry by time of a list member, or NEVER."""
+    """The next expiry by time of the first ``m``, or NEVER."""
     if micros == 0 or m == 0:
         return NEVER
     return ht[oldest(hq, m)] + micros

@@ -22,8 +22,10 @@ from skyband.operators.kernels.topk_replay import (
     ROW,
     SIZE,
     STATE,
+    VISITS,
     alive_from,
     begin,
+    fitted,
     gather,
     grown,
     next_wake,
@@ -100,7 +102,7 @@ def run(
                 np.inf, FAR_FUTURE, floor, hs, hq, ht, 0, size, wa, wi,
             )  # fmt: skip
             begin(st, fs, lo, p_dlo[g], m, size, m < size, floor, hs, hq, out)
-            last = lo
+            st[VISITS] = 0
             while True:
                 found = gather(sc, st[ROW], hi, 0, fs[0], rows, scores)
                 st[NEXT] = 0
@@ -111,14 +113,13 @@ def run(
                 if not need:
                     break
                 i, m, size = st[ROW], st[SIZE], st[LIMIT]
-                if 8 * (i - last) < (c_hi - c_lo) + hi - lo and size < max(8 * k + 64, ((c_hi - c_lo) + hi - lo) // 256):
-                    size *= 2  # refills come too often for what they cost: keep a longer list
-                    st[LIMIT] = size
-                    if cap < 2 * size + 1:
-                        cap = 2 * size + 1
-                        hs, hq, ht = grown(hs, cap), grown(hq, cap), grown(ht, cap)
-                        wa, wi = grown(wa, cap), grown(wi, cap)
-                last = i
+                size = max(m + 1, fitted(size, query_size[q], st[VISITS], ((c_hi - c_lo) + i - lo) // 256))
+                st[LIMIT], st[VISITS] = size, 0
+                if cap < 2 * size + 1:
+                    cap = 2 * size + 1
+                    hs, hq, ht = grown(hs, cap), grown(hq, cap), grown(ht, cap)
+                    wa, wi = grown(wa, cap), grown(wi, cap)
+                    gone_s, gone_q = grown(gone_s, cap), grown(gone_q, cap)
                 got = refill(
                     cs, cq, ct, cd, c_lo, c_hi, sc, tm, sd, lo, i, seq0, deletes, st[DELETION], seq0 + (i - lo) - n, alive_from(st[AT], micros),
                     fs[0], st[CUT], floor, hs, hq, ht, m, size - m, wa, wi,
@@ -127,5 +128,5 @@ def run(
                 settle(st, fs, got < size - m, floor, hs, hq)
                 counters[0] += 1
             out = st[OUT]
-            wake[q, key] = min(next_wake(hq, ht, st[SIZE], micros), due[q, key])
+            wake[q, key] = min(next_wake(hq, ht, min(k, st[SIZE]), micros), due[q, key])
     return oi, os, out

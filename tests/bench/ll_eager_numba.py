@@ -14,10 +14,23 @@ from skyband.operators.kernels.jit import jit
 
 
 @jit
+def _first(column: Any, value: float, flags: Any) -> None:
+    for i in range(len(column)):
+        flags[i] = np.int64(column[i] <= value) | (np.int64(column[i] >= value) << 1)
+
+
+@jit
+def _next(column: Any, value: float, flags: Any) -> None:
+    for i in range(len(column)):
+        flags[i] &= np.int64(column[i] <= value) | (np.int64(column[i] >= value) << 1)
+
+
+@jit
 def ll_eager(x: Any, window: int) -> tuple[int, int]:
     """Run over the rows of ``x`` (n, d): number of changes, and a sum over them (positive for those who enter)."""
     n, d = x.shape
     db = np.empty((d, window + 1))
+    flag = np.empty(window + 1, np.int64)
     row = np.empty(window + 1, np.int64)
     place = np.full(n, -1, np.int64)  # position in db, -1 if not there
     inside = np.zeros(n, np.bool_)
@@ -41,14 +54,13 @@ def ll_eager(x: Any, window: int) -> tuple[int, int]:
                 row[p] = row[m]
                 place[row[p]] = p
         newest = -1
-        p = 0
-        while p < m:
-            le = True
-            ge = True
-            for j in range(d):
-                le = le and db[j, p] <= x[t, j]
-                ge = ge and db[j, p] >= x[t, j]
-            if ge and not le:
+        flags = flag[:m]  # bit 0: <= the arrival everywhere, bit 1: >= everywhere
+        _first(db[0][:m], x[t, 0], flags)
+        for j in range(1, d):
+            _next(db[j][:m], x[t, j], flags)
+        p = m - 1
+        while p >= 0:
+            if flag[p] == 2:
                 r = row[p]
                 if inside[r]:
                     changes += 1
@@ -61,10 +73,9 @@ def ll_eager(x: Any, window: int) -> tuple[int, int]:
                 row[p] = row[m]
                 if p < m:
                     place[row[p]] = p
-                continue
-            if le and not ge:
+            elif flag[p] == 1:
                 newest = max(newest, row[p])
-            p += 1
+            p -= 1
         for j in range(d):
             db[j, m] = x[t, j]
         row[m] = t

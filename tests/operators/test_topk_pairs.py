@@ -129,10 +129,10 @@ def test_many_keys_at_once_equal_each_key_alone() -> None:
     stream = random_stream(rng, 600, 150, "few")
     op = closest(Window(4, 90), 2, every_micros=None)
     together: Any = op.build(None)
-    parts = [together.advance(stream.block(lo, lo + 200), int(stream.time[min(lo + 200, 599)])) for lo in (0, 200)]
-    parts.append(together.advance(stream.block(400, 600), int(stream.time[-1]) + 500))
-    if any((stream.time[at - 1] == stream.time[at]) for at in (200, 400)):
-        pytest.skip("a cut fell between equal times")
+    edges = [0, *cuts_of(stream, rng, 0.02), 600]
+    assert len(edges) > 3
+    untils = [*(int(stream.time[at]) for at in edges[1:-1]), int(stream.time[-1]) + 500]
+    parts = [together.advance(stream.block(lo, hi), until) for lo, hi, until in zip(edges, edges[1:], untils, strict=False)]
     for key in range(int(stream.key.max()) + 1):
         mine = stream.block(0, 600)
         keep = mine.key == key
