@@ -71,8 +71,17 @@ class Layout:
 
 
 def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:
-    """The job file of earlier runs, None before the first. Raises SpecErrors of SKY-E150 if the spec no longer fits their state."""
+    """The job file of earlier runs, None before the first.
+
+    Raises SpecErrors of SKY-E150 if the spec no longer fits their state, SkybandError SKY-E303 if tables and checkpoint are not of one piece:
+    going on would write rows twice or not at all.
+    """
     job = layout.load()
+    written = any((layout.root / "runs").glob("*.parquet"))
+    if written and (job is None or not (layout.checkpoint / "offsets").is_dir()):
+        missing = layout.file if job is None else layout.checkpoint
+        hint = f"restore {missing}, or delete {layout.root} to start again from the source"
+        raise SkybandError("SKY-E303", f"{layout.root} holds tables of earlier runs but not their {missing.name}", hint=hint)
     differences = compare(job.fingerprint, fingerprint(plan)) if job is not None else []
     if differences:
         hint = f"run the changed spec into a new sink path, or delete {layout.root} to start again from the source"

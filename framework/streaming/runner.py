@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import IO, Any
 
 import pyarrow as pa
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from skyband.framework.errors import SkybandError
@@ -107,7 +107,11 @@ class Runner:
             self._totals[self.last_batch] = self.pending, self.newest, self.frontier, "control" in json.loads(row["counters"])
 
     def _stream(self, once: bool) -> None:
-        query = start(self.spark, self.plan, self.layout, self.job, self._on_batch, once)
+        try:
+            query = start(self.spark, self.plan, self.layout, self.job, self._on_batch, once)
+        except AnalysisException as e:
+            said = str(e).splitlines()[0]
+            raise SkybandError("SKY-E300", f"the engine refuses the job: {said}", hint="see the source's columns and the spec's SQL") from e
         stopped: list[int] = []
 
         def stop(signum: int, frame: Any) -> None:

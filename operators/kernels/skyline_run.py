@@ -262,6 +262,7 @@ def run(
                     if state_micros > 0:
                         while lo < hi and (slot[lo] < 0 or obj[slot[lo], TIME] + state_micros < before):
                             if slot[lo] >= 0:
+                                unlink(slot[lo], -1, child, after, before_of)  # its parent is older and left before
                                 free[frees] = slot[lo]
                                 frees += 1
                             else:
@@ -404,6 +405,7 @@ def run(
                     holes += 1
             while lo < alive:
                 if slot[lo] >= 0:
+                    unlink(slot[lo], -1, child, after, before_of)  # its parent is older and left before
                     free[frees] = slot[lo]
                     frees += 1
                 else:

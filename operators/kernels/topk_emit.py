@@ -12,8 +12,7 @@ from skyband.operators.kernels.jit import jit
 @jit
 def put(oi: AnyArray, os: AnyArray, r: int, q: int, key: int, at: int, step: int, pos: int, sign: int, cause: int, seq: int, s: float) -> int:
     """Write change ``r`` and return r + 1."""
-    row = oi[r]
-    row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7] = q, key, at, step, pos, sign, cause, seq
+    oi[r, 0], oi[r, 1], oi[r, 2], oi[r, 3], oi[r, 4], oi[r, 5], oi[r, 6], oi[r, 7] = q, key, at, step, pos, sign, cause, seq
     os[r] = s
     return r + 1
 

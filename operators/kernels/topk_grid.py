@@ -243,10 +243,9 @@ def probe(
             m0 = m
             for j in range(n0, n1):
                 q = lists[j]
-                w = weights[q]
-                y = w[0] * point[0]
+                y = weights[q, 0] * point[0]
                 for t in range(1, d):
-                    y = y + w[t] * point[t]
+                    y = y + weights[q, t] * point[t]
                 y = y + 0.0
                 ent_q[m], ent_r[m], ent_s[m] = q, r - shift, y
                 m += 1 if y >= thr[q] else 0

@@ -12,6 +12,7 @@ from skyband.operators.kernels.jit import jit
 from skyband.operators.kernels.topk_list import oldest
 from skyband.operators.kernels.topk_replay import (
     AT,
+    BASE,
     CUT,
     DELETION,
     FULL,
@@ -101,7 +102,7 @@ def run(
                 gone_s, gone_q = grown(gone_s, cap), grown(gone_q, cap)
             st[PENDING], st[ROW], st[DELETION], st[SIZE], st[OUT], st[NEXT], st[LIMIT] = 0, lo, p_dlo[g], l_m[q, key], out, 0, size
             fs[0], st[CUT], st[FULL] = l_thr[q, key], l_cut[q, key], l_full[q, key]
-            st[VISITS], read = 0, work[1]
+            st[VISITS], st[BASE], read = 0, query_size[q], work[1]
             while True:
                 oi, os, need = replay(
                     st, fs, q, key, k, n, micros, every, lo, hi, d_hi, seq0, crow, cscore, found, time, dpos, dtime, dtarget,
@@ -110,7 +111,8 @@ def run(
                 if not need:
                     break
                 i, m, size = st[ROW], st[SIZE], st[LIMIT]
-                size = max(m + 1, fitted(size, query_size[q], st[VISITS], (work[1] - read + (hi + up - head[key]) // LEAF) // 64))
+                cost = (work[1] - read + (hi + up - head[key]) // LEAF) // 64
+                size = max(m + 1, fitted(size, max(8 * k + 64, cost), st[VISITS], cost))
                 st[LIMIT], st[VISITS], read = size, 0, work[1]
                 if 2 * size + 2 > l_room[q, key]:
                     room = 2 * size + 2

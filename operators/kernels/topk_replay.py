@@ -19,7 +19,7 @@ FAR_PAST = -(2**62)
 FAR_FUTURE = 2**62
 
 # Places of the replay's integer state; between two calls for one query it holds an event stopped in the middle.
-PENDING, ROW, DELETION, SIZE, FULL, CUT, OUT, SEEN, AT, BEFORE, LEFT, PLACE, CAUSE, NEXT, LIMIT, VISITS, STATE = range(17)
+PENDING, ROW, DELETION, SIZE, FULL, CUT, OUT, SEEN, AT, BEFORE, LEFT, PLACE, CAUSE, NEXT, LIMIT, VISITS, BASE, STATE = range(18)
 
 
 @jit
@@ -102,11 +102,9 @@ def begin(st: AnyArray, fs: AnyArray, lo: int, j: int, m: int, size: int, full: 
 
 
 @jit
-def fitted(size: int, base: int, visits: int, cost: int) -> int:
-    """A list size that balances the cost of a refill (in list visits) against the visits since the last one: longer lists, fewer refills."""
-    if cost > visits:
-        return 2 * size
-    return max(base, size // 2) if visits > 8 * cost else size
+def fitted(size: int, most: int, visits: int, cost: int) -> int:
+    """The next list size, when a refill costs as much as ``cost`` list visits and ``visits`` were made since the last one: longer lists, fewer refills."""
+    return max(size, min(2 * size, most)) if cost > visits else size
 
 
 @jit
@@ -234,11 +232,12 @@ def replay(
                 r = event(oi, os, r, q, key, at, step[q, key], k, m0, x, gone_s, gone_q, cause, hs, hq, m, pi)
         if m >= 2 * size:
             m, _ = purge(hs, hq, ht, m, 0, seq0 + (i - lo) - n, alive_from(at, micros), gone_s, gone_q)
-            if m > size:  # keep the list short: what it drops, a refill finds again
+            if m > size:  # keep the list short: what it drops, a refill finds again; and shorter while arrivals push it
+                size = max(size // 2, st[BASE])
                 m = size
                 thr, full = hs[m - 1], False
                 st[CUT] = hq[m - 1]
-    fs[0], st[VISITS] = thr, visits
+    fs[0], st[VISITS], st[LIMIT] = thr, visits, size
     st[PENDING], st[ROW], st[DELETION], st[SIZE], st[OUT], st[FULL] = 0, i, j, m, r, 1 if full else 0
     return oi, os, False
 

@@ -12,6 +12,7 @@ from skyband.operators.kernels.jit import jit
 from skyband.operators.kernels.topk_list import into_rank_order, lower_bound, select
 from skyband.operators.kernels.topk_replay import (
     AT,
+    BASE,
     CUT,
     DELETION,
     FAR_FUTURE,
@@ -102,7 +103,7 @@ def run(
                 np.inf, FAR_FUTURE, floor, hs, hq, ht, 0, size, wa, wi,
             )  # fmt: skip
             begin(st, fs, lo, p_dlo[g], m, size, m < size, floor, hs, hq, out)
-            st[VISITS] = 0
+            st[VISITS], st[BASE] = 0, size
             while True:
                 found = gather(sc, st[ROW], hi, 0, fs[0], rows, scores)
                 st[NEXT] = 0
@@ -113,7 +114,8 @@ def run(
                 if not need:
                     break
                 i, m, size = st[ROW], st[SIZE], st[LIMIT]
-                size = max(m + 1, fitted(size, query_size[q], st[VISITS], ((c_hi - c_lo) + i - lo) // 256))
+                cost = (c_hi - c_lo + i - lo) // 256
+                size = max(m + 1, fitted(size, max(8 * k + 64, cost), st[VISITS], cost))
                 st[LIMIT], st[VISITS] = size, 0
                 if cap < 2 * size + 1:
                     cap = 2 * size + 1

@@ -14,7 +14,7 @@ from skyband.operators.kernels.topk_list import into_rank_order, lower_bound, se
 from skyband.operators.kernels.topk_replay import alive_from
 
 CHUNK = 1024
-LEAF = 64
+LEAF = 128
 
 
 @jit

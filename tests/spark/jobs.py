@@ -105,14 +105,24 @@ def run(spark: SparkSession, spec: Path, finish: bool = True, partitions: int = 
     return batches
 
 
-def run_apart(spec: Path, *arguments: str, failpoint: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs ``skyband run`` in a process of its own, which may be made to kill itself at a fail point."""
+def _apart(spec: Path, arguments: Sequence[str], failpoint: str | None) -> tuple[list[str], dict[str, str]]:
     env = dict(os.environ, SKYBAND_MASTER="local[2]", SKYBAND_SHUFFLE_PARTITIONS="2")
     env.pop("SKYBAND_FAILPOINT", None)
     if failpoint:
         env["SKYBAND_FAILPOINT"] = failpoint
-    command = [sys.executable, "-m", "skyband.jobs.cli", "run", str(spec), *arguments]
+    return [sys.executable, "-m", "skyband.jobs.cli", "run", str(spec), *arguments], env
+
+
+def run_apart(spec: Path, *arguments: str, failpoint: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs ``skyband run`` in a process of its own, which may be made to kill itself at a fail point."""
+    command, env = _apart(spec, arguments, failpoint)
     return subprocess.run(command, capture_output=True, text=True, timeout=300, env=env, check=False, start_new_session=True)
+
+
+def start_apart(spec: Path, *arguments: str) -> subprocess.Popen[str]:
+    """Starts ``skyband run`` and does not wait."""
+    command, env = _apart(spec, arguments, None)
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env, start_new_session=True)
 
 
 def table(folder: Path, name: str) -> pa.Table:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
 import pytest
 
-from tests.spark.jobs import changes, run_apart, sorted_rows, table, write_spec
+from tests.spark.jobs import changes, run_apart, sorted_rows, start_apart, table, write_spec
 from tests.spark.test_cuts import stream, write
 
 pytestmark = [pytest.mark.spark, pytest.mark.chaos, pytest.mark.slow]
@@ -23,6 +24,7 @@ POINTS = (
     "finish.ordered",
     "sink.after:3",
 )
+WAIT_SECONDS = 240
 QUERIES = ("far5", "far3", "near4", "hourly")
 # Wall-clock figures and the engine's timings differ from run to run.
 MEASURED = ("batch_time", "counters", "batch_ms", "engine_ms", "load_ms", "decode_ms", "order_ms", "operator_ms", "state_ms", "write_ms")
@@ -50,6 +52,31 @@ def test_killed_and_started_again(tmp_path, left_alone, point):
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     again = run_apart(spec, "--finish")
     assert again.returncode == 0, again.stderr
+    assert_equal_tables(folder, left_alone)
+
+
+def test_interrupted_it_stops_cleanly_and_goes_on_later(tmp_path, left_alone):
+    folder = tmp_path / "interrupted"
+    spec = job(folder)
+    process = start_apart(spec, "--continuous")
+    try:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("batch 1:"):
+                break
+        os.kill(process.pid, signal.SIGINT)
+        rest = process.stderr.read()
+        assert process.wait(WAIT_SECONDS) == 0, rest
+    finally:
+        process.kill()
+    assert "Traceback" not in rest
+    assert "done:" in rest
+    again = run_apart(spec, "--finish")
+    assert again.returncode == 0, again.stderr
+    assert_equal_tables(folder, left_alone)
+
+
+def assert_equal_tables(folder: Path, left_alone: Path) -> None:
     for q in QUERIES:
         assert changes(folder, q).equals(changes(left_alone, q)), q
         assert sorted_rows(table(folder, q)) == sorted_rows(table(left_alone, q)), q

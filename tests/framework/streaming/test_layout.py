@@ -1,0 +1,73 @@
+"""What a sink's folder must hold for a run to go on, and what is refused."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from skyband.framework.errors import SkybandError, SpecErrors
+from skyband.framework.plan.fingerprint import fingerprint
+from skyband.framework.plan.model import Plan
+from skyband.framework.streaming.layout import Layout, fitting_job
+from skyband.jobs.spec import load_plan
+from tests.spark.jobs import write_spec
+
+
+@pytest.fixture
+def plan(tmp_path) -> Plan:
+    return load_plan(str(write_spec(tmp_path)))
+
+
+def after_a_run(plan: Plan) -> Layout:
+    layout = Layout(plan.sink)
+    layout.create(plan.job, fingerprint(plan), 2, ["id"])
+    (layout.checkpoint / "offsets").mkdir(parents=True)
+    (layout.root / "runs").mkdir()
+    (layout.root / "runs" / "0.parquet").touch()
+    return layout
+
+
+def test_a_first_run_and_one_that_fits(plan):
+    assert fitting_job(plan, Layout(plan.sink)) is None
+    layout = after_a_run(plan)
+    job = fitting_job(plan, layout)
+    assert job is not None
+    assert (job.job, job.header, job.partitions) == ("small", ["id"], 2)
+
+
+def test_a_changed_spec_is_refused_by_name(plan, tmp_path):
+    layout = after_a_run(plan)
+    spec = Path(write_spec(tmp_path))
+    spec.write_text(spec.read_text().replace("k: 5", "k: 50"))
+    with pytest.raises(SpecErrors) as e:
+        fitting_job(load_plan(str(spec)), layout)
+    assert "queries.far5.k was 5, now 50" in e.value.render()
+    assert "new sink path" in e.value.render()
+
+
+@pytest.mark.parametrize("gone", ["_skyband", "_skyband/checkpoint"])
+def test_tables_without_their_checkpoint_are_refused(plan, gone):
+    layout = after_a_run(plan)
+    shutil.rmtree(layout.root / gone)
+    with pytest.raises(SkybandError) as e:
+        fitting_job(plan, layout)
+    assert e.value.code == "SKY-E303"
+    assert "start again from the source" in e.value.render()
+
+
+def test_a_sink_on_a_remote_store_is_refused(plan):
+    with pytest.raises(SkybandError) as e:
+        Layout(replace(plan, sink="s3://bucket/x").sink)
+    assert e.value.code == "SKY-E203"
+
+
+def test_a_finish_is_ordered_once(plan):
+    layout = after_a_run(plan)
+    layout.order_finish("2020-01-01T00:00:00.001+00:00", 1)
+    before = sorted(layout.control.iterdir())
+    layout.order_finish("2020-01-01T00:00:00.002+00:00", 1)
+    assert sorted(layout.control.iterdir()) == before
+    assert len(before) == 1
