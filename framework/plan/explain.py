@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 
 from skyband.framework.plan.model import Derive, Filter, OperatorNode, Plan, QueryNode
 from skyband.framework.spec.units import format_duration
@@ -37,6 +37,23 @@ def skyband_size(k: int, n: float, pairs: bool) -> float:
         every = n * (n - 1) / 2
         return min(every, k + 2 * k * max(0.0, math.log(n / math.sqrt(2 * k)))) if n >= 2 else 0.0
     return min(n, k * (1 + math.log(n / k))) if n > k else n
+
+
+def skyline_size(k: int, n: float, d: int) -> float:
+    """Expected retained rows of a K-skyband with ``d`` ordered dimensions over N rows, if dimensions and age are independent.
+
+    Those with fewer than K newer dominators: the K-skyband in d + 1 dimensions, at most N. For K = 1 its mean is the complete homogeneous
+    symmetric polynomial h_d of 1, 1/2, ..., 1/N, with leading term ln(N)^d / d! (algorithms.md, D4; measured 1.2 to 1.6 times that term,
+    which h_d is); for larger K about K times that of N / K.
+    """
+    if n <= k:
+        return n
+    # Power sums of the harmonic terms: H_N for i = 1, zeta(i) above; Newton's identity i h_i = sum of p_j h_(i-j).
+    powers = [math.log(n / k) + 0.5772156649] + [1.0 + 2.0**-i + sum(j**-i for j in range(3, 50)) for i in map(float, range(2, d + 1))]
+    h = [1.0]
+    for i in range(1, d + 1):
+        h.append(sum(powers[j - 1] * h[i - j] for j in range(1, i + 1)) / i)
+    return min(n, k * h[d])
 
 
 def window_rows(window: Window, rate: float | None) -> float | None:
@@ -112,10 +129,14 @@ def _state(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
     between = getattr(node.operator, "between", None)
     if between is not None:
         lines.append(f"    between   {between.column}: {between.a!r} and {between.b!r}")
+    dimensions = getattr(node.operator, "dimensions", ())
+    if dimensions:
+        lines.append(f"    compares  {_dimensions(node)}")
     for q in queries:
         lines.append(f"    answers   {q.name}: {_asked(q)}")
     if len(queries) > 1:
-        lines.append(f"    shared by {len(queries)} queries: same type, scoring, direction, where and between")
+        same = "dimensions, band, distinct and where" if dimensions else "scoring, direction, where and between"
+        lines.append(f"    shared by {len(queries)} queries: same type, {same}")
     lines += _size(plan, node, rate)
     return lines
 
@@ -123,7 +144,18 @@ def _state(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
 def _why(queries: list[QueryNode]) -> str:
     if queries and queries[0].type == "topk_pairs":
         return "batched merge-scan, right for any scoring expression (no monotony or bounds needed)"
+    if queries and queries[0].type == "skyline":
+        return "one interval of membership per row; scan of the rows that no newer row beats"
     return "the operator of this query type"
+
+
+def _dimensions(node: OperatorNode) -> str:
+    op: Any = node.operator
+    ordered = [f"{d.column.name} {d.direction}" for d in op.dimensions if d.direction != "equal"]
+    equal = [d.column.name for d in op.dimensions if d.direction == "equal"]
+    text = ", ".join(ordered) + (f"; only within equal {', '.join(equal)}" if equal else "")
+    beaten = "no row of the window beats it" if op.band == 1 else f"fewer than {op.band:,} rows of the window beat it"
+    return f"{text}; in the result if {beaten}" + ("; a newer equal row beats an older" if op.distinct else "")
 
 
 def _asked(q: QueryNode) -> str:
@@ -156,6 +188,8 @@ def _size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
     formula = f"{what} = {'K + 2K ln(N / sqrt(2K))' if pairs else 'K (1 + ln(N / K))'}"
     if not node.skyband:
         return []
+    if hasattr(node.operator, "dimensions"):
+        return _skyline_size(plan, node, rows, rate)
     if rows is None:
         size = skyband_size(node.k, _EXAMPLE_ROWS, pairs)
         return [
@@ -165,6 +199,30 @@ def _size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
     assumed = f" (assuming {rate:g} rows a second)" if rate is not None and node.window.micros is not None else ""
     per = " per key" if plan.intake.partition_by else ""
     return [f"    skyband   about {size:,.0f} {formula}, N = {rows:,.0f} rows{per}{assumed}; {format_bytes(size * item)}"]
+
+
+def _skyline_size(plan: Plan, node: OperatorNode, rows: float | None, rate: float | None) -> list[str]:
+    """What a skyline keeps; rows in groups of equal values keep so much per group, of fewer rows each."""
+    op: Any = node.operator
+    d = sum(x.direction != "equal" for x in op.dimensions)
+    n = _EXAMPLE_ROWS if rows is None else rows
+    size = skyline_size(node.k, n, d)
+    bytes_ = size * 8 * (4 + node.k + len(op.dimensions))
+    power = "ln(N)" if node.k == 1 else "ln(N / K)"
+    factorial = f"^{d} / {d}!" if d > 1 else ""
+    formula = f"rows, leading term {'' if node.k == 1 else 'K '}{power}{factorial}"
+    assumed = f" (assuming {rate:g} rows a second)" if rows is not None and rate is not None and node.window.micros is not None else ""
+    per = " per key" if plan.intake.partition_by and rows is not None else ""
+    at = (
+        f"depends on the rate; at N = {n:,.0f} rows about {size:,.0f} {formula}"
+        if rows is None
+        else f"about {size:,.0f} {formula}, N = {n:,.0f} rows"
+    )
+    groups = " and of one group of equal values" if any(x.direction == "equal" for x in op.dimensions) else ""
+    return [
+        f"    skyband   {at}{per}{assumed}; {format_bytes(bytes_)}",
+        f"              (if dimensions are independent{groups}; fewer if they agree, more if they conflict)",
+    ]
 
 
 def _text(node: OperatorNode, attribute: str) -> str | None:

@@ -6,13 +6,13 @@ from typing import Final
 
 COMPILERS: Final[dict[str, str]] = {
     "topk_pairs": "skyband.framework.plan.compile_pairs:compile_pairs",
+    "skyline": "skyband.framework.plan.compile_rows:compile_skyline",
 }
 """Query type -> ``module:function``; see ``drafts.GroupCompiler``. A new operator adds a line and a file."""
 
 WRITTEN: Final[dict[str, str]] = {
     "topk": "skyband.framework.plan.compile_rows:compile_topk",
     "threshold": "skyband.framework.plan.compile_rows:compile_threshold",
-    "skyline": "skyband.framework.plan.compile_rows:compile_skyline",
 }
 """Compilers whose operators have not run through host and tables yet; a line moves to ``COMPILERS`` when they have."""
 

@@ -21,6 +21,7 @@ def check(doc: Document, job: Job) -> None:
     _columns(scope)
     _source(scope)
     _rules(scope)
+    _run(scope)
     _window(scope)
     check_queries(scope)
     _schedule(scope)
@@ -90,6 +91,9 @@ def _source(s: Scope) -> None:
                 doc.where_key(("source",)),
                 "the folder of the files",
             )
+        if not files:
+            where = doc.where_value(("source", "format"))
+            doc.add("SKY-E142", f"sources of format {source.format} are not available in this version", where, "files and Delta tables are")
         if not files and source.path is not None:
             doc.add("SKY-E117", f"format {source.format} has no path", doc.where_key(("source", "path")), "leave it out")
     for field in ("id", "partition_by"):
@@ -111,6 +115,13 @@ def _source(s: Scope) -> None:
             doc.add("SKY-E126", f"event_time needs a timestamp, '{time.column}' is {type_}", doc.where_value((*at, "column")), hint)
     for i, name in enumerate(time.tie_break):
         s.column((*at, "tie_break", i), name)
+
+
+def _run(s: Scope) -> None:
+    run = s.job.run
+    if run.max_files is not None and run.max_bytes is not None and not s.doc.bad(("run",)):
+        where = s.doc.where_key(("run", "max_bytes"))
+        s.doc.add("SKY-E117", "max_files and max_bytes cannot both bound a batch", where, "keep one of them")
 
 
 def _rules(s: Scope) -> None:

@@ -11,7 +11,7 @@ from skyband.framework.spec import queries as q
 from skyband.framework.spec.document import Path
 from skyband.framework.spec.expressions import is_linear, scoring_text, term_columns
 from skyband.framework.spec.models import ExpressionScoring, GlobalScoring, LinearScoring
-from skyband.framework.spec.names import FIXED_COLUMNS, HEAD_COLUMNS, JOB_TABLES, query_tables, result_columns
+from skyband.framework.spec.names import FIXED_COLUMNS, HEAD_COLUMNS, JOB_TABLES, SKYLINE_COLUMNS, query_tables, result_columns
 from skyband.framework.spec.scope import Scope
 from skyband.framework.spec.units import format_duration
 
@@ -81,9 +81,12 @@ def _scoring(s: Scope) -> None:
 
 def _keys(s: Scope) -> None:
     """Key columns stand in every result table under their own names."""
+    taken = {*FIXED_COLUMNS, *HEAD_COLUMNS, "seq", "time"}
+    if any(isinstance(query, q.Skyline) for query in s.job.queries.values()):
+        taken |= set(SKYLINE_COLUMNS)
     for i, c in enumerate(s.job.source.partition_by):
         path: Path = ("source", "partition_by", i)
-        if not s.doc.bad(path) and c.lower() in {*FIXED_COLUMNS, *HEAD_COLUMNS, "seq", "time"}:
+        if not s.doc.bad(path) and c.lower() in taken:
             hint = "rename it: '{other}: {{type: ..., from: {c}}}' in source.schema".format(other=c + "_", c=c)
             s.doc.add("SKY-E124", f"the key column '{c}' collides with a column of the result tables", s.doc.where_value(path), hint)
 
@@ -224,6 +227,8 @@ def _between(s: Scope, path: Path, between: q.Between) -> None:
 def _result_columns(s: Scope, path: Path, query: q.Query) -> None:
     doc, source = s.doc, s.job.source
     taken = {c.lower(): "a column of every result" for c in FIXED_COLUMNS}
+    if isinstance(query, q.Skyline):
+        taken |= dict.fromkeys(SKYLINE_COLUMNS, "a column of every skyline's skyband")
     taken |= {c.lower(): "a key column" for c in source.partition_by}
     between = getattr(query, "between", None) is not None
     carry = [c for i, c in enumerate(query.carry) if not doc.bad((*path, "carry", i))]

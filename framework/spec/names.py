@@ -15,6 +15,9 @@ FIXED_COLUMNS: Final = (
 )  # fmt: skip
 """Columns of result tables that are not the user's."""
 
+SKYLINE_COLUMNS: Final = ("newer", "pred", "pred_time")
+"""Further columns of a skyline's ``_skyband`` table, which carries what the queries of its state carry."""
+
 HEAD_COLUMNS: Final = ("last_seq", "last_time", "as_of", "bucket")
 
 

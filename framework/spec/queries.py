@@ -102,7 +102,9 @@ class Skyline(_Query):
 
     type: Literal["skyline"]
     dimensions: dict[Name, Literal["min", "max", "equal"]] = Field(min_length=1, description="Column -> which end is better.")
-    band: K = Field(default=1, description="Fewer than this many rows beat a row (1: the skyline).")
+    band: Annotated[int, Field(ge=1, le=4096), WHOLE] = Field(
+        default=1, description="Fewer than this many rows beat a row (1: the skyline)."
+    )
     distinct: bool = Field(default=False, description="A newer equal row counts as beating an older one.")
 
 

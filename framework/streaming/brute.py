@@ -1,4 +1,4 @@
-"""Results by brute force from the definition: every pair of the window, scored, ranked, cut at k. For ``verify`` only."""
+"""Results by brute force from the definition: every pair of the window scored, or compared. For ``verify`` only."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import pyarrow as pa
 
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.streaming.columns import TextCodes, operator_column
-from skyband.operators.base import AnyArray
-from skyband.operators.expressions import compile_pair, matrix
+from skyband.operators.base import NULL, AnyArray
+from skyband.operators.expressions import compile_pair, compile_row, matrix
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 Found = list[tuple[tuple[int, ...], float]]
 
 MAX_PAIRS = 200_000_000
-"""Pairs scored for one result; a larger window is not verified by brute force (and ``verify`` says so)."""
+"""Pairs scored or compared for one result; a larger window is not verified by brute force (and ``verify`` says so)."""
 
 
 @dataclass(slots=True)
@@ -101,5 +101,48 @@ def _limit(query: QueryNode, negate: bool) -> float:
     return -bound if negate else bound
 
 
-BY_TYPE: dict[str, Callable[[Plan, QueryNode, Objects, int], Found]] = {"topk_pairs": topk_pairs}
+def skyline(plan: Plan, query: QueryNode, data: Objects, at: int) -> Found:
+    """The objects with fewer dominators in the window than the band, newest first, as (items, 0.0). O(window squared).
+
+    a dominates b: equal in the ``equal`` dimensions, no worse in every other one, and better in one (or, with ``distinct``, newer).
+    """
+    op: Any = plan.operators[query.operator].operator
+    first, end = window_of(query, data, at)
+    usable = _usable(op, data, {t: i for i, t in enumerate(plan.texts)})
+    seq = first + np.nonzero(usable[first:end])[0]
+    ordered = [_smaller_is_better(data.columns[d.column.name][seq], d.direction) for d in op.dimensions if d.direction != "equal"]
+    equal = [data.columns[d.column.name][seq] for d in op.dimensions if d.direction == "equal"]
+    beaten = np.zeros(len(seq), np.int64)
+    for b in range(len(seq)):
+        no_worse, better = np.ones(len(seq), bool), np.zeros(len(seq), bool)
+        for column in ordered:
+            no_worse &= column <= column[b]
+            better |= column < column[b]
+        for column in equal:
+            no_worse &= column == column[b]
+        if op.distinct:
+            better |= seq > seq[b]
+        beaten[b] = np.count_nonzero(no_worse & better)
+    return [((int(s),), 0.0) for s in seq[beaten < op.band][::-1]]
+
+
+def _usable(op: Any, data: Objects, texts: dict[str, int]) -> npt.NDArray[np.bool_]:
+    """Objects with a value in every dimension for which ``where`` is true."""
+    usable = np.ones(len(data.time), bool)
+    for d in op.dimensions:
+        column = data.columns[d.column.name]
+        usable &= ~np.isnan(column) if column.dtype == np.float64 else column != NULL
+    if op.where is not None:
+        usable &= compile_row(None, op.where, False, texts).matches(data.columns, len(data.time)).astype(bool)
+    return usable
+
+
+def _smaller_is_better(column: AnyArray, direction: str) -> AnyArray:
+    """The column or, for ``max``, its negative; integers by their complement, which cannot overflow."""
+    if direction == "min":
+        return column
+    return -column if column.dtype == np.float64 else ~column
+
+
+BY_TYPE: dict[str, Callable[[Plan, QueryNode, Objects, int], Found]] = {"topk_pairs": topk_pairs, "skyline": skyline}
 """Query type -> result by definition at an instant."""

@@ -73,8 +73,8 @@ class Layout:
 def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:
     """The job file of earlier runs, None before the first.
 
-    Raises SpecErrors of SKY-E150 if the spec no longer fits their state, SkybandError SKY-E303 if tables and checkpoint are not of one piece:
-    going on would write rows twice or not at all.
+    Raises SpecErrors of SKY-E150 if the spec no longer fits their state, SkybandError SKY-E303 if tables and checkpoint are not
+    of one piece: going on would write rows twice or not at all.
     """
     job = layout.load()
     written = any((layout.root / "runs").glob("*.parquet"))

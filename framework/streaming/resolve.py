@@ -11,7 +11,7 @@ import pyarrow as pa
 from skyband.framework.plan.model import QueryNode
 from skyband.framework.streaming.config import HostConfig
 from skyband.framework.streaming.store import WindowStore
-from skyband.operators.base import CAUSES, Changes, Items
+from skyband.operators.base import CAUSES, NULL, AnyArray, Changes, Items
 
 I64 = npt.NDArray[np.int64]
 KeyValues = Callable[[I64], pa.Table]
@@ -64,7 +64,7 @@ class Resolver:
         if q.scored:
             columns.append(("score", pa.array(items.score[mine])))
         for name, values in items.extra.items():
-            columns.append((name, pa.array(values[mine])))
+            columns.append((name, _nullable(values[mine])))
         columns.append(("bucket", pa.array(np.full(len(mine), bucket, np.int32))))
         return _table(columns)
 
@@ -93,6 +93,11 @@ class Resolver:
             for name in q.carry if carried is None else carried:
                 columns.append((prefix + name, rows[name]))
         return columns
+
+
+def _nullable(values: AnyArray) -> pa.Array:
+    """An operator's column; ``NULL`` of an int64 column as null."""
+    return pa.array(values, mask=values == NULL) if values.dtype == np.int64 else pa.array(values)
 
 
 def _table(columns: list[tuple[str, pa.Array | pa.ChunkedArray]]) -> pa.Table:

@@ -25,6 +25,7 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.streaming import blocks
 from skyband.framework.streaming.layout import JobFile, Layout, fitting_job
 from skyband.framework.streaming.query import start
+from skyband.framework.streaming.session import log_file
 from skyband.framework.streaming.source import header_columns
 from skyband.framework.tables.derive import derive
 from skyband.framework.tables.sink import Sink
@@ -125,7 +126,7 @@ class Runner:
                     break
         except StreamingQueryException as e:
             raise self.failure or SkybandError(
-                "SKY-E300", f"the run failed: {_first_cause(str(e))}", hint="the engine's log has the whole story"
+                "SKY-E300", f"the run failed: {_first_cause(str(e))}", hint=f"the engine's log is {log_file()}"
             ) from e
         finally:
             for s, handler in previous.items():

@@ -95,14 +95,22 @@ class Reader:
     def snapshot(self, name: str, k: int | None = None, window: Window | None = None, key: Mapping[str, str] | None = None) -> Answer:
         """The best ``k`` of query ``name``'s shared state within ``window``, as of the last batch; default: the query's own k and window.
 
-        SkybandError SKY-E201 if the state does not hold that much (k > K, or a window larger than N).
+        For a skyline ``k`` is the band. SkybandError SKY-E201 if the state does not hold that much (k > K, or a window larger than N), or
+        the tables do not say it (a skyline's smaller bands).
         """
         query = self.query(name)
         operator = self.plan.operators[query.operator]
-        k = query.k if k is None else k
+        if k is None:
+            k = operator.k if query.type == "skyline" else query.k
         window = query.window if window is None else window
         if not operator.skyband:
             raise SkybandError("SKY-E201", f"query {name!r} keeps no skyband: only its own results can be asked for")
+        if query.type == "skyline" and k != operator.k:
+            raise SkybandError(
+                "SKY-E201",
+                f"the tables answer {name!r} for any window, but only for its own band ({operator.k})",
+                hint=f"leave out --k, or add a query with band: {k}",
+            )
         if k is None or k < 1 or k > operator.k:
             raise SkybandError(
                 "SKY-E201", f"k must be from 1 to {operator.k}", hint="a scoring function's keep: {k: ...} keeps more for later"
@@ -118,13 +126,17 @@ class Reader:
                 hint="run the job first",
             )
         as_of = key_as_of(rows, heads, self.plan, self.frontier)
-        alive = _alive(rows, query, effective, as_of, self._last_seq(rows, heads))
+        last_seq = self._last_seq(rows, heads)
+        alive = _alive(rows, query, effective, as_of, last_seq)
+        if query.type == "skyline":
+            alive &= _unbeaten(rows, effective, as_of, last_seq)
         for bound, keep in ((query.min_score, pc.greater_equal), (query.max_score, pc.less_equal)):
             if bound is not None:
                 alive &= keep(rows["score"], bound).to_numpy(zero_copy_only=False)
         wanted = [*self.keys, *(c for c, _ in item_columns(query.roles, self.plan.intake.id, query.carry, self.keys))]
         found = self._ranked(rows.filter(pa.array(alive)).select([*wanted, "score"] if query.scored else wanted), query)
-        found = found.filter(pc.less_equal(found["rank"], k))
+        if query.k is not None:
+            found = found.filter(pc.less_equal(found["rank"], k))
         one = self.complete(chosen) if not self.keys or heads.num_rows == 1 else None
         return Answer(found, one, sql.snapshot(self.plan, query, operator, k, effective, self.frontier))
 
@@ -220,6 +232,16 @@ def _alive(rows: pa.Table, query: QueryNode, window: Window, as_of: Any, last_se
     if window.micros is not None:
         alive &= time.min(axis=0) > as_of - window.micros
     return alive
+
+
+def _unbeaten(rows: pa.Table, window: Window, as_of: Any, last_seq: Any) -> Any:
+    """Rows of a skyline's state whose deciding dominator is not in the window."""
+    gone = rows["pred"].is_null().to_numpy(zero_copy_only=False)
+    if window.count is not None:
+        gone |= rows["pred"].fill_null(-1).to_numpy() <= last_seq - window.count
+    if window.micros is not None:
+        gone |= rows["pred_time"].cast(pa.int64()).fill_null(0).to_numpy() <= as_of - window.micros
+    return gone
 
 
 def _iso(at: datetime) -> str:

@@ -121,6 +121,19 @@ def now_schema(plan: Plan, query: QueryNode) -> pa.Schema:
     )
 
 
+def _extra(query: QueryNode, operator: OperatorNode) -> list[pa.Field]:
+    """Columns that tell whether a retained object is in the result of a window (``Items.extra`` of the operator)."""
+    if query.type != "skyline":
+        return []
+    beats = "no row" if operator.k == 1 else f"fewer than {operator.k} rows"
+    rule = f"{beats} of a window beat the object, itself in the window, exactly if pred is null or no longer in the window"
+    return [
+        field("newer", _INT, "how many newer rows beat the object"),
+        field("pred", _INT, f"seq of the older row that decides: {rule}"),
+        field("pred_time", STAMP, "event time of pred"),
+    ]
+
+
 def skyband_schema(plan: Plan, operator: OperatorNode) -> pa.Schema:
     """Columns of ``<operator>_skyband``: its items carry what any of the operator's queries carries."""
     queries = [q for q in plan.queries if plan.operators[q.operator] is operator or plan.operators[q.operator].name == operator.name]
@@ -131,6 +144,7 @@ def skyband_schema(plan: Plan, operator: OperatorNode) -> pa.Schema:
             *_keys(plan),
             *_items(plan, queries[0].roles, carry),
             *_score(queries[0]),
+            *_extra(queries[0], operator),
             field("bucket", pa.int32(), "bucket of keys that this row's key belongs to"),
         ]
     )
@@ -234,7 +248,8 @@ def tables(plan: Plan) -> list[TableSpec]:
         ]
     for o in plan.operators:
         if o.skyband:
-            comment = f"Everything that can be in a result of {', '.join(o.queries)} for any k up to {o.k} and any window the state holds."
+            upto = f"any k up to {o.k} and " if any(q.name in o.queries and q.k is not None for q in plan.queries) else ""
+            comment = f"Everything that can be in a result of {', '.join(o.queries)} for {upto}any window the state holds."
             made.append(TableSpec(skyband_name(o.name), skyband_schema(plan, o), comment, ("bucket",), "rewritten"))
     made += [
         TableSpec("heads", heads_schema(plan), "Where every key of the stream stands.", ("bucket",), "rewritten"),

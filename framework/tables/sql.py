@@ -32,7 +32,7 @@ def as_of(plan: Plan, query: QueryNode, at: datetime | None) -> str:
 
 
 def snapshot(plan: Plan, query: QueryNode, operator: OperatorNode, k: int, window: Window, frontier: int | None) -> str:
-    """The best ``k`` within ``window`` from ``<state>_skyband`` and ``heads``, key by key."""
+    """The best ``k`` (a skyline: all, for the state's band) within ``window`` from ``<state>_skyband`` and ``heads``, key by key."""
     keys = plan.intake.partition_by
     columns = [c for c, _ in item_columns(query.roles, plan.intake.id, query.carry, keys)]
     conditions = []
@@ -41,18 +41,26 @@ def snapshot(plan: Plan, query: QueryNode, operator: OperatorNode, k: int, windo
     if window.micros is not None:
         as_of_key = "h.as_of" if frontier is None else f"greatest(h.as_of, {instant(_EPOCH + timedelta(microseconds=frontier - 1))})"
         conditions.append(f"{_older(query, 'time')} > {as_of_key} - interval '{window.micros / 1e6:.6f}' second")
+    if query.type == "skyline":
+        conditions.append(f"({' or '.join(['s.pred is null', *_pred_gone(conditions)])})")
     conditions += [f"s.score >= {query.min_score!r}"] if query.min_score is not None else []
     conditions += [f"s.score <= {query.max_score!r}"] if query.max_score is not None else []
     joined = " and ".join(f"h.{c} = s.{c}" for c in keys) if keys else "1 = 1"
     partition = f"partition by {', '.join('s.' + c for c in keys)} " if keys else ""
+    best = "" if query.k is None else f'where "rank" <= {k} '
     chosen = ", ".join(f"s.{c}" for c in (*keys, *columns, *(["score"] if query.scored else [])))
     return (
         f"select * from (\n"
         f'  select {chosen}, row_number() over ({partition}order by {order_by(query, "s.")}) as "rank"\n'
         f'  from "{skyband_name(operator.name)}" s join heads h on {joined}\n'
         f"  where {' and '.join(conditions)}\n"
-        f') found where "rank" <= {k} order by {", ".join([*keys, _quoted("rank")])}'
+        f") found {best}order by {', '.join([*keys, _quoted('rank')])}"
     )
+
+
+def _pred_gone(alive: Sequence[str]) -> list[str]:
+    """The conditions of a living object, turned round for the dominator that decides."""
+    return [c.replace("s.seq >", "s.pred <=").replace("s.time >", "s.pred_time <=") for c in alive]
 
 
 def python_lines(root: str, table: str) -> str:

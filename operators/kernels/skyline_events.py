@@ -42,7 +42,7 @@ def refront(q: AnyArray, obj: AnyArray, slot: AnyArray, hi: int) -> None:
     q[FRONT] = obj[slot[p], SEQ] if p < hi else NEVER
 
 
-@jit
+@jit(inline="always")
 def link(x: int, parent: int, child: AnyArray, after: AnyArray, before: AnyArray) -> None:
     """Put slot x first in its parent's list (-1: in none). O(1)."""
     before[x] = -1
@@ -55,7 +55,7 @@ def link(x: int, parent: int, child: AnyArray, after: AnyArray, before: AnyArray
         child[parent] = x
 
 
-@jit
+@jit(inline="always")
 def unlink(x: int, parent: int, child: AnyArray, after: AnyArray, before: AnyArray) -> None:
     """Take slot x out of its list; ``parent`` is -1 if it has left already. O(1)."""
     y, z = before[x], after[x]

@@ -301,8 +301,8 @@ def run(
                 below = a_word[i] - 1
                 found = 0
                 ready = False
-                coarse_above = np.int64(0)
-                coarse_below = np.int64(0)
+                coarse_above: Any = np.int64(0)
+                coarse_below: Any = np.int64(0)
                 p = hi
                 while p > alive:
                     if p == hi:

@@ -187,10 +187,11 @@ def close_gap(word: AnyArray, slot: AnyArray, at: int, hi: int) -> None:
 @jit
 def coarsen(word: int, shifts: AnyArray, top: int, drop: int, bits: int) -> int:
     """A word without guard bits cut to ``bits`` bits a field, guard included: monotone, so it tests the same way, only coarser."""
-    w = np.int64(0)
+    w: Any = np.int64(0)
     for j in range(shifts.shape[0]):
         w += (((word >> shifts[j]) & top) >> drop) << (j * bits)
-    return w
+    cut: int = w
+    return cut
 
 
 @jit

@@ -152,13 +152,9 @@ def test_a_plan_can_travel() -> None:
 
 
 def test_triggers_limits_and_reader_defaults() -> None:
-    plan = plan_of(
-        SENSORS.replace("{trigger: once}", "{trigger: 10 seconds, max_files: 100, max_bytes: 256m, buckets: 4}").replace(
-            "{header: true}", "{}"
-        )
-    )
+    plan = plan_of(SENSORS.replace("{trigger: once}", "{trigger: 10 seconds, max_bytes: 256m, buckets: 4}").replace("{header: true}", "{}"))
     assert plan.trigger_micros == 10_000_000
-    assert (plan.source.max_files_per_batch, plan.source.max_bytes_per_batch, plan.buckets) == (100, "256m", 4)
+    assert (plan.source.max_files_per_batch, plan.source.max_bytes_per_batch, plan.buckets) == (None, "256m", 4)
     assert dict(plan.source.options) == {"header": "true"}
     assert dict(plan_of(SENSORS.replace("{header: true}", "{Header: no}")).source.options) == {"Header": "false"}
 
