@@ -62,7 +62,8 @@ class ThresholdQuery:
 
 @dataclass(frozen=True)
 class Threshold:
-    """One scoring function and its threshold queries (one or thousands). ``direction`` decides rank only. ``deletes``: rows may be deletions.
+    """One scoring function and its threshold queries (one or thousands). ``direction`` decides rank only. ``deletes``: rows may be
+    deletions.
 
     Raises ValueError for a query without bounds, a bound that is NaN, a window larger than the state's, or names used twice.
     """
@@ -171,7 +172,8 @@ class ThresholdLogic:
         some = self.low <= self.high
         if not some.any():
             return np.zeros(len(score), bool)
-        return (score >= self.low[some].min()) & (score <= self.high[some].max())
+        passes: AnyArray = (score >= self.low[some].min()) & (score <= self.high[some].max())
+        return passes
 
     def _grow(self, keys: int) -> None:
         if keys <= len(self.next_seq):

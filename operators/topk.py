@@ -1,6 +1,7 @@
 """Top-k of a stream by one scoring function, for any number of queries that share it (algorithms.md D1, replaces TMA and SMA).
 
-The shared state is the K-skyband of the largest window: about K (1 + ln(N/K)) objects, whatever the window's size. With deletions dominated objects
+The shared state is the K-skyband of the largest window: about K (1 + ln(N/K)) objects, whatever the window's size. With deletions
+dominated objects
 can come back, so ``TopKDeletes`` keeps the scores of the whole window.
 """
 
@@ -205,7 +206,8 @@ class TopKLogic:
         self.rows += rows
         sd, cd = self._mark(block, sc)
         oi, os, n = run(
-            self.k, self.n, self.micros, self.floor, self.every, self.size, block.keys, block.lo, block.hi, block.dlo, block.dhi, block.seq0,
+            self.k, self.n, self.micros, self.floor, self.every, self.size, block.keys, block.lo, block.hi, block.dlo, block.dhi,
+            block.seq0,
             sc, block.time, sd, block.dpos, block.dtime, block.dtarget, self.coff, self.cs, self.cq, self.ct, cd,
             self.step, self.wake_at, self.due, self.rep_n, self.rep_col, self.rep_s, self.rep_q, self.rep_t, self.rep_d,
             self.until, until, op.deletes, self.work,

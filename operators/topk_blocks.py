@@ -1,6 +1,7 @@
 """What the single-object operators share: blocks of arrivals and deletions cut by key, window arithmetic, change rows to columns.
 
-Deletions travel in ``Arrivals`` as rows of their own with ``seq`` = -1 and the deleted object's seq in the column ``TARGET`` (int64, ``NULL``
+Deletions travel in ``Arrivals`` as rows of their own with ``seq`` = -1 and the deleted object's seq in the column ``TARGET`` (int64,
+``NULL``
 in the rows of objects). Within a key they stand where they happen: after the objects that came before them. The host resolves ids to
 live targets; a deletion without one never gets here. Other columns of a deletion row are not read.
 """
@@ -131,7 +132,8 @@ def changes(oi: AnyArray, os: F64, rows: int, negate: bool) -> Changes:
     cols = oi[:rows]
     score = os[:rows]
     return Changes(
-        query=cols[:, 0].astype(np.int16), key=cols[:, 1].copy(), at=cols[:, 2].copy(), step=cols[:, 3].copy(), pos=cols[:, 4].astype(np.int32),
+        query=cols[:, 0].astype(np.int16), key=cols[:, 1].copy(), at=cols[:, 2].copy(), step=cols[:, 3].copy(), pos=cols[:,
+        4].astype(np.int32),
         sign=cols[:, 5].astype(np.int8), cause=cols[:, 6].astype(np.int8), score=external(score, negate), items=cols[:, 7:8].copy(),
     )  # fmt: skip
 
@@ -203,3 +205,19 @@ class Tombs:
         hit, before = hit[before < d], before[before < d]
         out[order[hit] - d] = self.time[before]
         return out
+
+
+def extent(x: F64) -> tuple[F64, F64]:
+    """Smallest and largest finite value of every row of x (d, n); 0 where there is none."""
+    low, high = x.min(axis=1), x.max(axis=1)
+    for i in np.flatnonzero(~np.isfinite(low + high)):
+        v = x[i][np.isfinite(x[i])]
+        low[i], high[i] = (v.min(), v.max()) if len(v) else (0.0, 0.0)
+    return low, high
+
+
+def spans(at: I64, m: I64) -> I64:
+    """Positions at[0]..at[0]+m[0], at[1].., one after the other."""
+    ends = np.cumsum(m)
+    out: I64 = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(at - (ends - m), m)
+    return out

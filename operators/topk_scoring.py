@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
@@ -53,7 +53,7 @@ class Scorer(Protocol):
 
 @jit
 def _linear_nb(x: tuple[AnyArray, ...], w: AnyArray, out: AnyArray) -> int:
-    bad = np.int64(0)
+    bad: Any = np.int64(0)
     for lo in range(0, len(out), 1024):
         hi = min(len(out), lo + 1024)
         o = out[lo:hi]
@@ -68,7 +68,7 @@ def _linear_nb(x: tuple[AnyArray, ...], w: AnyArray, out: AnyArray) -> int:
             s = o[i] + 0.0
             o[i] = s
             bad += np.int64(s != s)
-    return bad
+    return int(bad)
 
 
 def _linear_np(x: tuple[AnyArray, ...], w: AnyArray, out: AnyArray) -> int:

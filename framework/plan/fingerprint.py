@@ -94,10 +94,12 @@ def _shown(value: Any) -> str:
     if _is_hash(value):
         return "given"
     if isinstance(value, Mapping):
+        if set(value) == {"column", "direction"}:  # a dimension of a skyline
+            return f"{value['column']['name']} {value['direction']}"
         kind = value.get("type")
         return str(kind) if kind is not None else "given"
     if isinstance(value, list):
-        return "[" + ", ".join(str(v) for v in value) + "]"
+        return "[" + ", ".join(_shown(v) for v in value) + "]"
     return "not set" if value is None else str(value)
 
 

@@ -235,7 +235,20 @@ class Bucket:
         for i, logic in enumerate(self.logics):
             values[f"retained/{i}"] = self.retained[i].tobytes()
             values[f"operator/{i}"] = blocks.arrays_bytes(logic.checkpoint())
+        coded = self._coded()
+        if coded:
+            values["texts"] = blocks.table_bytes(self.codes.held(coded))
         return values, dropped
+
+    def _coded(self) -> list[pa.ChunkedArray]:
+        """Text columns of the rows whose codes stand in operators' own arrays."""
+        found = []
+        for node, at in zip(self.config.operators, self.retained, strict=True):
+            names = [c.name for c in node.operator.columns if c.kind == "text"]
+            if names and node.operator.keeps == "retained":
+                rows = self.store.named(at).rows
+                found += [rows[n] for n in names]
+        return found
 
     @classmethod
     def restore(cls, config: HostConfig, number: int, read: Callable[[str], bytes | None]) -> Bucket:
@@ -250,6 +263,8 @@ class Bucket:
         key_rows = read("key_rows")
         bucket.key_rows = [blocks.bytes_table(key_rows)] if key_rows else []
         bucket.pending = blocks.bytes_table(read("pending") or b"")
+        texts = read("texts")
+        bucket.codes = TextCodes(config.texts, blocks.bytes_table(texts) if texts else None)
         bucket.retained = [np.frombuffer(read(f"retained/{i}") or b"", np.int64).copy() for i in range(len(config.operators))]
         bucket.store.pins = np.concatenate(bucket.retained) if bucket.retained else np.empty(0, np.int64)
         bucket.store.next_chunk = core["next_chunk"]

@@ -32,23 +32,40 @@ def floats(column: pa.ChunkedArray) -> npt.NDArray[np.float64]:
 
 
 class TextCodes:
-    """Codes for one bucket's text: constants of the spec first, then values in order of first sight. Memory only.
+    """Codes for one bucket's text: constants of the spec first, then values in order of first sight.
 
-    Rebuilt from the window when state is read back: results depend on equality of codes, never on their values.
+    Rebuilt from the window when state is read back: results depend on equality of codes, never on their values. Only the codes that stand
+    in an operator's own arrays have to stay: state keeps those (``held``).
     """
 
-    def __init__(self, constants: tuple[str, ...]) -> None:
+    def __init__(self, constants: tuple[str, ...], held: pa.Table | None = None) -> None:
         self.values = pa.array(constants, pa.string())
+        self.numbers = np.arange(len(constants))
+        self.constants = len(constants)
+        if held is not None and held.num_rows:
+            self.values = pa.concat_arrays([self.values, *held["value"].chunks])
+            self.numbers = np.append(self.numbers, held["code"].to_numpy())
 
     def encode(self, column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
         """Codes of a text column, null as ``NULL``; new values get the next codes. O(n + values), all in Arrow's kernels."""
         column = column.cast(pa.string())
-        codes = pc.index_in(column, value_set=self.values)
-        fresh = pc.and_(codes.is_null(), column.is_valid())
+        places = pc.index_in(column, value_set=self.values)
+        fresh = pc.and_(places.is_null(), column.is_valid())
         if pc.any(fresh).as_py():
-            self.values = pa.concat_arrays([self.values, pc.unique(column.filter(fresh))])
-            codes = pc.index_in(column, value_set=self.values)
-        return ints(codes)
+            new = pc.unique(column.filter(fresh))
+            self.values = pa.concat_arrays([self.values, new])
+            self.numbers = np.append(self.numbers, self.numbers.max(initial=-1) + 1 + np.arange(len(new)))
+            places = pc.index_in(column, value_set=self.values)
+        place = ints(places)
+        return np.where(place == NULL, NULL, np.append(self.numbers, NULL)[np.maximum(place, -1)])
+
+    def held(self, columns: list[pa.ChunkedArray]) -> pa.Table:
+        """``value`` and ``code`` of the texts in ``columns`` that are no constants, by code: what ``__init__`` takes."""
+        seen = [pc.index_in(c.cast(pa.string()), value_set=self.values).drop_null().to_numpy() for c in columns]
+        place = np.unique(np.concatenate([*seen, np.empty(0, np.int32)]))
+        place = place[place >= self.constants].astype(np.int64)
+        place = place[np.argsort(self.numbers[place])]
+        return pa.table({"value": self.values.take(pa.array(place)), "code": self.numbers[place]})
 
 
 def operator_column(column: pa.ChunkedArray, kind: Kind, codes: TextCodes) -> AnyArray:

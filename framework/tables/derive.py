@@ -177,4 +177,5 @@ def key_as_of(rows: pa.Table, heads: pa.Table, plan: Plan, frontier: int | None)
     mine, theirs = key_numbers([rows, heads], keys)
     by_number = np.argsort(theirs)
     found = by_number[np.searchsorted(theirs, mine, sorter=by_number)]
-    return np.maximum(at[found], floor)
+    out: I64 = np.maximum(at[found], floor)
+    return out

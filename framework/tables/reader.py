@@ -151,7 +151,8 @@ class Reader:
     def frontier(self) -> int | None:
         """The watermark of the last complete batch, in microseconds."""
         runs = self.read("runs", ["frontier"])
-        return pc.max(runs["frontier"].cast(pa.int64())).as_py() if runs.num_rows else None  # type: ignore[no-any-return]
+        newest: int | None = pc.max(runs["frontier"].cast(pa.int64())).as_py() if runs.num_rows else None
+        return newest
 
     def _intervals(self, query: QueryNode, chosen: pc.Expression | None) -> pa.Table:
         """Intervals up to the last complete batch: the table, and what has come since it was derived."""

@@ -117,7 +117,7 @@ def c_function(name: str) -> Any:
     vector version; and as a symbol, not an address, so that code that calls it can be cached.
     """
     prepare_numba()
-    import llvmlite.binding  # type: ignore[import-untyped]
+    import llvmlite.binding
     from numba.core import types
 
     symbol = f"skyband_c_{name}"

@@ -49,7 +49,7 @@ from skyband.operators.kernels.skyline_scan import (
     near_masks,
     squeeze,
 )
-from skyband.operators.kernels.skyline_skip import STRETCH, STRONG, passed_over, strongest
+from skyband.operators.kernels.skyline_skip import AHEAD, KNOWN, STRETCH, passed_over
 
 CLOSE: int = 64
 """Removals this close to the newest object close the gap; others leave a hole until a quarter are holes."""
@@ -61,9 +61,6 @@ LIFT: int = 64
 
 LONG: int = 512
 """Scans this long use coarse words."""
-
-MANY: int = 2048
-"""With more retained objects than this few arrivals are passed over, and finding them costs too much."""
 
 
 @jit
@@ -135,15 +132,13 @@ def run(
     for j in range(fields.shape[0]):
         coarse_guard += np.int64(1) << (j * coarse_bits + coarse_bits - 1)
     coarse_dead = coarse_guard + (1 << (coarse_bits - 1)) - 1
-    above_all: Any = np.int64(0)
+    ones: Any = np.int64(0)
     for j in range(shifts.shape[0]):
-        above_all += np.int64(1) << shifts[j]
-    above_all = guard - above_all
-    strong = np.empty(STRONG, np.int64)
-    sums = np.empty(STRONG, np.int64)
-    skip = np.zeros(STRETCH, np.int64)
-    removed = np.zeros(STRETCH, np.int64)
-    jump = np.zeros(STRETCH, np.int64)
+        ones += np.int64(1) << shifts[j]
+    ahead = np.empty(AHEAD, np.int64)
+    known = np.empty(KNOWN, np.int64)
+    known_seq = np.empty(KNOWN, np.int64)
+    jump = np.empty(STRETCH, np.int64)
     least_count = state_count
     least_micros = np.int64(0)
     for w in range(nq):
@@ -213,38 +208,40 @@ def run(
         stretch_end = i
         skips = shifts.shape[0] > 0 and hi_row[k] - i > 1
         tries = 0
+        turn = LANES
+        known_seq[:] = -1
         while True:
             more = i < hi_row[k]
             if skips and more and i >= stretch_end:
                 stretch = i
                 stretch_end = min(i + STRETCH, hi_row[k])
-                for x in range(stretch_end - stretch):
-                    skip[x] = 0
                 if tries > 0:
                     tries -= 1
-                elif hi - lo <= MANY:
-                    # the oldest object alive in every query's window to the end of the stretch
+                    for x in range(stretch_end - stretch):
+                        jump[x] = x
+                else:
+                    # what is alive in every query's window to the end of the stretch
                     p = lo
-                    oldest = a_seq[stretch_end - 1] - least_count + 1
+                    oldest = max(0, a_seq[stretch_end - 1] - least_count + 1)
                     while p < hi and (slot[p] < 0 or obj[slot[p], SEQ] < oldest):
                         p += 1
                     if least_micros > 0:
                         while p < hi and (slot[p] < 0 or obj[slot[p], TIME] + least_micros <= a_time[stretch_end - 1]):
                             p += 1
-                    x = strongest(word, slot, p, hi, guard, shifts, top_field, strong, sums)
-                    x = passed_over(a_word[stretch:stretch_end], guard, above_all, strong, x, skip, removed)
+                        oldest = max(oldest, obj[slot[p], SEQ] if p < hi else NEVER)
+                    x, turn = passed_over(
+                        a_word[stretch:stretch_end], usable[stretch:stretch_end], guard, ones, dead, oldest, word, slot, obj, p, hi,
+                        ahead, known, known_seq, turn, jump,
+                    )  # fmt: skip
                     if x * 4 < stretch_end - stretch:
                         tries = 16
-                p = stretch_end
-                for x in range(stretch_end - 1, stretch - 1, -1):
-                    p = p if skip[x - stretch] > 0 else x
-                    jump[x - stretch] = p
-            if skips and more and not timed and jump[i - stretch] > i:
+            over = skips and more and jump[i - stretch] > i - stretch
+            if over and not timed:
                 # nothing happens until the next arrival that counts, or the next that pushes a retained object out
                 x = min(state_front, FAR) + state_count
                 for w in range(nq):
                     x = min(x, min(queries[w, FRONT], FAR) + queries[w, COUNT])
-                x = min(jump[i - stretch], i + max(0, x - a_seq[i]))
+                x = min(stretch + jump[i - stretch], i + max(0, x - a_seq[i]))
                 if x > i:
                     tail = a_seq[x - 1]
                     i = x
@@ -285,7 +282,7 @@ def run(
             fresh = -1
             least = GONE  # of the crit of what the arrival dominates: below a query's head if a member is among them
             enters = GONE
-            if usable[i] and not (skips and skip[i - stretch] > 0):
+            if usable[i] and not over:
                 if frees > 0:
                     frees -= 1
                     fresh = free[frees]

@@ -10,7 +10,9 @@ from skyband.operators.kernels.jit import jit
 
 
 @jit
-def put(oi: AnyArray, os: AnyArray, r: int, q: int, key: int, at: int, step: int, pos: int, sign: int, cause: int, seq: int, s: float) -> int:
+def put(
+    oi: AnyArray, os: AnyArray, r: int, q: int, key: int, at: int, step: int, pos: int, sign: int, cause: int, seq: int, s: float
+) -> int:
     """Write change ``r`` and return r + 1."""
     oi[r, 0], oi[r, 1], oi[r, 2], oi[r, 3], oi[r, 4], oi[r, 5], oi[r, 6], oi[r, 7] = q, key, at, step, pos, sign, cause, seq
     os[r] = s
@@ -19,7 +21,8 @@ def put(oi: AnyArray, os: AnyArray, r: int, q: int, key: int, at: int, step: int
 
 @jit
 def changed(k: int, m0: int, x: int, m: int, pi: int) -> bool:
-    """Whether an event changed the first k: ``m0`` were shown, ``x`` of them left, now the list has ``m`` with the arrival at ``pi`` (or -1)."""
+    """Whether an event changed the first k: ``m0`` were shown, ``x`` of them left, now the list has ``m`` with the arrival at ``pi``
+    (or -1)."""
     left = m0 - x
     m1 = min(k, m)
     if x > 0 or (0 <= pi <= left and pi < m1):

@@ -1,12 +1,17 @@
 """Influence grid: which queries can a point of a cell reach? (paper 2, section 4.1; here no rows are kept in cells)
 
-A uniform grid over the attributes' range. For every cell that rows are known to fall into, the list of queries whose cutoff its best corner can
+A uniform grid over the attributes' range. For every cell that rows are known to fall into, the list of queries whose cutoff its best
+corner can
 reach, and one byte "is there anything to do" per cell: an arrival costs its cell number and one look-up. Rows outside the range, with a
-value that is not finite, or in a cell where nothing was seen before are *wild*: tested against all queries. (Anti-correlated data leave most of the
-cube's best corner empty; listing queries there would be most of the work.) Compiled only; without Numba the block is scored for every query instead.
+value that is not finite, or in a cell where nothing was seen before are *wild*: tested against all queries. (Anti-correlated data
+leave most of the
+cube's best corner empty; listing queries there would be most of the work.) Compiled only; without Numba the block is scored for every
+query instead.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -83,12 +88,22 @@ def _corners(lo: AnyArray, step: AnyArray, g: int, seen: AnyArray, count: int) -
 
 @jit
 def influence(
-    weights: AnyArray, boxed: AnyArray, low: AnyArray, high: AnyArray, thr: AnyArray, lo: AnyArray, step: AnyArray, g: int,
-    seen: AnyArray, limit: int,
+    weights: AnyArray,
+    boxed: AnyArray,
+    low: AnyArray,
+    high: AnyArray,
+    thr: AnyArray,
+    lo: AnyArray,
+    step: AnyArray,
+    g: int,
+    seen: AnyArray,
+    limit: int,
 ) -> tuple[AnyArray, AnyArray, AnyArray, int]:
-    """(start per cell, queries by cell, what to do per cell, number of entries) for cutoffs ``thr``; -1 entries if there are more than ``limit``.
+    """(start per cell, queries by cell, what to do per cell, number of entries) for cutoffs ``thr``; -1 entries if there are more than
+    ``limit``.
 
-    Cell o along axis i is [lo + o step, lo + (o + 1) step], widened a little against rounding. Cells are enumerated depth first, pruned by the
+    Cell o along axis i is [lo + o step, lo + (o + 1) step], widened a little against rounding. Cells are enumerated depth first,
+    pruned by the
     best rest. The bound of a cell uses the score's order of operations, so it is never below a score in the cell.
     """
     nq, d = weights.shape
@@ -102,7 +117,7 @@ def influence(
     for i in range(1, d):
         base[i] = base[i - 1] + g**i
     prefix, cell = np.zeros(d + 1, np.float64), np.zeros(d + 1, np.int64)
-    count = 0
+    count: Any = np.int64(0)
     for c in range(cells):
         count += np.int64(seen[base[d - 1] + c] != 0)
     visits = 0
@@ -217,7 +232,7 @@ def probe(
     for r0 in range(a, b, TILE):
         e = min(b, r0 + TILE)
         _cells(x, r0, e, lo, scale, g, num, cell)
-        found = 0
+        found: Any = np.int64(0)
         for i in range(e - r0):
             hits[found] = i
             found += np.int64(hot[cell[i]] != 0)

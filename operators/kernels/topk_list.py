@@ -32,7 +32,7 @@ def _first_at_least_nb(sc: AnyArray, lo: int, hi: int, thr: float) -> int:
     i = lo
     while i + BLOCK <= hi:
         b = sc[i : i + BLOCK]
-        c = np.int64(0)
+        c: Any = np.int64(0)
         for j in range(BLOCK):
             c += np.int64(b[j] >= thr)
         if c > 0:
@@ -78,7 +78,8 @@ def _memmove_shift() -> Any:
     from numba.core import cgutils, types
     from numba.extending import intrinsic
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    raw_memmove: Any = cgutils.raw_memmove
+
     def move(typing: Any, a: Any, p: Any, m: Any, by: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             array = signature.args[0]
@@ -88,15 +89,17 @@ def _memmove_shift() -> Any:
             )  # fmt: skip
             size = context.get_abi_sizeof(context.get_data_type(array.dtype))
             source = builder.gep(view.data, [begin])
-            cgutils.raw_memmove(builder, builder.gep(view.data, [builder.add(begin, by)]), source, builder.sub(end, begin), size)
+            raw_memmove(builder, builder.gep(view.data, [builder.add(begin, by)]), source, builder.sub(end, begin), size)
             return context.get_dummy_value()
 
         return types.void(a, p, m, by), code
 
+    memmove: Any = intrinsic(move)
+
     @jit
     def shift(a: AnyArray, p: int, m: int, by: int) -> None:
         if m > p:
-            move(a, p, m, by)
+            memmove(a, p, m, by)
 
     return shift
 
@@ -204,10 +207,10 @@ def heap_to_order(wa: AnyArray, wi: AnyArray, c: int) -> None:
 @jit
 def _any_above(sc: AnyArray, lo: int, hi: int, x: float) -> bool:
     b = sc[lo:hi]
-    c = np.int64(0)
+    c: Any = np.int64(0)
     for j in range(hi - lo):
         c += np.int64(b[j] > x)
-    return c > 0
+    return bool(c > 0)
 
 
 @jit
@@ -334,7 +337,9 @@ def _skyband_np(sc: AnyArray, lo: int, hi: int, heap: AnyArray, c: int, k: int, 
 
 
 skyband = _skyband_nb if HAVE_NUMBA else _skyband_np
-"""One pass newest to oldest over rows [lo, hi): a row is kept iff its score beats the k-th best of the newer ones (algorithms.md D1, step 3).
+"""One pass newest to oldest over rows [lo, hi): a row is kept iff its score beats the k-th best of the newer ones (algorithms.md D1,
+step 3).
 
-Writes base + row of those kept to ``out[m:]``, newest first; ``heap[:c]`` carries the k best scores from newer rows to older. Returns (m, c).
+Writes base + row of those kept to ``out[m:]``, newest first; ``heap[:c]`` carries the k best scores from newer rows to older. Returns
+(m, c).
 """

@@ -36,9 +36,11 @@ from skyband.operators.kernels.topk_window import CHUNK, LEAF, leaf_bound, leaf_
 
 @jit
 def run(
-    query_k: AnyArray, query_n: AnyArray, query_micros: AnyArray, query_floor: AnyArray, query_ceiling: AnyArray, query_every: AnyArray, query_size: AnyArray,
+    query_k: AnyArray, query_n: AnyArray, query_micros: AnyArray, query_floor: AnyArray, query_ceiling: AnyArray, query_every:
+    AnyArray, query_size: AnyArray,
     weights: AnyArray, boxed: AnyArray, low: AnyArray, high: AnyArray, where: AnyArray,
-    procs: AnyArray, p_lo: AnyArray, p_hi: AnyArray, p_dlo: AnyArray, p_dhi: AnyArray, p_seq: AnyArray, time: AnyArray, shift: AnyArray, head: AnyArray,
+    procs: AnyArray, p_lo: AnyArray, p_hi: AnyArray, p_dlo: AnyArray, p_dhi: AnyArray, p_seq: AnyArray, time: AnyArray, shift:
+    AnyArray, head: AnyArray,
     x: AnyArray, tm: AnyArray, flags: AnyArray, dead: AnyArray, dpos: AnyArray, dtime: AnyArray, dtarget: AnyArray,
     found_at: AnyArray, found_rows: AnyArray, found_scores: AnyArray,
     l_at: AnyArray, l_room: AnyArray, l_m: AnyArray, l_size: AnyArray, l_thr: AnyArray, l_cut: AnyArray, l_full: AnyArray, l_old: AnyArray,
@@ -49,8 +51,10 @@ def run(
 ) -> tuple[AnyArray, AnyArray, int, AnyArray, AnyArray, AnyArray, int]:  # fmt: skip
     """Change rows and their number, and the pool of lists (which may have moved) and its end.
 
-    Key g of ``procs`` has rows [p_lo, p_hi) of the block, the first with seq ``p_seq``; block row i is pool row i + shift[g]. Query q's candidates are found_rows[found_at[q]:found_at[q+1]] if
-    ``found_at`` is not empty (then there is one key). List (q, key) has l_m members at ps/pq/pt[l_at:], room ``l_room``, oldest seq among the first k ``l_old``.
+    Key g of ``procs`` has rows [p_lo, p_hi) of the block, the first with seq ``p_seq``; block row i is pool row i + shift[g]. Query
+    q's candidates are found_rows[found_at[q]:found_at[q+1]] if
+    ``found_at`` is not empty (then there is one key). List (q, key) has l_m members at ps/pq/pt[l_at:], room ``l_room``, oldest seq
+    among the first k ``l_old``.
     """
     oi, os = np.empty((1024, 8), np.int64), np.empty(1024, np.float64)
     st, fs = np.zeros(STATE, np.int64), np.zeros(1, np.float64)

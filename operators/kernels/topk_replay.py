@@ -1,12 +1,16 @@
 """Replay of one query and key over a block of arrivals: the event loop that every top-k operator shares (algorithms.md D1, step 2).
 
-The query's *list* holds every alive candidate that ranks at or above its cutoff (thr, seq ``cut``): at most 2 * size of them, in rank order. Only
+The query's *list* holds every alive candidate that ranks at or above its cutoff (thr, seq ``cut``): at most 2 * size of them, in rank
+order. Only
 rows that reach the cutoff (*candidates*, found beforehand by a scan or an index) and the departures of the first k are visited; between
-them nothing can change. Members beyond the first k stay after their expiry until one could be promoted; then all such are dropped at once. When fewer than k are left and the list is not ``full`` (= all there is), ``replay`` stops in the middle of the
+them nothing can change. Members beyond the first k stay after their expiry until one could be promoted; then all such are dropped at
+once. When fewer than k are left and the list is not ``full`` (= all there is), ``replay`` stops in the middle of the
 event, the driver refills the list, and ``replay`` goes on.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -48,12 +52,12 @@ def grown_rows(a: AnyArray, size: int) -> AnyArray:
 
 @jit
 def _gather_nb(sc: AnyArray, lo: int, hi: int, base: int, thr: float, rows: AnyArray, scores: AnyArray) -> int:
-    c = np.int64(0)
+    c: Any = np.int64(0)
     i = lo
     while i < hi:
         e = min(hi, i + BLOCK)
         b = sc[i:e]
-        hits = np.int64(0)
+        hits: Any = np.int64(0)
         for j in range(e - i):
             hits += np.int64(b[j] >= thr)
         if hits > 0:
@@ -62,7 +66,7 @@ def _gather_nb(sc: AnyArray, lo: int, hi: int, base: int, thr: float, rows: AnyA
                     rows[c], scores[c] = base + i + j, b[j]
                     c += 1
         i = e
-    return c
+    return int(c)
 
 
 def _gather_np(sc: AnyArray, lo: int, hi: int, base: int, thr: float, rows: AnyArray, scores: AnyArray) -> int:
@@ -95,7 +99,9 @@ def purge(
 
 
 @jit
-def begin(st: AnyArray, fs: AnyArray, lo: int, j: int, m: int, size: int, full: bool, floor: float, hs: AnyArray, hq: AnyArray, out: int) -> None:
+def begin(
+    st: AnyArray, fs: AnyArray, lo: int, j: int, m: int, size: int, full: bool, floor: float, hs: AnyArray, hq: AnyArray, out: int
+) -> None:
     """Set the state up for a list of ``m`` just filled with up to ``size``."""
     st[PENDING], st[ROW], st[DELETION], st[SIZE], st[OUT], st[NEXT], st[LIMIT] = 0, lo, j, m, out, 0, size
     settle(st, fs, full, floor, hs, hq)
@@ -103,7 +109,8 @@ def begin(st: AnyArray, fs: AnyArray, lo: int, j: int, m: int, size: int, full: 
 
 @jit
 def fitted(size: int, most: int, visits: int, cost: int) -> int:
-    """The next list size, when a refill costs as much as ``cost`` list visits and ``visits`` were made since the last one: longer lists, fewer refills."""
+    """The next list size, when a refill costs as much as ``cost`` list visits and ``visits`` were made since the last one: longer
+    lists, fewer refills."""
     return max(size, min(2 * size, most)) if cost > visits else size
 
 
@@ -127,7 +134,8 @@ def replay(
 ) -> tuple[AnyArray, AnyArray, bool]:  # fmt: skip
     """Go on from ``st`` to the end of the block (False) or to the next refill (True). Returns the change rows, which may have moved.
 
-    Rows [lo, hi) of ``tm`` arrive (the first with seq ``seq0``); ``rows``/``scores`` are the candidates among them in order. Deletion j comes
+    Rows [lo, hi) of ``tm`` arrive (the first with seq ``seq0``); ``rows``/``scores`` are the candidates among them in order. Deletion
+    j comes
     before row ``dpos[j]``. O(list) per visited event.
     """
     i, j, m, r, c, size = st[ROW], st[DELETION], st[SIZE], st[OUT], st[NEXT], st[LIMIT]
@@ -142,7 +150,8 @@ def replay(
             while c < candidates and (rows[c] < i or not scores[c] >= thr):
                 c += 1
             h = rows[c] if c < candidates else hi
-            e, by_count = np.int64(NEVER), False
+            e: Any = np.int64(NEVER)
+            by_count = False
             if o >= 0:
                 if micros > 0:
                     e = ht[o] + micros
@@ -247,4 +256,5 @@ def next_wake(hq: AnyArray, ht: AnyArray, m: int, micros: int) -> int:
     """The next expiry by time of the first ``m``, or NEVER."""
     if micros == 0 or m == 0:
         return NEVER
-    return ht[oldest(hq, m)] + micros
+    t: int = ht[oldest(hq, m)] + micros
+    return t

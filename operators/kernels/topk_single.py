@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skyband.operators.base import NEVER, AnyArray
+from skyband.operators.base import AnyArray
 from skyband.operators.kernels.jit import jit
 from skyband.operators.kernels.topk_list import into_rank_order, lower_bound, select
 from skyband.operators.kernels.topk_replay import (
@@ -16,7 +16,6 @@ from skyband.operators.kernels.topk_replay import (
     CUT,
     DELETION,
     FAR_FUTURE,
-    FULL,
     LIMIT,
     NEXT,
     OUT,
@@ -37,7 +36,8 @@ from skyband.operators.kernels.topk_replay import (
 
 @jit
 def refill(
-    cs: AnyArray, cq: AnyArray, ct: AnyArray, cd: AnyArray, c_lo: int, c_hi: int, sc: AnyArray, tm: AnyArray, sd: AnyArray, lo: int, arrived: int,
+    cs: AnyArray, cq: AnyArray, ct: AnyArray, cd: AnyArray, c_lo: int, c_hi: int, sc: AnyArray, tm: AnyArray, sd: AnyArray, lo: int,
+    arrived: int,
     seq0: int, deletes: bool, now: int, min_seq: int, min_time: int, thr: float, cut: int, floor: float,
     hs: AnyArray, hq: AnyArray, ht: AnyArray, m: int, need: int, wa: AnyArray, wi: AnyArray,
 ) -> int:  # fmt: skip
@@ -74,7 +74,8 @@ def run(
     """Replay the block for every query and every key of ``procs``. Returns the change rows (grouped by query, then key) and their number.
 
     Key g of ``procs`` has rows [p_lo, p_hi) of (sc, tm), the first with seq ``p_seq``, deletions [p_dlo, p_dhi), and skyband rows
-    coff[key]..coff[key+1] of (cs, cq, ct). Deletion j comes before row ``dpos[j]``; ``sd``/``cd`` hold the deletion that ends a row, or NEVER.
+    coff[key]..coff[key+1] of (cs, cq, ct). Deletion j comes before row ``dpos[j]``; ``sd``/``cd`` hold the deletion that ends a row,
+    or NEVER.
     """
     oi, os = np.empty((1024, 8), np.int64), np.empty(1024, np.float64)
     st, fs = np.zeros(STATE, np.int64), np.zeros(1, np.float64)
@@ -123,7 +124,8 @@ def run(
                     wa, wi = grown(wa, cap), grown(wi, cap)
                     gone_s, gone_q = grown(gone_s, cap), grown(gone_q, cap)
                 got = refill(
-                    cs, cq, ct, cd, c_lo, c_hi, sc, tm, sd, lo, i, seq0, deletes, st[DELETION], seq0 + (i - lo) - n, alive_from(st[AT], micros),
+                    cs, cq, ct, cd, c_lo, c_hi, sc, tm, sd, lo, i, seq0, deletes, st[DELETION], seq0 + (i - lo) - n, alive_from(st[AT],
+                    micros),
                     fs[0], st[CUT], floor, hs, hq, ht, m, size - m, wa, wi,
                 )  # fmt: skip
                 st[SIZE] = m + got

@@ -120,11 +120,16 @@ def run(
                         x += 1
                 elif deleted:
                     cause = DELETE
-                    for x in range(head, a):
-                        if mq[f[x]] == dtarget[j] and gone[x] == 0:
-                            w = heap_push(wa, wi, w, ms[f[x]], f[x])
-                            gone[x] = 1
-                            break
+                    x, top = head, a
+                    while x < top:
+                        mid = (x + top) >> 1
+                        if mq[f[mid]] < dtarget[j]:
+                            x = mid + 1
+                        else:
+                            top = mid
+                    if x < a and mq[f[x]] == dtarget[j] and gone[x] == 0:
+                        w = heap_push(wa, wi, w, ms[f[x]], f[x])
+                        gone[x] = 1
                     j += 1
                 else:
                     if by_count:

@@ -1,6 +1,7 @@
 """The window of many keys in one pool of columns: every key owns a slab, appends at its end and drops at its head.
 
-``x`` is float64 (d, capacity), ``tm`` int64 times; ``flags`` (predicate bits) and ``dead`` (see ``NEVER``) are empty when not needed. Per key:
+``x`` is float64 (d, capacity), ``tm`` int64 times; ``flags`` (predicate bits) and ``dead`` (see ``NEVER``) are empty when not needed.
+Per key:
 ``slab``/``room`` (begin and length of the slab), ``head``/``tail`` (its rows). The row at ``tail - 1`` has seq ``next_seq - 1``.
 """
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from skyband.operators.base import NEVER, AnyArray
 from skyband.operators.kernels.jit import HAVE_NUMBA, jit
-from skyband.operators.kernels.topk_list import into_rank_order, lower_bound, select
+from skyband.operators.kernels.topk_list import into_rank_order, lower_bound, select, shift
 from skyband.operators.kernels.topk_replay import alive_from
 
 CHUNK = 1024
@@ -44,7 +45,8 @@ def plan(
 @jit
 def append(
     procs: AnyArray, p_lo: AnyArray, p_hi: AnyArray, target: AnyArray, slab: AnyArray, head: AnyArray, tail: AnyArray,
-    x: AnyArray, tm: AnyArray, flags: AnyArray, dead: AnyArray, cols: tuple[AnyArray, ...], time: AnyArray, new_flags: AnyArray, leaf_at: AnyArray,
+    x: AnyArray, tm: AnyArray, flags: AnyArray, dead: AnyArray, cols: tuple[AnyArray, ...], time: AnyArray, new_flags: AnyArray,
+    leaf_at: AnyArray,
 ) -> None:  # fmt: skip
     """Move slabs as planned and append rows [p_lo, p_hi) of the new columns. Leaf summaries of moved slabs become void."""
     for g in range(len(procs)):
@@ -52,13 +54,13 @@ def append(
         if t >= 0:
             a, b = head[key], tail[key]
             for i in range(len(x)):
-                x[i, t : t + b - a] = x[i, a:b].copy()
+                shift(x[i], a, b, t - a)
             if len(tm):
-                tm[t : t + b - a] = tm[a:b].copy()
+                shift(tm, a, b, t - a)
             if len(flags):
-                flags[t : t + b - a] = flags[a:b].copy()
+                shift(flags, a, b, t - a)
             if len(dead):
-                dead[t : t + b - a] = dead[a:b].copy()
+                shift(dead, a, b, t - a)
             slab[key], head[key], tail[key] = t, t, t + b - a
             leaf_at[key] = t
         lo, hi, e = p_lo[g], p_hi[g], tail[key]
@@ -75,7 +77,17 @@ def append(
 
 @jit
 def _score_nb(
-    w: AnyArray, x: AnyArray, a: int, b: int, box: bool, low: AnyArray, high: AnyArray, where: int, flags: AnyArray, ceiling: float, out: AnyArray
+    w: AnyArray,
+    x: AnyArray,
+    a: int,
+    b: int,
+    box: bool,
+    low: AnyArray,
+    high: AnyArray,
+    where: int,
+    flags: AnyArray,
+    ceiling: float,
+    out: AnyArray,
 ) -> None:
     o = out[: b - a]
     c = x[0, a:b]
@@ -106,7 +118,17 @@ def _score_nb(
 
 
 def _score_np(
-    w: AnyArray, x: AnyArray, a: int, b: int, box: bool, low: AnyArray, high: AnyArray, where: int, flags: AnyArray, ceiling: float, out: AnyArray
+    w: AnyArray,
+    x: AnyArray,
+    a: int,
+    b: int,
+    box: bool,
+    low: AnyArray,
+    high: AnyArray,
+    where: int,
+    flags: AnyArray,
+    ceiling: float,
+    out: AnyArray,
 ) -> None:
     o = out[: b - a]
     with np.errstate(all="ignore"):
@@ -143,7 +165,7 @@ def leaf_bounds(x: AnyArray, a: int, zlo: AnyArray, zhi: AnyArray, leaf: int) ->
 @jit
 def leaf_bound(w: AnyArray, zlo: AnyArray, zhi: AnyArray, leaf: int) -> float:
     """No score in the leaf is larger (same order of operations as the score, each of them monotone, so rounding keeps it true)."""
-    s = w[0] * zhi[0, leaf] if w[0] >= 0.0 else w[0] * zlo[0, leaf]
+    s: float = w[0] * zhi[0, leaf] if w[0] >= 0.0 else w[0] * zlo[0, leaf]
     for t in range(1, len(w)):
         s = s + (w[t] * zhi[t, leaf] if w[t] >= 0.0 else w[t] * zlo[t, leaf])
     return s
@@ -151,7 +173,8 @@ def leaf_bound(w: AnyArray, zlo: AnyArray, zhi: AnyArray, leaf: int) -> float:
 
 @jit
 def refill_rows(
-    w: AnyArray, x: AnyArray, tm: AnyArray, box: bool, low: AnyArray, high: AnyArray, where: int, flags: AnyArray, dead: AnyArray, ceiling: float,
+    w: AnyArray, x: AnyArray, tm: AnyArray, box: bool, low: AnyArray, high: AnyArray, where: int, flags: AnyArray, dead: AnyArray,
+    ceiling: float,
     first: int, arrived: int, base_seq: int, now: int, min_seq: int, min_time: int, thr: float, cut: int, floor: float,
     hs: AnyArray, hq: AnyArray, ht: AnyArray, m: int, need: int, wa: AnyArray, wi: AnyArray, chunk: AnyArray,
     zlo: AnyArray, zhi: AnyArray, leaf_lo: int, leaf_hi: int, work: AnyArray,

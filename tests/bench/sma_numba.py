@@ -15,7 +15,8 @@ from skyband.operators.kernels.jit import jit
 
 @jit
 def sma(x: Any, w: Any, n: int, k: int) -> tuple[float, int]:
-    """(sum of the k-th scores after every arrival, computations from scratch) over the rows of x (rows, d), a count window n, direction max."""
+    """(sum of the k-th scores after every arrival, computations from scratch) over the rows of x (rows, d), a count window n,
+    direction max."""
     rows, d = x.shape
     room = 1
     while room < n + 1:

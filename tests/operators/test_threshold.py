@@ -103,3 +103,10 @@ def test_bounds_are_as_written() -> None:
 def test_bad_configuration(query: ThresholdQuery, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Threshold(Linear((("x0", 1.0),)), "max", None, (query,), Window(10))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(20))
+def test_brute_force_on_thousands_of_streams(part: int) -> None:
+    for seed in range(10_000 + part * 100, 10_000 + part * 100 + 100):
+        check(seed)

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skyband.operators import topk_many
-from skyband.operators.base import Window
+from skyband.operators import topk_many_logic
+from skyband.operators.base import Arrivals, Window
 from skyband.operators.expressions import parse
-from skyband.operators.kernels.jit import HAVE_NUMBA
 from skyband.operators.topk_many import ManyTopK
 from tests.operators.test_topk_single import SHAPES, random_window
-from tests.operators.topk_host import Stream, cuts_of, drive, random_stream
+from tests.operators.topk_host import Stream, cuts_of, drive, random_stream, rows_of
 from tests.oracles.topk import Query, Row, replay
 
 PREDICATES = ("x0 >= 1", "x0 < 2", "x0 > 1000")
@@ -106,6 +105,104 @@ def check(seed: int) -> None:
 @pytest.mark.parametrize("short", [False, True])
 def test_brute_force(part: int, short: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if short:  # lists of k or k + 1: refills all the time
-        monkeypatch.setattr(topk_many, "list_sizes", lambda k: k + part % 2)
+        monkeypatch.setattr(topk_many_logic, "list_sizes", lambda k: k + part % 2)
     for seed in range(part * 30, part * 30 + 10):
+        check(seed)
+
+
+def _blocks(x: Any, size: int) -> list[Arrivals]:
+    n = len(x)
+    return [
+        Arrivals(
+            np.zeros(min(n, lo + size) - lo, np.int64), np.arange(lo, min(n, lo + size)), np.arange(lo, min(n, lo + size)),
+            {f"x{i}": x[lo : lo + size, i].copy() for i in range(x.shape[1])},
+        )
+        for lo in range(0, n, size)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", ["uniform", "anticorrelated", "walk", "nan"])
+@pytest.mark.parametrize("d", [1, 3, 4])
+def test_grid_and_scan_agree(shape: str, d: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With and without the influence grid, in long and in short blocks, with refills: the same changes."""
+    rng = np.random.default_rng(d)
+    x = rng.random((6000, d))
+    if shape == "anticorrelated":
+        x += (d / 2 - x.sum(1, keepdims=True)) / d
+    if shape == "walk":
+        x = np.round(np.cumsum(rng.normal(0, 1, (6000, d)), 0), 1)
+    if shape == "nan":
+        x[rng.random(x.shape) < 0.01] = rng.choice([np.nan, np.inf, -np.inf])
+    q = 12
+    weights = np.where(rng.random((q, d)) < 0.2, -1.0, 1.0) * rng.random((q, d))
+    op = ManyTopK(
+        tuple(f"q{i}" for i in range(q)), tuple(f"x{i}" for i in range(d)), weights, rng.integers(1, 8, q), Window(900),
+        low=np.where(rng.random((q, 1)) < 0.2, 0.3, -np.inf) * np.ones(d), high=np.full((q, d), np.inf),
+    )  # fmt: skip
+    outputs = []
+    for grid, size, short in ((True, 2000, False), (True, 300, True), (False, 700, False), (False, 6000, True)):
+        with monkeypatch.context() as m:
+            m.setattr(topk_many_logic, "HAVE_NUMBA", grid)
+            if short:
+                m.setattr(topk_many_logic, "list_sizes", lambda k: k + 1)
+            logic = op.build(None)
+            rows: list[Row] = []
+            for b in _blocks(x, size):
+                rows += rows_of(logic.advance(b, int(b.time[-1]) + 1))
+        outputs.append(sorted(rows, key=lambda r: (r[0], r[3], r[4])))
+    assert len(outputs[0]) > 100
+    assert all(repr(o) == repr(outputs[0]) for o in outputs[1:])
+
+
+def test_long_blocks_are_cut_where_time_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topk_many_logic, "BLOCK_ROWS", 10)
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        op = random_op(rng, 2, 4, Window(20, 30), False, True)
+        stream = random_stream(rng, 200, 1, 2, "few", False)
+        assert drive(op, stream, [], int(stream.time[-1]) + 9, False)[0] == expected(op, stream, int(stream.time[-1]) + 9)
+
+
+def test_unusable_rows_are_counted() -> None:
+    x = np.random.default_rng(0).random((3000, 2))
+    x[::10, 1] = np.nan
+    op = ManyTopK(("q",), ("x0", "x1"), np.ones((1, 2)), np.array([3]), Window(500))
+    for size in (3000, 1000, 50):
+        logic = op.build(None)
+        for b in _blocks(x, size):
+            logic.advance(b, int(b.time[-1]) + 1)
+        assert logic.counters()["unusable:0"] == 300
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"names": ("q", "q")}, "one name"),
+        ({"names": ()}, "0 queries"),
+        ({"attributes": ("x0", "x0")}, "each once"),
+        ({"weights": np.ones((2, 3))}, "weights has shape"),
+        ({"weights": np.array([[1.0, 2.0], [np.nan, 1.0]])}, "r: a weight"),
+        ({"k": np.array([1, 0])}, "r: k must be at least 1"),
+        ({"counts": np.array([1, 11])}, "r: the count window is larger"),
+        ({"micros": np.array([0, 11])}, "r: the state's window is not by time"),
+        ({"low": np.zeros((2, 2))}, "needs low and high"),
+        ({"low": np.zeros((2, 2)), "high": np.full((2, 2), np.nan)}, "q: a constraint is not a number"),
+        ({"where_of": np.array([-1, 0])}, "r: unknown predicate"),
+        ({"every": np.array([0, -1])}, "r: every"),
+    ],
+)
+def test_bad_configuration(change: dict[str, Any], message: str) -> None:
+    good: Any = {
+        "names": ("q", "r"), "attributes": ("x0", "x1"), "weights": np.ones((2, 2)), "k": np.array([1, 2]), "window": Window(10)
+    }  # fmt: skip
+    with pytest.raises(ValueError, match=message):
+        ManyTopK(**{**good, **change})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(20))
+def test_brute_force_on_thousands_of_streams(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if part % 2:
+        monkeypatch.setattr(topk_many_logic, "list_sizes", lambda k: k + part // 2 % 3)
+    for seed in range(10_000 + part * 100, 10_000 + part * 100 + 100):
         check(seed)

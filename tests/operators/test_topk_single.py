@@ -46,7 +46,7 @@ def random_case(seed: int, deletes: bool) -> tuple[Any, Stream]:
     ceiling = float(rng.integers(0, 4)) if rng.random() < 0.2 else None
     queries = []
     for i in range(int(rng.integers(1, 4))):
-        floor = float(rng.integers(-1, 5)) * (1 if direction == "max" else 1) if rng.random() < 0.25 else None
+        floor = float(rng.integers(-1, 5)) if rng.random() < 0.25 else None
         bounds = {"min_score": floor, "max_score": ceiling} if direction == "max" else {"min_score": ceiling, "max_score": floor}
         every = int(rng.integers(1, 15)) if rng.random() < 0.3 else None
         queries.append(TopKQuery(f"q{i}", int(rng.integers(1, keep_k + 1)), random_window(rng, window), every, **bounds))
@@ -246,3 +246,13 @@ def test_without_numba_the_bytes_are_the_same(tmp_path: Path) -> None:
     assert got[0][0] is True
     assert got[1][0] is False
     assert repr(got[0][1:]) == repr(got[1][1:])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(20))
+def test_brute_force_on_thousands_of_streams(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if part % 2:
+        monkeypatch.setattr(topk, "list_sizes", lambda k: k + part // 2 % 3)
+    for seed in range(10_000 + part * 100, 10_000 + part * 100 + 100):
+        check(seed, False)
+        check(seed, True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,7 @@ def drive(op: Any, stream: Stream, cuts: list[int], end: int, restore: bool, win
     out: list[Row] = []
     edges = [0, *sorted(set(cuts)), len(stream)]
     kept = stream.block(0, 0)
-    for lo, hi in zip(edges, edges[1:], strict=False):
+    for lo, hi in pairwise(edges):
         block = stream.block(lo, hi)
         until = int(stream.time[hi]) if hi < len(stream) else end
         got = rows_of(logic.advance(block, until))

@@ -3,10 +3,10 @@
 import pytest
 
 from skyband.framework.plan import registry
-from skyband.framework.plan.explain import explain
+from skyband.framework.plan.explain import explain, skyline_size
 from skyband.framework.plan.fingerprint import compare, fingerprint
 from skyband.framework.plan.model import Plan
-from skyband.framework.spec import check_queries
+from skyband.framework.spec import check_queries, validate_text
 from skyband.operators.base import Operator
 from tests.framework.plan.test_compile import plan_of
 from tests.framework.spec.examples import other
@@ -73,3 +73,33 @@ def test_skylines_share_over_windows_only() -> None:
         "d: {type: skyline, dimensions: {price: max, volume: max}}",
     )
     assert [(o.queries, o.k) for o in plan.operators] == [(("a", "b"), 1), (("c",), 3), (("d",), 1)]
+    text = explain(plan)
+    assert "compares  price min, volume max; in the result if no row of the window beats it" in text
+    assert "shared by 2 queries: same type, dimensions, band, distinct and where" in text
+    assert "in the result if fewer than 3 rows of the window beat it" in text
+
+
+def test_a_changed_skyline_is_told_by_name() -> None:
+    plan, other_band = (with_queries("skyline", f"a: {{type: skyline, dimensions: {{price: min}}, band: {b}}}") for b in (1, 2))
+    assert compare(fingerprint(plan), fingerprint(other_band)) == ["queries.a.band was 1, now 2"]
+    turned = with_queries("skyline", "a: {type: skyline, dimensions: {price: max, sector: equal}}")
+    assert compare(fingerprint(plan), fingerprint(turned)) == ["queries.a.dimensions was [price min], now [price max, sector equal]"]
+
+
+@pytest.mark.parametrize("d, n, measured", [(2, 10_000, 49), (3, 10_000, 163), (3, 100_000, 298), (4, 10_000, 418), (5, 10_000, 884)])
+def test_predicted_size_of_a_skyline_is_near_the_measured(d: int, n: int, measured: int) -> None:
+    assert skyline_size(1, n, d) == pytest.approx(measured, rel=0.06)
+    assert skyline_size(5, 4, d) == 4
+
+
+def test_columns_of_the_skyband_are_kept_free() -> None:
+    text = other("skyline").replace("sector: string", "pred: string").replace(", sector: equal", "")
+    _, errors = validate_text(text.replace("volume: max}}", "volume: max}, carry: [pred]}"), {})
+    assert [e.code for e in errors] == ["SKY-E124"] and "skyline's skyband" in errors[0].message
+    _, errors = validate_text(text.replace("id: [id]", "id: [id]\n  partition_by: [pred]"), {})
+    assert [e.code for e in errors] == ["SKY-E124"]
+
+
+def test_a_band_has_a_limit() -> None:
+    _, errors = validate_text(other("skyline").replace("equal}}", "equal}, band: 5000}"), {})
+    assert len(errors) == 1 and "4096" in errors[0].message.replace(",", "")

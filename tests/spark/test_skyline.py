@@ -1,0 +1,120 @@
+"""Skylines through the whole job: cuts and restarts leave no trace, tables answer smaller windows, results are the definition's."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+
+from skyband.framework.catalog.flights import write_landing
+from skyband.framework.errors import SkybandError
+from skyband.framework.tables.reader import Reader
+from skyband.jobs import verify
+from skyband.jobs.spec import load_plan
+from skyband.operators.base import Window
+from tests.conftest import ROOT
+from tests.spark.jobs import changes, run, sorted_rows, table, write_spec
+from tests.spark.test_cuts import stream, without_spark, write
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+QUERIES = """\
+  sky: {type: skyline, dimensions: {x: min, y: max}, carry: [x, y]}
+  sky20: {type: skyline, dimensions: {x: min, y: max}, window: {count: 20}}
+  hourly: {type: skyline, dimensions: {x: min, y: max}, every: 1 hour}
+  band: {type: skyline, dimensions: {x: max, id: min, side: equal}, band: 3, where: "y > 0"}
+  once: {type: skyline, dimensions: {x: min, y: min}, distinct: true, window: {time: 2 hours}}
+"""
+NAMES = ("sky", "sky20", "hourly", "band", "once")
+
+
+def verified(spec: Path) -> bool:
+    """What ``skyband verify`` says."""
+    return verify.run(argparse.Namespace(spec=str(spec), keys=3, instants=40, seed=1, replay_only=False)) == 0
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_files_restarts_and_partitions_leave_no_trace(spark: SparkSession, tmp_path: Path, keyed: bool) -> None:
+    rows = stream(11, n=300)
+    keys = ("grp",) if keyed else ()
+
+    def one(name: str, partitions: int, max_files: int, files: int, restart: bool) -> Path:
+        folder = tmp_path / name
+        folder.mkdir()
+        spec = write_spec(folder, queries=QUERIES, partition=keyed, max_files=max_files, buckets=3 if keyed else None)
+        if restart:
+            write(folder, rows, files, slice(0, files // 2))
+            run(spark, spec, finish=False, partitions=partitions)
+            write(folder, rows, files, slice(files // 2, None))
+        else:
+            write(folder, rows, files)
+        run(spark, spec, partitions=partitions)
+        return folder
+
+    whole = one("whole", partitions=1, max_files=100, files=1, restart=False)
+    parts = one("parts", partitions=2, max_files=3, files=9, restart=True)
+    for name in NAMES:
+        expected = changes(whole, name, keys)
+        assert expected.num_rows > 25
+        assert changes(parts, name, keys).equals(expected), name
+        assert expected.equals(without_spark(whole, name, keys)), name
+        for of in (name, f"{name}_now"):
+            assert sorted_rows(table(parts, of)) == sorted_rows(table(whole, of)), of
+        assert "score" not in expected.column_names
+    assert verified(whole / "spec.yaml") and verified(parts / "spec.yaml")
+    own_results_and_smaller_windows(parts)
+
+
+def own_results_and_smaller_windows(folder: Path) -> None:
+    """The skyband tables give each query's present result, and the printed SQL gives what the command gives, for any window."""
+    reader = Reader(load_plan(str(folder / "spec.yaml")))
+    sql = duckdb.connect()
+    for name in ("heads", "sky_skyband", "band_skyband", "once_skyband"):
+        sql.register(name, table(folder, name))
+    sql.execute("set timezone = 'UTC'")
+    for name in NAMES:
+        assert table(folder, f"{name}_now").num_rows
+        if name != "hourly":  # whose own result is of the last full hour
+            assert reader.snapshot(name).rows.to_pylist() == reader.as_of(name).rows.to_pylist(), name
+        for window in (Window(1, None), Window(7, None), Window(None, 3_600_000_000), Window(30, 5_400_000_000)):
+            answer = reader.snapshot(name, window=window)
+            found = sql.sql(answer.sql).to_arrow_table().select(answer.rows.column_names)
+            assert found.to_pylist() == answer.rows.to_pylist(), (name, window)
+            if window.count == 7 and name == "sky":
+                assert answer.rows.num_rows and all(r["y"] is not None for r in answer.rows.to_pylist())
+    with pytest.raises(SkybandError, match="only for its own band"):
+        reader.snapshot("band", 2)
+    with pytest.raises(SkybandError, match="must not be larger than 50 rows"):
+        reader.snapshot("sky", window=Window(51, None))
+
+
+def test_the_flights_skyline_is_the_definitions(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_landing(tmp_path / "landing", 7)
+    monkeypatch.setenv("LANDING", str(tmp_path / "landing"))
+    monkeypatch.setenv("WAREHOUSE", str(tmp_path / "tables"))
+    spec = ROOT / "specs" / "skyline_flights.yaml"
+    run(spark, spec)
+    assert verified(spec)
+    flights = pd.concat([pd.read_csv(p) for p in sorted((tmp_path / "landing").iterdir())], ignore_index=True)
+    flights["departed"] = pd.to_datetime(flights["departed"])
+    flights = flights[flights["departed"].notna()]
+    last = flights["departed"].max()
+    identity = ["date", "carrier", "flight", "origin"]
+    for query, days in (("unlucky", 2.0), ("unlucky_today", 0.5)):
+        alive = flights[(flights["departed"] > last - pd.Timedelta(days=days)) & flights["arr_delay"].notna()]
+        expected = []
+        for _, airport in alive.groupby("origin"):
+            late, far = airport["arr_delay"].to_numpy(), airport["distance"].to_numpy()
+            beaten = [bool(np.any((late >= a) & (far <= d) & ((late > a) | (far < d)))) for a, d in zip(late, far, strict=True)]
+            expected += airport.loc[~np.array(beaten), identity].to_numpy().tolist()
+        rows = Reader(load_plan(str(spec))).as_of(query).rows.to_pylist()
+        assert sorted([r[c] for c in identity] for r in rows) == sorted(expected), query
+        assert [r["seq"] for r in rows] == sorted((r["seq"] for r in rows), reverse=True)
