@@ -6,6 +6,8 @@ import argparse
 
 from skyband.jobs.spec import load_plan
 
+INTERRUPTED = 130
+
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The command's arguments."""
@@ -20,7 +22,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when all went well. SkybandError for everything a user can mend."""
+    """0 when all went well, 1 if a critical check failed, 130 if stopped before the end. SkybandError for all a user can mend."""
     plan = load_plan(args.spec)
     from skyband.framework.streaming.layout import Layout, fitting_job
 
@@ -35,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     spark = get_session(plan.job)
     runner = Runner(spark, plan, writer_for(plan.sink, spark), (lambda batch: None) if args.quiet else progress)
     once = args.once or args.finish or (plan.trigger_micros is None and not args.continuous)
-    runner.run(once=once, finish=args.finish)
+    ended = runner.run(once=once, finish=args.finish)
     if not args.quiet:
         progress.close()
-    return run_checks(plan, runner.sink)
+    return run_checks(plan, runner.sink) if ended else INTERRUPTED

@@ -13,8 +13,9 @@ from skyband.operators.base import Kind, Operator, Window
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column of the stream. ``type`` is a Spark DDL type in lower case (string, int, bigint, double, float, boolean, timestamp, date, decimal(p,s));
+    """A column of the stream.
 
+    ``type`` is a Spark DDL type in lower case (string, int, bigint, double, float, boolean, timestamp, date, decimal(p,s));
     ``source_name`` is its name in the source, or None for a derived column.
     """
 
@@ -72,6 +73,11 @@ class IntakeNode:
     tie_break: tuple[str, ...]
     partition_by: tuple[str, ...]
     unique: Literal["checked", "assumed"]
+
+    @property
+    def delay_ms(self) -> int:
+        """The watermark's delay as the engine counts it: whole milliseconds, rounded up."""
+        return -(-self.delay_micros // 1000)
 
     def field(self, name: str) -> Field:
         """The field called ``name``; KeyError if there is none."""

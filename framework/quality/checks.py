@@ -6,6 +6,7 @@ Great Expectations is imported only when a spec has checks. It runs on pandas fr
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import logging
 import os
@@ -37,8 +38,9 @@ def run_checks(plan: Plan, sink: Sink) -> int:
     if not plan.checks or last is None:
         return 0
     batch_id = int(last["batch_id"])
-    run_id = f"{sink.generation}-{batch_id}"
-    app_id = sink.app_id("checks")
+    asked = hashlib.sha256(repr(plan.checks).encode()).hexdigest()[:8]
+    run_id = f"{sink.generation}-{batch_id}-{asked}"
+    app_id = sink.app_id(f"checks/{asked}")
     done = sink.writer.version("checks", app_id)
     if done is None or done < batch_id:
         rows = [_row(run_id, batch_id, r) for r in evaluate(plan, sink)]

@@ -96,6 +96,11 @@ def _source(s: Scope) -> None:
             doc.add("SKY-E142", f"sources of format {source.format} are not available in this version", where, "files and Delta tables are")
         if not files and source.path is not None:
             doc.add("SKY-E117", f"format {source.format} has no path", doc.where_key(("source", "path")), "leave it out")
+    for name in source.columns:
+        if name.startswith("__"):
+            doc.add(
+                "SKY-E116", f"'{name}': names that begin with two underscores are Skyband's own", doc.where_key(("source", "schema", name))
+            )
     for field in ("id", "partition_by"):
         names = getattr(source, field)
         for i, name in enumerate(names):

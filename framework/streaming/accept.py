@@ -18,6 +18,8 @@ from skyband.operators.kernels.jit import jit
 I64 = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
 
+MAX_KEYS = 1 << 23
+
 
 @jit
 def _find_keys(k1: I64, k2: I64, d1: I64, d2: I64, slots: I64, known: int, out: I64, first: I64) -> int:
@@ -141,6 +143,8 @@ class Keys:
         first = np.empty(self.known + n, np.int64)
         before = self.known
         self.known = int(_find_keys(k1, k2, self.d1, self.d2, self.slots, before, out, first))
+        if self.known > MAX_KEYS:
+            raise OverflowError(f"more than {MAX_KEYS:,} keys in one bucket: start anew with a larger run.buckets")
         return out, first[before : self.known]
 
     def single(self) -> None:

@@ -52,6 +52,8 @@ def read_files(layout: Layout) -> list[str]:
 
 def source_rows(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile) -> pa.Table:
     """All rows of the files taken so far that the intake passes. Raises SkybandError SKY-E301 if files are gone."""
+    if plan.source.format == "delta":
+        raise SkybandError("SKY-E301", "a Delta source is not read again", hint="only the replay can be verified")
     files = read_files(layout)
     gone = [f for f in files if not Path(unquote(urlparse(f).path)).exists()]
     if gone:
@@ -96,7 +98,7 @@ def accepted(rows: pa.Table, node: IntakeNode, window: Window, until: dict[tuple
     for i, key in enumerate(zip(*keys, strict=True) if keys else [()] * len(times)):
         if key in members and times[i] <= until[key]:
             members[key].append(i)
-    columns = [n for n in dict.fromkeys([*node.tie_break, *node.id, *(f.name for f in node.fields)]) if n != node.event_time]
+    columns = [n for n in dict.fromkeys([*node.tie_break, *node.id, *sorted(f.name for f in node.fields)]) if n != node.event_time]
     out = {}
     for key, index in members.items():
         mine = rows.take(pa.array(index, pa.int64()))
@@ -112,14 +114,12 @@ def accepted(rows: pa.Table, node: IntakeNode, window: Window, until: dict[tuple
 
 
 def _sortable(value: Any) -> tuple[int, Any]:
-    """Nulls first, text by its UTF-8 bytes, NaN after every number."""
+    """Nulls first, then NaN, then values; text by its UTF-8 bytes."""
     if value is None:
         return (0, 0)
-    if isinstance(value, str):
-        return (1, value.encode())
     if isinstance(value, float) and math.isnan(value):
-        return (2, 0)
-    return (1, value)
+        return (1, 0)
+    return (2, value.encode() if isinstance(value, str) else value)
 
 
 def _number(key: tuple[Any, ...], rows: pa.Table, times: list[int], order: list[int], node: IntakeNode, window: Window) -> Accepted:

@@ -88,6 +88,11 @@ class Bucket:
         out.append(("counts", json.dumps(counts).encode()))
         return out
 
+    @property
+    def crowded(self) -> bool:
+        """Too many texts that may be dead are remembered: read the bucket back from state, which forgets them."""
+        return len(self.codes.values) > 1_000_000 + 4 * sum(len(s.at) for s in self.store.segments)
+
     def due(self) -> int | None:
         """The earliest instant at which something waits: a pending row, an expiry of a result item, a boundary."""
         dues = [w for logic in self.logics if (w := logic.wake()) is not None]
@@ -105,7 +110,7 @@ class Bucket:
         if fresh.num_rows:
             newest = int(pc.max(fresh[event_time].cast(pa.int64())).as_py())
             # Never past the engine's next watermark, which is at least this bucket's newest time, in ms, less the delay.
-            limit = max(limit, (newest // 1000 - self.config.intake.delay_micros // 1000) * 1000)
+            limit = max(limit, (newest // 1000 - self.config.intake.delay_ms) * 1000)
             late = pc.less(fresh[event_time].cast(pa.int64()), pa.scalar(floor, pa.int64()))
             if pc.any(late).as_py():
                 rejected = fresh.filter(late)
@@ -211,7 +216,8 @@ class Bucket:
 
     def _order_columns(self) -> list[str]:
         intake = self.config.intake
-        names = [*intake.tie_break, *intake.id, *(f.name for f in intake.fields)]
+        # The rest by name: their order in the spec must not matter.
+        names = [*intake.tie_break, *intake.id, *sorted(f.name for f in intake.fields)]
         return [n for n in dict.fromkeys(names) if n != intake.event_time and n not in intake.partition_by]
 
     # State -----------------------------------------------------------------------------------------------------------------
@@ -232,9 +238,10 @@ class Bucket:
             self.key_rows = [pa.concat_tables(self.key_rows).combine_chunks()]
             values["key_rows"] = blocks.table_bytes(self.key_rows[0])
         values["pending"] = blocks.table_bytes(self.pending)
-        for i, logic in enumerate(self.logics):
-            values[f"retained/{i}"] = self.retained[i].tobytes()
-            values[f"operator/{i}"] = blocks.arrays_bytes(logic.checkpoint())
+        for i, node in enumerate(self.config.operators):
+            # By name: queries may change places in the spec.
+            values[f"retained/{node.name}"] = self.retained[i].tobytes()
+            values[f"operator/{node.name}"] = blocks.arrays_bytes(self.logics[i].checkpoint())
         coded = self._coded()
         if coded:
             values["texts"] = blocks.table_bytes(self.codes.held(coded))
@@ -262,10 +269,10 @@ class Bucket:
         bucket.keys = Keys.restore(blocks.bytes_arrays(read("keys") or b""))
         key_rows = read("key_rows")
         bucket.key_rows = [blocks.bytes_table(key_rows)] if key_rows else []
-        bucket.pending = blocks.bytes_table(read("pending") or b"")
+        bucket.pending = blocks.bytes_table(read("pending") or b"").select(bucket.schema.names)
         texts = read("texts")
         bucket.codes = TextCodes(config.texts, blocks.bytes_table(texts) if texts else None)
-        bucket.retained = [np.frombuffer(read(f"retained/{i}") or b"", np.int64).copy() for i in range(len(config.operators))]
+        bucket.retained = [np.frombuffer(read(f"retained/{node.name}") or b"", np.int64).copy() for node in config.operators]
         bucket.store.pins = np.concatenate(bucket.retained) if bucket.retained else np.empty(0, np.int64)
         bucket.store.next_chunk = core["next_chunk"]
         for n in core["chunks"]:
@@ -276,7 +283,7 @@ class Bucket:
             mine = bucket._arrivals(held)
             bucket.ids.load(bucket.keys, mine.key, mine.seq, held.time, ints(held.rows[ID_HASHES[0]]), ints(held.rows[ID_HASHES[1]]))
         for i, node in enumerate(config.operators):
-            arrays = blocks.bytes_arrays(read(f"operator/{i}") or b"")
+            arrays = blocks.bytes_arrays(read(f"operator/{node.name}") or b"")
             kept = {"window": held, "retained": bucket.store.named(bucket.retained[i]), "none": bucket.store.named(held.at[:0])}
             bucket.logics[i] = node.operator.build(State(arrays, bucket._arrivals(kept[node.operator.keeps])))
         return bucket

@@ -18,7 +18,7 @@ ORIGIN = "__origin"
 
 @dataclass(frozen=True, slots=True)
 class HostConfig:
-    """``finishes``: instants (microseconds) of the job's finishes so far; ``cache_key`` names the checkpoint generation."""
+    """``finishes``: (the engine's watermark in ms, F in microseconds) of the job's finishes; ``cache_key`` names the checkpoint."""
 
     intake: IntakeNode
     window: Window
@@ -26,11 +26,11 @@ class HostConfig:
     queries: tuple[QueryNode, ...]
     texts: tuple[str, ...]
     buckets: int
-    finishes: tuple[int, ...]
+    finishes: tuple[tuple[int, int], ...]
     cache_key: str
 
     @classmethod
-    def of(cls, plan: Plan, finishes: tuple[int, ...], cache_key: str) -> HostConfig:
+    def of(cls, plan: Plan, finishes: tuple[tuple[int, int], ...], cache_key: str) -> HostConfig:
         """The host's part of ``plan``."""
         return cls(plan.intake, plan.window, plan.operators, plan.queries, plan.texts, plan.buckets, finishes, cache_key)
 
@@ -59,7 +59,4 @@ class HostConfig:
         """F in microseconds for the engine's watermark (None: none yet). A finish's F is exact although the engine counts in ms."""
         if watermark_ms <= 0:
             return None
-        for f in self.finishes:
-            if -(-f // 1000) == watermark_ms:
-                return f
-        return watermark_ms * 1000
+        return max((f for w, f in self.finishes if w == watermark_ms), default=watermark_ms * 1000)

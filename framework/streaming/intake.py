@@ -17,11 +17,15 @@ CONTROL = "control"
 WATERMARK = "__watermark"
 
 
+# What the engine's watermark (from 1970 on) and readers' calendars (to 9999) can hold; a unit mistaken in the spec lands outside.
+_FIRST, _LAST = "1970-01-01 00:00:00", "9999-12-30 00:00:00"
+
+
 def intake(df: DataFrame, node: IntakeNode) -> DataFrame:
     """``df`` (see ``source.read``) as: all fields, hashes, ``__origin``, ``__corrupt``, ``__reason`` (null: accepted so far).
 
-    Reasons, the first that applies: ``parse``, ``filtered`` (counted, not rejected), ``null_id``, ``null_time``, ``null_key``,
-    ``rule:<names>``.
+    Reasons, the first that applies: ``parse``, ``filtered`` (counted, not rejected), ``null_id``, ``null_time``, ``time_range``,
+    ``null_key``, ``rule:<names>``.
     """
     keep: Column = F.lit(True)
     for t in node.transforms:
@@ -39,6 +43,7 @@ def intake(df: DataFrame, node: IntakeNode) -> DataFrame:
         .when(~keep, F.lit(FILTERED))
         .when(_any_null(node.id), F.lit("null_id"))
         .when(F.col(f"`{node.event_time}`").isNull(), F.lit("null_time"))
+        .when(~F.col(f"`{node.event_time}`").between(F.lit(_FIRST).cast("timestamp"), F.lit(_LAST).cast("timestamp")), F.lit("time_range"))
         .when(_any_null(node.partition_by), F.lit("null_key"))
         .when(names != "", F.concat(F.lit("rule:"), names))
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import shutil
 import uuid
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -18,7 +20,8 @@ from skyband.framework.plan.model import Plan
 class JobFile:
     """``job.json``: what ties the tables, the checkpoint and the spec together.
 
-    ``generation`` names this checkpoint in every commit of the tables; ``finishes`` are F's of past finishes in microseconds.
+    ``generation`` names this checkpoint in every commit of the tables; ``finishes`` are [the engine's watermark in ms, F in
+    microseconds] of past finishes; ``rules`` is a hash of what may change between runs but not within a batch.
     """
 
     job: str
@@ -26,14 +29,15 @@ class JobFile:
     fingerprint: dict[str, Any]
     partitions: int
     header: list[str] | None
-    finishes: list[int] = field(default_factory=list)
+    finishes: list[list[int]] = field(default_factory=list)
+    rules: str = ""
 
 
 class Layout:
     """Paths and the job file of one sink (a local folder, or anything the engine reaches under ``file:``)."""
 
     def __init__(self, sink: str) -> None:
-        local = sink.removeprefix("file://")
+        local = sink.removeprefix("file://") if sink.startswith("file://") else sink.removeprefix("file:")
         if "://" in local:
             raise SkybandError(
                 "SKY-E203",
@@ -52,10 +56,12 @@ class Layout:
             return None
         return JobFile(**json.loads(self.file.read_text()))
 
-    def create(self, job: str, fingerprint: dict[str, Any], partitions: int, header: list[str] | None) -> JobFile:
-        """The job file of a first run."""
+    def create(self, plan: Plan, partitions: int, header: list[str] | None) -> JobFile:
+        """The job file of a first run; what an earlier attempt left behind without writing a row is removed."""
+        for leftover in (self.checkpoint, self.control):
+            shutil.rmtree(leftover, ignore_errors=True)
         self.control.mkdir(parents=True, exist_ok=True)
-        made = JobFile(job, uuid.uuid4().hex[:12], fingerprint, partitions, header)
+        made = JobFile(plan.job, uuid.uuid4().hex[:12], fingerprint(plan), partitions, header, rules=rules_of(plan))
         self.save(made)
         return made
 
@@ -71,22 +77,42 @@ class Layout:
 
 
 def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:
-    """The job file of earlier runs, None before the first.
+    """The job file of earlier runs, None before the first (or if no run has written anything yet: then all may still change).
 
     Raises SpecErrors of SKY-E150 if the spec no longer fits their state, SkybandError SKY-E303 if tables and checkpoint are not
     of one piece: going on would write rows twice or not at all.
     """
     job = layout.load()
-    written = any((layout.root / "runs").glob("*.parquet"))
-    if written and (job is None or not (layout.checkpoint / "offsets").is_dir()):
-        missing = layout.file if job is None else layout.checkpoint
-        hint = f"restore {missing}, or delete {layout.root} to start again from the source"
-        raise SkybandError("SKY-E303", f"{layout.root} holds tables of earlier runs but not their {missing.name}", hint=hint)
-    differences = compare(job.fingerprint, fingerprint(plan)) if job is not None else []
+    written = any(layout.root.glob("[!_]*/*.parquet")) or any(layout.root.glob("[!_]*/*/*.parquet"))
+    planned, done = (_batches(layout.checkpoint / name) for name in ("offsets", "commits"))
+    missing = layout.file if job is None else layout.checkpoint if planned < 0 else None
+    if written and missing is not None:
+        raise _torn(layout, f"tables of earlier runs but not their {missing.name}", f"restore {missing}")
+    if job is None or not written:
+        if done >= 0:
+            raise _torn(layout, "a checkpoint but not its tables", "restore them")
+        return None
+    differences = compare(job.fingerprint, fingerprint(plan))
+    if job.rules != rules_of(plan) and planned > done:
+        differences.append(f"quality.rows or source.options changed while batch {planned} is unfinished: run the former spec once")
     if differences:
         hint = f"run the changed spec into a new sink path, or delete {layout.root} to start again from the source"
         raise SpecErrors([SkybandError("SKY-E150", d, hint=hint) for d in differences])
     return job
+
+
+def rules_of(plan: Plan) -> str:
+    """A hash of what decides which rows are accepted and may change between runs, but not before a begun batch has been repeated."""
+    return hashlib.sha256(repr((plan.intake.rules, sorted(plan.source.options))).encode()).hexdigest()
+
+
+def _batches(log: Path) -> int:
+    """The highest batch in a log of the engine's, -1 if there is none."""
+    return max((int(p.name) for p in log.glob("[0-9]*") if p.name.isdigit()), default=-1)
+
+
+def _torn(layout: Layout, what: str, first: str) -> SkybandError:
+    return SkybandError("SKY-E303", f"{layout.root} holds {what}", hint=f"{first}, or delete {layout.root} to start again from the source")
 
 
 def _replace(path: Path, text: str) -> None:

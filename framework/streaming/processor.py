@@ -77,18 +77,20 @@ class HostProcessor(StatefulProcessor):
         for name in dropped:
             self._drop(name)
         token = os.urandom(8).hex()
-        self._set_timer(bucket, mark[1] if mark is not None else None, token)
-        _CACHE[slot] = (token, bucket, written)
+        self._set_timer(bucket, mark[1] if mark is not None else None, token, watermark_ms)
+        if not bucket.crowded:
+            _CACHE[slot] = (token, bucket, written)
         saved = clock.perf_counter()
         for kind, block in out:
             yield Row(kind=kind, data=block)
         times = f'{{"us_load": {int(1e6 * (loaded - started))}, "us_state": {int(1e6 * (saved - ran))}}}'
         yield Row(kind="counts", data=times.encode())
 
-    def _set_timer(self, bucket: Bucket, before: int | None, token: str) -> None:
+    def _set_timer(self, bucket: Bucket, before: int | None, token: str, watermark_ms: int) -> None:
         due = bucket.due()
-        # Something at instant e is due once the watermark is past e; timers fire at <= the watermark.
-        timer = None if due is None else max(1, due // 1000 + 1)
+        # Something at instant e is due once the watermark is past e; timers fire at <= the watermark. What is still due now waits
+        # for a later watermark than this one (F of a finish lies within its millisecond).
+        timer = None if due is None else max(due // 1000 + 1, watermark_ms + 1)
         if timer != before:
             timers = list(self.handle.listTimers())
             if before is not None and before in timers:

@@ -20,10 +20,9 @@ OnBatch = Callable[[DataFrame, int], None]
 
 def build(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile) -> DataFrame:
     """The stream of (kind, data) blocks that the tables are made of."""
-    config = HostConfig.of(plan, tuple(job.finishes), f"{layout.checkpoint}/{job.generation}")
+    config = HostConfig.of(plan, tuple((w, f) for w, f in job.finishes), f"{layout.checkpoint}/{job.generation}")
     rows = intake(read(spark, plan.source, job.header, stream=True), plan.intake)
-    delay_ms = plan.intake.delay_micros // 1000
-    rows = with_control(spark, rows, str(layout.control), plan.intake.event_time, delay_ms)
+    rows = with_control(spark, rows, str(layout.control), plan.intake.event_time, plan.intake.delay_ms)
     packed = rows.mapInArrow(Pack(config), SCHEMA)
     # The stateful step gets a pool of Python workers of its own, or its cache of decoded state would never hit: pools are told apart by
     # the environment their functions were made in.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import signal
 import time as clock
 from collections import defaultdict
@@ -20,10 +21,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.failpoints import failpoint
-from skyband.framework.plan.fingerprint import fingerprint
 from skyband.framework.plan.model import Plan
 from skyband.framework.streaming import blocks
-from skyband.framework.streaming.layout import JobFile, Layout, fitting_job
+from skyband.framework.streaming.layout import JobFile, Layout, fitting_job, rules_of
 from skyband.framework.streaming.query import start
 from skyband.framework.streaming.session import log_file
 from skyband.framework.streaming.source import header_columns
@@ -67,8 +67,10 @@ class Runner:
         self.derived_at = clock.monotonic()
         self.failure: BaseException | None = None
 
-    def run(self, once: bool = True, finish: bool = False) -> None:
+    def run(self, once: bool = True, finish: bool = False) -> bool:
         """Streams over what is there (``once``) or until stopped; ``finish`` then declares the input complete.
+
+        False if it was stopped before it had done what it was asked to do: then nothing has been declared.
 
         Raises SkybandError SKY-E150 (the spec no longer fits the state), SKY-E302 (another run is active), SKY-E300 (the engine failed).
         """
@@ -77,16 +79,23 @@ class Runner:
             self.sink = Sink(self.plan, self.writer, self.job.generation)
             self.sink.ensure_all()
             self._resume()
-            self._stream(once)
-            if finish:
-                self._finish()
+            ended = self._stream(once)
+            if ended and finish:
+                ended = self._finish()
             self._derive()
+        return ended or not once
 
     @contextmanager
     def _lock(self) -> Iterator[None]:
         """One run at a time: the lock dies with its process, however that ends."""
-        self.layout.home.mkdir(parents=True, exist_ok=True)
-        with open(self.layout.home / "lock", "w") as held:
+        try:
+            self.layout.home.mkdir(parents=True, exist_ok=True)
+            held = open(self.layout.home / "lock", "w")  # noqa: SIM115
+        except OSError as e:
+            raise SkybandError(
+                "SKY-E203", f"the sink {self.layout.root} cannot be written: {e.strerror}", hint="see the path and its rights"
+            ) from e
+        with held:
             _take(held, self.plan.job)
             yield
 
@@ -95,7 +104,10 @@ class Runner:
         if job is None:
             header = header_columns(self.spark, self.plan.source)
             partitions = int(self.spark.conf.get("spark.sql.shuffle.partitions") or 2)
-            return self.layout.create(self.plan.job, fingerprint(self.plan), partitions, header)
+            return self.layout.create(self.plan, partitions, header)
+        if job.rules != rules_of(self.plan):
+            job.rules = rules_of(self.plan)
+            self.layout.save(job)
         return job
 
     def _resume(self) -> None:
@@ -107,7 +119,8 @@ class Runner:
             self.newest, self.frontier = _micros(row["newest"]), _micros(row["frontier"])
             self._totals[self.last_batch] = self.pending, self.newest, self.frontier, "control" in json.loads(row["counters"])
 
-    def _stream(self, once: bool) -> None:
+    def _stream(self, once: bool) -> bool:
+        """Runs the query to its end, or until a signal stops it: then False."""
         try:
             query = start(self.spark, self.plan, self.layout, self.job, self._on_batch, once)
         except AnalysisException as e:
@@ -125,12 +138,17 @@ class Runner:
                     query.stop()
                     break
         except StreamingQueryException as e:
+            if "CSV header does not conform" in str(e):
+                where = next((x.strip() for x in str(e).splitlines() if x.strip().startswith("CSV file:")), "a file")
+                hint = f"put its columns in this order under the same file name, then run again: {', '.join(self.job.header or [])}"
+                raise SkybandError("SKY-E301", f"the header is not that of the other files ({where})", hint=hint) from e
             raise self.failure or SkybandError(
                 "SKY-E300", f"the run failed: {_first_cause(str(e))}", hint=f"the engine's log is {log_file()}"
             ) from e
         finally:
             for s, handler in previous.items():
                 signal.signal(s, handler)
+        return not stopped
 
     def _on_batch(self, df: DataFrame, batch_id: int) -> None:
         try:
@@ -177,14 +195,17 @@ class Runner:
             frontier = max(frontier or batch.counts["frontier"], batch.counts["frontier"])
         if controlled:
             # The batch before brought a finish's row: from this one on the watermark is past it.
-            frontier = max(frontier or self.job.finishes[-1], self.job.finishes[-1])
+            finished = self.job.finishes[-1][1]
+            frontier = max(frontier or finished, finished)
         self.pending, self.newest, self.frontier = pending, newest, frontier
         self._totals[batch.number] = pending, newest, frontier, "control" in batch.counts
+        self._totals = {b: t for b, t in self._totals.items() if b >= batch.number - 2}
 
     def _runs_row(self, batch: Batch, seconds: float) -> pa.Table:
         c = batch.get
         rejected = {name: c(name) for name in ("parse", "late", "duplicate_id")} | {"rule": c("rejected_rule")}
         rejected["null"] = c("null_id") + c("null_time") + c("null_key")
+        rejected["other"] = c("time_range")
         fixed = {
             "rows_in",
             "filtered",
@@ -198,11 +219,11 @@ class Runner:
             "parse",
             "rejected_rule",
         }
-        fixed |= {"null_id", "null_time", "null_key"}
+        fixed |= {"null_id", "null_time", "null_key", "time_range"}
         rest = {k: v for k, v in batch.counts.items() if k not in fixed and not k.startswith(("us_", "unusable:"))}
         row: dict[str, Any] = {
             "batch_id": batch.number, "batch_time": datetime.now(UTC), "rows_in": c("rows_in"), "filtered": c("filtered"),
-            "rejected": sum(rejected.values()), "rejected_other": 0, "accepted": c("accepted"), "pending": self.pending,
+            "rejected": sum(rejected.values()), "accepted": c("accepted"), "pending": self.pending,
             "pending_change": c("pending"), "changes": c("changes"), "frontier": _instant(self.frontier), "newest": _instant(self.newest),
             "unusable": json.dumps({k[9:]: v for k, v in batch.counts.items() if k.startswith("unusable:")}, sort_keys=True),
             "counters": json.dumps(rest, sort_keys=True), "engine_ms": 1000 * seconds,
@@ -211,20 +232,22 @@ class Runner:
         row |= {f"{name}_ms": c(f"us_{name}") / 1000 for name in ("load", "decode", "order", "operator", "state")}
         return self.sink.runs_row(row)
 
-    def _finish(self) -> None:
-        """Moves F to 1 microsecond after the newest event time, durably, and takes what is due by then."""
+    def _finish(self) -> bool:
+        """Moves F to 1 microsecond after the newest event time, durably, and takes what is due by then. False if it was stopped."""
         if self.newest is None:
-            return
+            return True
         frontier = self.newest + 1
-        if frontier not in self.job.finishes:
-            self.job.finishes.append(frontier)
+        # The engine counts in ms: every F gets a watermark of its own, later than those before.
+        known = {f: w for w, f in self.job.finishes}
+        watermark_ms = known.get(frontier, max([-(-frontier // 1000), *(w + 1 for w in known.values())]))
+        if frontier not in known:
+            self.job.finishes.append([watermark_ms, frontier])
             self.layout.save(self.job)
         failpoint("finish.declared")
-        delay_ms = self.plan.intake.delay_micros // 1000
-        at = EPOCH + timedelta(milliseconds=-(-frontier // 1000) + delay_ms)
+        at = EPOCH + timedelta(milliseconds=watermark_ms + self.plan.intake.delay_ms)
         self.layout.order_finish(at.isoformat(timespec="milliseconds"), frontier)
         failpoint("finish.ordered")
-        self._stream(once=True)
+        return self._stream(once=True)
 
     def _derive(self) -> None:
         if self.last_batch >= 0:
@@ -251,7 +274,8 @@ def _first_cause(text: str) -> str:
     """The line of an engine error that says what happened, without its stack."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith(("at ", "File ", "Traceback"))]
     named = [line for line in lines if "Error" in line or "Exception" in line]
-    return (named[-1] if named else lines[0] if lines else "unknown")[:500]
+    said = named[-1] if named else lines[0] if lines else "unknown"
+    return re.sub(r"^(Caused by: )?([a-zA-Z_$]+\.)+", "", said)[:500]
 
 
 def _instant(micros: int | None) -> datetime | None:

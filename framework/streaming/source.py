@@ -31,7 +31,7 @@ def header_columns(spark: SparkSession, source: SourceNode) -> list[str] | None:
     options = dict(source.options)
     if source.format != "csv" or options.get("header", "false").lower() != "true":
         return None
-    names = _local_header(source) if "://" not in (source.path or "://") else _engine_header(spark, source)
+    names = _header(spark, source)
     if not names:
         raise SkybandError(
             "SKY-E301", f"no files to read in {source.path}", hint="the folder must hold at least one file when the job runs first"
@@ -44,20 +44,24 @@ def header_columns(spark: SparkSession, source: SourceNode) -> list[str] | None:
     return list(names)
 
 
-def _local_header(source: SourceNode) -> list[str]:
-    """The first line of the first file of a folder (or of the file, or glob, itself), without waking the engine; [] if there is none."""
-    root = Path(str(source.path))
-    files = sorted(f for f in root.rglob("*") if f.is_file()) if root.is_dir() else sorted(Path(f) for f in glob(str(root)))
-    visible = [
-        f for f in files if not any(part.startswith(("_", ".")) for part in f.relative_to(root if root.is_dir() else f.parent).parts)
-    ]
-    if not visible:
-        return []
+def _header(spark: SparkSession, source: SourceNode) -> list[str]:
+    """The first line of the first file that has one, read without waking the engine where that is simple; [] if there is none."""
     options = {k.lower(): v for k, v in source.options}
-    opener = gzip.open if visible[0].suffix == ".gz" else open
-    with opener(visible[0], "rt", encoding=options.get("encoding", options.get("charset", "utf-8-sig")), newline="") as f:
-        lines = csv.reader(f, delimiter=options.get("sep", options.get("delimiter", ",")), quotechar=options.get("quote", '"') or None)
-        return [name.strip() if options.get("ignoreleadingwhitespace") == "true" else name for name in next(lines, [])]
+    separator = {"\\t": "\t"}.get(options.get("sep", options.get("delimiter", ",")), options.get("sep", options.get("delimiter", ",")))
+    root = Path(str(source.path).removeprefix("file://"))
+    files = sorted(root.iterdir()) if root.is_dir() else sorted(Path(f) for f in glob(str(root)))
+    visible = [f for f in files if f.is_file() and not f.name.startswith(("_", "."))]
+    simple = all(f.suffix in ("", ".csv", ".txt", ".tsv", ".gz") for f in visible) and len(separator) == 1
+    if "://" in str(root) or not simple or "ignoreleadingwhitespace" in options or (root.is_dir() and not visible):
+        return _engine_header(spark, source)
+    for file in visible:
+        opener = gzip.open if file.suffix == ".gz" else open
+        encoding = options.get("encoding", options.get("charset", "utf-8-sig"))
+        with opener(file, "rt", encoding=encoding, errors="replace", newline="") as f:
+            names = next(csv.reader(f, delimiter=separator, quotechar=options.get("quote", '"') or None), [])
+        if names:
+            return names
+    return []
 
 
 def _engine_header(spark: SparkSession, source: SourceNode) -> list[str]:
@@ -105,7 +109,7 @@ def read(spark: SparkSession, source: SourceNode, header: list[str] | None, stre
     if source.format != "delta":
         reader = reader.schema(_schema(source, header))
     df = reader.options(**options).load(source.path)
-    columns = [F.col(f"`{f.source_name}`").cast(f.type).alias(f.name) for f in source.fields]
+    columns = [F.col("`" + str(f.source_name).replace("`", "``") + "`").cast(f.type).alias(f.name) for f in source.fields]
     corrupt = F.col(CORRUPT) if source.format in _TEXT_FORMATS else F.lit(None).cast("string")
     origin = F.lit(source.path) if source.format == "delta" else F.col("_metadata.file_name")
     return df.select(*columns, corrupt.alias(CORRUPT), origin.alias(ORIGIN))

@@ -162,7 +162,7 @@ class WindowStore:
         """A chunk read back from state."""
         at, time = rows["__at"].to_numpy(), rows["__time"].to_numpy()
         self.chunks.append(Chunk(number, at, time))
-        self.segments.append(Segment(at, time, rows.drop_columns(["__at", "__time"])))
+        self.segments.append(Segment(at, time, rows.select(self.schema.names)))
 
     def alive(self, window: Window, next_seq: I64, until: int) -> Segment:
         """All rows of objects alive in ``window``, sorted by (key, seq)."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -45,13 +47,24 @@ def _micros(table: pa.Table, name: str) -> list[int | None]:
     return micros
 
 
+def derived_upto(plan: Plan, query: QueryNode) -> int:
+    """The batch up to which the results of ``query`` have been derived; -1 if none. (A killed or running job may be ahead of that.)"""
+    root = plan.sink.removeprefix("file://")
+    generation = json.loads((Path(root) / "_skyband" / "job.json").read_text())["generation"]
+    version = open_table(root, f"{query.name}_now").transaction_version(f"{plan.job}/{generation}/{query.name}_now")
+    return -1 if version is None else int(version)
+
+
 def complete_until(plan: Plan) -> dict[Key, int]:
     """Per key the last microsecond up to which its results are complete and in the result tables."""
     heads, runs = table_rows(plan, "heads"), table_rows(plan, "runs")
-    frontier = max((f for f in _micros(runs, "frontier") if f is not None), default=None)
-    keys = _keys(plan, heads)
-    as_of = [a for a in _micros(heads, "as_of") if a is not None]
-    return {k: a if frontier is None else max(a, frontier - 1) for k, a in zip(keys, as_of, strict=True)}
+    upto = min(derived_upto(plan, q) for q in plan.queries)
+    frontiers = [f for f, b in zip(_micros(runs, "frontier"), runs["batch_id"].to_pylist(), strict=True) if f is not None and b <= upto]
+    frontier = max(frontiers, default=-(2**62))
+    if upto < max(runs["batch_id"].to_pylist(), default=-1):
+        # Batches not derived yet: only what every key had reached by then counts.
+        return dict.fromkeys(_keys(plan, heads), frontier - 1)
+    return {k: max(a or frontier, frontier - 1) for k, a in zip(_keys(plan, heads), _micros(heads, "as_of"), strict=True)}
 
 
 def _keys(plan: Plan, table: pa.Table) -> list[Key]:
@@ -93,6 +106,7 @@ def change_times(plan: Plan, query: QueryNode, key: Key) -> list[int]:
 def replay(plan: Plan, query: QueryNode) -> Replayed:
     """Replays ``<query>_changes`` and compares the intervals with ``<query>``."""
     rows = table_rows(plan, f"{query.name}_changes")
+    rows = rows.filter(pc.less_equal(rows["batch_id"], derived_upto(plan, query)))
     keys = _keys(plan, rows)
     columns = [rows[n].to_pylist() for n in ("step", "pos", "change")]
     order = sorted(range(rows.num_rows), key=lambda i: (repr(keys[i]), columns[0][i], columns[1][i]))

@@ -76,6 +76,27 @@ def test_interrupted_it_stops_cleanly_and_goes_on_later(tmp_path, left_alone):
     assert_equal_tables(folder, left_alone)
 
 
+def test_interrupted_it_declares_nothing_finished(tmp_path, left_alone):
+    folder = tmp_path / "interrupted"
+    spec = job(folder)
+    spec.write_text(spec.read_text().replace("max_files: 2", "max_files: 1"))
+    process = start_apart(spec, "--finish")
+    try:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("batch 1:"):
+                break
+        os.kill(process.pid, signal.SIGINT)
+        rest = process.stderr.read()
+        assert process.wait(WAIT_SECONDS) == 130, rest
+    finally:
+        process.kill()
+    assert not list((folder / "out" / "_skyband" / "control").glob("finish*"))
+    again = run_apart(spec, "--finish")
+    assert again.returncode == 0, again.stderr
+    assert_equal_tables(folder, left_alone)
+
+
 def assert_equal_tables(folder: Path, left_alone: Path) -> None:
     for q in QUERIES:
         assert changes(folder, q).equals(changes(left_alone, q)), q

@@ -21,6 +21,8 @@ def test_every_bad_row_is_in_rejected_with_its_reason(spark, tmp_path):
         [501, stamp(6), "p", "many", 1, "a"],  # not a number
         [502, "yesterday", "p", 1, 1, "a"],  # not a time
         [503, stamp(7), "p", 5_000_000, 1, "a"],  # breaks a row rule
+        [504, "9999-12-31T12:00:00Z", "p", 1, 1, "a"],  # beyond every calendar
+        [505, "1969-12-31T23:00:00Z", "p", 1, 1, "a"],  # before the watermark's
         [7, stamp(8), "p", 3, 1, "a"],  # an id that is alive
     ]
     write_file(tmp_path, "1.csv", good + bad, at=1)
@@ -43,7 +45,7 @@ def test_every_bad_row_is_in_rejected_with_its_reason(spark, tmp_path):
     assert {r["text"].split(",")[0] for r in rejected if r["reason"] == "parse"} == {"501", "502"}
     runs = table(tmp_path, "runs").to_pylist()
     assert all(r["rows_in"] == r["filtered"] + r["rejected"] + r["accepted"] + r["pending_change"] for r in runs)
-    assert sum(r["rows_in"] for r in runs) == 49
+    assert sum(r["rows_in"] for r in runs) == 51
     assert sum(r["accepted"] for r in runs) == 42
     assert runs and max(runs, key=lambda r: r["batch_id"])["pending"] == 0
 

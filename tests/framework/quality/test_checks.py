@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -34,16 +35,27 @@ ROWS = Check("near", "expect_table_row_count_to_be_between", '{"min_value": 1}',
 PRICE = Check("near", "expect_column_values_to_not_be_null", '{"column": "older_price"}', "warning")
 
 
+def test_changed_checks_are_evaluated_although_no_batch_came(tmp_path: Path) -> None:
+    sink = made(tmp_path, NOT_NULL)
+    assert run_checks(sink.plan, sink) == 0
+    sink.plan = dataclasses.replace(sink.plan, checks=(NOT_NULL, ROWS))
+    assert run_checks(sink.plan, sink) == 0
+    assert sorted(sink.writer.read("checks")["expectation"].to_pylist()) == sorted(
+        [NOT_NULL.expectation, NOT_NULL.expectation, ROWS.expectation]
+    )
+
+
 def test_results_are_recorded_once_per_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     sink = made(tmp_path, NOT_NULL, ROWS, PRICE)
     assert run_checks(sink.plan, sink) == 0
     assert run_checks(sink.plan, sink) == 0
     rows = sink.writer.read("checks").to_pylist()
-    assert [(r["run_id"], r["table"], r["severity"], r["success"]) for r in rows] == [
-        ("g-1", "near", "critical", True),
-        ("g-1", "near", "critical", True),
-        ("g-1", "near", "warning", False),
+    assert [(r["run_id"][:4], r["table"], r["severity"], r["success"]) for r in rows] == [
+        ("g-1-", "near", "critical", True),
+        ("g-1-", "near", "critical", True),
+        ("g-1-", "near", "warning", False),
     ]
+    assert len({r["run_id"] for r in rows}) == 1
     n = sink.writer.read("near").num_rows
     assert rows[0]["rows_checked"] == n and rows[0]["unexpected"] == 0
     assert json.loads(rows[1]["observed"]) == n

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyband.framework.plan.compile import compile_job
+from skyband.framework.plan.fingerprint import compare, fingerprint
 from skyband.framework.plan.model import Plan
 from skyband.framework.spec import validate_file
 from skyband.framework.streaming.blocks import bytes_table, table_bytes
@@ -73,8 +74,13 @@ def table_of(config: HostConfig, rows: list[tuple[int, int, str, float | None, s
     return pa.table(made).select(config.row_schema().names)
 
 
-def drive(plan: Plan, batches: list[list[tuple[int, int, str, float | None, str]]], restore: bool) -> dict[str, list[dict]]:
-    """All blocks of a bucket fed batch by batch, with the engine's watermark (newest time of earlier batches less the delay, in ms)."""
+def drive(
+    plan: Plan, batches: list[list[tuple[int, int, str, float | None, str]]], restore: bool, then: Plan | None = None
+) -> dict[str, list[dict]]:
+    """All blocks of a bucket fed batch by batch, with the engine's watermark (newest time of earlier batches less the delay, in ms).
+
+    ``then``: the plan from the first restart on.
+    """
     config = HostConfig.of(plan, (), "test")
     bucket, state, out = Bucket(config, 0), {}, defaultdict(list)
     watermark, newest = 0, 0
@@ -95,6 +101,7 @@ def drive(plan: Plan, batches: list[list[tuple[int, int, str, float | None, str]
         for name in dropped:
             del state[name]
         if restore:
+            config = config if then is None else HostConfig.of(then, (), "test")
             bucket = Bucket.restore(config, 0, state.get)
     for kind in out:
         if kind.startswith("changes:"):
@@ -146,6 +153,30 @@ def test_late_rows_are_rejected_and_change_nothing(plans):
     got = drive(plan, [rows[:8], [*late, *rows[8:]]], restore=True)
     assert [r["reason"] for r in got.pop("rejected")] == ["late", "late"]
     assert got == clean
+
+
+def test_queries_and_columns_may_change_places_between_runs(plans, tmp_path):
+    plan = plans["{count: 4}", 0]
+    rows = [(t, t, "pq"[t % 2], float(t * 7 % 5), "uv"[t % 2]) for t in range(24)]
+    whole = drive(plan, [rows], restore=False)
+    text = SPEC.format(window="{count: 4}", small="{count: 2}", delay=0)
+    lines = text.splitlines()
+    at = lines.index("queries:")
+    first, second = lines[at + 1 : at + 3]
+    text = "\n".join([*lines[: at + 1], second, first, *lines[at + 3 :]])
+    text = text.replace("grp: string, x: double", "x: double, grp: string")
+    (tmp_path / "spec.yaml").write_text(text)
+    job, errors = validate_file(str(tmp_path / "spec.yaml"), {})
+    assert job is not None and not errors
+    swapped = compile_job(job)
+    assert compare(fingerprint(plan), fingerprint(swapped)) == []
+    assert drive(plan, [rows[:10], rows[10:]], restore=True, then=swapped) == whole
+
+
+def test_a_second_finish_within_one_millisecond_is_a_later_watermark(plans):
+    plan = plans["{time: 9 minutes}", 0]
+    config = HostConfig.of(plan, ((10_001, 10_000_001), (10_002, 10_000_501)), "test")
+    assert [config.frontier(w) for w in (0, 10_000, 10_001, 10_002, 10_003)] == [None, 10_000_000, 10_000_001, 10_000_501, 10_003_000]
 
 
 def test_restored_arrays_equal(plans):

@@ -18,8 +18,10 @@ from skyband.framework.spec import validate_file
 from skyband.framework.streaming import brute
 from skyband.framework.streaming.blocks import bytes_table, table_bytes
 from skyband.framework.streaming.bucket import Bucket
+from skyband.framework.streaming.columns import TextCodes
 from skyband.framework.streaming.config import HostConfig
 from skyband.framework.tables.schemas import skyband_schema
+from skyband.operators.base import NULL
 from tests.framework.streaming.test_bucket import MINUTE, drive, table_of
 from tests.oracles.skyline import Asked, dominance, stream
 
@@ -200,3 +202,15 @@ def test_restored_arrays_equal(plans: dict[str, Plan]) -> None:
     for name, value in values.items():
         if not name.startswith("chunk/"):
             assert again[name] == value, name
+
+
+def test_codes_of_held_texts_survive() -> None:
+    codes = TextCodes(("c",))
+    first = codes.encode(pa.chunked_array([["x", "c", None, "y", "z", "y"]])).tolist()
+    assert first == [1, 0, NULL, 2, 3, 2]
+    held = codes.held([pa.chunked_array([["z", None, "c"]]), pa.chunked_array([["y"]])])
+    assert held.to_pylist() == [{"value": "y", "code": 2}, {"value": "z", "code": 3}]
+    again = TextCodes(("c",), bytes_table(table_bytes(held)))
+    assert again.encode(pa.chunked_array([["new", "z"], ["c", "y", None]])).tolist() == [4, 3, 0, 2, NULL]
+    assert again.held([pa.chunked_array([["z", "y"]])]).equals(held)
+    assert TextCodes(()).encode(pa.chunked_array([[]], pa.string())).tolist() == []

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.errors import SkybandError, SpecErrors
-from skyband.framework.plan.fingerprint import fingerprint
 from skyband.framework.plan.model import Plan
 from skyband.framework.streaming.layout import Layout, fitting_job
 from skyband.jobs.spec import load_plan
-from tests.spark.jobs import write_spec
+from tests.spark.jobs import QUERIES, write_spec
 
 
 @pytest.fixture
@@ -23,8 +22,10 @@ def plan(tmp_path) -> Plan:
 
 def after_a_run(plan: Plan) -> Layout:
     layout = Layout(plan.sink)
-    layout.create(plan.job, fingerprint(plan), 2, ["id"])
-    (layout.checkpoint / "offsets").mkdir(parents=True)
+    layout.create(plan, 2, ["id"])
+    for log in ("offsets", "commits"):
+        (layout.checkpoint / log).mkdir(parents=True)
+        (layout.checkpoint / log / "0").touch()
     (layout.root / "runs").mkdir()
     (layout.root / "runs" / "0.parquet").touch()
     return layout
@@ -56,6 +57,39 @@ def test_tables_without_their_checkpoint_are_refused(plan, gone):
         fitting_job(plan, layout)
     assert e.value.code == "SKY-E303"
     assert "start again from the source" in e.value.render()
+
+
+def test_a_checkpoint_without_its_tables_is_refused(plan):
+    layout = after_a_run(plan)
+    shutil.rmtree(layout.root / "runs")
+    with pytest.raises(SkybandError) as e:
+        fitting_job(plan, layout)
+    assert "a checkpoint but not its tables" in e.value.message
+
+
+def test_a_run_that_wrote_nothing_freezes_nothing(plan, tmp_path):
+    layout = Layout(plan.sink)
+    layout.create(plan, 2, ["id"])
+    (layout.checkpoint / "offsets").mkdir(parents=True)
+    (layout.checkpoint / "offsets" / "0").touch()
+    spec = write_spec(tmp_path, window="{count: 9}", queries=QUERIES.replace("{count: 20}", "{count: 2}"))
+    changed = load_plan(str(spec))
+    assert fitting_job(changed, layout) is None
+    layout.create(changed, 2, ["id"])
+    assert not layout.checkpoint.exists()
+
+
+def test_row_rules_may_change_between_batches_but_not_within_one(plan, tmp_path):
+    layout = after_a_run(plan)
+    spec = Path(write_spec(tmp_path))
+    spec.write_text(spec.read_text().replace("x < 1000000", "x < 5"))
+    changed = load_plan(str(spec))
+    assert fitting_job(changed, layout) is not None
+    (layout.checkpoint / "offsets" / "1").touch()
+    assert fitting_job(plan, layout) is not None
+    with pytest.raises(SpecErrors) as e:
+        fitting_job(changed, layout)
+    assert "while batch 1 is unfinished" in e.value.render()
 
 
 def test_a_sink_on_a_remote_store_is_refused(plan):
