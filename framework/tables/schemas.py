@@ -167,7 +167,7 @@ def rejected_schema() -> pa.Schema:
     """Columns of ``rejected``."""
     return pa.schema(
         [
-            field("reason", _TEXT, "parse, rule:<name>, late, duplicate_id, no_target, null_id, null_time, null_key"),
+            field("reason", _TEXT, "parse, rule:<name>, late, duplicate_id, no_target, null_id, null_time, null_key, time_range"),
             field("text", _TEXT, "the row: its original text (parse) or the parsed row as JSON"),
             field("origin", _TEXT, "source file or offset"),
             field("event_time", STAMP, "event time of the row, if it has one"),

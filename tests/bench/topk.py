@@ -1,14 +1,12 @@
 """Top-k against the peers, in one run: many linear queries, one query, drifting data.
 
-Peers: SMA in Numba for one query (``sma_numba``), brute force per batch in DuckDB, and, where the folder ``SKYBAND_ANCHORS`` holds the
-built
-``topk/topk``, the C++ ones (``sma`` and ``tma`` at their best grid of those tried). Ours gives every event's change stream in event time;
-the peers answer once a cycle of r arrivals (r = 1 for one query where it says so). CPU time; the window is full before the clock starts.
+Peers: SMA in Numba for one query (``sma_numba``), brute force per batch in DuckDB, and, where ``peers`` finds them, the C++ ones
+(``sma`` and ``tma`` at their best grid of those tried). Ours gives every event's change stream in event time; the peers answer
+once a cycle of r arrivals (r = 1 for one query where it says so). CPU time; the window is full before the clock starts.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import tempfile
@@ -25,6 +23,7 @@ from skyband.operators.topk import TopK, TopKQuery
 from skyband.operators.topk_many import ManyTopK
 from skyband.operators.topk_scoring import Linear
 from tests.bench import sma_numba
+from tests.bench.peers import peer
 
 D = 4
 NAMES = tuple(f"x{i}" for i in range(D))
@@ -91,9 +90,8 @@ def weights(q: int) -> Any:
 
 def peers(file: Path, n: int, q: int, k: int, r: int, rows: int, algos: str, grid: int | None, warm: int = 0) -> dict[str, float]:
     """CPU ns an event of the C++ peers, if they are built."""
-    folder = os.environ.get("SKYBAND_ANCHORS")
-    binary = Path(folder) / "topk" / "topk" if folder else None
-    if binary is None or not binary.exists():
+    binary = peer("topk")
+    if binary is None:
         return {}
     command = [str(binary), "--data", str(file), "--d", str(D), "--n", str(n), "--q", str(q), "--k", str(k), "--r", str(r),
                "--cycles", str((rows - n - warm) // r), "--warm", str(warm // r), "--algo", algos]  # fmt: skip

@@ -1,12 +1,11 @@
 """Top-k pairs alone against the peers, in one run: independent uniform data, d = 3, K = 20, a count window of 10,000 and 100,000 objects.
 
-Peers: SCase in Numba (``scase_numba``, always) and, where the folder ``SKYBAND_ANCHORS`` holds the built ``pairs/pairs``, the C++ ones.
+Peers: SCase in Numba (``scase_numba``, always) and, where ``peers`` finds them, the C++ ones.
 CPU time of this process; the window is full before the clock starts.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import tempfile
@@ -21,6 +20,7 @@ from skyband.operators.base import Arrivals, Window
 from skyband.operators.expressions import parse
 from skyband.operators.topk_pairs import PairQuery, TopKPairs
 from tests.bench import scase_numba
+from tests.bench.peers import peer
 
 D, K = 3, 20
 SUM = " + ".join(f"abs(a.x{i} - b.x{i})" for i in range(D))
@@ -73,9 +73,8 @@ def scase(x: Any, fn: str, n: int, events: int) -> float:
 
 def anchors(x: Any, fn: str, n: int) -> dict[str, float]:
     """CPU ns an event of the C++ peers, as they print it; nothing where they are not built."""
-    folder = os.environ.get("SKYBAND_ANCHORS")
-    binary = Path(folder) / "pairs" / "pairs" if folder else None
-    if binary is None or not binary.exists():
+    binary = peer("pairs")
+    if binary is None:
         return {}
     found: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as place:
