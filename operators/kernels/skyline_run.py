@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from skyband.operators.base import NEVER, AnyArray
+from skyband.operators.kernels import skyline_keys as ends
 from skyband.operators.kernels.jit import jit
 from skyband.operators.kernels.skyline_events import (
     COUNT,
@@ -44,7 +45,6 @@ from skyband.operators.kernels.skyline_scan import (
     coarsen,
     compare,
     far_masks,
-    find,
     highest,
     near_masks,
     squeeze,
@@ -83,32 +83,20 @@ def run(
     width = rows.shape[1]
     first = PRED + band
     boundaries = shown_start.shape[0] > 1
-    biggest = 1
-    total = start[nk]
-    shown_most = 0
-    for k in range(nk):
-        if active[k]:
-            m = start[k + 1] - start[k] + hi_row[k] - lo_row[k]
-            biggest = max(biggest, m)
-            total += hi_row[k] - lo_row[k]
-            if boundaries:
-                for w in range(nq):
-                    shown_most = max(shown_most, m + shown_start[k * nq + w + 1] - shown_start[k * nq + w])
+    biggest, total, shown_most = ends.sizes(nk, nq, active, lo_row, hi_row, start, shown_start)
     cap = biggest + 1
     obj = np.empty((cap, width), np.int64)
     word = np.full(cap + 2 * LANES, dead, np.int64)
     slot = np.full(cap + 2 * LANES, -1, np.int64)
     coarse = np.empty(cap + 2 * LANES, np.int32)
     free = np.empty(cap, np.int64)
-    old = np.empty(cap, np.int64)
-    new = np.empty(cap, np.int64)
+    old, new = np.empty(cap, np.int64), np.empty(cap, np.int64)
     child = np.empty(cap, np.int64)
     after = np.empty(cap, np.int64)
     before_of = np.empty(cap, np.int64)
     lift = np.empty(LIFT, np.int64)
     pred = np.empty((cap, band), np.int64)
-    hit = np.empty(cap, np.int64)
-    hit_at = np.empty(cap, np.int64)
+    hit, hit_at = np.empty(cap, np.int64), np.empty(cap, np.int64)
     shown = np.zeros((nq if boundaries else 1, shown_most + 2, 2), np.int64)
     scratch = np.empty((shown_most + 2, 2), np.int64)
     out = np.empty((1024, 8), np.int64)
@@ -123,48 +111,20 @@ def run(
     b_rows = 0
     tests = 0
     scans = 0
-    # coarse words, for long scans only; their number of fields allows at least 4 bits each up to 7 dimensions
-    coarse_bits = 30 // max(1, fields.shape[0])
-    drop = 0
-    while (top_field >> drop) >= (1 << (coarse_bits - 1)):
-        drop += 1
-    coarse_guard: Any = np.int64(0)
-    for j in range(fields.shape[0]):
-        coarse_guard += np.int64(1) << (j * coarse_bits + coarse_bits - 1)
-    coarse_dead = coarse_guard + (1 << (coarse_bits - 1)) - 1
-    ones: Any = np.int64(0)
-    for j in range(shifts.shape[0]):
-        ones += np.int64(1) << shifts[j]
+    coarse_bits, drop, coarse_guard, coarse_dead = ends.coarse_layout(fields.shape[0], top_field)  # for long scans only
+    ones = ends.one_in_each(shifts)
     ahead = np.empty(AHEAD, np.int64)
     known = np.empty(KNOWN, np.int64)
     known_seq = np.empty(KNOWN, np.int64)
     jump = np.empty(STRETCH, np.int64)
-    least_count = state_count
-    least_micros = np.int64(0)
-    for w in range(nq):
-        if nk > 0:
-            least_count = min(least_count, per_query[0, w, COUNT])
-            if per_query[0, w, MICROS] > 0:
-                least_micros = per_query[0, w, MICROS] if least_micros == 0 else min(least_micros, per_query[0, w, MICROS])
+    least_count, least_micros = ends.smallest_window(nk, nq, state_count, per_query)
     k = 0
     while k < nk:
         if not active[k]:
-            k2 = k
-            while k2 < nk and not active[k2]:
-                new_start[k2 + 1] = start[k2 + 1] - start[k] + r
-                k2 += 1
-            size = start[k2] - start[k]
-            new_rows[r : r + size] = rows[start[k] : start[k2]]
-            new_words[r : r + size] = words[start[k] : start[k2]]
-            r += size
-            if boundaries:
-                for i in range(k * nq, k2 * nq):
-                    new_shown_start[i + 1] = shown_start[i + 1] - shown_start[k * nq] + b_rows
-                b0 = shown_start[k * nq]
-                size = shown_start[k2 * nq] - b0
-                new_shown[b_rows : b_rows + size] = shown_rows[b0 : b0 + size]
-                b_rows += size
-            k = k2
+            k, r, b_rows = ends.carry_over(
+                k, nk, nq, active, start, rows, words, shown_start, shown_rows, new_start, new_rows, new_words, new_shown_start, new_shown,
+                r, b_rows,
+            )  # fmt: skip
             continue
         # load
         m = start[k + 1] - start[k]
@@ -177,15 +137,7 @@ def run(
         queries = per_query[k]
         obj[:m] = rows[start[k] : start[k + 1]]
         word[lo:hi] = words[start[k] : start[k + 1]]
-        for i in range(m):
-            slot[lo + i] = i
-            child[i] = -1
-        for i in range(m):
-            for j in range(band):
-                pred[i, j] = find(obj, i, obj[i, PRED + j]) if obj[i, PRED + j] >= 0 else -1
-            j = band - 1 - obj[i, NEWER]
-            old[i] = new[i] = obj[i, PRED + j]
-            link(i, pred[i, j], child, after, before_of)
+        ends.tie_up(m, band, lo, obj, slot, pred, old, new, child, after, before_of)
         timed = state_micros > 0
         for w in range(nq):
             q = queries[w]
@@ -196,10 +148,7 @@ def run(
             q[POS] = p
             refront(q, obj, slot, hi)
             if boundaries:
-                b0 = shown_start[k * nq + w]
-                size = shown_start[k * nq + w + 1] - b0
-                shown[w, 0, 0] = size
-                shown[w, 1 : 1 + size] = shown_rows[b0 : b0 + size]
+                ends.take_shown(w, shown_start[k * nq + w], shown_start[k * nq + w + 1], shown_rows, shown)
         next_at = due_at[k]
         state_front = obj[0, SEQ] if m > 0 else NEVER
         tail = last[k]
@@ -441,18 +390,9 @@ def run(
         for w in range(nq):
             queries[w, HEAD] = max(queries[w, HEAD], tail - queries[w, COUNT] + 1)
         due_at[k] = next_at
-        for p in range(lo, hi):
-            if slot[p] >= 0:
-                new_rows[r] = obj[slot[p]]
-                new_words[r] = word[p]
-                r += 1
-        new_start[k + 1] = r
-        if boundaries:
-            for w in range(nq):
-                size = shown[w, 0, 0]
-                new_shown[b_rows : b_rows + size] = shown[w, 1 : 1 + size]
-                b_rows += size
-                new_shown_start[k * nq + w + 1] = b_rows
+        r, b_rows = ends.put_back(
+            k, nq, lo, hi, slot, obj, word, shown, new_start, new_rows, new_words, new_shown_start, new_shown, r, b_rows
+        )  # fmt: skip
         k += 1
     work[0] += tests
     work[1] += scans

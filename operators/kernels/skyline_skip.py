@@ -10,10 +10,6 @@ Words decide alone here: a smaller field means a smaller value, so "smaller in e
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from skyband.operators.base import AnyArray
 from skyband.operators.kernels.jit import jit
 from skyband.operators.kernels.skyline_events import SEQ

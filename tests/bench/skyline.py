@@ -1,4 +1,4 @@
-"""Skylines of count windows against the C++ peers of paper 3 (``SKYBAND_ANCHORS`` names the folder with the built ``skyline/skyline``).
+"""Skylines of count windows against the C++ peers of paper 3 (where ``peers`` finds them).
 
 One run gives all columns; the peers' checksum over every change must be ours. Peers everybody has: a plain LL-Eager in Numba, and
 recomputing each window's skyline with ``paretoset`` (timed on a few windows). Figures are CPU time of the thread.
@@ -6,13 +6,11 @@ recomputing each window's skyline with ``paretoset`` (timed on a few windows). F
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +19,7 @@ from skyband.operators.base import AnyArray, Arrivals, Changes, Column, Window
 from skyband.operators.kernels.jit import jit
 from skyband.operators.skyline import Dimension, Skyline, SkylineQuery
 from tests.bench.ll_eager_numba import ll_eager
+from tests.bench.peers import peer
 
 BATCH = 20_000
 PLAIN = 20_000
@@ -94,9 +93,8 @@ def ours(x: AnyArray, window: int, events: int) -> dict[str, Any]:
 
 def anchors(x: AnyArray, window: int, events: int) -> dict[str, tuple[float, str]]:
     """CPU time per event and checksum of each C++ peer; empty without them."""
-    folder = os.environ.get("SKYBAND_ANCHORS")
-    program = Path(folder or ".") / "skyline" / "skyline"
-    if folder is None or not program.exists():
+    program = peer("skyline")
+    if program is None:
         return {}
     with tempfile.NamedTemporaryFile(suffix=".f8") as file:
         np.ascontiguousarray(x, "<f8").tofile(file.name)

@@ -272,6 +272,36 @@ def test_long_windows_reach_the_far_blocks(kind: str, d: int, band: int, restore
         assert results[t] == members(dom, usable, alive, band)
 
 
+@pytest.mark.parametrize("kind", ["ind", "ant", "cor"])
+@pytest.mark.parametrize("window", [Window(1500, None), Window(None, 2200), Window(2500, 1800)])
+def test_stretches_of_hopeless_arrivals_are_passed_over_exactly(kind: str, window: Window) -> None:
+    """One block of thousands of arrivals (where most are passed over) against single arrivals (where none can be)."""
+    n, d = 6000, 3
+    x = sample(kind, d, n, 17, 0.01)
+    rng = np.random.default_rng(5)
+    x[rng.random(n) < 0.01, 0] = np.nan
+    time = np.cumsum(rng.integers(1, 3, n)).astype(np.int64)
+    smaller = Window(window.count and window.count // 3, window.micros and window.micros // 2)
+    dims = tuple(Dimension(Column(f"c{j}", "float"), "min") for j in range(d))
+    op = Skyline(dims, (SkylineQuery("all", window), SkylineQuery("part", smaller)), window)
+
+    def whole(size: int, keep: bool = False) -> list[tuple[int, ...]]:
+        logic, blocks = op.build(None), []
+        for a in range(0, n, size):
+            b = min(a + size, n)
+            rows = Arrivals(np.zeros(b - a, np.int64), np.arange(a, b), time[a:b], {f"c{j}": x[a:b, j].copy() for j in range(d)})
+            blocks.append(logic.advance(rows, int(time[b]) if b < n else int(time[-1]) + 1))
+            if keep:
+                logic = restored(op, logic)
+        return sorted(tuples(blocks))
+
+    one_by_one = whole(1)
+    assert len(one_by_one) > 100
+    assert whole(n) == one_by_one
+    assert whole(1700) == one_by_one
+    assert whole(1100, keep=True) == one_by_one
+
+
 def test_the_predicate_restricts_dominance_to_matching_objects() -> None:
     from skyband.operators.expressions import parse
 

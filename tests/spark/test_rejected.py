@@ -35,6 +35,7 @@ def test_every_bad_row_is_in_rejected_with_its_reason(spark, tmp_path):
         "null_time": 1,
         "parse": 2,
         "rule:sane_x": 1,
+        "time_range": 2,
         "duplicate_id": 1,
         "late": 1,
     }
