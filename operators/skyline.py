@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 from skyband.operators.base import Column, State, Window
 from skyband.operators.expressions.ast import Node
 from skyband.operators.skyline_logic import SkylineLogic
-from skyband.operators.topk_blocks import check_window
+from skyband.operators.windows import check_window
 
 MAX_BAND: int = 4096
 

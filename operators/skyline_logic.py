@@ -25,7 +25,8 @@ from skyband.operators.kernels.skyline_words import (
     used_fields,
     words_of,
 )
-from skyband.operators.topk_blocks import check_window, count_of, micros_of, within
+from skyband.operators.topk_blocks import count_of, micros_of
+from skyband.operators.windows import check_window, within
 
 if TYPE_CHECKING:
     from skyband.operators.expressions import RowKernel

@@ -19,7 +19,6 @@ from skyband.operators.topk_blocks import (
     Block,
     Tombs,
     changes,
-    check_window,
     count_of,
     cut,
     earliest,
@@ -27,9 +26,9 @@ from skyband.operators.topk_blocks import (
     last_key,
     micros_of,
     widened,
-    within,
 )
 from skyband.operators.topk_scoring import Direction, Linear, Scorer, scorer
+from skyband.operators.windows import check_window, within
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,29 +38,6 @@ def list_sizes(k: I64) -> I64:
     return (k + 4.0 * np.sqrt(k) + 8.0).astype(np.int64)
 
 
-def check_window(window: Window, largest: Window, what: str) -> None:
-    """Raise ValueError unless ``window`` has an end, is of a kind ``largest`` has, and is no larger."""
-    if window.count is None and window.micros is None:
-        raise ValueError(f"{what}: a window needs a count or a duration")
-    for asked, most, kind in ((window.count, largest.count, "count"), (window.micros, largest.micros, "time")):
-        if asked is None:
-            continue
-        if asked < 1:
-            raise ValueError(f"{what}: a {kind} window must be at least 1, not {asked}")
-        if most is None:
-            raise ValueError(f"{what}: a {kind} window was asked for, but the state's window is not by {kind}")
-        if asked > most:
-            raise ValueError(f"{what}: {kind} window {asked} is larger than the state's {most}")
-
-
-def within(window: Window, largest: Window) -> Window:
-    """The effective window of a query: its own ends, and the state's where it has none."""
-    return Window(
-        largest.count if window.count is None else window.count,
-        largest.micros if window.micros is None else window.micros,
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Block:
     """One call's rows by key. ``keys[g]`` has object rows lo[g]..hi[g] (first with seq ``seq0``) and deletions dlo[g]..dhi[g].

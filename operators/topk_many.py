@@ -15,11 +15,9 @@ import numpy as np
 from skyband.operators.base import F64, I64, AnyArray, Column, State, Window
 from skyband.operators.expressions import attributes, compile_row
 from skyband.operators.expressions.ast import Node
-from skyband.operators.topk_blocks import (
-    TARGET_COLUMN,
-    check_window,
-)
+from skyband.operators.topk_blocks import TARGET_COLUMN
 from skyband.operators.topk_many_logic import ManyTopKLogic
+from skyband.operators.windows import check_window
 
 MAX_QUERIES = 30_000
 

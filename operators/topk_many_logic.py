@@ -17,7 +17,6 @@ from skyband.operators.topk_blocks import (
     Block,
     Tombs,
     changes,
-    check_window,
     count_of,
     cut,
     earliest,
@@ -28,9 +27,9 @@ from skyband.operators.topk_blocks import (
     micros_of,
     spans,
     widened,
-    within,
 )
 from skyband.operators.topk_scoring import as_floats
+from skyband.operators.windows import check_window, within
 
 if TYPE_CHECKING:
     from skyband.operators.topk_many import ManyTopK

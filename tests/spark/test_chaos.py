@@ -55,10 +55,9 @@ def test_killed_and_started_again(tmp_path, left_alone, point):
     assert_equal_tables(folder, left_alone)
 
 
-def test_interrupted_it_stops_cleanly_and_goes_on_later(tmp_path, left_alone):
-    folder = tmp_path / "interrupted"
-    spec = job(folder)
-    process = start_apart(spec, "--continuous")
+def interrupted(spec: Path, how: str, code: int) -> str:
+    """Sends Ctrl-C to a run after its second batch and waits for it to end with ``code``; what it said after that."""
+    process = start_apart(spec, how)
     try:
         assert process.stderr is not None
         for line in process.stderr:
@@ -66,9 +65,16 @@ def test_interrupted_it_stops_cleanly_and_goes_on_later(tmp_path, left_alone):
                 break
         os.kill(process.pid, signal.SIGINT)
         rest = process.stderr.read()
-        assert process.wait(WAIT_SECONDS) == 0, rest
+        assert process.wait(WAIT_SECONDS) == code, rest
     finally:
         process.kill()
+    return rest
+
+
+def test_interrupted_it_stops_cleanly_and_goes_on_later(tmp_path, left_alone):
+    folder = tmp_path / "interrupted"
+    spec = job(folder)
+    rest = interrupted(spec, "--continuous", 0)
     assert "Traceback" not in rest
     assert "done:" in rest
     again = run_apart(spec, "--finish")
@@ -80,17 +86,7 @@ def test_interrupted_it_declares_nothing_finished(tmp_path, left_alone):
     folder = tmp_path / "interrupted"
     spec = job(folder)
     spec.write_text(spec.read_text().replace("max_files: 2", "max_files: 1"))
-    process = start_apart(spec, "--finish")
-    try:
-        assert process.stderr is not None
-        for line in process.stderr:
-            if line.startswith("batch 1:"):
-                break
-        os.kill(process.pid, signal.SIGINT)
-        rest = process.stderr.read()
-        assert process.wait(WAIT_SECONDS) == 130, rest
-    finally:
-        process.kill()
+    interrupted(spec, "--finish", 130)
     assert not list((folder / "out" / "_skyband" / "control").glob("finish*"))
     again = run_apart(spec, "--finish")
     assert again.returncode == 0, again.stderr
