@@ -61,6 +61,7 @@ class Arrivals:
 
     ``columns[name]`` is float64 (null is NaN) for kind ``float`` and int64 (null is ``NULL``) otherwise. Text comes as codes:
     equal text has equal codes, a text constant of the spec has the code the plan gave it; codes have no order.
+    Codes an operator with ``keeps = "retained"`` may hold in its own arrays (those of rows it names) stay valid across a restore.
     """
 
     key: I64
