@@ -32,7 +32,7 @@ from skyband.operators.topk_blocks import (
     widened,
 )
 from skyband.operators.topk_scoring import Direction, Linear, Scorer, scorer
-from skyband.operators.windows import check_window, within
+from skyband.operators.windows import check_ranked, check_window, within
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,24 +68,7 @@ class TopK:
     deletes: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_window(self.window, self.window, "topk")
-        if self.direction not in ("min", "max"):
-            raise ValueError(f"direction is {self.direction!r}, not 'min' or 'max'")
-        if not self.queries:
-            raise ValueError("a top-k state needs at least one query")
-        if len({q.name for q in self.queries}) < len(self.queries):
-            raise ValueError("two queries of one name")
-        for q in self.queries:
-            if q.k < 1:
-                raise ValueError(f"{q.name}: k must be at least 1, not {q.k}")
-            if q.k > self.keep_k:
-                raise ValueError(f"{q.name}: k = {q.k} is larger than the state's {self.keep_k}")
-            if q.every_micros is not None and q.every_micros < 1:
-                raise ValueError(f"{q.name}: every must be at least 1 microsecond")
-            for bound in (q.min_score, q.max_score):
-                if bound is not None and np.isnan(bound):
-                    raise ValueError(f"{q.name}: a score bound is not a number")
-            check_window(q.window, self.window, q.name)
+        check_ranked(self.queries, self.keep_k, self.window, self.direction, "topk")
         if len({self._ceiling(q) for q in self.queries}) > 1:
             raise ValueError("queries of one state must agree in " + ("max_score" if self.direction == "max" else "min_score"))
 

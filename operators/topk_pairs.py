@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf, isnan
+from math import inf
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from skyband.operators.base import Column, Kind, State, Window
 from skyband.operators.expressions.ast import Attr, Binary, Literal_, Node
 from skyband.operators.expressions.canonical import attributes
 from skyband.operators.expressions.compile import PairKernel, compile_pair
-from skyband.operators.windows import check_window
+from skyband.operators.windows import check_ranked
 
 if TYPE_CHECKING:
     from skyband.operators.topk_pairs_logic import PairsLogic
@@ -67,23 +67,7 @@ class TopKPairs:
     keeps: ClassVar[Literal["window", "retained", "none"]] = "window"
 
     def __post_init__(self) -> None:
-        check_window(self.window, self.window, "topk_pairs")
-        if self.direction not in ("min", "max"):
-            raise ValueError(f"direction is {self.direction!r}, not 'min' or 'max'")
-        if not self.queries:
-            raise ValueError("a top-k pairs state needs at least one query")
-        if len({q.name for q in self.queries}) < len(self.queries):
-            raise ValueError("two queries of one name")
-        for q in self.queries:
-            if q.k < 1:
-                raise ValueError(f"{q.name}: k must be at least 1, not {q.k}")
-            if q.k > self.keep_k:
-                raise ValueError(f"{q.name}: k = {q.k} is larger than the state's {self.keep_k}")
-            if q.every_micros is not None and q.every_micros < 1:
-                raise ValueError(f"{q.name}: every must be at least 1 microsecond")
-            if any(bound is not None and isnan(bound) for bound in (q.min_score, q.max_score)):
-                raise ValueError(f"{q.name}: a score bound is not a number")
-            check_window(q.window, self.window, q.name)
+        check_ranked(self.queries, self.keep_k, self.window, self.direction, "topk_pairs")
         if len({self._better_bound(q) for q in self.queries}) > 1:
             raise ValueError("queries of one state must agree in " + ("min_score" if self.direction == "min" else "max_score"))
         if self.between is not None and self.between.a == self.between.b:

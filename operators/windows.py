@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import isnan
+from typing import Protocol
+
 from skyband.operators.base import Window
 
 MANY: int = 2**60
@@ -39,3 +43,58 @@ def within(window: Window, largest: Window) -> Window:
         largest.count if window.count is None else window.count,
         largest.micros if window.micros is None else window.micros,
     )
+
+
+class Ranked(Protocol):
+    """What ``check_ranked`` looks at of a query for the k best."""
+
+    @property
+    def name(self) -> str:
+        """Name of the query."""
+        ...
+
+    @property
+    def k(self) -> int:
+        """How many items."""
+        ...
+
+    @property
+    def window(self) -> Window:
+        """Its window."""
+        ...
+
+    @property
+    def every_micros(self) -> int | None:
+        """Boundaries, if not after every event."""
+        ...
+
+    @property
+    def min_score(self) -> float | None:
+        """Smallest score allowed."""
+        ...
+
+    @property
+    def max_score(self) -> float | None:
+        """Largest score allowed."""
+        ...
+
+
+def check_ranked(queries: Sequence[Ranked], keep_k: int, window: Window, direction: str, what: str) -> None:
+    """Raise ValueError unless the queries for the k best can be answered from one state of ``keep_k`` and ``window``."""
+    check_window(window, window, what)
+    if direction not in ("min", "max"):
+        raise ValueError(f"direction is {direction!r}, not 'min' or 'max'")
+    if not queries:
+        raise ValueError(f"a {what} state needs at least one query")
+    if len({q.name for q in queries}) < len(queries):
+        raise ValueError("two queries of one name")
+    for q in queries:
+        if q.k < 1:
+            raise ValueError(f"{q.name}: k must be at least 1, not {q.k}")
+        if q.k > keep_k:
+            raise ValueError(f"{q.name}: k = {q.k} is larger than the state's {keep_k}")
+        if q.every_micros is not None and q.every_micros < 1:
+            raise ValueError(f"{q.name}: every must be at least 1 microsecond")
+        if any(bound is not None and isnan(bound) for bound in (q.min_score, q.max_score)):
+            raise ValueError(f"{q.name}: a score bound is not a number")
+        check_window(q.window, window, q.name)

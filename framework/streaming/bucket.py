@@ -62,7 +62,6 @@ class Bucket:
         decoded = clock.perf_counter()
         key, time, seq, ready = self._accept(rows, limit, counts, out)
         accepted = clock.perf_counter()
-        limit = max(limit, self.until)
         touched = np.unique(key)
         self._advance(key, time, seq, ready, limit, counts, out)
         operated = clock.perf_counter()
