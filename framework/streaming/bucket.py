@@ -60,7 +60,7 @@ class Bucket:
         frontier = self.config.frontier(watermark_ms)
         rows, limit = self._arrived(data, frontier, counts, out)
         decoded = clock.perf_counter()
-        key, time, seq, ready = self._accept(rows, limit, counts, out)
+        key, time, seq, ready = self._accept(rows, counts, out)
         accepted = clock.perf_counter()
         touched = np.unique(key)
         self._advance(key, time, seq, ready, limit, counts, out)
@@ -126,7 +126,7 @@ class Bucket:
         self.pending = rows.filter(pc.invert(ready)).combine_chunks()
         return rows.filter(ready), limit
 
-    def _accept(self, rows: pa.Table, limit: int, counts: dict[str, int], out: list[Block]) -> tuple[I64, I64, I64, pa.Table]:
+    def _accept(self, rows: pa.Table, counts: dict[str, int], out: list[Block]) -> tuple[I64, I64, I64, pa.Table]:
         """(key, time, seq, rows) of the accepted rows in canonical order; duplicates go to ``rejected``."""
         intake = self.config.intake
         if not rows.num_rows:

@@ -21,9 +21,7 @@ class Progress:
     def __call__(self, batch: Batch) -> None:
         """The line of one batch."""
         rows, late = batch.get("rows_in"), batch.get("late")
-        rejected = late + sum(
-            batch.get(n) for n in ("parse", "duplicate_id", "rejected_rule", "null_id", "null_time", "null_key", "time_range")
-        )
+        rejected = sum(batch.rejected().values())
         self.rows += rows
         self.late += late
         self.rejected += rejected

@@ -34,6 +34,13 @@ from skyband.framework.tables.writer import Writer
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+# Class of reason in ``runs`` -> the counts that intake and host keep of it.
+_REASONS = {
+    "parse": ("parse",), "rule": ("rejected_rule",), "late": ("late",), "duplicate_id": ("duplicate_id",),
+    "null": ("null_id", "null_time", "null_key"), "other": ("time_range",),
+}  # fmt: skip
+
+
 @dataclass(slots=True)
 class Batch:
     """What one micro-batch did: the figures of its ``runs`` row."""
@@ -45,6 +52,10 @@ class Batch:
     def get(self, name: str) -> int:
         """A count, 0 if nothing was counted under that name."""
         return self.counts.get(name, 0)
+
+    def rejected(self) -> dict[str, int]:
+        """Rejected rows by class of reason: the classes that ``runs`` has columns for."""
+        return {name: sum(self.get(r) for r in reasons) for name, reasons in _REASONS.items()}
 
 
 Report = Callable[[Batch], None]
@@ -203,23 +214,8 @@ class Runner:
 
     def _runs_row(self, batch: Batch, seconds: float) -> pa.Table:
         c = batch.get
-        rejected = {name: c(name) for name in ("parse", "late", "duplicate_id")} | {"rule": c("rejected_rule")}
-        rejected["null"] = c("null_id") + c("null_time") + c("null_key")
-        rejected["other"] = c("time_range")
-        fixed = {
-            "rows_in",
-            "filtered",
-            "accepted",
-            "pending",
-            "changes",
-            "newest",
-            "frontier",
-            "late",
-            "duplicate_id",
-            "parse",
-            "rejected_rule",
-        }
-        fixed |= {"null_id", "null_time", "null_key", "time_range"}
+        rejected = batch.rejected()
+        fixed = {"rows_in", "filtered", "accepted", "pending", "changes", "newest", "frontier"}.union(*_REASONS.values())
         rest = {k: v for k, v in batch.counts.items() if k not in fixed and not k.startswith(("us_", "unusable:"))}
         row: dict[str, Any] = {
             "batch_id": batch.number, "batch_time": datetime.now(UTC), "rows_in": c("rows_in"), "filtered": c("filtered"),
