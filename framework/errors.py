@@ -58,6 +58,8 @@ CODES: Final[dict[str, str]] = {
     "SKY-E141": "a query's window is of a kind the job's window does not have",
     "SKY-E142": "query type or option not available in this version",
     "SKY-E143": "a window too large or too small to use",
+    "SKY-E144": "a mistake in a table of queries",
+    "SKY-E145": "a table of queries cannot be read",
     # Plan
     "SKY-E150": "the spec no longer fits the state of an earlier run",
     "SKY-E151": "the operator refuses its configuration",

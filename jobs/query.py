@@ -70,22 +70,12 @@ def parse_instant(text: str) -> datetime:
 
 def parse_window(text: str) -> Window:
     """A window as ``1 day`` or ``500 rows`` (or both, with a comma). SkybandError SKY-E201 if it is none."""
-    from skyband.framework.spec.units import parse_duration
+    from skyband.framework.spec import units
 
-    count: int | None = None
-    micros: int | None = None
-    for part in text.split(","):
-        words = part.split()
-        if words and words[0].isdigit() and (len(words) == 1 or words[1:] in (["rows"], ["row"])):
-            count = int(words[0])
-            continue
-        try:
-            micros = parse_duration(part.strip())
-        except ValueError as e:
-            raise SkybandError("SKY-E201", f"--window {text!r} is not a window: {e}", hint="write it as '1 day' or '500 rows'") from e
-    if (count is not None and count < 1) or (micros is not None and micros < 1):
-        raise SkybandError("SKY-E201", "a window must be larger than nothing")
-    return Window(count, micros)
+    try:
+        return units.parse_window(text)
+    except ValueError as e:
+        raise SkybandError("SKY-E201", f"--window: {e}") from e
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -9,6 +9,9 @@ from typing import Any
 
 from skyband.jobs.spec import load_plan
 
+_MEMBERS = 20
+"""Queries of one table that are looked at."""
+
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The command's arguments."""
@@ -69,25 +72,31 @@ def _against_source(plan: Any, layout: Any, job: Any, args: argparse.Namespace) 
     keys = rng.sample(sorted(until, key=repr), min(args.keys, len(until)))
     spark = get_session(plan.job)
     rows = source.without_late(source.source_rows(spark, plan, layout, job), table_rows(plan, "rejected"))
+    rows = source.with_deletions(plan, rows)
     taken = source.accepted(rows, plan.intake, plan.window, {k: until[k] for k in keys})
     wrong = looked = skipped = 0
     for key in keys:
         mine = taken[key]
-        data = brute.objects(plan, mine.rows, mine.time)
+        data = brute.objects(plan, mine)
         for query in plan.queries:
-            by_definition = brute.BY_TYPE.get(query.type)
-            if by_definition is None or not mine.time:
+            if not mine.time:
                 continue
-            for at in _instants(rng, [*mine.time, *change_times(plan, query, key)], until[key], args.instants, query.every_micros):
-                first, end = brute.window_of(query, data, at)
-                if (end - first) ** 2 > 2 * brute.MAX_PAIRS:
-                    skipped += 1
-                    continue
-                looked += 1
-                expected, got = by_definition(plan, query, data, at), result_at(plan, query, key, at)
-                if expected != got:
+            # Of a table of queries a few, at as many instants in all.
+            asked: list[Any] = rng.sample(query.asked, min(_MEMBERS, len(query.asked))) if query.asked else [None]
+            for one in asked:
+                stream = (one.name, *key) if query.members else key
+                n = -(-args.instants // len(asked))
+                for at in _instants(rng, [*mine.time, *change_times(plan, query, stream)], until[key], n, query.every_micros):
+                    expected = _expected(plan, query, data, at, one)
+                    if expected is None:
+                        skipped += 1
+                        continue
+                    looked += 1
+                    got = result_at(plan, query, stream, at)
+                    if expected == got:
+                        continue
                     wrong += 1
-                    whose = f" for key {key}" if key else ""
+                    whose = f" for {stream}" if stream else ""
                     print(f"{query.name}: DIFFERENT at {at} us{whose}")
                     print(f"    by definition {expected[:3]} ...\n    in the tables {got[:3]} ...")
     left_out = f", {skipped} left out (window too large for brute force)" if skipped else ""
@@ -96,6 +105,18 @@ def _against_source(plan: Any, layout: Any, job: Any, args: argparse.Namespace) 
         f"{looked} results recomputed by brute force{left_out}, {wrong} different ({clock.monotonic() - started:.1f} s)"
     )
     return wrong
+
+
+def _expected(plan: Any, query: Any, data: Any, at: int, asked: Any) -> list[tuple[tuple[int, ...], float]] | None:
+    """A result by definition; None if its window is too large for that."""
+    from skyband.framework.streaming import brute, brute_rows
+
+    if asked is not None:
+        return {"topk": brute_rows.topk, "threshold": brute_rows.threshold}[query.type](plan, query, data, at, asked)
+    first, end, _ = brute.window_of(query, query.window, data, at)
+    if (end - first) ** 2 > 2 * brute.MAX_PAIRS:
+        return None
+    return {"topk_pairs": brute.topk_pairs, "skyline": brute.skyline}[query.type](plan, query, data, at)
 
 
 def _instants(rng: random.Random, times: list[int], until: int, n: int, every: int | None) -> list[int]:

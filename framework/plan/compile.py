@@ -7,6 +7,7 @@ import json
 from typing import Any, cast
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.plan.compile_rows import predicate, texts_of
 from skyband.framework.plan.drafts import Context, Draft, GroupCompiler, Member, job_window, query_window
 from skyband.framework.plan.model import (
     Check,
@@ -37,7 +38,8 @@ def compile_job(job: Job) -> Plan:
     window = job_window(job.window)
     members = [Member(i, name, q, query_window(window, q.window)) for i, (name, q) in enumerate(job.queries.items())]
     drafts = _drafts(context, members)
-    texts = tuple(dict.fromkeys(t for d in drafts for t in d.texts))
+    deletes = predicate(context, job.deletes)
+    texts = tuple(dict.fromkeys([*(t for d in drafts for t in d.texts), *texts_of(deletes)]))
     operators: list[OperatorNode] = []
     queries: dict[int, QueryNode] = {}
     for number, draft in enumerate(drafts):
@@ -58,6 +60,7 @@ def compile_job(job: Job) -> Plan:
             tie_break=source.event_time.tie_break,
             partition_by=source.partition_by,
             unique=source.unique,
+            deletes=deletes,
         ),
         window=window,
         operators=tuple(operators),
@@ -103,15 +106,18 @@ def _operator(draft: Draft, number: int, texts: tuple[str, ...]) -> tuple[Operat
         raise SkybandError("SKY-E151", f"the operator of query {first!r} refuses its configuration: {e}") from e
     node = OperatorNode(
         name=first, operator=operator, k=draft.k, window=draft.window, queries=tuple(m.name for m in draft.members),
-        direction=draft.direction, skyband=draft.skyband,
+        direction=draft.direction, skyband=draft.skyband, why=draft.why,
     )  # fmt: skip
     nodes = {}
     for index, m in enumerate(draft.members):
         q: Any = m.query
+        asked = draft.asked[index] if draft.asked else ()
+        k = draft.k if draft.table and q.type == "topk" else getattr(q, "k", None)
         nodes[m.position] = QueryNode(
-            name=m.name, type=q.type, operator=number, index=index, k=getattr(q, "k", None), window=m.window, direction=draft.direction,
+            name=m.name, type=q.type, operator=number, index=index, k=k, window=m.window, direction=draft.direction,
             roles=operator.roles, carry=q.carry, every_micros=q.every, min_score=getattr(q, "min_score", None),
-            max_score=getattr(q, "max_score", None), scored=draft.scored,
+            max_score=getattr(q, "max_score", None), scored=draft.scored, asked=asked,
+            members=tuple(a.name for a in asked) if draft.table else (),
         )  # fmt: skip
     return node, nodes
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from skyband.operators.topk_pairs import Between
 
 
+_WHY = "batched merge-scan, right for any scoring expression (no monotony or bounds needed)"
+
+
 @dataclass(frozen=True, slots=True)
 class _Key:
     """What queries must have in common to share a state."""
@@ -88,7 +91,7 @@ def _draft(context: Context, group: tuple[Member, ...], key: _Key, score: Node, 
             ),
         )
 
-    return Draft(group, largest, window, key.direction, tuple(texts), build)
+    return Draft(group, largest, window, key.direction, tuple(texts), build, _WHY)
 
 
 def _between(context: Context, spec: BetweenSpec | None) -> Between | None:

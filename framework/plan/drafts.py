@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from skyband.framework.plan.model import Field
+from skyband.framework.plan.model import Asked, Field
 from skyband.framework.spec.models import Job, Scoring, WindowSpec
 from skyband.framework.spec.queries import Query, QueryWindow
 from skyband.operators.base import Kind, Operator, Window
@@ -26,7 +26,8 @@ class Member:
 class Draft:
     """An operator to be: everything but the numbering of text constants.
 
-    ``build(texts)`` makes the operator; its queries are ``members`` in this order. ``why`` is a line for ``explain``.
+    ``build(texts)`` makes the operator; its queries are ``members`` in this order, or those of the one member's table (``table``).
+    ``why`` is a line for ``explain``; ``asked`` says in full what each member asks, where brute force can answer that.
     """
 
     members: tuple[Member, ...]
@@ -35,8 +36,11 @@ class Draft:
     direction: Literal["min", "max"]
     texts: tuple[str, ...]
     build: Callable[[tuple[str, ...]], Operator]
+    why: str
     skyband: bool = True
     scored: bool = True
+    asked: tuple[tuple[Asked, ...], ...] = ()
+    table: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,11 @@ class Context:
     job: Job
     fields: tuple[Field, ...]
     kinds: Mapping[str, Kind] = field(default_factory=dict)
+
+    @property
+    def deletes(self) -> bool:
+        """Whether rows may be deletions."""
+        return self.job.deletes is not None
 
     def scoring(self, name: str) -> Scoring:
         """The scoring function called ``name``."""

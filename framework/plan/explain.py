@@ -119,8 +119,8 @@ def _host(plan: Plan, rate: float | None) -> list[str]:
 def _state(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
     queries = [q for q in plan.queries if q.name in node.queries]
     lines = [f"  state {node.name}: {queries[0].type if queries else '?'}, K = {node.k:,}, N = {format_window(node.window)}"]
-    lines.append(f"    operator  {type(node.operator).__name__}: {_why(queries)}")
-    score = _text(node, "scoring")
+    lines.append(f"    operator  {type(node.operator).__name__}: {node.why}")
+    score = _score(plan, node, queries)
     if score:
         lines.append(f"    score     {score} ({node.direction} first)")
     where = _text(node, "where")
@@ -137,16 +137,10 @@ def _state(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
     if len(queries) > 1:
         same = "dimensions, band, distinct and where" if dimensions else "scoring, direction, where and between"
         lines.append(f"    shared by {len(queries)} queries: same type, {same}")
+    if not node.skyband and node.operator.keeps == "window":
+        lines.append("    keeps     the window's rows; no skyband table")
     lines += _size(plan, node, rate)
     return lines
-
-
-def _why(queries: list[QueryNode]) -> str:
-    if queries and queries[0].type == "topk_pairs":
-        return "batched merge-scan, right for any scoring expression (no monotony or bounds needed)"
-    if queries and queries[0].type == "skyline":
-        return "one interval of membership per row; scan of the rows that no newer row beats"
-    return "the operator of this query type"
 
 
 def _dimensions(node: OperatorNode) -> str:
@@ -158,8 +152,38 @@ def _dimensions(node: OperatorNode) -> str:
     return f"{text}; in the result if {beaten}" + ("; a newer equal row beats an older" if op.distinct else "")
 
 
+def _score(plan: Plan, node: OperatorNode, queries: list[QueryNode]) -> str | None:
+    """The function of a state; of a table of linear functions, the columns they weight."""
+    from skyband.operators.expressions.canonical import canonical
+    from skyband.operators.topk_scoring import Linear
+
+    asked = [a for q in queries for a in q.asked]
+    functions = {a.scoring for a in asked}
+    if len(functions) > 1:
+        linear = [f for f in functions if isinstance(f, Linear)]
+        return f"{len(functions):,} linear functions of {', '.join(c for c, _ in linear[0].weights)}"
+    for f in functions:
+        return " + ".join(f"{w:g} * {c}" for c, w in f.weights) if isinstance(f, Linear) else canonical(f)
+    return _text(node, "scoring")
+
+
+def _range(values: list[int]) -> str:
+    return f"{min(values):,}" if min(values) == max(values) else f"{min(values):,} to {max(values):,}"
+
+
+def _bounds(q: QueryNode) -> list[str]:
+    """The bounds of a threshold query as conditions."""
+    if q.type != "threshold" or q.members or not q.asked:
+        return []
+    signs = (">", ">=", "<", "<=")
+    return [f"score {sign} {b:g}" for sign, b in zip(signs, q.asked[0].bounds, strict=True) if b is not None]
+
+
 def _asked(q: QueryNode) -> str:
-    parts = [f"k = {q.k:,}"] if q.k is not None else []
+    parts = [f"{len(q.members):,} queries of a table"] if q.members else []
+    ks = [a.k for a in q.asked if a.k is not None] if q.members else [q.k] if q.k is not None else []
+    parts += [f"k = {_range(ks)}"] if ks else []
+    parts += _bounds(q)
     parts.append(f"window {format_window(q.window)}")
     if q.min_score is not None:
         parts.append(f"score >= {q.min_score:g}")
@@ -171,7 +195,7 @@ def _asked(q: QueryNode) -> str:
 
 def _window_size(plan: Plan, rate: float | None) -> str:
     """Bytes of the rows that are kept, once for all states: ids, carried columns, what operators need, two hashes of a checked id."""
-    names = [*plan.intake.id, *(c for q in plan.queries for c in q.carry), *(c.name for o in plan.operators for c in o.operator.columns)]
+    names = [*plan.intake.id, *(c for q in plan.queries for c in q.carry), *(c.name for o in plan.operators for c in o.attributes)]
     row = _ROW_BYTES + 8 * (len(set(names)) + (2 if plan.intake.unique == "checked" else 0))
     rows = window_rows(plan.window, rate)
     if rows is None:

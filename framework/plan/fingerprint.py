@@ -14,11 +14,12 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from skyband.framework.plan.model import Derive, Plan, QueryNode
+from skyband.framework.plan.model import Asked, Derive, Plan, QueryNode
 from skyband.framework.spec.units import format_duration
 from skyband.operators.base import Window
 
-VERSION: Final = 1
+VERSION: Final = 2
+_TOLD: Final = 20
 _SOURCE_OPTIONS: Final = ("subscribe", "subscribepattern", "assign")
 """Options that say what is read, not how."""
 
@@ -38,6 +39,7 @@ def fingerprint(plan: Plan) -> dict[str, Any]:
             "event_time": {"column": intake.event_time, "watermark": _duration(intake.delay_micros), "tie_break": list(intake.tie_break)},
             "partition_by": list(intake.partition_by),
             "unique": intake.unique,
+            "deletes": _plain(intake.deletes),
         },
         "transform": {
             f"[{i}].derive.{t.name}" if isinstance(t, Derive) else f"[{i}].where": _hash(
@@ -66,6 +68,8 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     named = _differences(
         "", {k: v for k, v in old.items() if k not in {"states", "texts"}}, {k: v for k, v in new.items() if k not in {"states", "texts"}}
     )
+    if len(named) > _TOLD:
+        return [*named[:_TOLD], f"{len(named) - _TOLD} more differences"]
     if named:
         return named
     return _differences("", {k: old.get(k) for k in ("states", "texts")}, {k: new.get(k) for k in ("states", "texts")})
@@ -77,9 +81,9 @@ def _differences(path: str, old: Any, new: Any) -> list[str]:
         for key in [*old, *(k for k in new if k not in old)]:
             at = f"{path}.{key}" if path and not str(key).startswith("[") else f"{path}{key}"
             if key not in new:
-                found.append(f"{at} was {_shown(old[key])}, now removed")
+                found.append(f"{at} has been removed" if _is_hash(old[key]) else f"{at} was {_shown(old[key])}, now removed")
             elif key not in old:
-                found.append(f"{at} is new ({_shown(new[key])})")
+                found.append(f"{at} is new" if _is_hash(new[key]) else f"{at} is new ({_shown(new[key])})")
             else:
                 found += _differences(at, old[key], new[key])
         return found
@@ -109,6 +113,8 @@ def _query(plan: Plan, q: QueryNode) -> dict[str, Any]:
         "type": q.type, "k": q.k, "window": _window(q.window), "direction": q.direction, "carry": list(q.carry),
         "every": _duration(q.every_micros) if q.every_micros is not None else None, "min_score": q.min_score, "max_score": q.max_score,
     }  # fmt: skip
+    if q.members:
+        return own | {"queries_from": {a.name: _hash(_spelled(a)) for a in q.asked}}
     shared = _plain(node.operator)
     left_out = {"queries", "window", "direction", "texts", "keep_k"}
     if isinstance(shared, dict):
@@ -118,6 +124,11 @@ def _query(plan: Plan, q: QueryNode) -> dict[str, Any]:
         if isinstance(every, list) and q.index < len(every) and isinstance(every[q.index], dict):
             own |= {k: v for k, v in every[q.index].items() if k not in own and k not in {"name", "every_micros"}}
     return own
+
+
+def _spelled(a: Asked) -> str:
+    """Everything a query of a table asks, as text."""
+    return repr([_plain(getattr(a, f.name)) for f in dataclasses.fields(a)])
 
 
 def _plain(value: Any) -> Any:

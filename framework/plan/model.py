@@ -6,9 +6,13 @@ source -> intake -> pack -> host(operators) -> sink. Everything here is picklabl
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from skyband.operators.base import Kind, Operator, Window
+from skyband.operators.base import Column, Kind, Operator, Window
+from skyband.operators.expressions.ast import Node
+
+if TYPE_CHECKING:
+    from skyband.operators.topk_scoring import Linear
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,10 @@ class RowRule:
 
 @dataclass(frozen=True, slots=True)
 class IntakeNode:
-    """Parse, transform, check. ``fields`` are all columns after the transforms, in order (schema columns, then derived)."""
+    """Parse, transform, check. ``fields`` are all columns after the transforms, in order (schema columns, then derived).
+
+    ``deletes``: rows for which it is true delete the object with their id.
+    """
 
     fields: tuple[Field, ...]
     transforms: tuple[Derive | Filter, ...]
@@ -73,6 +80,7 @@ class IntakeNode:
     tie_break: tuple[str, ...]
     partition_by: tuple[str, ...]
     unique: Literal["checked", "assumed"]
+    deletes: Node | None = None
 
     @property
     def delay_ms(self) -> int:
@@ -88,8 +96,28 @@ class IntakeNode:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """What one query over single rows asks, in full. ``bounds``: min_score, max_score, or above, at_least, below, at_most.
+
+    ``parameters``: values of the names that ``scoring`` and ``where`` use besides columns.
+    """
+
+    name: str
+    scoring: Node | Linear
+    where: Node | None
+    window: Window
+    k: int | None
+    bounds: tuple[float | None, ...]
+    parameters: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class QueryNode:
-    """One query: ``operator`` and ``index`` say which of the plan's operators answers it, and as which of its queries."""
+    """One entry of the spec: ``operator`` and ``index`` say which of the plan's operators answers it, and as which of its queries.
+
+    ``members`` are the names of a table of queries: then all of the operator's queries are the entry's, in this order. ``asked`` has what
+    each of them asks (empty for the types that need no such thing).
+    """
 
     name: str
     type: str
@@ -104,11 +132,13 @@ class QueryNode:
     min_score: float | None
     max_score: float | None
     scored: bool = True
+    members: tuple[str, ...] = ()
+    asked: tuple[Asked, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorNode:
-    """One shared state, named after its first query. ``k`` and ``window`` are its K and N."""
+    """One shared state, named after its first query. ``k`` and ``window`` are its K and N, ``why`` says why this operator."""
 
     name: str
     operator: Operator
@@ -117,6 +147,12 @@ class OperatorNode:
     queries: tuple[str, ...]
     direction: Literal["min", "max"]
     skyband: bool = True
+    why: str = ""
+
+    @property
+    def attributes(self) -> tuple[Column, ...]:
+        """The columns of the stream that the operator reads."""
+        return tuple(c for c in self.operator.columns if not c.name.startswith("$"))
 
 
 @dataclass(frozen=True, slots=True)

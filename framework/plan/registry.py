@@ -5,18 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 COMPILERS: Final[dict[str, str]] = {
+    "topk": "skyband.framework.plan.compile_topk:compile_topk",
+    "threshold": "skyband.framework.plan.compile_topk:compile_threshold",
     "topk_pairs": "skyband.framework.plan.compile_pairs:compile_pairs",
-    "skyline": "skyband.framework.plan.compile_rows:compile_skyline",
+    "skyline": "skyband.framework.plan.compile_skyline:compile_skyline",
 }
 """Query type -> ``module:function``; see ``drafts.GroupCompiler``. A new operator adds a line and a file."""
-
-WRITTEN: Final[dict[str, str]] = {
-    "topk": "skyband.framework.plan.compile_rows:compile_topk",
-    "threshold": "skyband.framework.plan.compile_rows:compile_threshold",
-}
-"""Compilers whose operators have not run through host and tables yet; a line moves to ``COMPILERS`` when they have."""
-
-FEATURES: Final[frozenset[str]] = frozenset()
-"""Other parts of a spec that are available: ``deletes``."""
-
-AVAILABLE: Final[frozenset[str]] = frozenset(COMPILERS) | FEATURES

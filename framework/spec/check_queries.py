@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from skyband.framework.errors import did_you_mean, one_of
-from skyband.framework.plan.registry import AVAILABLE
+from skyband.framework.plan.registry import COMPILERS
 from skyband.framework.spec import queries as q
+from skyband.framework.spec.check_tables import check_tables, needed_fields, parameter_kinds
 from skyband.framework.spec.document import Path
 from skyband.framework.spec.expressions import is_linear, scoring_text, term_columns
 from skyband.framework.spec.models import ExpressionScoring, GlobalScoring, LinearScoring
-from skyband.framework.spec.names import FIXED_COLUMNS, HEAD_COLUMNS, JOB_TABLES, SKYLINE_COLUMNS, query_tables, result_columns
+from skyband.framework.spec.names import (
+    FIXED_COLUMNS,
+    HEAD_COLUMNS,
+    JOB_TABLES,
+    QUERY_COLUMN,
+    SKYLINE_COLUMNS,
+    query_tables,
+    result_columns,
+)
+from skyband.framework.spec.query_rows import QueryRows
 from skyband.framework.spec.scope import Scope
 from skyband.framework.spec.units import format_duration
 
@@ -21,20 +32,22 @@ ROW_SIDES = ("",)
 
 def check_queries(s: Scope) -> None:
     """Note everything that is wrong with the scoring functions and queries."""
-    _scoring(s)
+    tables = check_tables(s)
+    _scoring(s, tables)
     _keys(s)
     for name, query in s.job.queries.items():
         path: Path = ("queries", name)
         if s.doc.bad(path):
             continue
-        if query.type not in AVAILABLE:
-            hint = f"available: {one_of(sorted(AVAILABLE))}"
+        if query.type not in COMPILERS:
+            hint = f"available: {one_of(sorted(COMPILERS))}"
             s.doc.add(
                 "SKY-E142", f"queries of type {query.type} are not available in this version", s.doc.where_value((*path, "type")), hint
             )
         sides = PAIR_SIDES if query.type in q.PAIR_TYPES else ROW_SIDES
         if query.where is not None:
-            s.expression((*path, "where"), query.where, sides, "predicate")
+            s.expression((*path, "where"), query.where, sides, "predicate", more=parameter_kinds(tables.get(name)))
+        needed_fields(s, path, query)
         for i, c in enumerate(query.carry):
             s.column((*path, "carry", i), c)
         _query_window(s, path, query)
@@ -44,12 +57,15 @@ def check_queries(s: Scope) -> None:
     _deletes(s)
 
 
-def _scoring(s: Scope) -> None:
-    used: dict[str, set[tuple[str, ...]]] = {}
-    for query in s.job.queries.values():
+def _scoring(s: Scope, tables: Mapping[str, QueryRows]) -> None:
+    used: dict[str, set[tuple[tuple[str, ...], tuple[str, ...]]]] = {}
+    for query_name, query in s.job.queries.items():
         name = getattr(query, "scoring", None)
+        if getattr(query, "queries_from", None) is not None and query_name not in tables:
+            continue  # what its expression may use is not known
         if name is not None:
-            used.setdefault(name, set()).add(PAIR_SIDES if query.type in q.PAIR_TYPES else ROW_SIDES)
+            parameters = tables[query_name].parameters if query_name in tables else ()
+            used.setdefault(name, set()).add((PAIR_SIDES if query.type in q.PAIR_TYPES else ROW_SIDES, parameters))
     for name, scoring in s.job.scoring.items():
         path: Path = ("scoring", name)
         if s.doc.bad(path):
@@ -72,11 +88,13 @@ def _scoring(s: Scope) -> None:
             continue
         text = scoring_text(scoring)
         field: Path = (*path, "expression") if isinstance(scoring, ExpressionScoring) else path
-        guess = {ROW_SIDES if is_linear(scoring) or not re.search(r"\b[ab]\s*\.", text) else PAIR_SIDES}
-        for sides in sorted(used.get(name, guess)):
-            if isinstance(scoring, GlobalScoring | LinearScoring) and {sides} != guess:
+        guess = ROW_SIDES if is_linear(scoring) or not re.search(r"\b[ab]\s*\.", text) else PAIR_SIDES
+        in_use = any(getattr(x, "scoring", None) == name for x in s.job.queries.values())
+        for sides, parameters in sorted(used.get(name, set() if in_use else {(guess, ())})):
+            if isinstance(scoring, GlobalScoring | LinearScoring) and sides != guess:
                 continue
-            s.expression(field, text, sides, "score", at=None if isinstance(scoring, ExpressionScoring) else path)
+            at = None if isinstance(scoring, ExpressionScoring) else path
+            s.expression(field, text, sides, "score", at, dict.fromkeys(parameters, "float"))
 
 
 def _keys(s: Scope) -> None:
@@ -84,6 +102,8 @@ def _keys(s: Scope) -> None:
     taken = {*FIXED_COLUMNS, *HEAD_COLUMNS, "seq", "time"}
     if any(isinstance(query, q.Skyline) for query in s.job.queries.values()):
         taken |= set(SKYLINE_COLUMNS)
+    if any(getattr(query, "queries_from", None) is not None for query in s.job.queries.values()):
+        taken.add(QUERY_COLUMN)
     for i, c in enumerate(s.job.source.partition_by):
         path: Path = ("source", "partition_by", i)
         if not s.doc.bad(path) and c.lower() in taken:
@@ -135,7 +155,7 @@ def _of_type(s: Scope, path: Path, query: q.Query) -> None:
     if isinstance(query, q.Threshold):
         bounds = [b for b in ("at_least", "above", "at_most", "below") if getattr(query, b) is not None]
         twice = {"at_least", "above"} <= set(bounds) or {"at_most", "below"} <= set(bounds)
-        if (not bounds or twice) and not doc.bad_below(path):
+        if (twice or (not bounds and query.queries_from is None)) and not doc.bad_below(path):
             what = "needs a bound" if not bounds else f"has two bounds on one side ({', '.join(bounds)})"
             doc.add(
                 "SKY-E111" if not bounds else "SKY-E117",
@@ -229,6 +249,8 @@ def _result_columns(s: Scope, path: Path, query: q.Query) -> None:
     taken = {c.lower(): "a column of every result" for c in FIXED_COLUMNS}
     if isinstance(query, q.Skyline):
         taken |= dict.fromkeys(SKYLINE_COLUMNS, "a column of every skyline's skyband")
+    if getattr(query, "queries_from", None) is not None:
+        taken[QUERY_COLUMN] = "the column with the query's name"
     taken |= {c.lower(): "a key column" for c in source.partition_by}
     between = getattr(query, "between", None) is not None
     carry = [c for i, c in enumerate(query.carry) if not doc.bad((*path, "carry", i))]
@@ -285,8 +307,9 @@ def _deletes(s: Scope) -> None:
     if s.job.deletes is None or s.doc.bad(("deletes",)):
         return
     s.expression(("deletes",), s.job.deletes, ROW_SIDES, "predicate")
-    if "deletes" not in AVAILABLE:
-        s.doc.add("SKY-E142", "deletes is not available in this version", s.doc.where_key(("deletes",)))
+    if s.job.source.unique == "assumed" and not s.doc.bad(("source", "unique")):
+        where = s.doc.where_value(("source", "unique"))
+        s.doc.add("SKY-E117", "deletes finds rows by their ids, so ids must be checked", where, "leave 'unique' out")
     for name, query in s.job.queries.items():
         if query.type not in {"topk", "threshold"} and not s.doc.bad(("queries", name)):
             where = s.doc.where_value(("queries", name, "type"))

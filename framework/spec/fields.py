@@ -38,9 +38,12 @@ QUERY_MODELS: Final[dict[str, type[BaseModel]]] = {
 
 _PARTS: Final[tuple[type[BaseModel], ...]] = (
     models.ExpressionScoring, models.GlobalScoring, models.LinearScoring, models.Term, models.Keep, queries.Between, queries.Tokens,
+    queries.QueriesFrom,
 )  # fmt: skip
 
-_IN_QUERY: Final[dict[str, type[BaseModel]]] = {"window": queries.QueryWindow, "between": queries.Between, "tokens": queries.Tokens}
+_IN_QUERY: Final[dict[str, type[BaseModel]]] = {
+    "window": queries.QueryWindow, "between": queries.Between, "tokens": queries.Tokens, "queries_from": queries.QueriesFrom,
+}  # fmt: skip
 
 _SCORINGS: Final[dict[str, type[BaseModel]]] = {"<global>": models.GlobalScoring, "<linear>": models.LinearScoring}
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from skyband.framework.errors import SkybandError, SpecErrors, Where, sort_errors
 from skyband.framework.spec.check import check
 from skyband.framework.spec.models import Job
+from skyband.framework.spec.queries import Query
 from skyband.framework.spec.reader import read_text
 from skyband.framework.spec.shape import shape
 
@@ -22,6 +23,7 @@ def validate_text(text: str, env: Mapping[str, str] | None = None, file: str = "
     doc = read_text(file, text, os.environ if env is None else env)
     job = shape(doc)
     if job is not None:
+        job = _beside(job, Path(file).parent)
         check(doc, job)
     errors = sort_errors(doc.errors)
     if job is None and not errors:
@@ -29,6 +31,19 @@ def validate_text(text: str, env: Mapping[str, str] | None = None, file: str = "
             SkybandError("SKY-E900", "the spec cannot be read, and Skyband cannot say why", "please report this spec", Where(file, 1, 1))
         ]
     return (None if errors else job), errors
+
+
+def _beside(job: Job, folder: Path) -> Job:
+    """``job`` with the paths of its tables of queries relative to the folder of the spec."""
+    queries: dict[str, Query] = {}
+    for name, query in job.queries.items():
+        source = getattr(query, "queries_from", None)
+        if source is None or "://" in source.path:
+            queries[name] = query
+            continue
+        moved = source.model_copy(update={"path": str(folder / source.path)})
+        queries[name] = query.model_copy(update={"queries_from": moved})
+    return job.model_copy(update={"queries": queries})
 
 
 def validate_file(path: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> tuple[Job | None, list[SkybandError]]:

@@ -18,6 +18,9 @@ FIXED_COLUMNS: Final = (
 SKYLINE_COLUMNS: Final = ("newer", "pred", "pred_time")
 """Further columns of a skyline's ``_skyband`` table, which carries what the queries of its state carry."""
 
+QUERY_COLUMN: Final = "query"
+"""Column of results that says which query of a table of queries a row is about."""
+
 HEAD_COLUMNS: Final = ("last_seq", "last_time", "as_of", "bucket")
 
 

@@ -56,19 +56,40 @@ class _Bounds(_Query):
     max_score: Number | None = Field(default=None, description="Only with at most this score.")
 
 
+class QueriesFrom(BaseModel):
+    """A table with a row per query: name, k, window, where, bounds, weight_<column>, parameters. Read when a run starts."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    format: Literal["csv", "parquet", "delta"] = Field(description="Format of the table.")
+    path: Text = Field(description="File or folder of the table, from the folder of the spec. ${NAME} is read from the environment.")
+    direction: Literal["min", "max"] = Field(default="max", description="Which scores rank first, for queries by weights.")
+    ignore: tuple[Text, ...] = Field(default=(), description="Columns of the table that say nothing to Skyband.")
+
+
+_FROM = Field(default=None, description="A table with a row per query: many queries as one, told apart by the column 'query'.")
+_SCORING = Field(default=None, description="Name of a scoring function. Without it, queries_from brings weights.")
+
+
 class TopK(_Bounds):
     """The k best rows."""
 
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["scoring", "k"]}, {"required": ["queries_from"]}]})
+
     type: Literal["topk"]
-    scoring: Name = Field(description="Name of a scoring function.")
-    k: K = Field(description="How many.")
+    scoring: Name | None = _SCORING
+    k: K | None = Field(default=None, description="How many; with queries_from, for rows that do not say.")
+    queries_from: QueriesFrom | None = _FROM
 
 
 class Threshold(_Query):
     """All rows whose score passes a bound, or two bounds on different sides."""
 
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["scoring"]}, {"required": ["queries_from"]}]})
+
     type: Literal["threshold"]
-    scoring: Name = Field(description="Name of a scoring function.")
+    scoring: Name | None = _SCORING
+    queries_from: QueriesFrom | None = _FROM
     at_least: Number | None = Field(default=None, description="score >= this")
     above: Number | None = Field(default=None, description="score > this")
     at_most: Number | None = Field(default=None, description="score <= this")

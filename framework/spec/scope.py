@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Literal
 
 from skyband.framework.errors import closest, did_you_mean, one_of
@@ -58,16 +59,25 @@ class Scope:
         return {name: kind_of(t) if t is not None else "float" for name, t in self.types.items()}
 
     def expression(
-        self, path: Path, text: str, sides: tuple[str, ...], want: Literal["score", "predicate"], at: Path | None = None
+        self,
+        path: Path,
+        text: str,
+        sides: tuple[str, ...],
+        want: Literal["score", "predicate"],
+        at: Path | None = None,
+        more: Mapping[str, Kind] | None = None,
     ) -> bool:
-        """Check an expression; ``at`` is where to report instead, for text the spec does not spell out. True if it is good."""
+        """Check an expression. True if it is good.
+
+        ``at`` is where to report instead, for text the spec does not spell out; ``more`` are names it may use besides the columns.
+        """
         if self.doc.bad_below(path) or not self.columns_known:
             return False
         # An expression over a column of unknown type would give mistakes that are none.
         doubtful = [c for c, t in self.types.items() if t is None]
         if any(re.search(rf"\b{re.escape(c)}\b", text) for c in doubtful):
             return False
-        mistakes = check_expression(text, self.kinds(), sides, want)
+        mistakes = check_expression(text, {**self.kinds(), **(more or {})}, sides, want)
         place = self.doc.places.get(path)
         if mistakes and place is not None and place.variables:
             message = "not a usable expression once its variables are filled in (their values are not shown)"

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Final
 from pydantic import BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from skyband.operators.base import Window
+
 _UNITS: Final[dict[str, int]] = {
     "microsecond": 1, "us": 1, "millisecond": 1_000, "ms": 1_000, "second": 1_000_000, "s": 1_000_000, "sec": 1_000_000,
     "minute": 60_000_000, "min": 60_000_000, "hour": 3_600_000_000, "h": 3_600_000_000, "day": 86_400_000_000, "d": 86_400_000_000,
@@ -50,6 +52,24 @@ def parse_duration(text: str) -> int:
     if result > _MAX_MICROS:
         raise ValueError("longer than can be represented")
     return result
+
+
+def parse_window(text: str) -> Window:
+    """A window as ``1 day`` or ``500 rows``, or both with a comma. Raises ValueError, with a message for the user."""
+    count: int | None = None
+    micros: int | None = None
+    for part in text.split(","):
+        words = part.split()
+        if words and words[0].isdigit() and (len(words) == 1 or words[1:] in (["rows"], ["row"])):
+            count = int(words[0])
+            continue
+        try:
+            micros = parse_duration(part.strip())
+        except ValueError as e:
+            raise ValueError(f"{text!r} is not a window ({e}): write it as '1 day' or '500 rows'") from None
+    if (count is not None and count < 1) or (micros is not None and micros < 1):
+        raise ValueError("a window must be larger than nothing")
+    return Window(count, micros)
 
 
 def format_duration(micros: int) -> str:

@@ -12,13 +12,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skyband.operators.base import NEVER, Window
+from skyband.operators.base import NEVER, NULL, Window
 from skyband.operators.kernels.jit import jit
 
 I64 = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
 
 MAX_KEYS = 1 << 23
+
+DELETED = 1 << 62
+"""In place of the seq of an id's newest object: it has been deleted."""
 
 
 @jit
@@ -56,10 +59,13 @@ def _refill_slots(d1: I64, d2: I64, known: int, slots: I64) -> None:
 
 @jit
 def _accept(
-    key: I64, time: I64, h1: I64, h2: I64, next_seq: I64, count: int, micros: int,
-    t1: I64, t2: I64, tkey: I64, tseq: I64, ttime: I64, seq: I64,
+    key: I64, time: I64, h1: I64, h2: I64, deletes: Bool, next_seq: I64, count: int, micros: int,
+    t1: I64, t2: I64, tkey: I64, tseq: I64, ttime: I64, seq: I64, target: I64,
 ) -> int:  # fmt: skip
-    """Rows in canonical order: seq[i] = the row's number, or -1 if an alive object has its id. Returns the table's new entries."""
+    """Rows in canonical order: seq[i] = the row's number, or -1 if an alive object has its id. Returns the table's new entries.
+
+    A row with ``deletes[i]`` (shape (0,): none) takes no number: target[i] = the number of the alive object with its id, or -1.
+    """
     mask = len(t1) - 1
     new = 0
     for i in range(len(key)):
@@ -67,16 +73,21 @@ def _accept(
         at = (h1[i] ^ (h2[i] >> 9) ^ (k * 1000003)) & mask
         while tseq[at] >= 0 and not (t1[at] == h1[i] and t2[at] == h2[i] and tkey[at] == k):
             at = (at + 1) & mask
-        if tseq[at] >= 0:
-            alive = True
-            if count > 0 and tseq[at] < next_seq[k] - count:
-                alive = False
-            if micros > 0 and time[i] - ttime[at] >= micros:
-                alive = False
+        alive = tseq[at] >= 0 and tseq[at] != DELETED
+        if alive and count > 0 and tseq[at] < next_seq[k] - count:
+            alive = False
+        if alive and micros > 0 and time[i] - ttime[at] >= micros:
+            alive = False
+        if len(deletes) and deletes[i]:
+            seq[i] = -1
+            target[i] = tseq[at] if alive else -1
             if alive:
-                seq[i] = -1
-                continue
-        else:
+                tseq[at] = DELETED
+            continue
+        if alive:
+            seq[i] = -1
+            continue
+        if tseq[at] < 0:
             new += 1
         t1[at] = h1[i]
         t2[at] = h2[i]
@@ -191,17 +202,22 @@ class Ids:
     tseq: I64 = field(default_factory=lambda: np.full(64, -1, np.int64))
     ttime: I64 = field(default_factory=lambda: np.zeros(64, np.int64))
 
-    def accept(self, keys: Keys, key: I64, time: I64, h1: I64, h2: I64, until: int) -> I64:
-        """seq of each row (canonical order), -1 where an object with its id is alive. Advances ``keys.next_seq``. O(n) expected."""
+    def accept(self, keys: Keys, key: I64, time: I64, h1: I64, h2: I64, until: int, deletes: Bool | None = None) -> tuple[I64, I64]:
+        """(seq, target) of each row (canonical order). Advances ``keys.next_seq``. O(n) expected.
+
+        seq is -1 where an object with the row's id is alive, and for rows that ``deletes`` marks as deletions: their target is the seq
+        of the alive object with their id, or -1. Everywhere else target is NULL.
+        """
         self._reserve(keys, len(key), until)
-        seq = np.empty(len(key), np.int64)
+        seq, target = np.empty(len(key), np.int64), np.full(len(key), NULL)
         self.used += int(
             _accept(
-                key, time, h1, h2, keys.next_seq, self.window.count or 0, self.window.micros or 0,
-                self.t1, self.t2, self.tkey, self.tseq, self.ttime, seq,
+                key, time, h1, h2, np.empty(0, np.bool_) if deletes is None else deletes, keys.next_seq,
+                self.window.count or 0, self.window.micros or 0,
+                self.t1, self.t2, self.tkey, self.tseq, self.ttime, seq, target,
             )
         )  # fmt: skip
-        return seq
+        return seq, target
 
     def load(self, keys: Keys, key: I64, seq: I64, time: I64, h1: I64, h2: I64) -> None:
         """Adds objects accepted before (a restored window)."""
@@ -212,7 +228,7 @@ class Ids:
     def _reserve(self, keys: Keys, n: int, until: int) -> None:
         if _room(self.used + n) <= len(self.t1):
             return
-        keep = self.tseq >= 0
+        keep = (self.tseq >= 0) & (self.tseq != DELETED)
         if self.window.micros:
             keep &= self.ttime > until - self.window.micros
         if self.window.count:

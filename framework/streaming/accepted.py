@@ -21,20 +21,23 @@ from pyspark.sql import SparkSession
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import IntakeNode, Plan
 from skyband.framework.streaming import rejects
+from skyband.framework.streaming.columns import TextCodes, operator_column
+from skyband.framework.streaming.deletions import DELETES
 from skyband.framework.streaming.intake import REASON, intake
 from skyband.framework.streaming.layout import JobFile, Layout
 from skyband.framework.streaming.source import read
 from skyband.operators.base import Window
+from skyband.operators.expressions import attributes, compile_row
 
 
 @dataclass(slots=True)
 class Accepted:
-    """One key's objects in order: row i has seq i."""
+    """One key's objects in order: row i has seq i. ``deleted``: seq -> instant of its deletion."""
 
     key: tuple[Any, ...]
     rows: pa.Table
     time: list[int]
-    duplicates: int
+    deleted: dict[int, int]
 
 
 def read_files(layout: Layout) -> list[str]:
@@ -90,15 +93,31 @@ def without_late(rows: pa.Table, rejected: pa.Table) -> pa.Table:
     return rows.filter(pa.array(keep))
 
 
+def with_deletions(plan: Plan, rows: pa.Table) -> pa.Table:
+    """``rows`` with a column that says which of them delete, if the spec has ``deletes``."""
+    node = plan.intake.deletes
+    if node is None:
+        return rows
+    codes = TextCodes(plan.texts)
+    columns = {c.name: operator_column(rows[c.name], c.kind, codes) for c in attributes(node)}
+    matches = compile_row(None, node, False, {t: i for i, t in enumerate(plan.texts)}).matches(columns, rows.num_rows)
+    return rows.append_column(DELETES, pa.array(matches.astype(bool)))
+
+
 def accepted(rows: pa.Table, node: IntakeNode, window: Window, until: dict[tuple[Any, ...], int]) -> dict[tuple[Any, ...], Accepted]:
-    """The accepted objects of the keys in ``until`` (key -> last complete instant, microseconds), in order, duplicates left out."""
+    """The accepted objects of the keys in ``until`` (key -> last complete instant, microseconds), in order, duplicates left out.
+
+    Rows that delete end an object's life; those without a living target are left out too.
+    """
     keys = [rows[n].to_pylist() for n in node.partition_by]
     times = rows[node.event_time].cast(pa.int64()).to_pylist()
     members: dict[tuple[Any, ...], list[int]] = {k: [] for k in until}
     for i, key in enumerate(zip(*keys, strict=True) if keys else [()] * len(times)):
         if key in members and times[i] <= until[key]:
             members[key].append(i)
-    columns = [n for n in dict.fromkeys([*node.tie_break, *node.id, *sorted(f.name for f in node.fields)]) if n != node.event_time]
+    deletes = [DELETES] if node.deletes is not None else []
+    names = dict.fromkeys([*node.tie_break, *node.id, *deletes, *sorted(f.name for f in node.fields)])
+    columns = [n for n in names if n != node.event_time]
     out = {}
     for key, index in members.items():
         mine = rows.take(pa.array(index, pa.int64()))
@@ -124,19 +143,31 @@ def _sortable(value: Any) -> tuple[int, Any]:
 
 def _number(key: tuple[Any, ...], rows: pa.Table, times: list[int], order: list[int], node: IntakeNode, window: Window) -> Accepted:
     if node.unique == "assumed":
-        return Accepted(key, rows.take(pa.array(order, pa.int64())), [times[i] for i in order], 0)
+        return Accepted(key, rows.take(pa.array(order, pa.int64())), [times[i] for i in order], {})
     names = list(zip(*[rows[n].to_pylist() for n in node.id], strict=True))
-    alive: deque[int] = deque()
-    held: Counter[tuple[Any, ...]] = Counter()
-    kept = []
+    deletes = rows[DELETES].to_pylist() if node.deletes is not None else [False] * rows.num_rows
+    alive: deque[tuple[int, int]] = deque()  # (row, seq) of the window, deleted ones too: they keep their place in it
+    holder: dict[tuple[Any, ...], int] = {}  # id -> seq of the living object that has it
+    deleted: dict[int, int] = {}
+    kept: list[int] = []
+
+    def leave() -> None:
+        i, seq = alive.popleft()
+        if holder.get(names[i]) == seq:
+            del holder[names[i]]
+
     for i in order:
-        while alive and window.micros and times[alive[0]] + window.micros <= times[i]:
-            held[names[alive.popleft()]] -= 1
-        if held[names[i]] > 0:
+        while alive and window.micros and times[alive[0][0]] + window.micros <= times[i]:
+            leave()
+        if deletes[i]:
+            if names[i] in holder:
+                deleted[holder.pop(names[i])] = times[i]
             continue
+        if names[i] in holder:
+            continue
+        holder[names[i]] = len(kept)
+        alive.append((i, len(kept)))
         kept.append(i)
-        alive.append(i)
-        held[names[i]] += 1
         if window.count and len(alive) > window.count:
-            held[names[alive.popleft()]] -= 1
-    return Accepted(key, rows.take(pa.array(kept, pa.int64())), [times[i] for i in kept], len(order) - len(kept))
+            leave()
+    return Accepted(key, rows.take(pa.array(kept, pa.int64())), [times[i] for i in kept], deleted)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from skyband.framework.plan.model import Plan, QueryNode
+from skyband.framework.streaming.accepted import Accepted
 from skyband.framework.streaming.columns import TextCodes, operator_column
-from skyband.operators.base import NULL, AnyArray
+from skyband.operators.base import NEVER, NULL, AnyArray, Window
 from skyband.operators.expressions import compile_pair, compile_row, matrix
 
 F64 = npt.NDArray[np.float64]
@@ -25,36 +24,40 @@ MAX_PAIRS = 200_000_000
 
 @dataclass(slots=True)
 class Objects:
-    """One key's accepted objects: row i has seq i."""
+    """One key's accepted objects: row i has seq i. ``deleted``: the instant at which each was deleted, or NEVER."""
 
     time: I64
     columns: dict[str, AnyArray]
+    deleted: I64
 
 
-def objects(plan: Plan, rows: pa.Table, time: list[int]) -> Objects:
+def objects(plan: Plan, mine: Accepted) -> Objects:
     """The columns the plan's operators read."""
     codes = TextCodes(plan.texts)
-    wanted = {c.name: c.kind for node in plan.operators for c in node.operator.columns}
-    return Objects(np.array(time, np.int64), {n: operator_column(rows[n], kind, codes) for n, kind in wanted.items()})
+    wanted = {c.name: c.kind for node in plan.operators for c in node.attributes}
+    deleted = np.full(len(mine.time), NEVER)
+    deleted[list(mine.deleted)] = list(mine.deleted.values())
+    columns = {n: operator_column(mine.rows[n], kind, codes) for n, kind in wanted.items()}
+    return Objects(np.array(mine.time, np.int64), columns, deleted)
 
 
-def window_of(query: QueryNode, data: Objects, at: int) -> tuple[int, int]:
-    """(first, end): the seqs alive for ``query`` after all events with time <= ``at``."""
+def window_of(query: QueryNode, window: Window, data: Objects, at: int) -> tuple[int, int, int]:
+    """(first, end, instant): the seqs in ``window`` after all events with time <= ``at``, or the last boundary by then."""
     if query.every_micros:
         at = at // query.every_micros * query.every_micros
     end = int(np.searchsorted(data.time, at, side="right"))
     first = 0
-    if query.window.micros:
-        first = int(np.searchsorted(data.time, at - query.window.micros, side="right"))
-    if query.window.count:
-        first = max(first, end - query.window.count)
-    return min(first, end), end
+    if window.micros:
+        first = int(np.searchsorted(data.time, at - window.micros, side="right"))
+    if window.count:
+        first = max(first, end - window.count)
+    return min(first, end), end, at
 
 
 def topk_pairs(plan: Plan, query: QueryNode, data: Objects, at: int) -> Found:
     """The k best pairs as (items in the order of the query's roles, score), in rank order. O(window squared)."""
     op: Any = plan.operators[query.operator].operator
-    first, end = window_of(query, data, at)
+    first, end, _ = window_of(query, query.window, data, at)
     negate = query.direction == "max"
     texts = {t: i for i, t in enumerate(plan.texts)}
     kernel = compile_pair(op.scoring, op.where, negate, texts)
@@ -107,7 +110,7 @@ def skyline(plan: Plan, query: QueryNode, data: Objects, at: int) -> Found:
     a dominates b: equal in the ``equal`` dimensions, no worse in every other one, and better in one (or, with ``distinct``, newer).
     """
     op: Any = plan.operators[query.operator].operator
-    first, end = window_of(query, data, at)
+    first, end, _ = window_of(query, query.window, data, at)
     usable = _usable(op, data, {t: i for i, t in enumerate(plan.texts)})
     seq = first + np.nonzero(usable[first:end])[0]
     ordered = [_smaller_is_better(data.columns[d.column.name][seq], d.direction) for d in op.dimensions if d.direction != "equal"]
@@ -142,7 +145,3 @@ def _smaller_is_better(column: AnyArray, direction: str) -> AnyArray:
     if direction == "min":
         return column
     return -column if column.dtype == np.float64 else ~column
-
-
-BY_TYPE: dict[str, Callable[[Plan, QueryNode, Objects, int], Found]] = {"topk_pairs": topk_pairs, "skyline": skyline}
-"""Query type -> result by definition at an instant."""

@@ -20,10 +20,12 @@ from skyband.framework.streaming import blocks, rejects
 from skyband.framework.streaming.accept import Ids, Keys, number_rows
 from skyband.framework.streaming.columns import TextCodes, ints, micros, operator_column
 from skyband.framework.streaming.config import ID_HASHES, KEY_HASHES, ORIGIN, HostConfig
+from skyband.framework.streaming.deletions import DELETES, Deletions
 from skyband.framework.streaming.order import canonical_order
 from skyband.framework.streaming.resolve import Resolver
 from skyband.framework.streaming.store import Segment, WindowStore, address, split_address
-from skyband.operators.base import NEVER, AnyArray, Arrivals, Logic, State
+from skyband.operators.base import NEVER, NULL, AnyArray, Arrivals, Logic, State
+from skyband.operators.topk_blocks import TARGET
 
 I64 = npt.NDArray[np.int64]
 Block = tuple[str, bytes]
@@ -41,6 +43,7 @@ class Bucket:
         self.until = -NEVER
         self.pending = self.schema.empty_table()
         self.ids = Ids(config.window) if config.intake.unique == "checked" else None
+        self.deletions = Deletions(config)
         kept = pa.schema([self.schema.field(n) for n in config.kept_columns()])
         self.store = WindowStore(config.window, kept)
         self.codes = TextCodes(config.texts)
@@ -60,10 +63,10 @@ class Bucket:
         frontier = self.config.frontier(watermark_ms)
         rows, limit = self._arrived(data, frontier, counts, out)
         decoded = clock.perf_counter()
-        key, time, seq, ready = self._accept(rows, counts, out)
+        key, time, seq, target, ready = self._accept(rows, counts, out)
         accepted = clock.perf_counter()
         touched = np.unique(key)
-        self._advance(key, time, seq, ready, limit, counts, out)
+        self._advance(key, time, seq, target, ready, limit, counts, out)
         operated = clock.perf_counter()
         self.until = limit
         self._heads(touched, out)
@@ -81,7 +84,8 @@ class Bucket:
         for i, node in enumerate(self.config.operators):
             for name, n in self.logics[i].counters().items():
                 if name.startswith("unusable:"):
-                    counts[f"unusable:{node.queries[int(name[9:])]}"] = int(n)
+                    of = f"unusable:{self.resolver.entry(i, int(name[9:]))}"
+                    counts[of] = max(counts.get(of, 0), int(n))
                 else:
                     counts[f"{node.name}.{name}"] = int(n)
         out.append(("counts", json.dumps(counts).encode()))
@@ -126,12 +130,15 @@ class Bucket:
         self.pending = rows.filter(pc.invert(ready)).combine_chunks()
         return rows.filter(ready), limit
 
-    def _accept(self, rows: pa.Table, counts: dict[str, int], out: list[Block]) -> tuple[I64, I64, I64, pa.Table]:
-        """(key, time, seq, rows) of the accepted rows in canonical order; duplicates go to ``rejected``."""
+    def _accept(self, rows: pa.Table, counts: dict[str, int], out: list[Block]) -> tuple[I64, I64, I64, I64, pa.Table]:
+        """(key, time, seq, target, rows) of the accepted rows in canonical order; duplicates and deletions of nothing go to ``rejected``.
+
+        A deletion has seq -1 and the seq of the object it deletes as its target; the others' is NULL.
+        """
         intake = self.config.intake
         if not rows.num_rows:
             empty = np.empty(0, np.int64)
-            return empty, empty, empty, rows
+            return empty, empty, empty, empty, rows
         time = micros(rows[intake.event_time])
         if intake.partition_by:
             key, first = self.keys.number(ints(rows[KEY_HASHES[0]]), ints(rows[KEY_HASHES[1]]))
@@ -139,27 +146,43 @@ class Bucket:
                 self.key_rows.append(rows.select(list(intake.partition_by)).take(pa.array(first)).combine_chunks())
         else:
             key = np.zeros(rows.num_rows, np.int64)
+        rows = self.deletions.marked(rows, self.codes)
         order = canonical_order(key, time, rows, self._tie_columns)
         if not np.array_equal(order, np.arange(len(order))):
             key, time, rows = key[order], time[order], rows.take(pa.array(order))
         if self.ids is None:
             seq = number_rows(self.keys, key)
+            target = np.full(len(seq), NULL)
         else:
-            seq = self.ids.accept(self.keys, key, time, ints(rows[ID_HASHES[0]]), ints(rows[ID_HASHES[1]]), self.until)
-            double = seq < 0
-            if double.any():
-                rejected = rows.filter(pa.array(double))
-                counts["duplicate_id"] = rejected.num_rows
-                self._reject(rejected, "duplicate_id", out)
-                rows, key, time, seq = rows.filter(pa.array(~double)), key[~double], time[~double], seq[~double]
-        self.keys.last_time[key] = time
+            hashes = ints(rows[ID_HASHES[0]]), ints(rows[ID_HASHES[1]])
+            seq, target = self.ids.accept(self.keys, key, time, *hashes, self.until, self.deletions.of(rows))
+            for reason, bad in (("duplicate_id", (seq < 0) & (target == NULL)), ("no_target", target == -1)):
+                if bad.any():
+                    rejected = rows.filter(pa.array(bad))
+                    counts[reason] = rejected.num_rows
+                    self._reject(rejected, reason, out)
+            good = (seq >= 0) | (target >= 0)
+            if not good.all():
+                rows, key, time, seq, target = rows.filter(pa.array(good)), key[good], time[good], seq[good], target[good]
+        made = seq >= 0
+        self.keys.last_time[key[made]] = time[made]
+        self.deletions.add(key, time, target)
         counts["accepted"] = len(seq)
-        return key, time, seq, rows.combine_chunks()
+        if not made.all():
+            counts["deleted"] = int((~made).sum())
+        return key, time, seq, target, rows.combine_chunks()
 
-    def _advance(self, key: I64, time: I64, seq: I64, rows: pa.Table, limit: int, counts: dict[str, int], out: list[Block]) -> None:
+    def _advance(
+        self, key: I64, time: I64, seq: I64, target: I64, rows: pa.Table, limit: int, counts: dict[str, int], out: list[Block]
+    ) -> None:
         """Runs every operator over the accepted rows and names its changes' objects."""
-        self.store.append(key, seq, time, rows.select(self.store.schema.names).cast(self.store.schema))
-        arrivals = Arrivals(key, seq, time, self._columns(rows))
+        kept = rows.select(self.store.schema.names).cast(self.store.schema)
+        made = seq >= 0
+        if made.all():
+            self.store.append(key, seq, time, kept)
+        else:
+            self.store.append(key[made], seq[made], time[made], kept.filter(pa.array(made)))
+        arrivals = Arrivals(key, seq, time, self._columns(rows) | ({TARGET: target} if self.config.intake.deletes else {}))
         pins = []
         for i, (node, logic) in enumerate(zip(self.config.operators, self.logics, strict=True)):
             woken = logic.wake()
@@ -176,10 +199,13 @@ class Bucket:
 
     def _arrivals(self, rows: Segment) -> Arrivals:
         """Stored rows as an operator takes them."""
-        return Arrivals(*split_address(rows.at), rows.time, self._columns(rows.rows))
+        columns = self._columns(rows.rows)
+        if self.config.intake.deletes:
+            columns[TARGET] = np.full(len(rows.at), NULL)
+        return Arrivals(*split_address(rows.at), rows.time, columns)
 
     def _columns(self, rows: pa.Table) -> dict[str, AnyArray]:
-        wanted = {c.name: c.kind for node in self.config.operators for c in node.operator.columns}
+        wanted = {c.name: c.kind for node in self.config.operators for c in node.attributes}
         return {name: operator_column(rows[name], kind, self.codes) for name, kind in wanted.items()}
 
     def key_values(self, key: I64) -> pa.Table:
@@ -216,7 +242,7 @@ class Bucket:
     def _order_columns(self) -> list[str]:
         intake = self.config.intake
         # The rest by name: their order in the spec must not matter.
-        names = [*intake.tie_break, *intake.id, *sorted(f.name for f in intake.fields)]
+        names = [*intake.tie_break, *intake.id, *([DELETES] if intake.deletes else []), *sorted(f.name for f in intake.fields)]
         return [n for n in dict.fromkeys(names) if n != intake.event_time and n not in intake.partition_by]
 
     # State -----------------------------------------------------------------------------------------------------------------
@@ -237,6 +263,8 @@ class Bucket:
             self.key_rows = [pa.concat_tables(self.key_rows).combine_chunks()]
             values["key_rows"] = blocks.table_bytes(self.key_rows[0])
         values["pending"] = blocks.table_bytes(self.pending)
+        if self.config.intake.deletes:
+            values["deleted"] = blocks.arrays_bytes(self.deletions.arrays(next_seq, self.until))
         for i, node in enumerate(self.config.operators):
             # By name: queries may change places in the spec.
             values[f"retained/{node.name}"] = self.retained[i].tobytes()
@@ -250,7 +278,7 @@ class Bucket:
         """Text columns of the rows whose codes stand in operators' own arrays."""
         found = []
         for node, at in zip(self.config.operators, self.retained, strict=True):
-            names = [c.name for c in node.operator.columns if c.kind == "text"]
+            names = [c.name for c in node.attributes if c.kind == "text"]
             if names and node.operator.keeps == "retained":
                 rows = self.store.named(at).rows
                 found += [rows[n] for n in names]
@@ -280,7 +308,9 @@ class Bucket:
         held = bucket.store.alive(config.window, next_seq, bucket.until)
         if bucket.ids is not None:
             mine = bucket._arrivals(held)
-            bucket.ids.load(bucket.keys, mine.key, mine.seq, held.time, ints(held.rows[ID_HASHES[0]]), ints(held.rows[ID_HASHES[1]]))
+            live = bucket.deletions.restore(read("deleted"), held.at)
+            hashes = ints(held.rows[ID_HASHES[0]])[live], ints(held.rows[ID_HASHES[1]])[live]
+            bucket.ids.load(bucket.keys, mine.key[live], mine.seq[live], held.time[live], *hashes)
         for i, node in enumerate(config.operators):
             arrays = blocks.bytes_arrays(read(f"operator/{node.name}") or b"")
             kept = {"window": held, "retained": bucket.store.named(bucket.retained[i]), "none": bucket.store.named(held.at[:0])}

@@ -20,7 +20,7 @@ def ints(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
     column = column.cast(pa.int64())
     if column.null_count:
         column = pc.fill_null(column, pa.scalar(NULL, pa.int64()))
-    return np.ascontiguousarray(column.to_numpy())
+    return _own(column)
 
 
 def floats(column: pa.ChunkedArray) -> npt.NDArray[np.float64]:
@@ -28,7 +28,12 @@ def floats(column: pa.ChunkedArray) -> npt.NDArray[np.float64]:
     column = column.cast(pa.float64())
     if column.null_count:
         column = pc.fill_null(column, pa.scalar(float("nan"), pa.float64()))
-    return np.ascontiguousarray(column.to_numpy())
+    return _own(column)
+
+
+def _own(column: pa.ChunkedArray) -> AnyArray:
+    """The values as a writable array: kernels are compiled for that, and Arrow's own memory is read-only."""
+    return np.require(column.to_numpy(), requirements=["C", "W"])
 
 
 class TextCodes:

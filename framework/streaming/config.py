@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -32,7 +32,8 @@ class HostConfig:
     @classmethod
     def of(cls, plan: Plan, finishes: tuple[tuple[int, int], ...], cache_key: str) -> HostConfig:
         """The host's part of ``plan``."""
-        return cls(plan.intake, plan.window, plan.operators, plan.queries, plan.texts, plan.buckets, finishes, cache_key)
+        queries = tuple(replace(q, asked=()) for q in plan.queries)
+        return cls(plan.intake, plan.window, plan.operators, queries, plan.texts, plan.buckets, finishes, cache_key)
 
     def row_schema(self) -> pa.Schema:
         """Rows as they travel from intake to host: all columns, then hashes, then the origin."""
@@ -50,7 +51,7 @@ class HostConfig:
         for q in self.queries:
             names += q.carry
         for node in self.operators:
-            names += [c.name for c in node.operator.columns]
+            names += [c.name for c in node.attributes]
         if self.intake.unique == "checked":
             names += ID_HASHES
         return list(dict.fromkeys(names))

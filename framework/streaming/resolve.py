@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skyband.framework.plan.model import QueryNode
+from skyband.framework.spec.names import QUERY_COLUMN
 from skyband.framework.streaming.config import HostConfig
 from skyband.framework.streaming.store import WindowStore
 from skyband.operators.base import CAUSES, NULL, AnyArray, Changes, Items
@@ -30,15 +31,24 @@ class Resolver:
             self.by_operator[q.operator].append(q)
         for queries in self.by_operator:
             queries.sort(key=lambda q: q.index)
+        self.members = {q.name: pa.array(q.members, pa.string()) for q in config.queries if q.members}
+
+    def entry(self, operator: int, query: int) -> str:
+        """The spec's entry that query number ``query`` of an operator belongs to."""
+        queries = self.by_operator[operator]
+        return queries[0 if queries[0].members else query].name
 
     def changes(self, operator: int, changes: Changes, store: WindowStore, keys: KeyValues) -> Iterator[tuple[str, pa.Table]]:
         """(query, rows) for every query of ``operator`` that changed."""
         for q in self.by_operator[operator]:
-            mine = np.nonzero(changes.query == q.index)[0]
+            mine = np.arange(len(changes)) if q.members else np.nonzero(changes.query == q.index)[0]
             if not len(mine):
                 continue
             key = changes.key[mine]
-            columns: list[tuple[str, pa.Array | pa.ChunkedArray]] = list(self._key_columns(keys, key))
+            columns: list[tuple[str, pa.Array | pa.ChunkedArray]] = []
+            if q.members:
+                columns.append((QUERY_COLUMN, self.members[q.name].take(pa.array(changes.query))))
+            columns += self._key_columns(keys, key)
             columns += [
                 ("at", pa.array(changes.at[mine]).cast(_STAMP)),
                 ("step", pa.array(changes.step[mine].astype(np.int64))),

@@ -37,7 +37,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Class of reason in ``runs`` -> the counts that intake and host keep of it.
 _REASONS = {
     "parse": ("parse",), "rule": ("rejected_rule",), "late": ("late",), "duplicate_id": ("duplicate_id",),
-    "null": ("null_id", "null_time", "null_key"), "other": ("time_range",),
+    "no_target": ("no_target",), "null": ("null_id", "null_time", "null_key"), "other": ("time_range",),
 }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from skyband.framework.failpoints import failpoint
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.tables.keys import key_numbers
 from skyband.framework.tables.lake import to_schema
-from skyband.framework.tables.schemas import changes_name, now_name, seq_columns
+from skyband.framework.tables.schemas import changes_name, now_name, seq_columns, stream_columns
 from skyband.framework.tables.sink import Sink
 from skyband.framework.tables.types import STAMP
 
@@ -124,7 +124,7 @@ def _derive_intervals(sink: Sink, query: QueryNode, upto: int) -> None:
         span = (pc.field("batch_id") >= first) & (pc.field("batch_id") <= last)
         changes = sink.writer.read(source, columns, span)
         opened = to_schema(sink.writer.read(query.name, where=pc.field("current")), schema)
-        rows = intervals(opened, changes, sink.plan.intake.partition_by, seq_columns(query.roles))
+        rows = intervals(opened, changes, stream_columns(sink.plan, query), seq_columns(query.roles))
         sink.writer.overwrite_partitions(query.name, rows, "current", [True], app_id, last)
 
 
@@ -156,7 +156,7 @@ def _derive_now(sink: Sink, query: QueryNode, upto: int) -> None:
     schema = sink.specs[name].schema
     rows = sink.writer.read(query.name, [n for n in schema.names if n not in ("rank", "as_of")], pc.field("current"))
     plan = sink.plan
-    ordered, _, rank = ranked(rows, query, plan.intake.partition_by)
+    ordered, _, rank = ranked(rows, query, stream_columns(plan, query))
     frontier = (sink.last_run() or {}).get("frontier")
     as_of = key_as_of(
         ordered, sink.writer.read("heads"), plan, None if frontier is None else pa.scalar(frontier, STAMP).cast(pa.int64()).as_py()

@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 
 from skyband.framework.errors import SkybandError, did_you_mean, one_of
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
-from skyband.framework.spec.names import item_columns
+from skyband.framework.spec.names import QUERY_COLUMN, item_columns
 from skyband.framework.spec.units import format_duration
 from skyband.framework.tables import lake, sql
 from skyband.framework.tables.derive import intervals, key_as_of, ranked
 from skyband.framework.tables.lake import to_schema
-from skyband.framework.tables.schemas import changes_name, results_schema, seq_columns, skyband_name
+from skyband.framework.tables.schemas import changes_name, results_schema, seq_columns, skyband_name, stream_columns
 from skyband.framework.tables.types import STAMP
 from skyband.operators.base import Window
 
@@ -64,7 +64,7 @@ class Reader:
         SkybandError SKY-E402 if ``at`` is later than what has been processed.
         """
         query = self.query(name)
-        chosen = self._key_filter(key)
+        chosen, member = self._chosen(query, key)
         complete = self.complete(chosen)
         note = None
         if complete is None:
@@ -79,7 +79,7 @@ class Reader:
                 f"results are complete only up to {_iso(complete)}; {_iso(at)} is later",
                 hint="ask for an earlier instant, or run the job on newer data",
             )
-        rows = self._intervals(query, chosen)
+        rows = self._intervals(query, _both(chosen, member))
         if at is not None:
             first = pc.min(rows["valid_from"]).as_py()
             if first is None or at < first:
@@ -102,9 +102,9 @@ class Reader:
         operator = self.plan.operators[query.operator]
         if k is None:
             k = operator.k if query.type == "skyline" else query.k
-        window = query.window if window is None else window
         if not operator.skyband:
-            raise SkybandError("SKY-E201", f"query {name!r} keeps no skyband: only its own results can be asked for")
+            return self._own(query, k, window, key)
+        window = query.window if window is None else window
         if query.type == "skyline" and k != operator.k:
             raise SkybandError(
                 "SKY-E201",
@@ -116,7 +116,7 @@ class Reader:
                 "SKY-E201", f"k must be from 1 to {operator.k}", hint="a scoring function's keep: {k: ...} keeps more for later"
             )
         effective = narrowed(window, operator)
-        chosen = self._key_filter(key)
+        chosen, _ = self._chosen(query, key)
         heads = self.read("heads", where=chosen)
         rows = self.read(skyband_name(operator.name), where=chosen)
         if not heads.num_rows:
@@ -139,6 +139,19 @@ class Reader:
             found = found.filter(pc.less_equal(found["rank"], k))
         one = self.complete(chosen) if not self.keys or heads.num_rows == 1 else None
         return Answer(found, one, sql.snapshot(self.plan, query, operator, k, effective, self.frontier))
+
+    def _own(self, query: QueryNode, k: int | None, window: Window | None, key: Mapping[str, str] | None) -> Answer:
+        """The best ``k`` of the query's own result, for a state without a skyband."""
+        if window is not None and window != query.window:
+            hint = "add a query with that window"
+            raise SkybandError("SKY-E201", f"query {query.name!r} keeps no skyband: its tables answer only its own window", hint=hint)
+        if k is not None and (k < 1 or (query.type == "topk" and k > self.plan.operators[query.operator].k)):
+            raise SkybandError("SKY-E201", f"k must be from 1 to {self.plan.operators[query.operator].k:,}, the most it asks for")
+        found = self.as_of(query.name, None, key)
+        if k is None:
+            return found
+        best = found.rows.filter(pc.less_equal(found.rows["rank"], k))
+        return Answer(best, found.as_of, sql.best(self.plan, query, k), found.note)
 
     def complete(self, chosen: pc.Expression | None = None) -> datetime | None:
         """The last instant up to which results are complete: the earliest of the chosen keys'; None if nothing has been processed."""
@@ -165,7 +178,7 @@ class Reader:
         changes = self.read(changes_name(query.name), where=later if chosen is None else later & chosen)
         if not changes.num_rows:
             return rows
-        opened = intervals(rows.filter(rows["current"]), changes, self.keys, seq_columns(query.roles))
+        opened = intervals(rows.filter(rows["current"]), changes, stream_columns(self.plan, query), seq_columns(query.roles))
         return pa.concat_tables([rows.filter(pc.invert(rows["current"])), opened])
 
     def _versions(self, query: QueryNode) -> tuple[int, int]:
@@ -177,6 +190,15 @@ class Reader:
             return 0, 0
         found = [lake.open_table(self.root, t).transaction_version(f"{self.plan.job}/{generation}/{t}") for t in (query.name, "runs")]
         return tuple(-1 if v is None else int(v) for v in found)  # type: ignore[return-value]
+
+    def _chosen(self, query: QueryNode, key: Mapping[str, str] | None) -> tuple[pc.Expression | None, pc.Expression | None]:
+        """Filters for ``column=value`` pairs: one of key columns, one of the query of a table (``query=name``)."""
+        own = dict(key or {})
+        member = own.pop(QUERY_COLUMN, None) if query.members else None
+        if member is not None and member not in query.members:
+            hint = did_you_mean(member, query.members) or f"its queries: {one_of(query.members, 20)}"
+            raise SkybandError("SKY-E201", f"{query.name!r} has no query {member!r}", hint=hint)
+        return self._key_filter(own), None if member is None else pc.field(QUERY_COLUMN) == member
 
     def _key_filter(self, key: Mapping[str, str] | None) -> pc.Expression | None:
         """An Arrow filter for ``column=value`` pairs; values are read as the column's type."""
@@ -202,9 +224,14 @@ class Reader:
         return key_as_of(rows, renamed, self.plan, None)
 
     def _ranked(self, rows: pa.Table, query: QueryNode) -> pa.Table:
-        ordered, _, rank = ranked(rows, query, self.keys)
-        found = ordered.add_column(len(self.keys), "rank", pa.array(rank.astype(np.int32)))
-        return found.sort_by([(c, "ascending") for c in (*self.keys, "rank")])
+        streams = stream_columns(self.plan, query)
+        ordered, _, rank = ranked(rows, query, streams)
+        found = ordered.add_column(len(streams), "rank", pa.array(rank.astype(np.int32)))
+        return found.sort_by([(c, "ascending") for c in (*streams, "rank")])
+
+
+def _both(a: pc.Expression | None, b: pc.Expression | None) -> pc.Expression | None:
+    return b if a is None else a if b is None else a & b
 
 
 def narrowed(window: Window, operator: OperatorNode) -> Window:

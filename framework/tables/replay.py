@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.tables.lake import open_table, read
+from skyband.framework.tables.schemas import stream_columns
 
 Key = tuple[Any, ...]
 
@@ -63,12 +65,13 @@ def complete_until(plan: Plan) -> dict[Key, int]:
     frontier = max(frontiers, default=-(2**62))
     if upto < max(runs["batch_id"].to_pylist(), default=-1):
         # Batches not derived yet: only what every key had reached by then counts.
-        return dict.fromkeys(_keys(plan, heads), frontier - 1)
-    return {k: max(a or frontier, frontier - 1) for k, a in zip(_keys(plan, heads), _micros(heads, "as_of"), strict=True)}
+        return dict.fromkeys(_keys(heads, plan.intake.partition_by), frontier - 1)
+    keys = _keys(heads, plan.intake.partition_by)
+    return {k: max(a or frontier, frontier - 1) for k, a in zip(keys, _micros(heads, "as_of"), strict=True)}
 
 
-def _keys(plan: Plan, table: pa.Table) -> list[Key]:
-    columns = [table[n].to_pylist() for n in plan.intake.partition_by]
+def _keys(table: pa.Table, names: Sequence[str]) -> list[Key]:
+    columns = [table[n].to_pylist() for n in names]
     return list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
 
 
@@ -79,7 +82,7 @@ def _by_key(plan: Plan, query: QueryNode) -> dict[Key, list[tuple[int, int | Non
     scores = rows["score"].to_pylist() if query.scored else [0.0] * rows.num_rows
     out: dict[Key, list[tuple[int, int | None, tuple[int, ...], float]]] = {}
     for key, start, end, item, score in zip(
-        _keys(plan, rows), _micros(rows, "valid_from"), _micros(rows, "valid_to"), items, scores, strict=True
+        _keys(rows, stream_columns(plan, query)), _micros(rows, "valid_from"), _micros(rows, "valid_to"), items, scores, strict=True
     ):
         out.setdefault(key, []).append((start or 0, end, item, score))
     return out
@@ -99,7 +102,7 @@ def result_at(plan: Plan, query: QueryNode, key: Key, at: int) -> list[tuple[tup
 def change_times(plan: Plan, query: QueryNode, key: Key) -> list[int]:
     """The instants at which the result of ``key`` changed, and those just before: where a mistake is most likely to show."""
     rows = table_rows(plan, f"{query.name}_changes")
-    at = {t for k, t in zip(_keys(plan, rows), _micros(rows, "at"), strict=True) if k == key and t is not None}
+    at = {t for k, t in zip(_keys(rows, stream_columns(plan, query)), _micros(rows, "at"), strict=True) if k == key and t is not None}
     return sorted(at | {t - 1 for t in at})
 
 
@@ -107,7 +110,7 @@ def replay(plan: Plan, query: QueryNode) -> Replayed:
     """Replays ``<query>_changes`` and compares the intervals with ``<query>``."""
     rows = table_rows(plan, f"{query.name}_changes")
     rows = rows.filter(pc.less_equal(rows["batch_id"], derived_upto(plan, query)))
-    keys = _keys(plan, rows)
+    keys = _keys(rows, stream_columns(plan, query))
     columns = [rows[n].to_pylist() for n in ("step", "pos", "change")]
     order = sorted(range(rows.num_rows), key=lambda i: (repr(keys[i]), columns[0][i], columns[1][i]))
     items = list(zip(*[rows[n].to_pylist() for n in seq_columns(query)], strict=True))
@@ -143,7 +146,9 @@ def _compare(out: Replayed, plan: Plan, query: QueryNode, intervals: set[tuple[A
     rows = table_rows(plan, query.name)
     items = list(zip(*[rows[n].to_pylist() for n in seq_columns(query)], strict=True))
     steps = [rows[n].to_pylist() for n in ("from_step", "to_step")]
-    got = list(zip(_keys(plan, rows), items, _micros(rows, "valid_from"), _micros(rows, "valid_to"), *steps, strict=True))
+    got = list(
+        zip(_keys(rows, stream_columns(plan, query)), items, _micros(rows, "valid_from"), _micros(rows, "valid_to"), *steps, strict=True)
+    )
     for extra in sorted(set(got) - intervals, key=repr):
         out.differences.append(f"table {query.name} has an interval the changes do not give: {extra}")
     for missing in sorted(intervals - set(got), key=repr):

@@ -12,6 +12,7 @@ from typing import Final, Literal
 import pyarrow as pa
 
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
+from skyband.framework.spec.names import QUERY_COLUMN
 from skyband.framework.tables.types import STAMP, arrow_type
 
 _INT: Final = pa.int64()
@@ -20,7 +21,7 @@ _ROLE: Final = {
     "": "the object", "older": "the older object of the pair", "newer": "the newer object of the pair", "a": "side a of the pair",
     "b": "side b of the pair",
 }  # fmt: skip
-REASONS: Final = ("parse", "rule", "late", "duplicate_id", "null", "other")
+REASONS: Final = ("parse", "rule", "late", "duplicate_id", "no_target", "null", "other")
 """Classes of rejected rows with a column each in ``runs``."""
 DURATIONS: Final = ("batch", "engine", "load", "decode", "order", "operator", "state", "write")
 """What ``runs`` times, in milliseconds, a column each."""
@@ -55,6 +56,17 @@ def _keys(plan: Plan) -> list[pa.Field]:
     return [_user(plan, c, c, "key of the stream this row belongs to (partition_by)") for c in plan.intake.partition_by]
 
 
+def _streams(plan: Plan, query: QueryNode) -> list[pa.Field]:
+    """What tells the change streams of an entry apart: the query of its table, then the key."""
+    own = [field(QUERY_COLUMN, _TEXT, "name of the query: a row of the table of queries")] if query.members else []
+    return [*own, *_keys(plan)]
+
+
+def stream_columns(plan: Plan, query: QueryNode) -> tuple[str, ...]:
+    """Names of the columns that tell the change streams of an entry apart."""
+    return (*((QUERY_COLUMN,) if query.members else ()), *plan.intake.partition_by)
+
+
 def _items(plan: Plan, roles: tuple[str, ...], carry: Iterable[str]) -> list[pa.Field]:
     intake = plan.intake
     carry = tuple(carry)
@@ -79,7 +91,7 @@ def changes_schema(plan: Plan, query: QueryNode) -> pa.Schema:
     """Columns of ``<query>_changes``."""
     return pa.schema(
         [
-            *_keys(plan),
+            *_streams(plan, query),
             field("at", STAMP, "event time of the change"),
             field("step", _INT, "number of the event that changed this query's result: 1, 2, 3, ... per key, without gaps"),
             field("pos", pa.int32(), "place of the change within its step, from 0: all - first, then all +, each in rank order"),
@@ -96,7 +108,7 @@ def results_schema(plan: Plan, query: QueryNode) -> pa.Schema:
     """Columns of ``<query>``: results as intervals."""
     return pa.schema(
         [
-            *_keys(plan),
+            *_streams(plan, query),
             *_items(plan, query.roles, query.carry),
             *_score(query),
             field("valid_from", STAMP, "event time from which the item was in the result"),
@@ -112,7 +124,7 @@ def now_schema(plan: Plan, query: QueryNode) -> pa.Schema:
     """Columns of ``<query>_now``: the current result."""
     return pa.schema(
         [
-            *_keys(plan),
+            *_streams(plan, query),
             field("rank", pa.int32(), "place in the result, from 1"),
             *_items(plan, query.roles, query.carry),
             *_score(query),
@@ -178,7 +190,10 @@ def rejected_schema() -> pa.Schema:
 
 def runs_schema() -> pa.Schema:
     """Columns of ``runs``: one row per micro-batch, written last. rows_in = filtered + rejected + accepted + pending_change."""
-    why = {"rule": "a row rule failed", "null": "id, event time or key is null", "other": "another reason", "parse": "not parsable"}
+    why = {
+        "rule": "a row rule failed", "no_target": "a deletion of no live row", "null": "id, event time or key is null",
+        "other": "another reason", "parse": "not parsable",
+    }  # fmt: skip
     return pa.schema(
         [
             field("batch_id", _INT, "number of the micro-batch"),

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
-from skyband.framework.spec.names import item_columns
-from skyband.framework.tables.schemas import seq_columns, skyband_name
+from skyband.framework.spec.names import QUERY_COLUMN, item_columns
+from skyband.framework.tables.schemas import now_name, seq_columns, skyband_name, stream_columns
 from skyband.operators.base import Window
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -27,8 +27,14 @@ def order_by(query: QueryNode, prefix: str = "") -> str:
 def as_of(plan: Plan, query: QueryNode, at: datetime | None) -> str:
     """The result at ``at`` (None: now) from ``<query>``."""
     condition = '"current"' if at is None else f"valid_from <= {instant(at)} and (valid_to is null or valid_to > {instant(at)})"
-    order = ", ".join([*plan.intake.partition_by, order_by(query)])
+    order = ", ".join([*map(_name, stream_columns(plan, query)), order_by(query)])
     return f'select * from "{query.name}" where {condition} order by {order}'
+
+
+def best(plan: Plan, query: QueryNode, k: int) -> str:
+    """The first ``k`` of the current result from ``<query>_now``."""
+    order = ", ".join([*map(_name, stream_columns(plan, query)), _quoted("rank")])
+    return f'select * from "{now_name(query.name)}" where "rank" <= {k} order by {order}'
 
 
 def snapshot(plan: Plan, query: QueryNode, operator: OperatorNode, k: int, window: Window, frontier: int | None) -> str:
@@ -76,6 +82,11 @@ def instant(at: datetime) -> str:
 def _older(query: QueryNode, what: str) -> str:
     names: Sequence[str] = [f"s.{s.removesuffix('seq')}{what}" for s in seq_columns(query.roles)]
     return f"least({', '.join(names)})" if query.roles == ("a", "b") else names[0]
+
+
+def _name(column: str) -> str:
+    """A user's column as it is; ours quoted, since some engines take its name for a word of their own."""
+    return _quoted(column) if column == QUERY_COLUMN else column
 
 
 def _quoted(name: str) -> str:

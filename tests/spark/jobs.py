@@ -35,10 +35,12 @@ source:
 quality:
   rows:
     - {{name: sane_x, expect: "x < 1000000"}}
+{deletes}
 window: {window}
 scoring:
   far: {{expression: "abs(a.x - b.x) + abs(a.y - b.y)", direction: max}}
   near: {{expression: "abs(a.x - b.x)", direction: min}}
+{scoring}
 queries:
 {queries}
 sink: {{path: "{folder}/out"}}
@@ -80,13 +82,16 @@ def write_spec(
     max_files: int = 100,
     job: str = "small",
     buckets: int | None = None,
+    scoring: str = "",
+    deletes: str = "",
 ) -> Path:
     """The spec of a small job below ``folder``."""
     path = folder / "spec.yaml"
     path.write_text(
         SPEC.format(
             job=job, folder=folder, window=window, queries=queries, watermark=watermark, max_files=max_files,
-            partition="  partition_by: [grp]" if partition else "", buckets=f", buckets: {buckets}" if buckets else "",
+            partition="  partition_by: [grp]" if partition else "", buckets=f", buckets: {buckets}" if buckets else "", scoring=scoring,
+            deletes=deletes,
         )
     )  # fmt: skip
     return path

@@ -2,24 +2,15 @@
 
 import pytest
 
-from skyband.framework.plan import registry
 from skyband.framework.plan.explain import explain, skyline_size
 from skyband.framework.plan.fingerprint import compare, fingerprint
 from skyband.framework.plan.model import Plan
-from skyband.framework.spec import check_queries, validate_text
+from skyband.framework.spec import validate_text
 from skyband.operators.base import Operator
 from tests.framework.plan.test_compile import plan_of
 from tests.framework.spec.examples import other
 
 DAY = 86_400_000_000
-
-
-@pytest.fixture(autouse=True)
-def available(monkeypatch: pytest.MonkeyPatch) -> None:
-    every = {**registry.WRITTEN, **registry.COMPILERS}
-    for query_type, target in every.items():
-        monkeypatch.setitem(registry.COMPILERS, query_type, target)
-    monkeypatch.setattr(check_queries, "AVAILABLE", frozenset(every))
 
 
 def with_queries(query_type: str, *queries: str) -> Plan:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skyband.framework.plan.registry import AVAILABLE
+from skyband.framework.plan.registry import COMPILERS
 from skyband.framework.spec import validate_text
 from skyband.framework.spec.models import GlobalScoring, SourceColumn
 from skyband.framework.spec.queries import QUERY_TYPES, TopKPairs
@@ -36,7 +36,7 @@ def test_every_query_type_has_an_example() -> None:
 @pytest.mark.parametrize("query_type", QUERY_TYPES)
 def test_other_examples_validate_or_say_that_the_type_is_not_available(query_type: str) -> None:
     job, errors = validate_text(other(query_type), ENV)
-    if query_type in AVAILABLE:
+    if query_type in COMPILERS:
         assert errors == [] and job is not None
     else:
         assert {e.code for e in errors} == {"SKY-E142"}

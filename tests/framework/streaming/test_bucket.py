@@ -105,7 +105,7 @@ def drive(
             bucket = Bucket.restore(config, 0, state.get)
     for kind in out:
         if kind.startswith("changes:"):
-            out[kind].sort(key=lambda r: (r["grp"], r["step"], r["pos"]))
+            out[kind].sort(key=lambda r: (r.get("query", ""), r["grp"], r["step"], r["pos"]))
         else:
             out[kind].sort(key=repr)
     return dict(out)

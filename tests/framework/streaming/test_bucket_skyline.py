@@ -16,6 +16,7 @@ from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Plan
 from skyband.framework.spec import validate_file
 from skyband.framework.streaming import brute
+from skyband.framework.streaming.accepted import Accepted
 from skyband.framework.streaming.blocks import bytes_table, table_bytes
 from skyband.framework.streaming.bucket import Bucket
 from skyband.framework.streaming.columns import TextCodes
@@ -157,7 +158,7 @@ def test_the_skyband_answers_every_window(plans: dict[str, Plan], window: str, r
             assert set(bands[node.name].column_names) == set(skyband_schema(plan, node).names)
             for grp in "pq":
                 of_key = [x for x in mine(rows, grp) if x[0] <= r[0]]
-                data = brute.objects(plan, table_of(config, of_key), [x[0] * MINUTE for x in of_key])
+                data = brute.objects(plan, Accepted((), table_of(config, of_key), [x[0] * MINUTE for x in of_key], {}))
                 held = bands[node.name].filter(pc.equal(bands[node.name]["grp"], grp))
                 for count, minutes in smaller(plan):
                     asked = narrow(query, count, minutes)
