@@ -53,7 +53,8 @@ class _Table:
         self.query = cast(TopKSpec | ThresholdSpec, m.query)
         assert self.query.queries_from is not None
         found = read_rows(context, m)
-        self.rows = found.rows
+        # By name: a row may change its place in the table, and state numbers the queries.
+        self.rows = sorted(found.rows, key=lambda r: r.name)
         self.parameters: dict[str, Kind] = dict.fromkeys(found.parameters, "float")
         name = self.query.scoring
         self.direction: Literal["min", "max"] = self.query.queries_from.direction if name is None else context.scoring(name).direction

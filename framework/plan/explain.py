@@ -8,6 +8,8 @@ from typing import Any, Final
 from skyband.framework.plan.model import Derive, Filter, OperatorNode, Plan, QueryNode
 from skyband.framework.spec.units import format_duration
 from skyband.operators.base import Window
+from skyband.operators.expressions.ast import Node
+from skyband.operators.expressions.canonical import canonical
 
 _ROW_BYTES: Final = 24
 """key, seq and time of a row in the window."""
@@ -104,6 +106,8 @@ def _intake(plan: Plan) -> list[str]:
     lines.append(f"         order by {', '.join(dict.fromkeys([intake.event_time, *intake.tie_break, *intake.id]))}; {late}")
     unique = "checked against the window" if intake.unique == "checked" else "assumed unique"
     lines.append(f"         id {', '.join(intake.id)} ({unique})")
+    if intake.deletes is not None:
+        lines.append(f"         rows where {canonical(intake.deletes)} delete the row with their id")
     keys = f"one stream per {', '.join(intake.partition_by)}" if intake.partition_by else "one global stream"
     lines += ["  |", f"pack     {keys}, {plan.buckets} bucket{'s' if plan.buckets != 1 else ''}", "  |"]
     return lines
@@ -154,14 +158,13 @@ def _dimensions(node: OperatorNode) -> str:
 
 def _score(plan: Plan, node: OperatorNode, queries: list[QueryNode]) -> str | None:
     """The function of a state; of a table of linear functions, the columns they weight."""
-    from skyband.operators.expressions.canonical import canonical
     from skyband.operators.topk_scoring import Linear
 
     asked = [a for q in queries for a in q.asked]
     functions = {a.scoring for a in asked}
     if len(functions) > 1:
         linear = [f for f in functions if isinstance(f, Linear)]
-        return f"{len(functions):,} linear functions of {', '.join(c for c, _ in linear[0].weights)}"
+        return f"{len(functions):,} different linear functions of {', '.join(c for c, _ in linear[0].weights)}"
     for f in functions:
         return " + ".join(f"{w:g} * {c}" for c, w in f.weights) if isinstance(f, Linear) else canonical(f)
     return _text(node, "scoring")
@@ -250,9 +253,6 @@ def _skyline_size(plan: Plan, node: OperatorNode, rows: float | None, rate: floa
 
 
 def _text(node: OperatorNode, attribute: str) -> str | None:
-    from skyband.operators.expressions.ast import Node
-    from skyband.operators.expressions.canonical import canonical
-
     value = getattr(node.operator, attribute, None)
     return canonical(value) if isinstance(value, Node) else None
 
