@@ -129,6 +129,10 @@ def test_one_mistake(old: str, new: str, code: str, marked: str | None, hint: st
         ("topk_pairs", "sink:", "deletes: rain > 0\nsink:", "SKY-E117"),
         ("topk_pairs", "sink:", "run: {max_files: 3, max_bytes: 64m}\nsink:", "SKY-E117"),
         ("topk", "carry", "carry", ""),
+        ("topk", "sink:", "deletes: rain > 0\nsink:", ""),
+        ("threshold", "sink:", "deletes: rain > 0\nsink:", ""),
+        ("threshold", "sink:", "deletes: rian > 0\nsink:", "SKY-E130"),
+        ("topk", "  event_time: {column: ts}\n", "  event_time: {column: ts}\n  unique: assumed\ndeletes: rain > 0\n", "SKY-E117"),
     ],
 )
 def test_one_mistake_of_other_types(query_type: str, old: str, new: str, code: str) -> None:
