@@ -71,7 +71,7 @@ class Influence:
     def _fit(self, x: F64) -> None:
         """Lay a grid over the range of the rows seen since there was none, if they are enough."""
         q, d = self.weights.shape
-        if self.g or q < MIN_QUERIES or d > 15 or self.cells < 2**d:
+        if self.g or q < MIN_QUERIES or self.cells < 2**d:
             return
         if self.rest > 0:
             self.rest -= x.shape[1]

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from skyband.operators.threshold_many import ManyThreshold
 
 NONE: I64 = np.empty(0, np.int64)
+SLACK = 4096
 
 
 class ManyThresholdLogic:
@@ -167,15 +168,15 @@ class ManyThresholdLogic:
 
     def _tidy(self) -> None:
         """Close gaps once most of the pool, of the noted rows or of the deletions is no longer needed: amortised O(1) per event."""
-        if self.end > 4 * self.live + 8 * self.count + 4096:
+        if self.end > 4 * self.live + 8 * self.count + SLACK:
             self.ps, self.pq, self.pt, self.pd, self.end = packed(self.slots, self.count, self.live, self.ps, self.pq, self.pt, self.pd)
-        if self.noted > 2 * self.log_kept + 1024:
+        if self.noted > 2 * self.log_kept + SLACK:
             self.noted, self.log_end = forget_rows(self.log, self.noted, self.listed, self.slots, self.table, self.pq)
             self.log_kept = self.noted
             need = self.noted + 512
             self.log, self.listed = self.log[: self.noted + 1].copy(), self.listed[: self.log_end].copy()
             self.log_table = hashed(self.log, self.noted, 1 << (4 * need).bit_length())
-        if self.fresh > len(self.tombs.key) + 1024:
+        if self.fresh > len(self.tombs.key) + SLACK:
             self._merge_tombs()
 
     def _merge_tombs(self) -> None:

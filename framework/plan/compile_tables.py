@@ -191,8 +191,8 @@ def _choice(context: Context, table: _Table, shared: Build, apart: Build, many: 
         return apart, f"{q:,} queries side by side, a pass over each block of rows for each: {what}"
     if q <= FEW:
         return apart, f"{q:,} linear functions side by side: so few cost less than a grid"
-    if context.job.source.partition_by:
-        return many, f"{q:,} linear functions: rows of a key are scored for each of them in one pass (the grid is for one global stream)"
+    if context.job.source.partition_by and table.query.type == "topk":
+        return many, f"{q:,} linear functions: each row is scored for all of them in one pass (a grid of cutoffs would be one per key)"
     return many, f"{q:,} linear functions: an influence grid finds the few that a row can concern"
 
 
