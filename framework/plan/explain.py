@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from skyband.framework.plan.model import Derive, Filter, OperatorNode, Plan, QueryNode
+from skyband.framework.plan.model import Derive, Filter, OperatorNode, Plan, QueryNode, only_retained
 from skyband.framework.spec.units import format_duration
 from skyband.operators.base import Window
 from skyband.operators.expressions.ast import Node
@@ -197,14 +197,22 @@ def _asked(q: QueryNode) -> str:
 
 
 def _window_size(plan: Plan, rate: float | None) -> str:
-    """Bytes of the rows that are kept, once for all states: ids, carried columns, what operators need, two hashes of a checked id."""
-    names = [*plan.intake.id, *(c for q in plan.queries for c in q.carry), *(c.name for o in plan.operators for c in o.attributes)]
-    row = _ROW_BYTES + 8 * (len(set(names)) + (2 if plan.intake.unique == "checked" else 0))
+    """Bytes of the rows that are kept, once for all states: ids, carried columns, what operators need, two hashes of a checked id.
+
+    If no operator needs the whole window, only the hashes are kept of the rows that results cannot show any more.
+    """
+    checked = plan.intake.unique == "checked"
+    lean = only_retained(plan.operators)
+    what = "of ids" if lean else "a row (text as codes)"
+    if lean and not checked:
+        return "; of its rows only those that results can still show are kept"
+    shown = [*plan.intake.id, *(c for q in plan.queries for c in q.carry), *(c.name for o in plan.operators for c in o.attributes)]
+    row = _ROW_BYTES + 16 * checked + (0 if lean else 8 * len(set(shown)))
     rows = window_rows(plan.window, rate)
     if rows is None:
-        return f"; {row} B a row (text as codes), the number of rows depends on the rate (--rate assumes one)"
+        return f"; {row} B {what}, the number of rows depends on the rate (--rate assumes one)"
     per = " per key" if plan.intake.partition_by else ""
-    return f"; about {format_bytes(rows * row)}{per}: {rows:,.0f} rows x {row} B (text as codes)"
+    return f"; about {format_bytes(rows * row)}{per}: {rows:,.0f} rows x {row} B {what}"
 
 
 def _size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:

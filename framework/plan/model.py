@@ -5,6 +5,7 @@ source -> intake -> pack -> host(operators) -> sink. Everything here is picklabl
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -153,6 +154,11 @@ class OperatorNode:
     def attributes(self) -> tuple[Column, ...]:
         """The columns of the stream that the operator reads."""
         return tuple(c for c in self.operator.columns if not c.name.startswith("$"))
+
+
+def only_retained(operators: Iterable[OperatorNode]) -> bool:
+    """Whether no operator needs more rows of the window than those it names."""
+    return all(node.operator.keeps != "window" for node in operators)
 
 
 @dataclass(frozen=True, slots=True)

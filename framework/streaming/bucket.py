@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.framework.plan.model import only_retained
 from skyband.framework.streaming import blocks, rejects
 from skyband.framework.streaming.accept import Ids, Keys, number_rows
 from skyband.framework.streaming.columns import TextCodes, ints, micros, operator_column
@@ -28,6 +29,10 @@ from skyband.operators.base import NEVER, NULL, AnyArray, Arrivals, Logic, State
 from skyband.operators.topk_blocks import TARGET
 
 I64 = npt.NDArray[np.int64]
+
+CHUNK, SEEN = "chunk", "seen"
+"""Names of state values that are written once: rows, and the hashes of their ids."""
+
 Block = tuple[str, bytes]
 
 
@@ -45,7 +50,10 @@ class Bucket:
         self.ids = Ids(config.window) if config.intake.unique == "checked" else None
         self.deletions = Deletions(config)
         kept = pa.schema([self.schema.field(n) for n in config.kept_columns()])
-        self.store = WindowStore(config.window, kept)
+        self.store = WindowStore(config.window, kept, only_retained(config.operators))
+        # Ids of the whole window, to know a row that comes twice, whatever else is kept.
+        hashes = pa.schema([self.schema.field(n) for n in ID_HASHES] if self.ids is not None else [])
+        self.seen = WindowStore(config.window, hashes)
         self.codes = TextCodes(config.texts)
         self.logics: list[Logic] = [node.operator.build(None) for node in config.operators]
         self.retained: list[I64] = [np.empty(0, np.int64) for _ in config.operators]
@@ -178,10 +186,15 @@ class Bucket:
         """Runs every operator over the accepted rows and names its changes' objects."""
         kept = rows.select(self.store.schema.names).cast(self.store.schema)
         made = seq >= 0
-        if made.all():
-            self.store.append(key, seq, time, kept)
+        hashes = rows.select(self.seen.schema.names)
+        if not made.all():
+            key_, seq_, time_ = key[made], seq[made], time[made]
+            kept, hashes = kept.filter(pa.array(made)), hashes.filter(pa.array(made))
         else:
-            self.store.append(key[made], seq[made], time[made], kept.filter(pa.array(made)))
+            key_, seq_, time_ = key, seq, time
+        self.store.append(key_, seq_, time_, kept)
+        if self.ids is not None:
+            self.seen.append(key_, seq_, time_, hashes)
         arrivals = Arrivals(key, seq, time, self._columns(rows) | ({TARGET: target} if self.config.intake.deletes else {}))
         pins = []
         for i, (node, logic) in enumerate(zip(self.config.operators, self.logics, strict=True)):
@@ -250,13 +263,15 @@ class Bucket:
     def save(self) -> tuple[dict[str, bytes], list[str]]:
         """(values to write, names to drop). Small values come every time; chunks of the window once."""
         next_seq = self.keys.next_seq
-        chunks = self.store.unsaved(next_seq, self.until)
         values: dict[str, bytes] = {}
-        for number, rows in chunks:
-            values[f"chunk/{number}"] = blocks.table_bytes(rows)
-        dropped = [f"chunk/{n}" for n in self.store.dropped]
-        self.store.dropped = []
-        core = {"until": self.until, "chunks": [c.number for c in self.store.chunks], "next_chunk": self.store.next_chunk}
+        dropped: list[str] = []
+        core: dict[str, Any] = {"until": self.until}
+        for name, store in self._stores():
+            for number, rows in store.unsaved(next_seq, self.until):
+                values[f"{name}/{number}"] = blocks.table_bytes(rows)
+            dropped += [f"{name}/{n}" for n in store.dropped]
+            store.dropped = []
+            core |= {name: [c.number for c in store.chunks], f"next_{name}": store.next_chunk}
         values["core"] = json.dumps(core).encode()
         values["keys"] = blocks.arrays_bytes(self.keys.arrays())
         if self.config.intake.partition_by and self.key_rows:
@@ -273,6 +288,9 @@ class Bucket:
         if coded:
             values["texts"] = blocks.table_bytes(self.codes.held(coded))
         return values, dropped
+
+    def _stores(self) -> tuple[tuple[str, WindowStore], ...]:
+        return ((CHUNK, self.store), (SEEN, self.seen))
 
     def _coded(self) -> list[pa.ChunkedArray]:
         """Text columns of the rows whose codes stand in operators' own arrays."""
@@ -301,16 +319,18 @@ class Bucket:
         bucket.codes = TextCodes(config.texts, blocks.bytes_table(texts) if texts else None)
         bucket.retained = [np.frombuffer(read(f"retained/{node.name}") or b"", np.int64).copy() for node in config.operators]
         bucket.store.pins = np.concatenate(bucket.retained) if bucket.retained else np.empty(0, np.int64)
-        bucket.store.next_chunk = core["next_chunk"]
-        for n in core["chunks"]:
-            bucket.store.load(n, blocks.bytes_table(read(f"chunk/{n}") or b""))
+        for name, store in bucket._stores():
+            store.next_chunk = core[f"next_{name}"]
+            for n in core[name]:
+                store.load(n, blocks.bytes_table(read(f"{name}/{n}") or b""))
         next_seq = bucket.keys.next_seq
-        held = bucket.store.alive(config.window, next_seq, bucket.until)
         if bucket.ids is not None:
-            mine = bucket._arrivals(held)
-            live = bucket.deletions.restore(read("deleted"), held.at)
-            hashes = ints(held.rows[ID_HASHES[0]])[live], ints(held.rows[ID_HASHES[1]])[live]
-            bucket.ids.load(bucket.keys, mine.key[live], mine.seq[live], held.time[live], *hashes)
+            seen = bucket.seen.alive(config.window, next_seq, bucket.until)
+            live = np.nonzero(bucket.deletions.restore(read("deleted"), seen.at))[0]
+            key, seq = split_address(seen.at[live])
+            hashes = ints(seen.rows[ID_HASHES[0]])[live], ints(seen.rows[ID_HASHES[1]])[live]
+            bucket.ids.load(bucket.keys, key, seq, seen.time[live], *hashes)
+        held = bucket.store.alive(config.window, next_seq, bucket.until)
         for i, node in enumerate(config.operators):
             arrays = blocks.bytes_arrays(read(f"operator/{node.name}") or b"")
             kept = {"window": held, "retained": bucket.store.named(bucket.retained[i]), "none": bucket.store.named(held.at[:0])}

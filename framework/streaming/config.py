@@ -46,14 +46,12 @@ class HostConfig:
         return pa.schema(fields)
 
     def kept_columns(self) -> list[str]:
-        """Columns the window keeps: ids, carried columns, what operators need, id hashes."""
+        """Columns of the rows that are kept: ids, carried columns, what operators need."""
         names = list(self.intake.id)
         for q in self.queries:
             names += q.carry
         for node in self.operators:
             names += [c.name for c in node.attributes]
-        if self.intake.unique == "checked":
-            names += ID_HASHES
         return list(dict.fromkeys(names))
 
     def frontier(self, watermark_ms: int) -> int | None:

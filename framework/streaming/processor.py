@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from skyband.framework.streaming.bucket import Bucket
+from skyband.framework.streaming.bucket import CHUNK, SEEN, Bucket
 from skyband.framework.streaming.config import HostConfig
 from skyband.framework.streaming.pack import ASIDE
 
@@ -69,7 +69,7 @@ class HostProcessor(StatefulProcessor):
         ran = clock.perf_counter()
         values, dropped = bucket.save()
         for name, value in values.items():
-            if name.startswith("chunk/"):
+            if name.startswith((f"{CHUNK}/", f"{SEEN}/")):
                 self._write(name, value)
             elif written.get(name) != value:
                 self._write(name, value)

@@ -18,6 +18,7 @@ I64 = npt.NDArray[np.int64]
 
 _SEQ_BITS = 40
 CHUNK_ROWS = 16384
+_MANY_CHUNKS = 64
 
 
 def address(key: I64, seq: I64) -> I64:
@@ -53,10 +54,12 @@ class WindowStore:
 
     ``rows`` have the columns of ``schema`` (no key and seq: those are the address). ``pins`` are addresses kept although
     out of the window: a query with ``every`` may still have to take back an item that died since the last boundary.
+    With ``only_pins`` nothing else is kept: rows that no operator can show again are forgotten at the end of their batch.
     """
 
-    def __init__(self, window: Window, schema: pa.Schema) -> None:
+    def __init__(self, window: Window, schema: pa.Schema, only_pins: bool = False) -> None:
         self.window = window
+        self.only_pins = only_pins
         self.schema = schema
         self.segments: list[Segment] = []
         self.chunks: list[Chunk] = []
@@ -137,10 +140,10 @@ class WindowStore:
             self._unsaved = None
             self._save(s, self._alive(s.at, s.time, next_seq, until), out)
         held = sum(len(c.at) for c in self.chunks)
-        if len(self.chunks) > 8 and held > 4 * CHUNK_ROWS:
+        if len(self.chunks) > _MANY_CHUNKS or (len(self.chunks) > 8 and held > 4 * CHUNK_ROWS):
             live = sum(int(self._alive(c.at, c.time, next_seq, until).sum()) for c in self.chunks)
-            if held > 2 * live + CHUNK_ROWS:
-                # Quiet keys pin old chunks: write what is alive anew.
+            if held > 2 * live + CHUNK_ROWS or len(self.chunks) > _MANY_CHUNKS + live // 1024:
+                # Quiet keys pin old chunks, small batches make many of them: write what is alive anew.
                 self._consolidate(next_seq, until)
                 self.dropped += [c.number for c in self.chunks if all(c.number != n for n, _ in out)]
                 self.chunks, out = [], []
@@ -179,6 +182,8 @@ class WindowStore:
         return Segment(at, time, rows)
 
     def _alive(self, at: I64, time: I64, next_seq: I64, until: int) -> npt.NDArray[np.bool_]:
+        if self.only_pins:
+            return np.isin(at, self.pins)
         alive = _alive(self.window, at, time, next_seq, until)
         if len(self.pins):
             dead = np.nonzero(~alive)[0]
