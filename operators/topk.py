@@ -1,12 +1,13 @@
 """Top-k of a stream by one scoring function, for any number of queries that share it (algorithms.md D1, replaces TMA and SMA).
 
 The shared state is the K-skyband of the largest window: about K (1 + ln(N/K)) objects, whatever the window's size. With deletions
-dominated objects
-can come back, so ``TopKDeletes`` keeps the scores of the whole window.
+dominated objects can come back, so ``TopKDeletes`` keeps the scores of the whole window.
 """
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal
@@ -15,11 +16,12 @@ import numpy as np
 
 from skyband.operators.base import F64, I64, NEVER, NULL, AnyArray, Arrivals, Changes, Column, Instant, Items, State, Window
 from skyband.operators.expressions.ast import Node
+from skyband.operators.kernels.jit import HAVE_NUMBA
 from skyband.operators.kernels.topk_compact import compact, mark_deleted
-from skyband.operators.kernels.topk_single import run
+from skyband.operators.kernels.topk_single import groups_of, publish, run
+from skyband.operators.kernels.topk_single_bands import absorb
 from skyband.operators.topk_blocks import (
     TARGET_COLUMN,
-    Block,
     Tombs,
     changes,
     count_of,
@@ -29,6 +31,7 @@ from skyband.operators.topk_blocks import (
     last_key,
     list_sizes,
     micros_of,
+    spans,
     widened,
 )
 from skyband.operators.topk_scoring import Direction, Linear, Scorer, scorer
@@ -112,57 +115,105 @@ class TopKDeletes(TopK):
     deletes: ClassVar[bool] = True
 
 
+class _Scratch(threading.local):
+    """Arrays that live through one ``advance``, kept per thread: fresh ones would cost a page fault for every 512 rows."""
+
+    def __init__(self) -> None:
+        self.score, self.scores, self.os = np.empty(0), np.empty(0), np.empty(1024)
+        self.rows, self.count, self.oi = np.empty(0, np.int64), np.empty(0, np.int64), np.empty((1024, 8), np.int64)
+
+    def fit(self, rows: int) -> None:
+        """Room for ``rows`` rows; what is much too large goes."""
+        if len(self.score) < rows or len(self.score) > max(16 * rows, 1 << 18):
+            self.score, self.scores = np.empty(rows), np.empty(rows)
+            self.rows, self.count = np.empty(rows, np.int64), np.empty(rows, np.int64)
+        if len(self.os) > 1 << 18:
+            self.oi, self.os = np.empty((1024, 8), np.int64), np.empty(1024)
+
+
+_scratch = _Scratch()
+
+STEP, WAKE, DUE, SHOWN = range(4)
+
+PIECE: int = 4096
+"""Rows looked through for candidates at a time, twice as many every time: a refill lowers the cutoff, and those beyond are in vain."""
+
+_NONE, _NO_DELETIONS, _NO_CHANGES = np.empty(0, np.int64), np.empty((3, 0), np.int64), Changes.empty(1)
+
+
+def _band_sizes(k: I64, size: I64) -> I64:
+    """How many members of a k-skyband rank among the first ``size`` of the window: k (1 + ln(size/k)), for random arrivals."""
+    return np.minimum(size, np.ceil(k * (1.0 + np.log(size / k)))).astype(np.int64)
+
+
 class TopKLogic:
-    """State of one bucket: per key the skyband in seq order, per query and key the step and the next instant that matters."""
+    """State of one bucket: per key the skyband in rank order, per query and key the step and the next instant that matters.
+
+    ``start``/``length``/``room`` say where in (cs score, cq seq, ct time, cd dominators) a key's skyband is (``topk_single_bands``);
+    with deletions it is all alive candidates, packed in seq order. ``clocks`` (4, queries, keys): step, wake, due, number shown.
+    """
 
     def __init__(self, op: TopK, state: State | None) -> None:
         self.op = op
         qs = op.queries
         w = [within(q.window, op.window) for q in qs]
         self.k = np.array([q.k for q in qs], np.int64)
-        self.n = np.array([count_of(x) for x in w], np.int64)
-        self.micros = np.array([micros_of(x) for x in w], np.int64)
-        self.floor = np.array([op._floor(q) for q in qs], np.float64)
         self.every = np.array([q.every_micros or 0 for q in qs], np.int64)
-        self.size = list_sizes(self.k)
+        counts, micros = [count_of(x) for x in w], [micros_of(x) for x in w]
+        size = list_sizes(self.k)
+        first = size if op.deletes else _band_sizes(self.k, size)
+        self.spec = np.array([self.k, counts, micros, self.every, size, first], np.int64)
+        self.floor = np.array([op._floor(q) for q in qs], np.float64)
         self.ceiling = op._ceiling(qs[0])
+        self.ends = count_of(op.window), micros_of(op.window)
+        self.clocked = any(micros) or bool(self.every.any())
         self.rep_col = np.concatenate([[0], np.cumsum(np.where(self.every > 0, self.k, 0))]).astype(np.int64)
         self.work = np.zeros(4, np.int64)
         self.unusable = 0
         self.rows = 0
-        empty, width = np.empty(0, np.int64), int(self.rep_col[-1])
         self.until = NULL
-        self.next_seq, self.coff = empty, np.zeros(1, np.int64)
-        self.cs, self.cq, self.ct = np.empty(0, np.float64), empty, empty
-        self.step, self.wake_at, self.due, self.rep_n = (np.empty((len(qs), 0), np.int64) for _ in range(4))
-        self.rep_s = np.empty((0, width), np.float64)
-        self.rep_q, self.rep_t, self.rep_d = (np.empty((0, width), np.int64) for _ in range(3))
+        empty, width = np.empty(0, np.int64), int(self.rep_col[-1])
+        self.next_seq, self.start, self.length, self.room, self.end = empty, empty, empty, empty, 0
+        self.cs, self.cq, self.ct, self.cd = np.empty(0, np.float64), empty, empty, empty
+        self.clocks = np.empty((4, len(qs), 0), np.int64)
+        self.rep_s, self.rep_i = np.empty((0, width), np.float64), np.empty((3, 0, width), np.int64)
         self.tombs = Tombs.empty()
         if state is not None:
             self._restore(state)
 
-    _SAVED = ("next_seq", "coff", "cs", "cq", "ct", "step", "wake_at", "due", "rep_n", "rep_s", "rep_q", "rep_t", "rep_d")
+    _CLOCKS = ("step", "wake_at", "due", "rep_n")
+    _SHOWN = ("rep_q", "rep_t", "rep_d")
 
     def _restore(self, state: State) -> None:
         a = state.arrays
         self.until = int(a["until"][0])
-        for name in self._SAVED:
-            if name in a:
-                setattr(self, name, np.array(a[name]))
+        self.next_seq, self.rep_s = np.array(a["next_seq"]), np.array(a["rep_s"])
+        self.clocks = np.array([a[name] for name in self._CLOCKS], np.int64)
+        self.rep_i = np.array([a[name] for name in self._SHOWN], np.int64)
         if not self.op.deletes:
+            self.length = np.array(a["length"])
+            self.cs, self.cq, self.ct, self.cd = (np.array(a[name]) for name in ("cs", "cq", "ct", "cd"))
+            self._packed()
             return
         self.tombs = Tombs(np.array(a["tomb_key"]), np.array(a["tomb_seq"]), np.array(a["tomb_time"]))
         rows = state.rows
-        score = self._score({c.name: rows.columns[c.name] for c in self.op.scores.columns}, len(rows))
+        score = self._score(rows.columns, len(rows))
         key, seq, time = (np.asarray(x, np.int64) for x in (rows.key, rows.seq, rows.time))
         keep = ~np.isnan(score) & (self.tombs.times(key, seq) == NEVER) & (seq >= self.next_seq[key] - count_of(self.op.window))
         if self.op.window.micros is not None:
             keep &= time >= self.until - self.op.window.micros
         self.cs, self.cq, self.ct = score[keep], seq[keep], time[keep]
-        self.coff = np.searchsorted(key[keep], np.arange(len(self.next_seq) + 1)).astype(np.int64)
+        self.length = np.bincount(key[keep], minlength=len(self.next_seq)).astype(np.int64)
+        self._packed()
 
-    def _score(self, columns: dict[str, AnyArray], rows: int) -> F64:
-        score, unusable = self.op.scores(columns, rows)
+    def _packed(self) -> None:
+        """The keys' members stand one key after the other."""
+        self.end = int(self.length.sum())
+        self.start, self.room = np.cumsum(self.length) - self.length, self.length.copy()
+
+    def _score(self, columns: Mapping[str, AnyArray], rows: int) -> F64:
+        _scratch.fit(rows)
+        score, unusable = self.op.scores(columns, rows, _scratch.score[:rows])
         self.unusable += unusable
         if self.ceiling < np.inf:
             score = np.where(score > self.ceiling, np.nan, score)
@@ -171,82 +222,116 @@ class TopKLogic:
     def _grow(self, keys: int) -> None:
         if keys <= len(self.next_seq):
             return
-        self.coff = widened(self.coff, keys + 1, int(self.coff[-1]), 0)
-        self.next_seq = widened(self.next_seq, keys, 0, 0)
-        self.step, self.rep_n = widened(self.step, keys, 0, 1), widened(self.rep_n, keys, 0, 1)
-        self.wake_at, self.due = widened(self.wake_at, keys, NEVER, 1), widened(self.due, keys, NEVER, 1)
-        self.rep_s, self.rep_q, self.rep_t, self.rep_d = (widened(a, keys, 0, 0) for a in (self.rep_s, self.rep_q, self.rep_t, self.rep_d))
+        self.next_seq, self.start, self.length, self.room = (
+            widened(a, keys, 0, 0) for a in (self.next_seq, self.start, self.length, self.room)
+        )  # fmt: skip
+        have = self.clocks.shape[2]
+        self.clocks = widened(self.clocks, keys, 0, 2)
+        self.clocks[WAKE, :, have:] = self.clocks[DUE, :, have:] = NEVER
+        self.rep_s, self.rep_i = widened(self.rep_s, keys, 0, 0), widened(self.rep_i, keys, 0, 1)
+
+    def _groups(self, arrivals: Arrivals, until: Instant) -> tuple[I64, I64, I64, AnyArray | None]:
+        """Keys with something to do and their rows (``groups`` and ``dels`` of the kernel), times, positions of the objects."""
+        also = _NONE
+        if self.clocked and self.next_seq.size:
+            also = np.flatnonzero(self.clocks[WAKE].min(axis=0) < until)
+        if self.op.deletes or not HAVE_NUMBA:
+            b = cut(arrivals, self.next_seq, also, self.op.deletes)
+            groups, dels = np.array([b.keys, b.lo, b.hi, b.dlo, b.dhi, b.seq0], np.int64), np.array([b.dpos, b.dtime, b.dtarget], np.int64)
+            return groups, dels, b.time, b.rows
+        key, seq = np.asarray(arrivals.key, np.int64), np.asarray(arrivals.seq, np.int64)
+        time = np.ascontiguousarray(arrivals.time, np.int64)
+        if len(key) and key[0] == key[-1] and (len(also) == 0 or (len(also) == 1 and also[0] == key[0])):  # one global stream
+            groups = np.zeros((6, 1), np.int64)
+            groups[0], groups[2], groups[5] = key[0], len(key), seq[0]
+            return groups, _NO_DELETIONS, time, None
+        return groups_of(key, seq, also, self.next_seq), _NO_DELETIONS, time, None
 
     def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
         """See ``Logic.advance``. O(rows) block compares per query, O(k) per change, one skyband pass at the end."""
         op = self.op
         self._grow(last_key(arrivals) + 1)
-        also = np.flatnonzero(self.wake_at.min(axis=0) < until) if self.next_seq.size else np.empty(0, np.int64)
-        block = cut(arrivals, self.next_seq, also, op.deletes)
-        rows = len(block.time)
-        sc = self._score(block.columns(arrivals, tuple(c.name for c in op.scores.columns)), rows)
-        self.rows += rows
-        sd, cd = self._mark(block, sc)
-        oi, os, n = run(
-            self.k, self.n, self.micros, self.floor, self.every, self.size, block.keys, block.lo, block.hi, block.dlo, block.dhi,
-            block.seq0,
-            sc, block.time, sd, block.dpos, block.dtime, block.dtarget, self.coff, self.cs, self.cq, self.ct, cd,
-            self.step, self.wake_at, self.due, self.rep_n, self.rep_col, self.rep_s, self.rep_q, self.rep_t, self.rep_d,
-            self.until, until, op.deletes, self.work,
+        groups, dels, time, objects = self._groups(arrivals, until)
+        columns = arrivals.columns
+        if objects is not None:
+            columns = {c.name: columns[c.name][objects] for c in op.scores.columns}
+        sc = self._score(columns, len(time))
+        self.rows += len(time)
+        sd, cd = self._mark(groups, dels, sc)
+        _scratch.oi, _scratch.os, n = run(
+            self.spec, self.floor, self.rep_col, groups, sc, time, sd, dels, self.start, self.length, self.cs, self.cq, self.ct, cd,
+            self.next_seq, self.clocks, self.rep_s, self.rep_i, self.until, until, op.deletes, PIECE, self.work,
+            _scratch.rows, _scratch.scores, _scratch.oi, _scratch.os,
         )  # fmt: skip
-        group = np.full(len(self.next_seq), -1, np.int64)
-        group[block.keys] = np.arange(len(block.keys))
-        self.next_seq[block.keys] = block.seq0 + block.hi - block.lo
         self.until = until
-        self.coff, self.cs, self.cq, self.ct = compact(
-            group, block.lo, block.hi, block.seq0, sc, block.time, sd, self.coff, self.cs, self.cq, self.ct, cd, self.next_seq,
-            op.keep_k, count_of(op.window), micros_of(op.window), until, op.deletes,
+        count, micros = self.ends
+        if op.deletes:
+            coff, self.cs, self.cq, self.ct = compact(
+                groups, sc, time, sd, self._offsets(), self.cs, self.cq, self.ct, cd, self.next_seq, count, micros, until
+            )  # fmt: skip
+            self.length = np.diff(coff)
+            self._packed()
+        else:
+            self.cs, self.cq, self.ct, self.cd, self.end = absorb(
+                groups, sc, time, self.start, self.length, self.room, self.end, self.cs, self.cq, self.ct, self.cd,
+                op.keep_k, count, micros, until, _scratch.rows, _scratch.scores, _scratch.count,
+            )  # fmt: skip
+        if n == 0:
+            return _NO_CHANGES
+        return Changes(*publish(_scratch.oi, _scratch.os, n, op.direction == "min")) if HAVE_NUMBA else changes(
+            _scratch.oi, _scratch.os, n, op.direction == "min"
         )  # fmt: skip
-        return changes(oi, os, n, op.direction == "min")
 
-    def _mark(self, block: Block, sc: F64) -> tuple[I64, I64]:
+    def _offsets(self) -> I64:
+        """Where every key begins in packed columns, and where the last one ends."""
+        return np.concatenate([[0], np.cumsum(self.length)]).astype(np.int64)
+
+    def _mark(self, groups: I64, dels: I64, sc: F64) -> tuple[I64, I64]:
         """Which deletion ends which row (of the block, of the state); empty without deletions."""
         if not self.op.deletes:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
+            return _NONE, _NONE
         sd, cd = np.full(len(sc), NEVER), np.full(len(self.cs), NEVER)
-        if len(block.dpos):
-            mark_deleted(
-                block.lo, block.hi, block.dlo, block.dhi, block.seq0, block.keys, block.dtarget, sc, sd, self.coff, self.cs, self.cq, cd
-            )  # fmt: skip
-            self.tombs = self.tombs.with_(Tombs(np.repeat(block.keys, block.dhi - block.dlo), block.dtarget, block.dtime))
+        if dels.shape[1]:
+            mark_deleted(groups, dels[2], sc, sd, self._offsets(), self.cs, self.cq, cd)
+            self.tombs = self.tombs.with_(Tombs(np.repeat(groups[0], groups[4] - groups[3]), dels[2], dels[1]))
         return sd, cd
 
     def wake(self) -> Instant | None:
         """The next expiry of a list member or the next boundary of a query with something to tell."""
-        return earliest(self.wake_at)
+        return earliest(self.clocks[WAKE]) if self.clocked else None
 
     def checkpoint(self) -> dict[str, AnyArray]:
         """Skyband, steps, shown lists of ``every`` queries; with deletions the deleted seqs instead of the skyband."""
         saved: dict[str, AnyArray] = {"until": np.array([self.until], np.int64)}
-        for name in self._SAVED:
-            if not (self.op.deletes and name in ("coff", "cs", "cq", "ct")):
-                saved[name] = np.array(getattr(self, name))
+        saved.update(next_seq=self.next_seq.copy(), rep_s=self.rep_s.copy())
+        saved.update(zip(self._CLOCKS, self.clocks.copy(), strict=True))
+        saved.update(zip(self._SHOWN, self.rep_i.copy(), strict=True))
         if self.op.deletes:
             self.tombs = self.tombs.alive(self.next_seq, self.until, self.op.window)
             saved.update(tomb_key=self.tombs.key, tomb_seq=self.tombs.seq, tomb_time=self.tombs.time)
+        else:
+            key, at = self._alive(self.op.window)
+            saved.update(length=np.bincount(key, minlength=len(self.next_seq)).astype(np.int64))
+            saved.update(cs=self.cs[at], cq=self.cq[at], ct=self.ct[at], cd=self.cd[at])
         return saved
 
-    def _alive(self, window: Window) -> tuple[I64, AnyArray]:
-        """Key of every state row, and whether it is alive in ``window`` now."""
-        key = np.repeat(np.arange(len(self.next_seq)), np.diff(self.coff))
-        alive = self.cq >= self.next_seq[key] - count_of(window)
+    def _alive(self, window: Window) -> tuple[I64, I64]:
+        """Key and place of every state row alive in ``window`` now, by key."""
+        key = np.repeat(np.arange(len(self.next_seq)), self.length)
+        at = spans(self.start, self.length)
+        keep = self.cq[at] >= self.next_seq[key] - count_of(window)
         if window.micros is not None and len(key):
-            alive &= self.ct >= self.until - window.micros
-        return key, alive
+            keep &= self.ct[at] >= self.until - window.micros
+        return key[keep], at[keep]
 
     def retained(self) -> tuple[I64, I64]:
         """The objects of the skyband, and those a query with boundaries has shown and may still have to report as gone."""
-        key, alive = self._alive(self.op.window)
-        keys, seqs = [key[alive]], [self.cq[alive]]
+        key, at = self._alive(self.op.window)
+        keys, seqs = [key], [self.cq[at]]
         for q in np.flatnonzero(self.every):
-            shown = np.arange(self.k[q]) < self.rep_n[q][:, None]
+            shown = np.arange(self.k[q]) < self.clocks[SHOWN, q][:, None]
             keys.append(np.nonzero(shown)[0])
-            seqs.append(self.rep_q[:, self.rep_col[q] : self.rep_col[q + 1]][shown])
+            seqs.append(self.rep_i[0, :, self.rep_col[q] : self.rep_col[q + 1]][shown])
         if len(keys) == 1:
             return keys[0], seqs[0]
         both = np.unique(np.stack([np.concatenate(keys), np.concatenate(seqs)]), axis=1)
@@ -259,7 +344,8 @@ class TopKLogic:
         check_window(window, self.op.window, "snapshot")
         if not 0 <= key < len(self.next_seq):
             return Items(np.empty(0, np.int64), np.empty((0, 1), np.int64), np.empty(0, np.float64))
-        lo, hi = int(self.coff[key]), int(self.coff[key + 1])
+        lo = int(self.start[key])
+        hi = lo + int(self.length[key])
         s, q, t = self.cs[lo:hi], self.cq[lo:hi], self.ct[lo:hi]
         w = within(window, self.op.window)
         keep = (q >= self.next_seq[key] - count_of(w)) & (s >= self.floor[query])
@@ -271,8 +357,9 @@ class TopKLogic:
 
     def skyband(self) -> Items:
         """The skyband of every key (with deletions: all alive candidates), grouped by key, in seq order."""
-        key, alive = self._alive(self.op.window)
-        return Items(key[alive], self.cq[alive].reshape(-1, 1), external(self.cs[alive], self.op.direction == "min"))
+        key, at = self._alive(self.op.window)
+        at = at[np.lexsort((self.cq[at], key))]
+        return Items(key, self.cq[at].reshape(-1, 1), external(self.cs[at], self.op.direction == "min"))
 
     def counters(self) -> dict[str, int]:
         """Rows, unusable objects per query, refills since the last call."""

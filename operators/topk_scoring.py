@@ -46,28 +46,46 @@ class Scorer(Protocol):
         """The attributes it reads."""
         ...
 
-    def __call__(self, columns: Mapping[str, AnyArray], rows: int) -> tuple[F64, int]:
-        """float64[rows], and how many objects satisfy the predicate but have no score."""
+    def __call__(self, columns: Mapping[str, AnyArray], rows: int, out: F64 | None = None) -> tuple[F64, int]:
+        """float64[rows] (``out``, if given and of use), and how many objects satisfy the predicate but have no score."""
         ...
+
+
+TILE = 1024
 
 
 @jit
 def _linear_nb(x: tuple[AnyArray, ...], w: AnyArray, out: AnyArray) -> int:
+    """``w`` has a multiple of four entries, -0.0 from len(x) on: adding -0.0 * 1.0 changes nothing, not even the sign of a zero.
+
+    Four columns a pass, so that most functions are one pass. The 0.0 added after every pass changes only the sign of a zero, and the last
+    one takes that away anyhow.
+    """
     bad: Any = np.int64(0)
-    for lo in range(0, len(out), 1024):
-        hi = min(len(out), lo + 1024)
-        o = out[lo:hi]
-        c = x[0][lo:hi]
-        for i in range(hi - lo):
-            o[i] = w[0] * c[i]
-        for a in range(1, len(x)):
-            c = x[a][lo:hi]
-            for i in range(hi - lo):
-                o[i] = o[i] + w[a] * c[i]
-        for i in range(hi - lo):
-            s = o[i] + 0.0
-            o[i] = s
-            bad += np.int64(s != s)
+    d = len(x)
+    ones = np.ones(TILE)
+    for lo in range(0, len(out), TILE):
+        hi = min(len(out), lo + TILE)
+        o, none = out[lo:hi], ones[: hi - lo]
+        seen: Any = np.int64(0)
+        for a in range(0, d, 4):
+            p = x[a][lo:hi]
+            q = x[a + 1][lo:hi] if a + 1 < d else none
+            r = x[a + 2][lo:hi] if a + 2 < d else none
+            t = x[a + 3][lo:hi] if a + 3 < d else none
+            w0, w1, w2, w3 = w[a], w[a + 1], w[a + 2], w[a + 3]
+            seen = np.int64(0)
+            if a == 0:
+                for i in range(hi - lo):
+                    s = w0 * p[i] + w1 * q[i] + w2 * r[i] + w3 * t[i] + 0.0
+                    o[i] = s
+                    seen += np.int64(s != s)
+            else:
+                for i in range(hi - lo):
+                    s = o[i] + w0 * p[i] + w1 * q[i] + w2 * r[i] + w3 * t[i] + 0.0
+                    o[i] = s
+                    seen += np.int64(s != s)
+        bad += seen
     return int(bad)
 
 
@@ -86,21 +104,27 @@ def as_floats(column: AnyArray) -> F64:
     return np.where(column == NULL, np.nan, column.astype(np.float64))
 
 
+def read_only(column: F64) -> F64:
+    """A view that cannot be written through."""
+    view = column.view()
+    view.flags.writeable = False
+    return view
+
+
 class _LinearScorer:
     def __init__(self, scoring: Linear, negate: bool) -> None:
         self.names = [name for name, _ in scoring.weights]
         w = np.array([w for _, w in scoring.weights], np.float64)
-        self.w = -w if negate else w
-        self.ints = scoring.ints
+        self.w = np.full(-(-len(w) // 4) * 4, -0.0)
+        self.w[: len(w)] = -w if negate else w
+        self.columns = tuple(Column(name, "int" if name in scoring.ints else "float") for name in self.names)
 
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        return tuple(Column(name, "int" if name in self.ints else "float") for name in self.names)
-
-    def __call__(self, columns: Mapping[str, AnyArray], rows: int) -> tuple[F64, int]:
-        out = np.empty(rows, np.float64)
-        x = tuple(as_floats(columns[name]) for name in self.names)
+    def __call__(self, columns: Mapping[str, AnyArray], rows: int, out: F64 | None = None) -> tuple[F64, int]:
+        out = np.empty(rows, np.float64) if out is None else out
+        x = tuple([as_floats(columns[name]) for name in self.names])
         if HAVE_NUMBA:
+            if len(x) > 1 and not all(c.flags.writeable for c in x):  # one type for all
+                x = tuple(read_only(c) for c in x)
             return out, int(_linear_nb(x, self.w, out))
         with np.errstate(all="ignore"):
             return out, _linear_np(x, self.w, out)
@@ -113,13 +137,10 @@ class _ExpressionScorer:
         codes = {t: i for i, t in enumerate(texts)}
         self.kernel = compile_row(score, where, negate, codes)
         self.where = None if score is None or where is None else compile_row(None, where, False, codes)
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
         nodes = [n for n in (self.kernel.score, self.kernel.where) if n is not None]
-        return tuple(dict.fromkeys(c for n in nodes for c in attributes(n)))
+        self.columns = tuple(dict.fromkeys(c for n in nodes for c in attributes(n)))
 
-    def __call__(self, columns: Mapping[str, AnyArray], rows: int) -> tuple[F64, int]:
+    def __call__(self, columns: Mapping[str, AnyArray], rows: int, out: F64 | None = None) -> tuple[F64, int]:
         out = self.kernel.evaluate(columns, rows)
         bad = int(np.isnan(out).sum()) if self.kernel.score is not None else 0
         if bad and self.where is not None:
@@ -132,16 +153,14 @@ class _Masked:
 
     def __init__(self, score: Scorer, where: Scorer) -> None:
         self.score, self.where = score, where
+        self.columns = tuple(dict.fromkeys(self.score.columns + self.where.columns))
 
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        return tuple(dict.fromkeys(self.score.columns + self.where.columns))
-
-    def __call__(self, columns: Mapping[str, AnyArray], rows: int) -> tuple[F64, int]:
-        score, bad = self.score(columns, rows)
-        out = ~np.isnan(self.where(columns, rows)[0])
-        bad = int((np.isnan(score) & out).sum()) if bad else 0
-        return np.where(out, score, np.nan), bad
+    def __call__(self, columns: Mapping[str, AnyArray], rows: int, out: F64 | None = None) -> tuple[F64, int]:
+        score, bad = self.score(columns, rows, out)
+        holds = ~np.isnan(self.where(columns, rows)[0])
+        bad = int((np.isnan(score) & holds).sum()) if bad else 0
+        score[~holds] = np.nan
+        return score, bad
 
 
 def scorer(scoring: Linear | Node, where: Node | None, direction: Direction, texts: tuple[str, ...]) -> Scorer:

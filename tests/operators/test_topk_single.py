@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 import subprocess
@@ -14,10 +15,10 @@ import numpy as np
 import pytest
 
 from skyband.operators import topk
-from skyband.operators.base import NULL, Arrivals, Column, Window
+from skyband.operators.base import NULL, Arrivals, Column, State, Window
 from skyband.operators.expressions import parse
 from skyband.operators.topk import TopK, TopKDeletes, TopKQuery
-from skyband.operators.topk_scoring import Linear
+from skyband.operators.topk_scoring import Linear, scorer
 from tests.operators.topk_host import Stream, cuts_of, drive, random_stream
 from tests.oracles.topk import Query, Row, replay
 
@@ -118,10 +119,120 @@ def _check_snapshots(op: Any, stream: Stream, logic: Any, end: int) -> None:
 @pytest.mark.parametrize("deletes", [False, True])
 @pytest.mark.parametrize("short", [False, True])
 def test_brute_force(part: int, deletes: bool, short: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if short:  # lists of k or k + 1: refills all the time
+    if short:  # lists of k or k + 1: refills all the time, and candidates sought a few rows ahead
         monkeypatch.setattr(topk, "list_sizes", lambda k: k + part % 2)
+        monkeypatch.setattr(topk, "PIECE", 1 + part % 3)
     for seed in range(part * 40, part * 40 + 12):
         check(seed, deletes)
+
+
+def changes_by_definition(score: Any, n: int, k: int) -> list[tuple[int, int, int, int]]:
+    """(row, sign, seq, rank order) of every change of the k best of the last n rows, by sorting the window after every row."""
+    out: list[tuple[int, int, int, int]] = []
+    shown: list[tuple[float, int]] = []
+    for i in range(len(score)):
+        window = [(-score[j], -j) for j in range(max(0, i - n + 1), i + 1) if not np.isnan(score[j])]
+        now = sorted(window)[:k]
+        if now != shown:
+            gone, come = sorted(set(shown) - set(now)), sorted(set(now) - set(shown))
+            both = [(-1, -s) for _, s in gone] + [(1, -s) for _, s in come]
+            out += [(i, sign, seq, pos) for pos, (sign, seq) in enumerate(both)]
+        shown = now
+    return out
+
+
+@pytest.mark.parametrize("shape", ["random", "ties", "rising", "falling", "waves", "infinite", "steps"])
+@pytest.mark.parametrize("piece", [3, 64, 100, 4096])
+def test_long_blocks(shape: str, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of many words of 64 rows and many pieces, cut anywhere: hits at the borders, ties with the cutoff, lists that run dry."""
+    monkeypatch.setattr(topk, "PIECE", piece)
+    rng = np.random.default_rng(len(shape) + piece)
+    rows = 700
+    at = np.arange(rows)
+    x = {
+        "random": lambda: rng.random(rows), "ties": lambda: rng.integers(0, 6, rows) / 2.0, "rising": lambda: at // 3 * 1.0,
+        "falling": lambda: -(at // 2) * 1.0, "waves": lambda: np.round(100 * np.sin(at / 40.0)),
+        "infinite": lambda: rng.choice([-np.inf, np.inf, 0.0, -0.0, 1.0], rows), "steps": lambda: at // 64 % 3 * 1.0,
+    }[shape]()  # fmt: skip
+    x[rng.random(rows) < 0.03] = np.nan
+    for n, k in ((50, 4), (65, 1), (200, 30), (10_000, 7)):
+        op = TopK(Linear((("x0", 1.0),)), "max", None, (TopKQuery("q", k, Window(n)),), k, Window(n))
+        want = changes_by_definition(x, n, k)
+        for cuts in ([0, rows], [0, 64, 128, 333, rows], [0, *range(1, 70), 500, 501, rows]):
+            logic, got = op.build(None), []
+            for lo, hi in itertools.pairwise(cuts):
+                block = Arrivals(np.zeros(hi - lo, np.int64), at[lo:hi], at[lo:hi], {"x0": x[lo:hi]})
+                c = logic.advance(block, hi)
+                got += zip(c.at.tolist(), c.sign.tolist(), c.items[:, 0].tolist(), c.pos.tolist(), strict=True)
+            assert got == want
+            newer = [sum(x[j] >= x[i] for j in range(i + 1, rows)) for i in range(max(0, rows - n), rows)]
+            band = [max(0, rows - n) + i for i, c in enumerate(newer) if c < k and not np.isnan(x[max(0, rows - n) + i])]
+            assert logic.skyband().items[:, 0].tolist() == band
+
+
+@pytest.mark.parametrize("d", range(1, 11))
+def test_linear_is_summed_from_left_to_right(d: int) -> None:
+    rng = np.random.default_rng(d)
+    x = rng.choice([0.0, -0.0, 1.0, 1e300, -1e300, np.inf, np.nan, 0.1, 1e-300], (2500, d))
+    x[1000:] = rng.normal(size=(1500, d)) * 10.0 ** rng.integers(-8, 8, (1500, d))
+    w = rng.choice([1.0, -1.0, 0.0, -0.0, 0.3, 1e10], d)
+    ints = frozenset({"x1"}) if d > 1 else frozenset()
+    columns = {f"x{i}": x[:, i].copy() for i in range(d)}
+    for c in columns.values():
+        c.flags.writeable = bool(rng.random() < 0.5)
+    if ints:
+        columns["x1"] = rng.integers(-5, 5, 2500)
+        columns["x1"][::7] = NULL
+        x[:, 1] = np.where(columns["x1"] == NULL, np.nan, columns["x1"])
+    for direction in ("max", "min"):
+        sign = 1.0 if direction == "max" else -1.0
+        with np.errstate(all="ignore"):
+            want = sign * w[0] * x[:, 0]
+            for i in range(1, d):
+                want = want + sign * w[i] * x[:, i]
+        want = want + 0.0
+        got, bad = scorer(Linear(tuple((f"x{i}", float(w[i])) for i in range(d)), ints), None, direction, ())(columns, 2500)
+        assert np.array_equal(got, want, equal_nan=True)
+        assert not np.signbit(got[got == 0]).any()
+        assert bad == int(np.isnan(want).sum())
+
+
+@pytest.mark.parametrize("time", [False, True])
+def test_many_keys(time: bool) -> None:
+    """Keys that come late, come rarely and move in the pool: each as if it were alone, and so after a restore."""
+    rng = np.random.default_rng(7)
+    keys, k = 60, 3
+    window = Window(None, 400) if time else Window(12)
+    op = TopK(Linear((("x0", 1.0),)), "max", None, (TopKQuery("q", k, window),), k, window)
+    logic, alone = op.build(None), [op.build(None) for _ in range(keys)]
+    nxt, now = np.zeros(keys, np.int64), 0
+    for step in range(80):
+        most = 1 + keys * min(step, 40) // 41
+        some = np.sort(rng.integers(0, most, int(rng.integers(0, 40))))
+        known = int((nxt > 0).sum())
+        some = np.sort(np.concatenate([some[some < known], np.arange(known, max(most, known))]))
+        first = np.searchsorted(some, some)
+        seq = nxt[some] + np.arange(len(some)) - first
+        tm = now + 3 * (np.arange(len(some)) - first)
+        until = int(tm.max()) + 1 if len(some) else now + 1
+        x = rng.integers(0, 9, len(some)).astype(float)
+        got = logic.advance(Arrivals(some, seq, tm, {"x0": x}), until)
+        for key in range(most):
+            mine = some == key
+            zero = np.zeros(int(mine.sum()), np.int64)
+            one = alone[key].advance(Arrivals(zero, seq[mine], tm[mine], {"x0": x[mine]}), until)
+            here = got.key == key
+            for name in ("at", "step", "pos", "sign", "cause", "score", "items"):
+                assert getattr(got, name)[here].tolist() == getattr(one, name).tolist()
+            assert logic.snapshot(key, k, window).items.tolist() == alone[key].snapshot(0, k, window).items.tolist()
+        np.add.at(nxt, some, 1)
+        now = until + int(rng.integers(0, 30))
+        if step % 7 == 3:
+            none = Arrivals(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64), {})
+            logic = op.build(State(pickle.loads(pickle.dumps(logic.checkpoint())), none))
+    band = logic.skyband()
+    for key in range(keys):
+        assert band.items[band.key == key].tolist() == alone[key].skyband().items.tolist()
 
 
 def _schema() -> dict[str, Any]:
@@ -223,6 +334,24 @@ def test_snapshot_beyond_the_state() -> None:
             logic.snapshot(0, k, window)
 
 
+def long_block_changes() -> list[Any]:
+    """Everything a few long blocks say and leave behind, as lists."""
+    out: list[Any] = []
+    rng = np.random.default_rng(2)
+    x = np.round(rng.normal(size=6000), 2)
+    x[rng.random(6000) < 0.01] = np.nan
+    for direction, n, k in (("max", 100, 5), ("min", 1000, 40)):
+        op = TopK(Linear((("x0", 1.0),)), direction, None, (TopKQuery("q", k, Window(n)),), k, Window(n))  # type: ignore[arg-type]
+        logic = op.build(None)
+        for lo, hi in ((0, 5000), (5000, 5003), (5003, 6000)):
+            at = np.arange(lo, hi)
+            c = logic.advance(Arrivals(np.zeros(hi - lo, np.int64), at, at, {"x0": x[lo:hi]}), hi)
+            out += [getattr(c, f).tolist() for f in ("query", "key", "at", "step", "pos", "sign", "cause", "score", "items")]
+            out += [getattr(c, f).dtype.str for f in ("query", "key", "at", "step", "pos", "sign", "cause", "score", "items")]
+            out += [(name, a.dtype.str, a.tobytes()) for name, a in logic.checkpoint().items()]
+    return out
+
+
 def test_without_numba_the_bytes_are_the_same(tmp_path: Path) -> None:
     code = (
         "import sys, pickle; import numpy as np\n"
@@ -234,6 +363,8 @@ def test_without_numba_the_bytes_are_the_same(tmp_path: Path) -> None:
         "    for deletes in (False, True):\n"
         "        op, stream = random_case(seed, deletes)\n"
         "        out.append(drive(op, stream, [], int(stream.time[-1]) + 50, False)[0])\n"
+        "from tests.operators.test_topk_single import long_block_changes\n"
+        "out.append(long_block_changes())\n"
         "pickle.dump(out, open(sys.argv[1], 'wb'))\n"
     )
     root = Path(__file__).resolve().parents[2]
@@ -253,6 +384,7 @@ def test_without_numba_the_bytes_are_the_same(tmp_path: Path) -> None:
 def test_brute_force_on_thousands_of_streams(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if part % 2:
         monkeypatch.setattr(topk, "list_sizes", lambda k: k + part // 2 % 3)
+        monkeypatch.setattr(topk, "PIECE", 1 + part % 5)
     for seed in range(10_000 + part * 100, 10_000 + part * 100 + 100):
         check(seed, False)
         check(seed, True)
