@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skyband.operators.base import F64, I64, NEVER, NULL, AnyArray, Arrivals, Changes, Instant, Items, State, Window
-from skyband.operators.kernels.jit import HAVE_NUMBA
-from skyband.operators.kernels.topk_grid import influence, occupied, probe
 from skyband.operators.kernels.topk_many import run
-from skyband.operators.kernels.topk_window import LEAF, append, plan, score_rows
+from skyband.operators.kernels.topk_many_refill import first_from
+from skyband.operators.kernels.topk_window import score_rows
 from skyband.operators.topk_blocks import (
     MANY,
     TARGET_COLUMN,
@@ -20,7 +19,6 @@ from skyband.operators.topk_blocks import (
     count_of,
     cut,
     earliest,
-    extent,
     external,
     last_key,
     list_sizes,
@@ -28,15 +26,15 @@ from skyband.operators.topk_blocks import (
     spans,
     widened,
 )
+from skyband.operators.topk_many_index import InfluenceIndex
+from skyband.operators.topk_many_window import ManyWindow
 from skyband.operators.topk_scoring import as_floats
 from skyband.operators.windows import check_window, within
 
 if TYPE_CHECKING:
     from skyband.operators.topk_many import ManyTopK
 
-MAX_ENTRIES = 4_000_000
-MAX_CELLS = 16_384
-BLOCK_ROWS = 131_072
+BLOCK_ROWS, FIRST_ROWS, LEAST_ROWS = 131_072, 16_384, 1024
 
 
 class ManyTopKLogic:
@@ -84,10 +82,8 @@ class ManyTopKLogic:
         self.rep_col = np.concatenate([[0], np.cumsum(np.where(self.every > 0, self.k, 0))]).astype(np.int64)
         empty, width = np.empty(0, np.int64), int(self.rep_col[-1])
         self.until, self.next_seq = NULL, empty
-        self.slab, self.room, self.head, self.tail, self.leaf_at = (np.empty(0, np.int64) for _ in range(5))
-        self.x, self.tm, self.end = np.empty((d, 0), np.float64), empty, 0
-        self.flags, self.dead = empty, empty
-        self.zlo, self.zhi = np.empty((d, 0)), np.empty((d, 0))
+        self.window = ManyWindow(op.window, d, bool(op.where), op.deletes)
+        self.new_flags, self.marked = empty, empty
         self.step, self.wake_at, self.due, self.rep_n = (np.empty((q, 0), np.int64) for _ in range(4))
         self.l_at, self.l_room, self.l_m, self.l_size, self.l_cut, self.l_full, self.l_old = (np.empty((q, 0), np.int64) for _ in range(7))
         self.l_thr = np.empty((q, 0), np.float64)
@@ -97,11 +93,8 @@ class ManyTopKLogic:
         self.tombs = Tombs.empty()
         self.work = np.zeros(8, np.int64)
         self.rows = self.unusable = 0
-        self.grid: tuple[AnyArray, ...] | None = None
-        self.grid_thr = np.empty(0)
-        self.grid_rows = self.grid_tests = self.grid_cost = self.grid_seen = 0
-        self.grid_rate, self.grid_patience = 0.0, 4
-        self.seen = np.empty(0, np.uint8)
+        self.piece = FIRST_ROWS
+        self.index = InfluenceIndex(self.w, self.boxed, self.low, self.high, self.where, self.ceiling, self.floor, self.work)
         if state is not None:
             self._restore(state)
 
@@ -109,29 +102,34 @@ class ManyTopKLogic:
 
     def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
         """See ``Logic.advance``. O(rows) for one key, O(rows x queries) for many, plus O(k) per change."""
-        op = self.op
         self._grow(last_key(arrivals) + 1)
-        if len(self.next_seq) == 1 and len(arrivals) > BLOCK_ROWS + BLOCK_ROWS // 2:
+        if len(self.next_seq) == 1 and len(arrivals) > self.piece + self.piece // 2:
             return self._advance_in_parts(arrivals, until)
+        return self._advance(arrivals, until)
+
+    def _advance(self, arrivals: Arrivals, until: Instant) -> Changes:
+        op = self.op
         also = np.flatnonzero(self.wake_at.min(axis=0) < until) if self.next_seq.size else np.empty(0, np.int64)
         block = cut(arrivals, self.next_seq, also, op.deletes)
         self.rows += len(block.time)
         columns = block.columns(arrivals, tuple(c.name for c in op.columns))
         cols = tuple(as_floats(columns[a]) for a in op.attributes)
         shift = self._append(block, columns, cols)
-        found = self._candidates(block, shift, cols)
+        found = self._candidates(block, cols, self.new_flags)
+        window = self.window
         oi, os, n, self.ps, self.pq, self.pt, self.pool = run(
             self.k, self.n, self.micros, self.floor, self.ceiling, self.every, self.size, self.w, self.boxed, self.low, self.high,
             self.where,
-            block.keys, block.lo, block.hi, block.dlo, block.dhi, block.seq0, block.time, shift, self.head,
-            self.x, self.tm, self.flags, self.dead, block.dpos, block.dtime, block.dtarget, *found,
+            block.keys, block.lo, block.hi, block.dlo, block.dhi, block.seq0, block.time, shift, window.head, window.wrap,
+            window.x, window.tm, window.flags, window.dead, block.dpos, block.dtime, block.dtarget, *found,
             self.l_at, self.l_room, self.l_m, self.l_size, self.l_thr, self.l_cut, self.l_full, self.l_old, self.ps, self.pq, self.pt,
             self.pool,
-            self.zlo, self.zhi, self.leaf_at, self.step, self.wake_at, self.due, self.rep_n, self.rep_col,
+            window.zlo, window.zhi, window.leaf_at, self.step, self.wake_at, self.due, self.rep_n, self.rep_col,
             self.rep_s, self.rep_q, self.rep_t, self.rep_d, until, self.work,
         )  # fmt: skip
-        if len(self.dead):
-            self.dead[self.dead < NEVER] = -1
+        if len(self.marked):
+            window.dead[self.marked] = -1
+            self.marked = self.marked[:0]
         self.next_seq[block.keys] = block.seq0 + block.hi - block.lo
         self.until = until
         if n:
@@ -142,14 +140,16 @@ class ManyTopKLogic:
         """A long block of one key in pieces, cut where time moves on, so that cutoffs keep up with the rows."""
         parts, lo, n = [], 0, len(arrivals)
         while lo < n:
-            hi = min(n, lo + BLOCK_ROWS)
-            if hi < n:
+            hi = lo + self.piece
+            if hi + self.piece // 2 >= n:
+                hi = n
+            else:
                 back = int(np.searchsorted(arrivals.time[lo:hi], arrivals.time[hi])) + lo
                 hi = back if back > lo else int(np.searchsorted(arrivals.time, arrivals.time[hi], "right"))
             part = Arrivals(
                 arrivals.key[lo:hi], arrivals.seq[lo:hi], arrivals.time[lo:hi], {c: a[lo:hi] for c, a in arrivals.columns.items()}
             )  # fmt: skip
-            parts.append(self.advance(part, int(arrivals.time[hi]) if hi < n else until))
+            parts.append(self._advance(part, int(arrivals.time[hi]) if hi < n else until))
             lo = hi
         order = np.argsort(np.concatenate([p.query for p in parts]), kind="stable")
         fields = ("query", "key", "at", "step", "pos", "sign", "cause", "score", "items")
@@ -162,50 +162,23 @@ class ManyTopKLogic:
         new_flags = np.zeros(rows if op.where else 0, np.int64)
         for i, p in enumerate(op.predicates):
             new_flags |= p.matches(columns, rows).astype(np.int64) << i
-        new, target = block.hi - block.lo, np.empty(len(block.keys), np.int64)
-        w = op.window
-        end = plan(
-            block.keys, new, self.next_seq, count_of(w), micros_of(w), self.until, self.tm,
-            self.slab, self.room, self.head, self.tail, self.end, target,
-        )  # fmt: skip
-        self._pool_rows(end)
-        append(
-            block.keys, block.lo, block.hi, target, self.slab, self.head, self.tail, self.x, self.tm, self.flags, self.dead,
-            cols, block.time, new_flags, self.leaf_at,
-        )  # fmt: skip
-        shift = self.tail[block.keys] - block.hi
+        shift = self.window.append(block, self.next_seq, self.until, cols, new_flags)
+        self.new_flags = new_flags
         if len(block.dpos):
             of = np.repeat(np.arange(len(block.keys)), block.dhi - block.dlo)
-            row = block.lo[of] + shift[of] + block.dtarget - block.seq0[of]
-            here = row >= self.head[block.keys[of]]
-            self.dead[row[here]] = np.flatnonzero(here)
+            place = block.lo[of] + shift[of] + block.dtarget - block.seq0[of]
+            here = place >= self.window.head[block.keys[of]]
+            self.marked = self.window.rows(place[here])
+            self.window.dead[self.marked] = np.flatnonzero(here)
             self.tombs = self.tombs.with_(Tombs(block.keys[of], block.dtarget, block.dtime))
         return shift
-
-    def _pool_rows(self, end: int) -> None:
-        self.end = end
-        have = self.x.shape[1]
-        if end <= have:
-            return
-        room = max(end, have + have // 2)
-        x = np.empty((self.x.shape[0], room), np.float64)
-        x[:, :have] = self.x
-        self.x = x
-        if self.op.window.micros is not None:
-            self.tm = np.concatenate([self.tm, np.zeros(room - have, np.int64)])
-        if self.op.where:
-            self.flags = np.concatenate([self.flags, np.zeros(room - have, np.int64)])
-        if self.op.deletes:
-            self.dead = np.concatenate([self.dead, np.full(room - have, NEVER)])
-        leaves = room // LEAF + 1 - self.zlo.shape[1]
-        self.zlo, self.zhi = (np.concatenate([z, np.empty((len(x), leaves))], axis=1) for z in (self.zlo, self.zhi))
 
     def _grow(self, keys: int) -> None:
         have = len(self.next_seq)
         if keys <= have:
             return
-        for name in ("next_seq", "slab", "room", "head", "tail", "leaf_at"):
-            setattr(self, name, widened(getattr(self, name), keys, 0, 0))
+        self.next_seq = widened(self.next_seq, keys, 0, 0)
+        self.window.grow(keys)
         for name, fill in (("step", 0), ("rep_n", 0), ("l_at", 0), ("l_room", 0), ("l_m", 0), ("l_full", 1), ("l_cut", -1),
                            ("l_old", NEVER // 4), ("wake_at", NEVER), ("due", NEVER)):  # fmt: skip
             setattr(self, name, widened(getattr(self, name), keys, fill, 1))
@@ -217,73 +190,29 @@ class ManyTopKLogic:
 
     # ---------------------------------------------------------------- which queries can a row concern
 
-    def _candidates(self, block: Block, shift: I64, cols: tuple[F64, ...]) -> tuple[I64, I64, F64]:
+    def _candidates(self, block: Block, cols: tuple[F64, ...], flags: I64) -> tuple[I64, I64, F64]:
         """Candidates by the influence grid, or three empty arrays: score the block for every query."""
         rows = len(block.time)
-        a, b = (int(shift[0]), int(shift[0]) + rows) if len(shift) else (0, 0)
-        thr = np.ascontiguousarray(self.l_thr[:, 0]) if len(self.next_seq) == 1 else np.empty(0)
-        if not HAVE_NUMBA or len(self.next_seq) != 1 or rows < 64 or len(cols) > 15 or not self._refit(a, b, thr) or self.grid is None:
-            if rows:
-                self.unusable += int(np.logical_or.reduce([np.isnan(c) for c in cols]).sum())
-            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64)
-        g_lo, scale, g, start, lists, hot = self.grid
-        tests, wild = int(self.work[2]), int(self.work[3])
-        found = probe(
-            self.w, self.boxed, self.low, self.high, self.where, self.ceiling, thr, self.x, self.flags, a, b, g_lo, scale, int(g[0]), a,
-            start, lists, hot, self.work,
-        )  # fmt: skip
-        if 64 * (int(self.work[3]) - wild) > rows:
-            self.grid = None  # the data have moved: fit again next time
-        self.unusable += int(self.work[4])
-        self.work[4] = 0
-        self.grid_rows += rows
-        self.grid_seen += rows
-        self.grid_tests += int(self.work[2]) - tests
-        return found
+        found = None
+        if rows and len(self.next_seq) == 1:
+            thr, window = self.l_thr[:, 0].copy(), int(self.window.tail[0] - self.window.head[0])
+            found = self.index.candidates(cols, rows, flags, thr, window, count_of(self.op.window), lambda: self.window.extent(rows))
+            self.unusable += int(self.work[4])
+            self.work[4] = 0
+        if found is not None:
+            self._adapt(rows, len(found[1]))
+            return found
+        if rows:
+            self.unusable += int(np.logical_or.reduce([np.isnan(c) for c in cols]).sum())
+        return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64)
 
-    def _refit(self, a: int, b: int, thr: F64) -> bool:
-        """Bring the grid up to date: after drift, a turnover of the window, a lowered cutoff, or raised ones that would pay. False:
-        none is worth it."""
-        head = int(self.head[0])
-        fresh = self.grid is None or self.grid_rows > max(4 * (b - head), BLOCK_ROWS)
-        wasted = pays = False
-        if not fresh:
-            raised = thr > self.grid_thr
-            pays = self.grid_tests > self.grid_patience * self.grid_cost and 8 * int(raised.sum()) > len(thr)
-            wasted = pays or 8 * int((raised & (self.grid_thr == self.floor)).sum()) > len(thr)
-        if not fresh and not wasted and not (thr < self.grid_thr).any():
-            return True
-        rate = self.grid_tests / max(1, self.grid_seen)
-        if wasted and pays:  # a fit that saved little is not repeated soon
-            self.grid_patience = 4 * self.grid_patience if 5 * rate > 4 * self.grid_rate else 1
-        self.grid_rate, self.grid_seen = rate, 0
-        d = self.w.shape[1]
-        if fresh or self.grid is None:
-            self.grid_rows = 0
-            since = max(head, a - (b - head) // 2)
-            x = self.x[:, since:b]
-            low, high = extent(x)
-            g = max(2, min(256, int(MAX_CELLS ** (1 / d) + 1e-9)))
-            width = high - low
-            margin = np.where(width > 0, width * 0.001, np.maximum(1.0, abs(low)) * 1e-6)
-            step = (width + 2 * margin) / g
-            if not np.isfinite(step).all():
-                self.grid = None
-                return False
-            grid_of: tuple[AnyArray, ...] = (low - margin, 1.0 / step, np.array([g], np.int64))
-            self.seen = np.zeros(sum(g**t for t in range(1, d + 1)), np.uint8)
-            occupied(self.x, head, b, grid_of[0], grid_of[1], g, self.seen)
-        else:
-            grid_of = self.grid[:3]
-        start, lists, hot, entries = influence(
-            self.w, self.boxed, self.low, self.high, thr, grid_of[0], 1.0 / grid_of[1], int(grid_of[2][0]), self.seen, MAX_ENTRIES
-        )  # fmt: skip
-        if entries < 0:
-            self.grid = None
-            return False
-        self.grid, self.grid_thr = (*grid_of, start, lists, hot), thr.copy()
-        self.grid_cost, self.grid_tests = max(500 * len(thr), int((hot != 2).sum()) * len(thr) // 4), 0
-        return True
+    def _adapt(self, rows: int, candidates: int) -> None:
+        """Long pieces cost least, but candidates are found with the cutoffs of a piece's beginning: no more of them than lists hold."""
+        room = int(self.l_size.sum())
+        if candidates > 2 * room:
+            self.piece = max(LEAST_ROWS, self.piece // 2)
+        elif 2 * candidates < room and rows >= self.piece:
+            self.piece = min(BLOCK_ROWS, 2 * self.piece)
 
     # ---------------------------------------------------------------- state
 
@@ -312,7 +241,7 @@ class ManyTopKLogic:
         ends = np.searchsorted(key, np.arange(keys), "right").astype(np.int64)
         begins = np.searchsorted(key, np.arange(keys)).astype(np.int64)
         columns = {c.name: rows.columns[c.name][keep] for c in op.columns if c != TARGET_COLUMN}
-        self.slab, self.room, self.head, self.tail, self.leaf_at = (np.zeros(keys, np.int64) for _ in range(5))
+        self.window.grow(keys)
         after = self.next_seq
         self.next_seq = after - (ends - begins)  # as before these rows came
         none = np.empty(0, np.int64)
@@ -324,26 +253,29 @@ class ManyTopKLogic:
         self.next_seq = after
         if op.deletes:
             self.tombs = Tombs(np.array(a["tomb_key"]), np.array(a["tomb_seq"]), np.array(a["tomb_time"]))
-            self.dead[spans(self.head, self.tail - self.head)] = np.where(self.tombs.times(key, seq) < NEVER, -1, NEVER)
+            window = self.window
+            alive = window.rows(spans(window.head, window.tail - window.head))
+            window.dead[alive] = np.where(self.tombs.times(key, seq) < NEVER, -1, NEVER)
         self._restore_lists(np.asarray(a["lists"], np.int64))
 
     def _restore_lists(self, seqs: I64) -> None:
         """Give every listed seq its row's time and score again; those that have left the window were not shown."""
         keys = max(1, len(self.next_seq))
         of = np.repeat(np.arange(self.l_m.size), self.l_m.ravel())
-        row = self.tail[of % keys] - (self.next_seq[of % keys] - seqs)
-        here = row >= self.head[of % keys]
-        of, row, seqs = of[here], row[here], seqs[here]
+        window = self.window
+        place = window.tail[of % keys] - (self.next_seq[of % keys] - seqs)
+        here = place >= window.head[of % keys]
+        of, row, seqs = of[here], window.rows(place[here]), seqs[here]
         m = np.bincount(of, minlength=self.l_m.size).astype(np.int64)
         self.l_m = m.reshape(self.l_m.shape)
         self.l_room = self.l_m.copy()
         self.l_at = (np.cumsum(m) - m).reshape(self.l_m.shape)
         self.pool = len(seqs)
         q = of // keys
-        self.pq, self.pt = seqs.copy(), self.tm[row] if len(self.tm) else np.zeros(len(row), np.int64)
-        s = self.w[q, 0] * self.x[0, row]
+        self.pq, self.pt = seqs.copy(), window.tm[row] if len(window.tm) else np.zeros(len(row), np.int64)
+        s = self.w[q, 0] * window.x[0, row]
         for t in range(1, self.w.shape[1]):
-            s += self.w[q, t] * self.x[t, row]
+            s += self.w[q, t] * window.x[t, row]
         self.ps = s + 0.0
 
     def wake(self) -> Instant | None:
@@ -368,16 +300,21 @@ class ManyTopKLogic:
         if not 0 <= key < len(self.next_seq):
             return Items(np.empty(0, np.int64), np.empty((0, 1), np.int64), np.empty(0, np.float64))
         w = within(window, self.op.window)
-        hi = int(self.tail[key])
-        lo = max(int(self.head[key]), hi - min(count_of(w), MANY))
+        rows = self.window
+        hi = int(rows.tail[key])
+        lo = max(int(rows.head[key]), hi - min(count_of(w), MANY))
         if w.micros is not None:
-            lo += int(np.searchsorted(self.tm[lo:hi], self.until - w.micros))
-        s = np.empty(hi - lo, np.float64)
-        q = query
-        score_rows(self.w[q], self.x, lo, hi, self.boxed[q], self.low[q], self.high[q], self.where[q], self.flags, self.ceiling[q], s)
-        ok = s >= self.floor[q]
-        if len(self.dead):
-            ok &= self.dead[lo:hi] == NEVER
+            lo = first_from(rows.tm, lo, hi, rows.wrap, self.until - w.micros)
+        s, q = np.empty(hi - lo, np.float64), query
+        ok = np.ones(hi - lo, bool)
+        for to, a, b in rows.parts(lo, hi):
+            score_rows(
+                self.w[q], rows.x, to.start, to.stop, self.boxed[q], self.low[q], self.high[q], self.where[q], rows.flags,
+                self.ceiling[q], s[a - lo : b - lo],
+            )  # fmt: skip
+            if len(rows.dead):
+                ok[a - lo : b - lo] = rows.dead[to] == NEVER
+        ok &= s >= self.floor[q]
         at = np.flatnonzero(ok)
         best = at[np.lexsort((at, s[at]))[::-1][:k]]
         seq = self.next_seq[key] - hi + lo + best

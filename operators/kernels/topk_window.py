@@ -11,7 +11,7 @@ import numpy as np
 
 from skyband.operators.base import NEVER, AnyArray
 from skyband.operators.kernels.jit import HAVE_NUMBA, jit
-from skyband.operators.kernels.topk_list import into_rank_order, lower_bound, select, shift
+from skyband.operators.kernels.topk_list import lower_bound, shift
 from skyband.operators.kernels.topk_replay import alive_from
 
 CHUNK = 1024
@@ -169,38 +169,3 @@ def leaf_bound(w: AnyArray, zlo: AnyArray, zhi: AnyArray, leaf: int) -> float:
     for t in range(1, len(w)):
         s = s + (w[t] * zhi[t, leaf] if w[t] >= 0.0 else w[t] * zlo[t, leaf])
     return s
-
-
-@jit
-def refill_rows(
-    w: AnyArray, x: AnyArray, tm: AnyArray, box: bool, low: AnyArray, high: AnyArray, where: int, flags: AnyArray, dead: AnyArray,
-    ceiling: float,
-    first: int, arrived: int, base_seq: int, now: int, min_seq: int, min_time: int, thr: float, cut: int, floor: float,
-    hs: AnyArray, hq: AnyArray, ht: AnyArray, m: int, need: int, wa: AnyArray, wi: AnyArray, chunk: AnyArray,
-    zlo: AnyArray, zhi: AnyArray, leaf_lo: int, leaf_hi: int, work: AnyArray,
-) -> int:  # fmt: skip
-    """Append to a list the ``need`` best alive rows of [first, arrived) that rank after (thr, seq ``cut``). Returns how many there were.
-
-    Row p has seq base_seq + p. Leaves inside [leaf_lo, leaf_hi) have corners and are skipped by them. O(leaves + rows not skipped).
-    """
-    a = max(first, min(arrived, min_seq - base_seq))
-    if len(tm):
-        a = lower_bound(tm, a, arrived, min_time)
-    c, e, cut_row = 0, arrived, cut - base_seq
-    while e > a:
-        leaf = (e - 1) // LEAF
-        b = max(a, leaf * LEAF)
-        if c == need and leaf * LEAF >= leaf_lo and leaf * LEAF + LEAF <= leaf_hi and leaf_bound(w, zlo, zhi, leaf) <= wa[0]:
-            e = b
-            continue
-        work[1] += e - b
-        score_rows(w, x, b, e, box, low, high, where, flags, ceiling, chunk)
-        if len(dead):
-            c = select(chunk, dead[b:e], True, now, 0, e - b, b, thr, cut_row - b, floor, wa, wi, c, need)
-        else:
-            c = select(chunk, dead, False, now, 0, e - b, b, thr, cut_row - b, floor, wa, wi, c, need)
-        e = b
-    into_rank_order(wa, wi, c)
-    for i in range(c):
-        hs[m + i], hq[m + i], ht[m + i] = wa[i], base_seq + wi[i], tm[wi[i]] if len(tm) else 0
-    return c
