@@ -39,9 +39,12 @@ def run(args: argparse.Namespace) -> int:
     window = parse_window(args.window) if args.window is not None else None
     key = dict(_pair(k) for k in args.key)
     plan = load_plan(args.spec)
+    from skyband.framework.streaming.layout import Layout, changed_since
     from skyband.framework.tables import render
     from skyband.framework.tables.reader import Reader
 
+    for difference in changed_since(plan, Layout(plan.sink))[:3]:
+        print(f"the spec is not that of the last run: {difference}", file=sys.stderr)
     reader = Reader(plan)
     answer = reader.snapshot(args.query, args.k, window, key) if other else reader.as_of(args.query, at, key)
     rows = answer.rows if args.limit is None else answer.rows.slice(0, max(0, args.limit))

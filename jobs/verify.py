@@ -29,14 +29,18 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """0 if everything agrees, 1 if something differs; what was looked at is printed plainly."""
     plan = load_plan(args.spec)
-    from skyband.framework.errors import SkybandError
-    from skyband.framework.streaming.layout import Layout
+    from skyband.framework.errors import SkybandError, SpecErrors
+    from skyband.framework.streaming.layout import Layout, changed_since
     from skyband.framework.tables.replay import replay
 
     layout = Layout(plan.sink)
     job = layout.load()
     if job is None:
         raise SkybandError("SKY-E402", "this job has not run yet", hint="skyband run it first")
+    hint = "verify with the spec and the tables of queries of the last run"
+    changed = [SkybandError("SKY-E150", d, hint=hint) for d in changed_since(plan, layout)]
+    if changed:
+        raise SpecErrors(changed)
     wrong = 0
     for query in plan.queries:
         found = replay(plan, query)

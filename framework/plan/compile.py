@@ -39,7 +39,8 @@ def compile_job(job: Job) -> Plan:
     members = [Member(i, name, q, query_window(window, q.window)) for i, (name, q) in enumerate(job.queries.items())]
     drafts = _drafts(context, members)
     deletes = predicate(context, job.deletes)
-    texts = tuple(dict.fromkeys([*(t for d in drafts for t in d.texts), *texts_of(deletes)]))
+    # Sorted: queries may change places in the spec.
+    texts = tuple(sorted({*(t for d in drafts for t in d.texts), *texts_of(deletes)}))
     operators: list[OperatorNode] = []
     queries: dict[int, QueryNode] = {}
     for number, draft in enumerate(drafts):

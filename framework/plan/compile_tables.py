@@ -42,7 +42,7 @@ def read_rows(context: Context, m: Member) -> QueryRows:
     rows = interpret(read_cells(query.queries_from), query, kinds, m.window)
     if rows.problems:
         message, hint = rows.problems[0]
-        raise SkybandError("SKY-E144", f"{query.queries_from.path}: {message}", hint)
+        raise SkybandError("SKY-E144", f"the table of queries of {m.name!r}: {message}", hint)
     return rows
 
 
@@ -57,7 +57,9 @@ class _Table:
         self.rows = sorted(found.rows, key=lambda r: r.name)
         self.parameters: dict[str, Kind] = dict.fromkeys(found.parameters, "float")
         name = self.query.scoring
-        self.direction: Literal["min", "max"] = self.query.queries_from.direction if name is None else context.scoring(name).direction
+        self.direction: Literal["min", "max"] = (
+            (self.query.queries_from.direction or "max") if name is None else context.scoring(name).direction
+        )
         one = None if name is None else score(context, name, self.parameters)
         self.functions: list[Node | Linear] = [linear(context, dict(r.weights)) if one is None else one for r in self.rows]
         parsed: dict[str | None, Node | None] = {}

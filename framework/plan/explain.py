@@ -122,7 +122,9 @@ def _host(plan: Plan, rate: float | None) -> list[str]:
 
 def _state(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
     queries = [q for q in plan.queries if q.name in node.queries]
-    lines = [f"  state {node.name}: {queries[0].type if queries else '?'}, K = {node.k:,}, N = {format_window(node.window)}"]
+    kind = queries[0].type if queries else "?"
+    k = "" if kind == "threshold" else f", K = {node.k:,}"
+    lines = [f"  state {node.name}: {kind}{k}, N = {format_window(node.window)}"]
     lines.append(f"    operator  {type(node.operator).__name__}: {node.why}")
     score = _score(plan, node, queries)
     if score:
@@ -187,10 +189,16 @@ def _asked(q: QueryNode) -> str:
     ks = [a.k for a in q.asked if a.k is not None] if q.members else [q.k] if q.k is not None else []
     parts += [f"k = {_range(ks)}"] if ks else []
     parts += _bounds(q)
-    parts.append(f"window {format_window(q.window)}")
-    if q.min_score is not None:
+    own = len({a.window for a in q.asked}) > 1
+    parts.append(f"windows of their own up to {format_window(q.window)}" if own else f"window {format_window(q.window)}")
+    if q.members:
+        constrained = sum(a.where is not None for a in q.asked)
+        parts += [f"{constrained:,} of them with constraints"] if constrained else []
+        bounded = sum(any(b is not None for b in a.bounds) for a in q.asked)
+        parts += [f"{bounded:,} with bounds of the score"] if bounded else []
+    if q.min_score is not None and not q.members:
         parts.append(f"score >= {q.min_score:g}")
-    if q.max_score is not None:
+    if q.max_score is not None and not q.members:
         parts.append(f"score <= {q.max_score:g}")
     parts.append(f"changes every {format_duration(q.every_micros)}" if q.every_micros else "changes after every event")
     return ", ".join(parts)

@@ -22,7 +22,7 @@ from skyband.framework.spec.names import (
     query_tables,
     result_columns,
 )
-from skyband.framework.spec.query_rows import QueryRows
+from skyband.framework.spec.query_rows import QueryRows, nothing_passes
 from skyband.framework.spec.scope import Scope
 from skyband.framework.spec.units import format_duration
 
@@ -45,7 +45,8 @@ def check_queries(s: Scope) -> None:
                 "SKY-E142", f"queries of type {query.type} are not available in this version", s.doc.where_value((*path, "type")), hint
             )
         sides = PAIR_SIDES if query.type in q.PAIR_TYPES else ROW_SIDES
-        if query.where is not None:
+        # What may stand in it is not known while the table of queries cannot be used.
+        if query.where is not None and (name in tables or getattr(query, "queries_from", None) is None):
             s.expression((*path, "where"), query.where, sides, "predicate", more=parameter_kinds(tables.get(name)))
         needed_fields(s, path, query)
         for i, c in enumerate(query.carry):
@@ -163,6 +164,8 @@ def _of_type(s: Scope, path: Path, query: q.Query) -> None:
                 doc.where_key(path),
                 "one of at_least, above, at_most, below",
             )
+        elif nothing_passes(query.above, query.at_least, query.below, query.at_most) and not doc.bad_below(path):
+            doc.add("SKY-E117", "the bounds leave nothing that can pass", doc.where_value((*path, bounds[0])))
     if isinstance(query, q.TopKSimilarSets):
         at: Path = (*path, "tokens", "column")
         if s.column(at, query.tokens.column) and s.types[query.tokens.column] not in {None, "string"}:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.spec.document import Path
-from skyband.framework.spec.expressions import check_expression
-from skyband.framework.spec.models import LinearScoring
+from skyband.framework.spec.expressions import check_expression, used_names
+from skyband.framework.spec.models import ExpressionScoring
 from skyband.framework.spec.queries import Query, Threshold, TopK
 from skyband.framework.spec.query_rows import QueryRows, interpret
 from skyband.framework.spec.query_table import read_cells
@@ -59,10 +59,13 @@ def _table(s: Scope, path: Path, query: TopK | Threshold) -> QueryRows | None:
     )  # fmt: skip
     rows = interpret(cells, query, {n: k if s.types[n] is not None else None for n, k in s.kinds().items()}, most)
     problems = rows.problems or _expressions(s, rows, cells.places, query)
+    # As the spec spells it: a path may come from the environment.
+    place = s.doc.place(at)
+    file = place.raw.strip("'\"") if place is not None and place.raw else "the table"
     for message, hint in problems[:_SHOWN]:
-        s.doc.add("SKY-E144", f"{source.path}: {message}", s.doc.where_value(at), hint)
+        s.doc.add("SKY-E144", f"{file}: {message}", s.doc.where_value(at), hint)
     if len(problems) > _SHOWN:
-        s.doc.add("SKY-E144", f"{source.path}: the other {len(problems) - _SHOWN} mistakes are not shown", s.doc.where_value(at))
+        s.doc.add("SKY-E144", f"{file}: the other {len(problems) - _SHOWN} mistakes are not shown", s.doc.where_value(at))
     return None if problems else rows
 
 
@@ -79,19 +82,11 @@ def _expressions(s: Scope, rows: QueryRows, places: list[str], query: TopK | Thr
     if problems:
         return problems
     scoring = s.job.scoring.get(query.scoring or "")
-    used = [
-        *texts,
-        query.where or "",
-        *([] if scoring is None or isinstance(scoring, LinearScoring) else [getattr(scoring, "expression", "")]),
-    ]
+    used = used_names(scoring.expression, kinds, "score") if isinstance(scoring, ExpressionScoring) else set()
+    for text in [*texts, *([query.where] if query.where is not None else [])]:
+        used |= used_names(text, kinds, "predicate")
     for name in rows.parameters:
-        if not any(_names(name, text) for text in used):
+        if name not in used:
             hint = f"leave it out, or say ignore: [{name}]"
             problems.append((f"the column '{name}' is no parameter: neither '{query.scoring}' nor a 'where' uses it", hint))
     return problems
-
-
-def _names(name: str, text: str) -> bool:
-    import re
-
-    return re.search(rf"\b{re.escape(name)}\b", text) is not None

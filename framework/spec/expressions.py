@@ -35,6 +35,18 @@ def check_expression(text: str, kinds: Mapping[str, Kind], sides: tuple[str, ...
     return []
 
 
+def used_names(text: str, kinds: Mapping[str, Kind], want: Literal["score", "predicate"]) -> set[str]:
+    """The columns that an expression over single rows reads; none if it has mistakes."""
+    from skyband.operators.expressions.canonical import attributes
+    from skyband.operators.expressions.errors import ExpressionErrors
+    from skyband.operators.expressions.parser import parse
+
+    try:
+        return {c.name for c in attributes(parse(text, kinds, ("",), want))}
+    except (ExpressionErrors, RecursionError):
+        return set()
+
+
 def _hint(suggestion: str | None, kinds: Mapping[str, Kind]) -> str | None:
     if suggestion is None:
         return None

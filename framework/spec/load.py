@@ -41,7 +41,8 @@ def _beside(job: Job, folder: Path) -> Job:
         if source is None or "://" in source.path:
             queries[name] = query
             continue
-        moved = source.model_copy(update={"path": str(folder / source.path)})
+        # Joined as text: what came from the environment must stay recognisable, or messages could not mask it.
+        moved = source.model_copy(update={"path": os.path.join(folder, source.path)})
         queries[name] = query.model_copy(update={"queries_from": moved})
     return job.model_copy(update={"queries": queries})
 

@@ -63,7 +63,9 @@ class QueriesFrom(BaseModel):
 
     format: Literal["csv", "parquet", "delta"] = Field(description="Format of the table.")
     path: Text = Field(description="File or folder of the table, from the folder of the spec. ${NAME} is read from the environment.")
-    direction: Literal["min", "max"] = Field(default="max", description="Which scores rank first, for queries by weights.")
+    direction: Literal["min", "max"] | None = Field(
+        default=None, description="Which scores rank first, for queries by weights; default: max."
+    )
     ignore: tuple[Text, ...] = Field(default=(), description="Columns of the table that say nothing to Skyband.")
 
 

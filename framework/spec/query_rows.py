@@ -8,6 +8,7 @@ An empty cell is what the spec says, or nothing; an empty weight is 0.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -23,6 +24,8 @@ BOUNDS: Final = {"topk": ("min_score", "max_score"), "threshold": ("above", "at_
 MAX_WHERE: Final = 62
 """Different ``where`` of one table: each is a compiled predicate."""
 _MAX_K: Final = 1_000_000
+_PLAIN: Final = re.compile(r"\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*|\s*[-+]?(nan|inf|infinity)\s*", re.IGNORECASE)
+"""A number as every program reads it: no underscores, no digits of other scripts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +56,17 @@ def interpret(cells: Cells, query: TopK | Threshold, kinds: Mapping[str, Kind | 
     out = QueryRows()
     source = query.queries_from
     ignored = set(source.ignore) if source is not None else set()
-    names = [c for c in cells.columns if c not in ignored]
     out.problems += [(f"ignore names '{c}', which is not a column of the table", None) for c in sorted(ignored - set(cells.columns))]
+    cells = Cells({c: values for c, values in cells.columns.items() if c not in ignored}, cells.places)
+    names = list(cells.columns)
     if "name" not in names:
-        out.problems.append(("it has no column 'name'", "every query needs a name; it stands in the column 'query' of the results"))
+        why = "every query needs a name; it stands in the column 'query' of the results"
+        out.problems.append(
+            (f"it has no column 'name' (it has {one_of([repr(c) for c in names], 10)})", did_you_mean("name", names) or why)
+        )
         return out
+    if source is not None and source.direction is not None and query.scoring is not None:
+        out.problems.append(("queries_from has a direction, and so has the scoring function", "leave it out of queries_from"))
     shape = _Shape.of(names, query, kinds, out)
     if out.problems:
         return out
@@ -65,7 +74,7 @@ def interpret(cells: Cells, query: TopK | Threshold, kinds: Mapping[str, Kind | 
     seen: dict[str, str] = {}
     rows = [_row(cells, i, query, shape, window, seen, out.problems) for i in range(len(cells.places))]
     wheres = {r.where for r in rows if r is not None and r.where is not None}
-    if len(wheres) > MAX_WHERE:
+    if query.scoring is None and len(wheres) > MAX_WHERE:
         hint = "constrain weighted columns by min_<column> and max_<column>, which may differ in every row"
         out.problems.append((f"it has {len(wheres)} different 'where'; at most {MAX_WHERE} are possible", hint))
     if not out.problems:
@@ -81,6 +90,7 @@ class _Shape:
     weights: tuple[str, ...]
     box: tuple[str, ...]
     parameters: tuple[str, ...]
+    kinds: Mapping[str, Kind | None]
 
     @classmethod
     def of(cls, names: list[str], query: TopK | Threshold, kinds: Mapping[str, Kind | None], out: QueryRows) -> _Shape:
@@ -102,6 +112,10 @@ class _Shape:
         if query.scoring is None and not weights:
             hint = "add a column weight_<column> for every column that counts, or name a scoring function with 'scoring'"
             out.problems.append(("it has no weights, and the query no 'scoring'", hint))
+        for c in ("min_score", "max_score"):
+            if query.type == "topk" and c in names and "score" in weights:
+                hint = "give the stream's column another name with 'from:'"
+                out.problems.append((f"the column '{c}' could be a bound of the score or of the column 'score'", hint))
         box, parameters = [], []
         for c in names:
             if c in fixed or c.startswith("weight_"):
@@ -119,7 +133,7 @@ class _Shape:
                 out.problems.append((f"the column '{c}' is called like a column of the stream", "give the parameter another name"))
             else:
                 parameters.append(c)
-        return cls(BOUNDS[query.type], tuple(weights), tuple(box), tuple(parameters))
+        return cls(BOUNDS[query.type], tuple(weights), tuple(box), tuple(parameters), kinds)
 
 
 class _Wrong(ValueError):
@@ -162,12 +176,20 @@ def _row(
     why = _bad_bounds(bounds)
     if why is not None and len(problems) == before:
         problems.append((f"{place} ({name!r}) {why}", None))
+    box = tuple(
+        (c, read(f"min_{c}", bound), read(f"max_{c}", bound))
+        for c in shape.weights
+        if {f"min_{c}", f"max_{c}"} & set(shape.box)
+        for bound in (_exact if shape.kinds[c] == "int" else _number,)
+    )
+    problems += [
+        (f"{place}: nothing is between min_{c} and max_{c}", None) for c, lo, hi in box if lo is not None and hi is not None and lo > hi
+    ]
     return QueryRow(
-        name=str(name), k=k, window=read("window", lambda cell: _window(cell, window), window), where=read("where", _text, query.where),
+        name=str(name), k=k, window=read("window", lambda cell: _window(cell, window), window),
+        where=_both(query.where, read("where", _text)),
         bounds=bounds, weights=tuple((c, read(f"weight_{c}", _number, 0.0)) for c in shape.weights),
-        box=tuple(
-            (c, read(f"min_{c}", _number), read(f"max_{c}", _number)) for c in shape.weights if {f"min_{c}", f"max_{c}"} & set(shape.box)
-        ),
+        box=box,
         parameters=tuple((p, _needed(read(p, _number), place, p, problems)) for p in shape.parameters),
     )  # fmt: skip
 
@@ -186,9 +208,22 @@ def _bad_bounds(bounds: Mapping[str, float | None]) -> str | None:
             return "has no bound: one of at_least, above, at_most, below"
         if {"at_least", "above"} <= set(given) or {"at_most", "below"} <= set(given):
             return f"has two bounds on one side ({', '.join(given)})"
+        return "has bounds that nothing can pass" if nothing_passes(*(bounds[b] for b in BOUNDS["threshold"])) else None
     elif len(given) == 2 and bounds["min_score"] > bounds["max_score"]:  # type: ignore[operator]
         return "has a min_score larger than its max_score: nothing can pass"
     return None
+
+
+def nothing_passes(above: float | None, at_least: float | None, below: float | None, at_most: float | None) -> bool:
+    """Whether no score is above and at least, below and at most these bounds."""
+    lows = [(b, strict) for b, strict in ((above, True), (at_least, False)) if b is not None]
+    highs = [(b, strict) for b, strict in ((below, True), (at_most, False)) if b is not None]
+    return any(low > high or (low == high and (s or t)) for low, s in lows for high, t in highs)
+
+
+def _both(a: str | None, b: str | None) -> str | None:
+    """Two constraints as one: the entry's and the row's own."""
+    return a if b is None else b if a is None else f"({a}) and ({b})"
 
 
 def _text(cell: Any) -> str:
@@ -196,18 +231,28 @@ def _text(cell: Any) -> str:
         raise _Wrong(f"takes text, not {cell!r}")
     if not cell.strip():
         raise _Wrong("is empty")
-    return cell
+    return cell.strip()
 
 
 def _number(cell: Any) -> float:
     if isinstance(cell, bool) or not isinstance(cell, str | int | float | Decimal):
         raise _Wrong(f"takes a number, not {cell!r}")
     try:
+        if isinstance(cell, str) and not _PLAIN.fullmatch(cell):
+            raise ValueError
         value = float(cell)
     except (ValueError, OverflowError):
         raise _Wrong(f"takes a number, not {cell!r}") from None
     if not math.isfinite(value):
         raise _Wrong(f"takes a finite number, not {cell!r}")
+    return value
+
+
+def _exact(cell: Any) -> float:
+    """A bound of a whole-number column: floats must tell it from its neighbours."""
+    value = _number(cell)
+    if abs(value) >= 2**53:
+        raise _Wrong(f"{cell!r} is too large to compare exactly: say it with 'where'")
     return value
 
 

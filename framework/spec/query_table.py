@@ -33,42 +33,47 @@ def read_cells(source: QueriesFrom) -> Cells:
     except SkybandError:
         raise
     except FileNotFoundError as e:
-        raise _unreadable(source, "there is no such file") from e
+        raise _unreadable("there is no such file") from e
     except IsADirectoryError as e:
-        raise _unreadable(source, "it is a folder, not a CSV file") from e
+        raise _unreadable("it is a folder, not a CSV file") from e
     except UnicodeDecodeError as e:
-        raise _unreadable(source, "it is not UTF-8 text") from e
+        raise _unreadable("it is not UTF-8 text") from e
     except Exception as e:  # the libraries' own classes differ; what they say is what a user needs
-        raise _unreadable(source, str(e).splitlines()[0] if str(e) else type(e).__name__) from e
+        raise _unreadable(str(e).splitlines()[0] if str(e) else type(e).__name__) from e
     if not cells.places:
-        raise _unreadable(source, "it has no rows")
+        raise _unreadable("it has no rows")
     if len(cells.places) > MAX_ROWS:
-        raise _unreadable(source, f"it has {len(cells.places):,} rows; a table of queries holds at most {MAX_ROWS:,}")
+        raise _unreadable(f"it has {len(cells.places):,} rows; a table of queries holds at most {MAX_ROWS:,}")
     return cells
 
 
-def _unreadable(source: QueriesFrom, why: str) -> SkybandError:
+def _unreadable(why: str) -> SkybandError:
     hint = "a CSV or Parquet file or a Delta table with a row per query, and the columns name, k, weight_<column>, ..."
-    return SkybandError("SKY-E145", f"the table of queries {source.path} cannot be used: {why}", hint)
+    return SkybandError("SKY-E145", f"the table of queries cannot be used: {why}", hint)
 
 
 def _csv(path: Path) -> Cells:
     with open(path, encoding="utf-8-sig", newline="") as f:
         reader = csv.reader(f, strict=True)
         header = [c.strip() for c in next(reader, [])]
+        if len(header) == 1 and any(c in header[0] for c in ";\t|"):
+            raise ValueError("its columns are not separated by commas")
         twice = {c for c in header if header.count(c) > 1}
         if twice or "" in header:
             raise ValueError(f"the column {sorted(twice)[0]!r} is there twice" if twice else "a column has no name")
         columns: dict[str, list[Any]] = {c: [] for c in header}
         places = []
-        for row in reader:
-            if not row:
-                continue
-            if len(row) != len(header):
-                raise ValueError(f"line {reader.line_num} has {len(row)} cells, the header {len(header)}")
-            places.append(f"line {reader.line_num}")
-            for name, cell in zip(header, row, strict=True):
-                columns[name].append(cell.strip() or None)
+        try:
+            for row in reader:
+                if not row:
+                    continue
+                if len(row) != len(header):
+                    raise ValueError(f"line {reader.line_num} has {len(row)} cells, the header {len(header)}")
+                places.append(f"line {reader.line_num}")
+                for name, cell in zip(header, row, strict=True):
+                    columns[name].append(cell.strip() or None)
+        except csv.Error as e:
+            raise ValueError(f"line {reader.line_num} is not CSV ({e})") from e
     return Cells(columns, places)
 
 

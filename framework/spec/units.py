@@ -58,10 +58,12 @@ def parse_window(text: str) -> Window:
     """A window as ``1 day`` or ``500 rows``, or both with a comma. Raises ValueError, with a message for the user."""
     count: int | None = None
     micros: int | None = None
-    for part in text.split(","):
-        words = part.split()
-        if words and words[0].isdigit() and (len(words) == 1 or words[1:] in (["rows"], ["row"])):
-            count = int(words[0])
+    for part in text.lower().split(","):
+        rows = re.fullmatch(r"\s*([0-9]+)\s*rows?\s*", part)
+        if (count if rows else micros) is not None:
+            raise ValueError(f"{text!r} says two windows {'in rows' if rows else 'of time'}")
+        if rows:
+            count = int(rows.group(1))
             continue
         try:
             micros = parse_duration(part.strip())

@@ -101,6 +101,12 @@ def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:
     return job
 
 
+def changed_since(plan: Plan, layout: Layout) -> list[str]:
+    """What of the spec (or of a table of queries) is not as in the runs that wrote the tables; empty if all is, or nothing has run."""
+    job = layout.load()
+    return [] if job is None else compare(job.fingerprint, fingerprint(plan))
+
+
 def rules_of(plan: Plan) -> str:
     """A hash of what decides which rows are accepted and may change between runs, but not before a begun batch has been repeated."""
     return hashlib.sha256(repr((plan.intake.rules, sorted(plan.source.options))).encode()).hexdigest()

@@ -90,7 +90,7 @@ class Reader:
             alive = rows["current"]
         columns = [f.name for f in rows.schema if f.name not in ("valid_from", "valid_to", "from_step", "to_step", "current")]
         found = self._ranked(rows.filter(alive).select(columns), query)
-        return Answer(found, at if at is not None else complete, sql.as_of(self.plan, query, at), note)
+        return Answer(found, at if at is not None else complete, sql.as_of(self.plan, query, at, key), note)
 
     def snapshot(self, name: str, k: int | None = None, window: Window | None = None, key: Mapping[str, str] | None = None) -> Answer:
         """The best ``k`` of query ``name``'s shared state within ``window``, as of the last batch; default: the query's own k and window.
@@ -138,20 +138,24 @@ class Reader:
         if query.k is not None:
             found = found.filter(pc.less_equal(found["rank"], k))
         one = self.complete(chosen) if not self.keys or heads.num_rows == 1 else None
-        return Answer(found, one, sql.snapshot(self.plan, query, operator, k, effective, self.frontier))
+        return Answer(found, one, sql.snapshot(self.plan, query, operator, k, effective, self.frontier, key))
 
     def _own(self, query: QueryNode, k: int | None, window: Window | None, key: Mapping[str, str] | None) -> Answer:
-        """The best ``k`` of the query's own result, for a state without a skyband."""
-        if window is not None and window != query.window:
+        """The best ``k`` of the query's own result, for a state without a skyband; of a table, of the queries that are asked for."""
+        named = (key or {}).get(QUERY_COLUMN)
+        asked = [a for a in query.asked if not query.members or named in (None, a.name)]
+        if window is not None and any(a.window != window for a in asked):
             hint = "add a query with that window"
             raise SkybandError("SKY-E201", f"query {query.name!r} keeps no skyband: its tables answer only its own window", hint=hint)
-        if k is not None and (k < 1 or (query.type == "topk" and k > self.plan.operators[query.operator].k)):
-            raise SkybandError("SKY-E201", f"k must be from 1 to {self.plan.operators[query.operator].k:,}, the most it asks for")
+        least = min((a.k for a in asked if a.k is not None), default=None)
+        if k is not None and (k < 1 or (least is not None and k > least)):
+            whose = "" if least is None else f" to {least:,}, the " + ("least" if len(asked) > 1 else "k") + " it asks for"
+            raise SkybandError("SKY-E201", f"k must be from 1{whose}")
         found = self.as_of(query.name, None, key)
         if k is None:
             return found
         best = found.rows.filter(pc.less_equal(found.rows["rank"], k))
-        return Answer(best, found.as_of, sql.best(self.plan, query, k), found.note)
+        return Answer(best, found.as_of, sql.best(self.plan, query, k, key), found.note)
 
     def complete(self, chosen: pc.Expression | None = None) -> datetime | None:
         """The last instant up to which results are complete: the earliest of the chosen keys'; None if nothing has been processed."""

@@ -202,7 +202,7 @@ def runs_schema() -> pa.Schema:
             field("filtered", _INT, "rows dropped by the spec's filters"),
             field("rejected", _INT, "rows in table rejected"),
             *(field(f"rejected_{r}", _INT, f"rejected: {why.get(r, r)}") for r in REASONS),
-            field("accepted", _INT, "rows that became objects of the stream"),
+            field("accepted", _INT, "rows that became objects of the stream, or deleted one"),
             field("pending", _INT, "rows waiting behind the watermark after this batch"),
             field("pending_change", _INT, "rows waiting after this batch less those before it"),
             field("changes", _INT, "rows written to the changes tables"),

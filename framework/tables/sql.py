@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
@@ -24,24 +24,29 @@ def order_by(query: QueryNode, prefix: str = "") -> str:
     return ", ".join(terms)
 
 
-def as_of(plan: Plan, query: QueryNode, at: datetime | None) -> str:
+Key = Mapping[str, str] | None
+"""Values of key columns (and of ``query``) that are asked for."""
+
+
+def as_of(plan: Plan, query: QueryNode, at: datetime | None, key: Key = None) -> str:
     """The result at ``at`` (None: now) from ``<query>``."""
     condition = '"current"' if at is None else f"valid_from <= {instant(at)} and (valid_to is null or valid_to > {instant(at)})"
     order = ", ".join([*map(_name, stream_columns(plan, query)), order_by(query)])
-    return f'select * from "{query.name}" where {condition} order by {order}'
+    return f'select * from "{query.name}" where {" and ".join([condition, *_chosen(key)])} order by {order}'
 
 
-def best(plan: Plan, query: QueryNode, k: int) -> str:
+def best(plan: Plan, query: QueryNode, k: int, key: Key = None) -> str:
     """The first ``k`` of the current result from ``<query>_now``."""
     order = ", ".join([*map(_name, stream_columns(plan, query)), _quoted("rank")])
-    return f'select * from "{now_name(query.name)}" where "rank" <= {k} order by {order}'
+    conditions = " and ".join([f'"rank" <= {k}', *_chosen(key)])
+    return f'select * from "{now_name(query.name)}" where {conditions} order by {order}'
 
 
-def snapshot(plan: Plan, query: QueryNode, operator: OperatorNode, k: int, window: Window, frontier: int | None) -> str:
+def snapshot(plan: Plan, query: QueryNode, operator: OperatorNode, k: int, window: Window, frontier: int | None, key: Key = None) -> str:
     """The best ``k`` (a skyline: all, for the state's band) within ``window`` from ``<state>_skyband`` and ``heads``, key by key."""
     keys = plan.intake.partition_by
     columns = [c for c, _ in item_columns(query.roles, plan.intake.id, query.carry, keys)]
-    conditions = []
+    conditions: list[str] = []
     if window.count is not None:
         conditions.append(f"{_older(query, 'seq')} > h.last_seq - {window.count}")
     if window.micros is not None:
@@ -51,6 +56,7 @@ def snapshot(plan: Plan, query: QueryNode, operator: OperatorNode, k: int, windo
         conditions.append(f"({' or '.join(['s.pred is null', *_pred_gone(conditions)])})")
     conditions += [f"s.score >= {query.min_score!r}"] if query.min_score is not None else []
     conditions += [f"s.score <= {query.max_score!r}"] if query.max_score is not None else []
+    conditions += _chosen(key, "s.")
     joined = " and ".join(f"h.{c} = s.{c}" for c in keys) if keys else "1 = 1"
     partition = f"partition by {', '.join('s.' + c for c in keys)} " if keys else ""
     best = "" if query.k is None else f'where "rank" <= {k} '
@@ -62,6 +68,11 @@ def snapshot(plan: Plan, query: QueryNode, operator: OperatorNode, k: int, windo
         f"  where {' and '.join(conditions)}\n"
         f") found {best}order by {', '.join([*keys, _quoted('rank')])}"
     )
+
+
+def _chosen(key: Key, prefix: str = "") -> list[str]:
+    """Conditions for the values asked for; text stands in quotes, and engines read it as the column's type."""
+    return [f"{prefix}{_quoted(c)} = '{value.replace(chr(39), 2 * chr(39))}'" for c, value in (key or {}).items()]
 
 
 def _pred_gone(alive: Sequence[str]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,12 +13,11 @@ import pytest
 from skyband.framework.catalog.flights import write_landing
 from skyband.framework.errors import SkybandError
 from skyband.framework.tables.reader import Reader
-from skyband.jobs import verify
 from skyband.jobs.spec import load_plan
 from skyband.operators.base import Window
 from tests.conftest import ROOT
-from tests.spark.jobs import changes, run, sorted_rows, table, write_spec
-from tests.spark.test_cuts import stream, without_spark, write
+from tests.spark.cuts import same, stream, verified, whole_and_in_parts
+from tests.spark.jobs import run, table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,38 +34,14 @@ QUERIES = """\
 NAMES = ("sky", "sky20", "hourly", "band", "once")
 
 
-def verified(spec: Path) -> bool:
-    """What ``skyband verify`` says."""
-    return verify.run(argparse.Namespace(spec=str(spec), keys=3, instants=40, seed=1, replay_only=False)) == 0
-
-
 @pytest.mark.parametrize("keyed", [False, True])
 def test_files_restarts_and_partitions_leave_no_trace(spark: SparkSession, tmp_path: Path, keyed: bool) -> None:
     rows = stream(11, n=300)
     keys = ("grp",) if keyed else ()
 
-    def one(name: str, partitions: int, max_files: int, files: int, restart: bool) -> Path:
-        folder = tmp_path / name
-        folder.mkdir()
-        spec = write_spec(folder, queries=QUERIES, partition=keyed, max_files=max_files, buckets=3 if keyed else None)
-        if restart:
-            write(folder, rows, files, slice(0, files // 2))
-            run(spark, spec, finish=False, partitions=partitions)
-            write(folder, rows, files, slice(files // 2, None))
-        else:
-            write(folder, rows, files)
-        run(spark, spec, partitions=partitions)
-        return folder
-
-    whole = one("whole", partitions=1, max_files=100, files=1, restart=False)
-    parts = one("parts", partitions=2, max_files=3, files=9, restart=True)
+    whole, parts = whole_and_in_parts(spark, tmp_path, rows, keyed, queries=QUERIES)
     for name in NAMES:
-        expected = changes(whole, name, keys)
-        assert expected.num_rows > 25
-        assert changes(parts, name, keys).equals(expected), name
-        assert expected.equals(without_spark(whole, name, keys)), name
-        for of in (name, f"{name}_now"):
-            assert sorted_rows(table(parts, of)) == sorted_rows(table(whole, of)), of
+        expected = same(whole, parts, name, keys)
         assert "score" not in expected.column_names
     assert verified(whole / "spec.yaml") and verified(parts / "spec.yaml")
     own_results_and_smaller_windows(parts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import random
 import shutil
@@ -17,59 +16,17 @@ import pytest
 from skyband.framework.catalog.flights import write_landing
 from skyband.framework.errors import SkybandError, SpecErrors
 from skyband.framework.tables.reader import Reader
-from skyband.jobs import verify
 from skyband.jobs.spec import load_plan
 from skyband.operators.base import Window
 from tests.conftest import ROOT
-from tests.spark.jobs import changes, run, sorted_rows, stamp, table, write_spec
-from tests.spark.test_cuts import without_spark, write
+from tests.spark.cuts import same, verified, whole_and_in_parts, write
+from tests.spark.jobs import changes, run, table, write_spec
+from tests.spark.ranked import NAMES, QUERIES, SCORING, TABLES, deleting_stream, write_queries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-
-SCORING = """\
-  high: {expression: "x + y", direction: max}
-  plain: {linear: {x: 1, y: -2}, direction: min}
-"""
-QUERIES = """\
-  best: {type: topk, scoring: high, k: 4, carry: [x, y]}
-  best20: {type: topk, scoring: high, k: 2, window: {count: 20}, where: "side <> 'b'"}
-  hourly: {type: topk, scoring: plain, k: 3, every: 1 hour}
-  hot: {type: threshold, scoring: high, at_least: 12, carry: [x]}
-  many: {type: topk, k: 3, queries_from: {format: csv, path: queries.csv}, carry: [x]}
-  limits: {type: threshold, above: 9, queries_from: {format: csv, path: limits.csv}}
-"""
-NAMES = ("best", "best20", "hourly", "hot", "many", "limits")
-TABLES = ("many", "limits")
-
-
-def verified(spec: Path) -> bool:
-    """What ``skyband verify`` says."""
-    return verify.run(argparse.Namespace(spec=str(spec), keys=3, instants=40, seed=1, replay_only=False)) == 0
-
-
-def deleting_stream(seed: int, n: int = 420) -> list[list[object]]:
-    """Rows with ties, nulls, disorder of up to 50 minutes, double ids, and deletions (side d), some of them of nothing."""
-    rng = random.Random(seed)
-    rows: list[tuple[float, list[object]]] = []
-    for i in range(n):
-        minute = i * 2 + rng.choice([0, 0, 1])
-        side = "d" if rng.random() < 0.2 else rng.choice("ab")
-        ident = 10_000 + i - rng.randrange(40) if side == "d" or rng.random() < 0.1 else 10_000 + i
-        x = "" if rng.random() < 0.05 else rng.randrange(12)
-        rows.append((minute, [ident, stamp(minute), "pqr"[ident % 3], x, rng.randrange(4), side]))
-    rows.sort(key=lambda r: r[0] + rng.random() * 50)
-    return [r for _, r in rows]
-
-
-def write_queries(folder: Path) -> None:
-    rng = random.Random(3)
-    rows = [f"q{i},{rng.randint(-3, 3)},{rng.randint(-3, 3)},{rng.choice(['', 1, 5])},{rng.choice(['', 2])}" for i in range(12)]
-    (folder / "queries.csv").write_text("name,weight_x,weight_y,k,min_x\n" + "\n".join(rows) + "\n")
-    rows = [f"t{i},{rng.randint(-3, 3)},{rng.randint(-3, 3)},{rng.choice(['', 20])}" for i in range(8)]
-    (folder / "limits.csv").write_text("name,weight_x,weight_y,at_most\n" + "\n".join(rows) + "\n")
 
 
 @pytest.mark.parametrize("keyed", [False, True])
@@ -77,33 +34,11 @@ def test_files_restarts_and_partitions_leave_no_trace(spark: SparkSession, tmp_p
     rows = deleting_stream(7)
     keys = ("grp",) if keyed else ()
 
-    def one(name: str, partitions: int, max_files: int, files: int, restart: bool) -> Path:
-        folder = tmp_path / name
-        folder.mkdir()
-        write_queries(folder)
-        spec = write_spec(
-            folder, queries=QUERIES, partition=keyed, max_files=max_files, buckets=3 if keyed else None, scoring=SCORING,
-            deletes="deletes: side = 'd'",
-        )  # fmt: skip
-        if restart:
-            write(folder, rows, files, slice(0, files // 2))
-            run(spark, spec, finish=False, partitions=partitions)
-            write(folder, rows, files, slice(files // 2, None))
-        else:
-            write(folder, rows, files)
-        run(spark, spec, partitions=partitions)
-        return folder
-
-    whole = one("whole", partitions=1, max_files=100, files=1, restart=False)
-    parts = one("parts", partitions=2, max_files=3, files=9, restart=True)
+    whole, parts = whole_and_in_parts(
+        spark, tmp_path, rows, keyed, prepare=write_queries, queries=QUERIES, scoring=SCORING, deletes="deletes: side = 'd'"
+    )
     for name in NAMES:
-        streams = ("query", *keys) if name in TABLES else keys
-        expected = changes(whole, name, streams)
-        assert expected.num_rows > 25
-        assert changes(parts, name, streams).equals(expected), name
-        assert expected.equals(without_spark(whole, name, streams)), name
-        for of in (name, f"{name}_now"):
-            assert sorted_rows(table(parts, of)) == sorted_rows(table(whole, of)), of
+        same(whole, parts, name, ("query", *keys) if name in TABLES else keys)
     assert "delete" in set(changes(whole, "best", keys)["cause"].to_pylist())
     runs = table(parts, "runs").to_pylist()
     assert all(r["rows_in"] == r["filtered"] + r["rejected"] + r["accepted"] + r["pending_change"] for r in runs)
@@ -128,8 +63,17 @@ def own_results(folder: Path, keys: tuple[str, ...]) -> None:
         assert sql.sql(best.sql).to_arrow_table().select(best.rows.column_names).to_pylist() == best.rows.to_pylist()
         with pytest.raises(SkybandError, match="only its own window"):
             reader.snapshot(name, window=Window(3, None))
-    one = reader.as_of("many", key={"query": "q3"}).rows.to_pylist()
+    answer = reader.as_of("many", key={"query": "q3"})
+    one = answer.rows.to_pylist()
     assert one == [r for r in reader.as_of("many").rows.to_pylist() if r["query"] == "q3"] and one
+    sql.register("many", table(folder, "many"))
+    shown = [c for c in answer.rows.column_names if c != "rank"]
+    assert sql.sql(answer.sql).to_arrow_table().select(shown).to_pylist() == [{c: r[c] for c in shown} for r in one]
+    # The largest k of the table is not that of each of its queries.
+    assert {a.k for a in reader.query("many").asked} == {1, 3, 5}
+    assert reader.snapshot("many", k=5, key={"query": next(a.name for a in reader.query("many").asked if a.k == 5)}).rows.num_rows
+    with pytest.raises(SkybandError, match="from 1 to 1"):
+        reader.snapshot("many", k=5)
     with pytest.raises(SkybandError, match="no query 'q99'"):
         reader.as_of("many", key={"query": "q99"})
 
@@ -138,12 +82,13 @@ def refused_when_the_table_has_changed(spark: SparkSession, folder: Path) -> Non
     path = folder / "queries.csv"
     lines = path.read_text().splitlines()
     path.write_text("\n".join([*lines[:4], lines[4].replace("q3,", "q3,9"), *lines[6:], "extra,1,1,,"]) + "\n")
-    with pytest.raises(SpecErrors) as e:
-        run(spark, folder / "spec.yaml")
-    assert {x.message for x in e.value.errors} == {
-        "queries.many.queries_from.q3 has changed", "queries.many.queries_from.q4 has been removed",
-        "queries.many.queries_from.extra is new",
-    }  # fmt: skip
+    for again in (lambda: run(spark, folder / "spec.yaml"), lambda: verified(folder / "spec.yaml")):
+        with pytest.raises(SpecErrors) as e:
+            again()
+        assert {x.message for x in e.value.errors} == {
+            "queries.many.queries_from.q3 has changed", "queries.many.queries_from.q4 has been removed",
+            "queries.many.queries_from.extra is new",
+        }  # fmt: skip
 
 
 def test_a_skyband_is_kept_without_deletions_and_answers_other_windows(spark: SparkSession, tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_good_tables(mistakes: Callable[..., list[tuple[str, str]]], query: str,
         (BY_WEIGHTS, "name,weight_x,k\na,1,2.5\n", "line 2, k: takes a whole number, not '2.5'"),
         (BY_WEIGHTS, "name,weight_x\na,1\nb,2\na,3\n", "line 4: a second query named 'a', the first in line 2"),
         (BY_WEIGHTS, "name,weight_x\n,1\n", "line 2 has no name"),
-        (BY_WEIGHTS, "weight_x\n1\n", "it has no column 'name'"),
+        (BY_WEIGHTS, "weight_x\n1\n", "it has no column 'name' (it has 'weight_x')"),
         (BY_WEIGHTS, "name,k\na,1\n", "it has no weights, and the query no 'scoring'"),
         (BY_WEIGHTS, "name,weight_x,colour\na,1,red\n", "the column 'colour' means nothing"),
         (BY_WEIGHTS, "name,weight_x,min_y\na,1,3\n", "the column 'min_y' means nothing"),
@@ -121,6 +121,27 @@ def test_good_tables(mistakes: Callable[..., list[tuple[str, str]]], query: str,
         (LIMITS, "name,weight_x,at_least\na,1,\n", "line 2 ('a') has no bound: one of at_least, above, at_most, below"),
         (LIMITS, "name,weight_x,at_least,above\na,1,2,3\n", "line 2 ('a') has two bounds on one side (above, at_least)"),
         (LIMITS, "name,weight_x,at_least,k\na,1,2,3\n", "the column 'k' means nothing"),
+        (LIMITS, "name,weight_x,above,at_most\na,1,2,2\n", "line 2 ('a') has bounds that nothing can pass"),
+        (BY_WEIGHTS, "name,weight_x,min_x,max_x\na,1,5,2\n", "line 2: nothing is between min_x and max_x"),
+        (
+            BY_WEIGHTS,
+            "name,weight_y,max_y\na,1,9007199254740992\n",
+            "line 2, max_y: '9007199254740992' is too large to compare exactly: say it with 'where'",
+        ),
+        (BY_WEIGHTS, "name,weight_x\na,1_000\n", "line 2, weight_x: takes a number, not '1_000'"),
+        (BY_WEIGHTS, "name,weight_x,window\na,1,60\n", None),
+        (BY_WEIGHTS, 'name,weight_x,window\na,1,"1 hour, 2 hours"\n', "line 2, window: '1 hour, 2 hours' says two windows of time"),
+        (
+            BY_WEIGHTS.replace("k: 3", "k: 3, scoring: high").replace("table.csv", "table.csv, direction: min"),
+            "name,k\na,1\n",
+            "queries_from has a direction, and so has the scoring function",
+        ),
+        (CENTRED, "name,centre,abs\na,1,2\n", "the column 'abs' is no parameter: neither 'near' nor a 'where' uses it"),
+        (
+            CENTRED.replace("k: 1", "k: 1, where: 'x > lowest'").replace(", k: 1", ""),
+            "name,centre,lowest\na,1,2\n",
+            "line 2 ('a') has no k",
+        ),
         (CENTRED, "name,centre\na,\n", "line 2 has no value of the parameter 'centre'"),
         (CENTRED, "name,centre\na,b\n", "line 2, centre: takes a number, not 'b'"),
         (CENTRED, "name,centre,x\na,1,2\n", "the column 'x' is called like a column of the stream"),
@@ -147,11 +168,13 @@ def test_one_mistake(mistakes: Callable[..., list[tuple[str, str]]], query: str,
         ("name,weight_x\n", "it has no rows"),
         ("name,weight_x\na,1,2\n", "line 2 has 3 cells, the header 2"),
         ("name,name\na,1\n", "the column 'name' is there twice"),
+        ("name;weight_x\na;1\n", "its columns are not separated by commas"),
+        ('name,weight_x\na,1\nb,"2"3\n', "line 3 is not CSV (',' expected after '\"')"),
         ("name,weight_x\n" + "a,1\n" * (MAX_ROWS + 1), "it has 30,001 rows; a table of queries holds at most 30,000"),
     ],
 )
 def test_a_table_that_cannot_be_read(mistakes: Callable[..., list[tuple[str, str]]], table: str | None, why: str) -> None:
-    assert mistakes(BY_WEIGHTS, table) == [("SKY-E145", f"the table of queries table.csv cannot be used: {why}")]
+    assert mistakes(BY_WEIGHTS, table) == [("SKY-E145", f"the table of queries cannot be used: {why}")]
 
 
 def test_all_mistakes_of_a_table_are_told_but_not_thousands(mistakes: Callable[..., list[tuple[str, str]]]) -> None:
@@ -198,12 +221,28 @@ def test_parquet_and_delta_say_the_same_as_csv(tmp_path: Path) -> None:
     assert (a.k, a.where, a.box, b.k, b.weights) == (3, None, (("y", 0.5, None),), 5, (("x", 1.5), ("y", 2.0)))
 
 
+def test_ignored_columns_are_not_read_and_constraints_add_up(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("name,k,weight_x,min_x,max_x,where,window,max_score\nq,1,1,3,9,x > 100,1 hour,2\n")
+    text = {"format": "csv", "path": str(tmp_path / "t.csv"), "ignore": ["k", "min_x", "window", "max_score"]}
+    query = TopK.model_validate({"type": "topk", "k": 3, "where": "y > 1 or y < 0", "queries_from": text})
+    assert query.queries_from is not None
+    rows = interpret(read_cells(query.queries_from), query, {"x": "float", "y": "int"}, Window(100, None))
+    (row,) = rows.rows
+    assert (row.k, row.window, row.bounds["max_score"], row.box) == (3, Window(100, None), None, (("x", None, 9.0),))
+    assert row.where == "(y > 1 or y < 0) and (x > 100)"
+
+
 def test_a_path_from_the_environment_is_not_shown(tmp_path: Path) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text(spec_of(BY_WEIGHTS.replace("table.csv", '"${TABLES}/t.csv"')))
-    _, errors = validate_file(str(spec), {"TABLES": str(tmp_path / "secret-place")})
-    assert [e.code for e in errors] == ["SKY-E145"]
-    assert "secret-place" not in errors[0].render() and "${TABLES}" in errors[0].render()
+    (tmp_path / "secret-place").mkdir()
+    for table, code in ((None, "SKY-E145"), ("name,weight_x\na,heavy\n", "SKY-E144")):
+        if table is not None:
+            (tmp_path / "secret-place" / "t.csv").write_text(table)
+        for secret in (str(tmp_path / "secret-place"), f"{tmp_path}//secret-place"):
+            _, errors = validate_file(str(spec), {"TABLES": secret})
+            assert [e.code for e in errors] == [code]
+            assert "secret-place" not in errors[0].render() and "${TABLES}" in errors[0].render()
 
 
 def test_editors_are_told_what_must_be_there() -> None:

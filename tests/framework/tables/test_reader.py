@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,9 @@ import pyarrow.compute as pc
 import pytest
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.plan.fingerprint import fingerprint
 from skyband.framework.plan.model import Plan
+from skyband.framework.streaming.layout import JobFile
 from skyband.framework.tables import lake
 from skyband.framework.tables.derive import derive
 from skyband.framework.tables.driver_writer import DriverWriter
@@ -29,7 +33,7 @@ ITEMS = [(i, j) for i in range(990, 1010) for j in range(i + 1, 1010) if (i * j)
 def job(folder: Path, keys: tuple[str, ...], roles: tuple[str, ...] = ("older", "newer"), derived: bool = True) -> tuple[Plan, list[Any]]:
     plan = make_plan(str(folder), keys, roles, "max")
     (folder / "_skyband").mkdir()
-    (folder / "_skyband" / "job.json").write_text('{"generation": "g"}')
+    (folder / "_skyband" / "job.json").write_text(json.dumps(asdict(JobFile(plan.job, "g", fingerprint(plan), 2, None))))
     sink = Sink(plan, DriverWriter(folder), "g")
     sink.ensure_all()
     changes = random_changes(plan, seed=12, batches=4, steps=40)
