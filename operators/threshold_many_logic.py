@@ -42,7 +42,6 @@ from skyband.operators.topk_blocks import (
     earliest,
     external,
     last_key,
-    micros_of,
     spans,
     widened,
 )
@@ -63,15 +62,9 @@ class ManyThresholdLogic:
 
     def __init__(self, op: ManyThreshold, state: State | None) -> None:
         self.op = op
-        q = len(op.names)
-        zero = np.zeros(q, np.int64)
-        counts, micros = (zero if a is None else a for a in (op.counts, op.micros))
-        self.n = np.where(counts > 0, counts, count_of(op.window)).astype(np.int64)
-        self.micros = np.where(micros > 0, micros, micros_of(op.window)).astype(np.int64)
-        self.every = zero if op.every is None else np.ascontiguousarray(op.every, np.int64)
+        self.n, self.micros, self.every, where = op.filled()
         self.sign = -1.0 if op.direction == "min" else 1.0
         low, high = op.intervals()
-        where = np.full(q, -1) if op.where_of is None else np.ascontiguousarray(op.where_of, np.int64)
         both = (low, high) if op.direction == "max" else (-high, -low)
         self.influence = Influence(np.ascontiguousarray(op.weights * self.sign, np.float64), *both, op.low, op.high, where)
         self.until, self.rows = NULL, 0
@@ -133,13 +126,10 @@ class ManyThresholdLogic:
     def _passes(self, columns: dict[str, AnyArray], rows: int) -> tuple[I64, I64, F64]:
         """(query, row, score) of every row that passes, by row and then by query."""
         op = self.op
-        flags = np.zeros(rows if op.where else 0, np.int64)
-        for i, p in enumerate(op.predicates):
-            flags |= p.matches(columns, rows).astype(np.int64) << i
         x = np.empty((len(op.attributes), rows), np.float64)
         for i, a in enumerate(op.attributes):
             x[i] = as_floats(columns[a])
-        return self.influence.find(x, flags)
+        return self.influence.find(x, op.flags(columns, rows))
 
     def _grow(self, keys: int) -> None:
         if keys <= len(self.next_seq):

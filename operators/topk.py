@@ -198,6 +198,7 @@ class TopKLogic:
         self.tombs = Tombs(np.array(a["tomb_key"]), np.array(a["tomb_seq"]), np.array(a["tomb_time"]))
         rows = state.rows
         score = self._score(rows.columns, len(rows))
+        self.unusable = 0  # these rows were counted when they came
         key, seq, time = (np.asarray(x, np.int64) for x in (rows.key, rows.seq, rows.time))
         keep = ~np.isnan(score) & (self.tombs.times(key, seq) == NEVER) & (seq >= self.next_seq[key] - count_of(self.op.window))
         if self.op.window.micros is not None:

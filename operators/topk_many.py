@@ -7,23 +7,16 @@ k, so that it hardly ever has to search the window. Nothing loops over queries i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-import numpy as np
-
-from skyband.operators.base import F64, I64, AnyArray, Column, State, Window
-from skyband.operators.expressions import attributes, compile_row
+from skyband.operators.base import F64, I64, AnyArray, State, Window
 from skyband.operators.expressions.ast import Node
-from skyband.operators.topk_blocks import TARGET_COLUMN
+from skyband.operators.query_arrays import QueryArrays
 from skyband.operators.topk_many_logic import ManyTopKLogic
-from skyband.operators.windows import check_window
-
-MAX_QUERIES = 30_000
 
 
 @dataclass(frozen=True, eq=False)
-class ManyTopK:
+class ManyTopK(QueryArrays):
     """Q linear queries over ``attributes``; all arrays have Q rows.
 
     ``weights`` float64 (Q, d); ``k`` int64 (Q,); ``counts``/``micros`` int64 (Q,): a query's own window, 0 for the state's;
@@ -60,61 +53,8 @@ class ManyTopK:
     keeps: ClassVar[Literal["window", "retained", "none"]] = "window"
 
     def __post_init__(self) -> None:
-        check_window(self.window, self.window, "topk")
-        q, d = len(self.names), len(self.attributes)
-        if not 1 <= q <= MAX_QUERIES:
-            raise ValueError(f"{q} queries: a table of queries holds 1 to {MAX_QUERIES}")
-        if d < 1 or len(set(self.attributes)) < d:
-            raise ValueError("attributes must be named, each once")
-        if len(set(self.names)) < q:
-            raise ValueError("two queries of one name")
-        if len(self.where) > 62:
-            raise ValueError("at most 62 different predicates")
-        shapes = {"weights": (q, d), "low": (q, d), "high": (q, d)}
-        for field in ("weights", "k", "counts", "micros", "largest", "low", "high", "where_of", "min_score", "max_score", "every"):
-            a = getattr(self, field)
-            if a is not None and a.shape != shapes.get(field, (q,)):
-                raise ValueError(f"{field} has shape {a.shape}, not {shapes.get(field, (q,))}")
-        if (self.low is None) != (self.high is None):
-            raise ValueError("a box needs low and high")
-        self._refuse(self.k < 1, "k must be at least 1")
-        self._refuse(np.asarray(~np.isfinite(self.weights).all(axis=1)), "a weight is not a finite number")
-        if self.low is not None and self.high is not None:
-            self._refuse(np.asarray((np.isnan(self.low) | np.isnan(self.high)).any(axis=1)), "a constraint is not a number")
-        for a, most, kind in ((self.counts, self.window.count, "count"), (self.micros, self.window.micros, "time")):
-            if a is not None:
-                self._refuse(a < 0, f"a {kind} window must be at least 1")
-                self._refuse((a > 0) & (most is None), f"the state's window is not by {kind}")
-                self._refuse(a > (most or 0), f"the {kind} window is larger than the state's")
-        if self.every is not None:
-            self._refuse(self.every < 0, "every must be at least 1 microsecond")
-        if self.where_of is not None:
-            self._refuse((self.where_of < -1) | (self.where_of >= len(self.where)), "unknown predicate")
-
-    def _refuse(self, bad: AnyArray, why: str) -> None:
-        if bad.any():
-            raise ValueError(f"{self.names[int(np.argmax(bad))]}: {why}")
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        """Single objects."""
-        return ("",)
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """The attributes, those of the predicates, and the deletions' targets."""
-        own = [Column(a, "int" if a in self.ints else "float") for a in self.attributes]
-        own += [c for node in self.where for c in attributes(node)]
-        return tuple(dict.fromkeys(own)) + ((TARGET_COLUMN,) if self.deletes else ())
-
-    @cached_property
-    def predicates(self) -> tuple[Any, ...]:
-        """Compiled predicates."""
-        codes = {t: i for i, t in enumerate(self.texts)}
-        return tuple(compile_row(None, node, False, codes) for node in self.where)
-
-    def __getstate__(self) -> dict[str, object]:
-        return {k: v for k, v in self.__dict__.items() if k != "predicates"}
+        self.check("topk", "k", "largest", "min_score", "max_score")
+        self.refuse(self.k < 1, "k must be at least 1")
 
     def build(self, state: State | None) -> ManyTopKLogic:
         """A logic that continues ``state`` bit for bit, or starts empty."""

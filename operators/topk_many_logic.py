@@ -22,7 +22,6 @@ from skyband.operators.topk_blocks import (
     external,
     last_key,
     list_sizes,
-    micros_of,
     spans,
     widened,
 )
@@ -61,16 +60,11 @@ class ManyTopKLogic:
     def __init__(self, op: ManyTopK, state: State | None) -> None:
         self.op = op
         q, d = op.weights.shape
-        zero = np.zeros(q, np.int64)
         largest = np.ones(q, bool) if op.largest is None else op.largest.astype(bool)
         self.sign = np.where(largest, 1.0, -1.0)
         self.w = np.ascontiguousarray(op.weights * self.sign[:, None], np.float64)
         self.k = np.ascontiguousarray(op.k, np.int64)
-        counts, micros = (zero if a is None else a for a in (op.counts, op.micros))
-        self.n = np.where(counts > 0, counts, count_of(op.window)).astype(np.int64)
-        self.micros = np.where(micros > 0, micros, micros_of(op.window)).astype(np.int64)
-        self.every = zero if op.every is None else np.ascontiguousarray(op.every, np.int64)
-        self.where = np.full(q, -1) if op.where_of is None else np.ascontiguousarray(op.where_of, np.int64)
+        self.n, self.micros, self.every, self.where = op.filled()
         none = np.full(q, np.nan)
         least, most = (none if a is None else a for a in (op.min_score, op.max_score))
         least, most = np.where(np.isnan(least), -np.inf, least), np.where(np.isnan(most), np.inf, most)
@@ -157,13 +151,8 @@ class ManyTopKLogic:
 
     def _append(self, block: Block, columns: dict[str, AnyArray], cols: tuple[F64, ...]) -> I64:
         """Store the block's rows; returns by how much each key's pool rows are ahead of its block rows."""
-        op = self.op
-        rows = len(block.time)
-        new_flags = np.zeros(rows if op.where else 0, np.int64)
-        for i, p in enumerate(op.predicates):
-            new_flags |= p.matches(columns, rows).astype(np.int64) << i
-        shift = self.window.append(block, self.next_seq, self.until, cols, new_flags)
-        self.new_flags = new_flags
+        self.new_flags = self.op.flags(columns, len(block.time))
+        shift = self.window.append(block, self.next_seq, self.until, cols, self.new_flags)
         if len(block.dpos):
             of = np.repeat(np.arange(len(block.keys)), block.dhi - block.dlo)
             place = block.lo[of] + shift[of] + block.dtarget - block.seq0[of]

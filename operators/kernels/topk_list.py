@@ -1,4 +1,4 @@
-"""Sorted candidate lists, threshold scans and selections: the building blocks of the top-k kernels.
+"""Sorted candidate lists and selections: the building blocks of the top-k kernels.
 
 A candidate list is three parallel arrays (score, seq, time) in rank order: larger score first, then larger seq. Scores are internal:
 larger is better (a ``min`` score comes negated), NaN is "no candidate". Every loop over rows has a NumPy twin with equal results.
@@ -6,7 +6,6 @@ larger is better (a ``min`` score comes negated), NaN is "no candidate". Every l
 
 from __future__ import annotations
 
-import heapq
 from typing import Any
 
 import numpy as np
@@ -15,38 +14,6 @@ from skyband.operators.base import NEVER, AnyArray
 from skyband.operators.kernels.jit import HAVE_NUMBA, jit, prepare_numba
 
 BLOCK = 64
-
-
-def _first_at_least_np(sc: AnyArray, lo: int, hi: int, thr: float) -> int:
-    step = 256
-    while lo < hi:
-        hit = np.flatnonzero(sc[lo : min(hi, lo + step)] >= thr)
-        if len(hit):
-            return lo + int(hit[0])
-        lo, step = lo + step, min(4 * step, 1 << 16)
-    return hi
-
-
-@jit
-def _first_at_least_nb(sc: AnyArray, lo: int, hi: int, thr: float) -> int:
-    i = lo
-    while i + BLOCK <= hi:
-        b = sc[i : i + BLOCK]
-        c: Any = np.int64(0)
-        for j in range(BLOCK):
-            c += np.int64(b[j] >= thr)
-        if c > 0:
-            break
-        i += BLOCK
-    while i < hi:
-        if sc[i] >= thr:
-            return i
-        i += 1
-    return hi
-
-
-first_at_least = _first_at_least_nb if HAVE_NUMBA else _first_at_least_np
-"""First row in [lo, hi) with score >= thr, or hi."""
 
 
 def _lower_bound_np(a: AnyArray, lo: int, hi: int, x: int) -> int:
@@ -121,23 +88,6 @@ def place_of(hs: AnyArray, m: int, s: float) -> int:
     return lo
 
 
-@jit
-def insert_at(hs: AnyArray, hq: AnyArray, ht: AnyArray, m: int, p: int, s: float, q: int, t: int) -> None:
-    """Open place ``p`` of a list of ``m`` and put (s, q, t) there. O(m - p)."""
-    shift(hs, p, m, 1)
-    shift(hq, p, m, 1)
-    shift(ht, p, m, 1)
-    hs[p], hq[p], ht[p] = s, q, t
-
-
-@jit
-def remove_at(hs: AnyArray, hq: AnyArray, ht: AnyArray, m: int, p: int) -> None:
-    """Close place ``p`` of a list of ``m``. O(m - p)."""
-    shift(hs, p + 1, m, -1)
-    shift(hq, p + 1, m, -1)
-    shift(ht, p + 1, m, -1)
-
-
 def _oldest_np(hq: AnyArray, m: int) -> int:
     return int(np.argmin(hq[:m])) if m else -1
 
@@ -146,18 +96,17 @@ def _oldest_np(hq: AnyArray, m: int) -> int:
 def _oldest_nb(hq: AnyArray, m: int) -> int:
     if m == 0:
         return -1
-    a = hq[:m]
-    best = np.int64(NEVER)
+    least: Any = np.int64(NEVER)
     for i in range(m):
-        best = min(best, a[i])
+        least = min(least, hq[i])
+    place: Any = np.int64(0)
     for i in range(m):
-        if a[i] == best:
-            return i
-    return -1
+        place += np.int64(i) * np.int64(hq[i] == least)
+    return int(place)
 
 
 oldest = _oldest_nb if HAVE_NUMBA else _oldest_np
-"""Place of the smallest seq, or -1 in an empty list. O(m)."""
+"""Place of the smallest seq (no two are equal), or -1 in an empty list. O(m), without a branch."""
 
 
 @jit
@@ -272,74 +221,3 @@ def _sorted_np(wa: AnyArray, wi: AnyArray, c: int) -> None:
 
 into_rank_order = heap_to_order if HAVE_NUMBA else _sorted_np
 """Turn the heap of a selection into rank order, best first. O(c log c)."""
-
-
-@jit
-def _skyband_nb(sc: AnyArray, lo: int, hi: int, heap: AnyArray, c: int, k: int, out: AnyArray, m: int, base: int) -> tuple[int, int]:
-    e = hi
-    while e > lo:
-        b = max(lo, e - BLOCK)
-        if c == k and not _any_above(sc, b, e, heap[0]):
-            e = b
-            continue
-        for i in range(e - 1, b - 1, -1):
-            s = sc[i]
-            if c == k:
-                if not s > heap[0]:
-                    continue
-                j = 0
-                while True:
-                    n = 2 * j + 1
-                    if n >= k:
-                        break
-                    if n + 1 < k and heap[n + 1] < heap[n]:
-                        n += 1
-                    if s <= heap[n]:
-                        break
-                    heap[j] = heap[n]
-                    j = n
-                heap[j] = s
-            else:
-                if not s >= -np.inf:
-                    continue
-                j = c
-                c += 1
-                while j > 0:
-                    p = (j - 1) >> 1
-                    if heap[p] <= s:
-                        break
-                    heap[j] = heap[p]
-                    j = p
-                heap[j] = s
-            out[m] = base + i
-            m += 1
-        e = b
-    return m, c
-
-
-def _skyband_np(sc: AnyArray, lo: int, hi: int, heap: AnyArray, c: int, k: int, out: AnyArray, m: int, base: int) -> tuple[int, int]:
-    best: list[Any] = list(heap[:c])
-    for e in range(hi, lo, -1024):
-        b = max(lo, e - 1024)
-        s = sc[b:e]
-        rows = np.flatnonzero(s > best[0] if len(best) == k else s >= -np.inf)[::-1]
-        for i, x in zip(rows.tolist(), s[rows].tolist(), strict=True):
-            if len(best) < k:
-                heapq.heappush(best, x)
-            elif x > best[0]:
-                heapq.heapreplace(best, x)
-            else:
-                continue
-            out[m] = base + b + i
-            m += 1
-    heap[: len(best)] = best
-    return m, len(best)
-
-
-skyband = _skyband_nb if HAVE_NUMBA else _skyband_np
-"""One pass newest to oldest over rows [lo, hi): a row is kept iff its score beats the k-th best of the newer ones (algorithms.md D1,
-step 3).
-
-Writes base + row of those kept to ``out[m:]``, newest first; ``heap[:c]`` carries the k best scores from newer rows to older. Returns
-(m, c).
-"""

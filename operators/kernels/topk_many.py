@@ -22,17 +22,18 @@ from skyband.operators.kernels.topk_replay import (
     NEXT,
     OUT,
     PENDING,
+    REFILL,
     ROW,
     SIZE,
     STATE,
     VISITS,
     alive_from,
     fitted,
-    gather,
     grown,
     replay,
     settle,
 )
+from skyband.operators.kernels.topk_scan import gather
 from skyband.operators.kernels.topk_window import CHUNK, LEAF, leaf_bounds, score_rows
 
 
@@ -121,10 +122,11 @@ def run(
                         st, fs, q, key, k, n, hi, seq0 - lo, crow, cscore, found, time, hs, hq, step[q, key], oi, os
                     )  # fmt: skip
                 else:
-                    oi, os, need = replay(
-                        st, fs, q, key, k, n, micros, every, lo, hi, d_hi, seq0, crow, cscore, found, time, dpos, dtime, dtarget,
-                        hs, hq, ht, gone_s, gone_q, step, due, rep_n, rep_col[q], rep_s, rep_q, rep_t, rep_d, until, oi, os,
+                    oi, os, stop = replay(
+                        st, fs, q, key, k, n, micros, every, lo, hi, hi, d_hi, seq0, crow, cscore, found, time, dpos, dtime, dtarget,
+                        hs, hq, ht, gone_s, gone_q, step, due, rep_n, rep_col[q], rep_s, rep_q, rep_t, rep_d, until, True, oi, os,
                     )  # fmt: skip
+                    need = stop == REFILL
                 if not need:
                     break
                 i, m, size = st[ROW], st[SIZE], st[LIMIT]

@@ -13,7 +13,7 @@ import numpy as np
 from skyband.operators.base import AnyArray
 from skyband.operators.kernels.jit import HAVE_NUMBA, jit
 from skyband.operators.kernels.topk_list import into_rank_order, select
-from skyband.operators.kernels.topk_replay import gather
+from skyband.operators.kernels.topk_scan import gather
 from skyband.operators.kernels.topk_window import LEAF, leaf_bound, leaf_bounds, score_rows
 
 SAMPLE = 16

@@ -17,11 +17,13 @@ from skyband.operators.kernels.topk_replay import (
     BASE,
     CUT,
     DELETION,
+    DONE,
     FAR_FUTURE,
     LIMIT,
     NEXT,
     OUT,
     ROW,
+    ROWS,
     SIZE,
     STATE,
     VISITS,
@@ -30,10 +32,11 @@ from skyband.operators.kernels.topk_replay import (
     fitted,
     grown,
     next_wake,
+    replay,
     settle,
+    stamp,
 )
-from skyband.operators.kernels.topk_single_replay import DONE, ROWS, replay, stamp
-from skyband.operators.kernels.topk_single_scan import gather
+from skyband.operators.kernels.topk_scan import gather
 
 
 @jit

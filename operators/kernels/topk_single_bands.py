@@ -13,7 +13,7 @@ from skyband.operators.base import AnyArray
 from skyband.operators.kernels.jit import HAVE_NUMBA, jit
 from skyband.operators.kernels.topk_list import heap_push, heap_to_order, lower_bound
 from skyband.operators.kernels.topk_replay import alive_from
-from skyband.operators.kernels.topk_single_scan import band
+from skyband.operators.kernels.topk_scan import band
 
 FEW = 24
 

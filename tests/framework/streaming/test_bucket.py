@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 
 import numpy as np
@@ -74,6 +75,9 @@ def table_of(config: HostConfig, rows: list[tuple[int, int, str, float | None, s
     return pa.table(made).select(config.row_schema().names)
 
 
+COUNTED = ("accepted", "late", "duplicate_id", "no_target", "deleted", "changes", "pending")
+
+
 def drive(
     plan: Plan, batches: list[list[tuple[int, int, str, float | None, str]]], restore: bool, then: Plan | None = None
 ) -> dict[str, list[dict]]:
@@ -83,6 +87,7 @@ def drive(
     """
     config = HostConfig.of(plan, (), "test")
     bucket, state, out = Bucket(config, 0), {}, defaultdict(list)
+    totals: dict[str, int] = defaultdict(int)
     watermark, newest = 0, 0
     for batch in [*batches, []]:
         data = [table_bytes(table_of(config, batch))] if batch else []
@@ -91,6 +96,9 @@ def drive(
         for kind, block in bucket.run(data, watermark):
             if kind.startswith(("changes:", "rejected")):
                 out[kind] += bytes_table(block).to_pylist()
+            elif kind == "counts":
+                for name, n in json.loads(block).items():
+                    totals[name] += n if name.startswith("unusable:") or name in COUNTED else 0
         due = bucket.due()
         assert due is None or due >= bucket.until
         if batch:
@@ -108,6 +116,7 @@ def drive(
             out[kind].sort(key=lambda r: (r.get("query", ""), r["grp"], r["step"], r["pos"]))
         else:
             out[kind].sort(key=repr)
+    out["totals"] = [{name: n for name, n in totals.items() if n}]
     return dict(out)
 
 
@@ -152,6 +161,7 @@ def test_late_rows_are_rejected_and_change_nothing(plans):
     clean = drive(plan, [rows[:8], rows[8:]], restore=True)
     got = drive(plan, [rows[:8], [*late, *rows[8:]]], restore=True)
     assert [r["reason"] for r in got.pop("rejected")] == ["late", "late"]
+    assert got["totals"][0].pop("late") == 2
     assert got == clean
 
 

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from skyband.operators.base import NEVER, AnyArray
+from skyband.operators.base import AnyArray
 from skyband.operators.kernels.jit import HAVE_NUMBA, jit
 from skyband.operators.kernels.topk_list import BLOCK, shift
-from skyband.operators.kernels.topk_replay import gather as _gather_np
 
 _SEQUENCE = 0x03F79D71B4CB0A89
 _PLACES = np.zeros(64, np.int64)
@@ -49,6 +48,13 @@ def _gather_nb(sc: AnyArray, lo: int, hi: int, base: int, thr: float, rows: AnyA
                 c += 1
         i = e
     return c
+
+
+def _gather_np(sc: AnyArray, lo: int, hi: int, base: int, thr: float, rows: AnyArray, scores: AnyArray) -> int:
+    hit = lo + np.flatnonzero(sc[lo:hi] >= thr)
+    rows[: len(hit)] = base + hit
+    scores[: len(hit)] = sc[hit]
+    return len(hit)
 
 
 gather = _gather_nb if HAVE_NUMBA else _gather_np
@@ -123,24 +129,3 @@ band = _band_nb if HAVE_NUMBA else _band_np
 
 ``best`` (k) is scratch: the best scores of newer rows in rank order; where a row goes is how many dominate it.
 """
-
-
-@jit
-def _oldest_nb(hq: AnyArray, m: int) -> int:
-    if m == 0:
-        return -1
-    least: Any = np.int64(NEVER)
-    for i in range(m):
-        least = min(least, hq[i])
-    place: Any = np.int64(0)
-    for i in range(m):
-        place += np.int64(i) * np.int64(hq[i] == least)
-    return int(place)
-
-
-def _oldest_np(hq: AnyArray, m: int) -> int:
-    return int(np.argmin(hq[:m])) if m else -1
-
-
-oldest = _oldest_nb if HAVE_NUMBA else _oldest_np
-"""Place of the smallest seq (no two are equal), or -1 in an empty list. O(m), without a branch."""
