@@ -60,6 +60,7 @@ class _Table:
         self.direction: Literal["min", "max"] = (
             (self.query.queries_from.direction or "max") if name is None else context.scoring(name).direction
         )
+        self.directions = [r.direction or self.direction for r in self.rows]
         one = None if name is None else score(context, name, self.parameters)
         self.functions: list[Node | Linear] = [linear(context, dict(r.weights)) if one is None else one for r in self.rows]
         parsed: dict[str | None, Node | None] = {}
@@ -100,8 +101,8 @@ class _Table:
 
     def draft(self, m: Member, k: int, build: Callable[[tuple[str, ...]], Operator], why: str) -> Draft:
         asked = tuple(
-            Asked(r.name, f, w, r.window, r.k, tuple(r.bounds.values()), r.parameters)
-            for r, f, w in zip(self.rows, self.functions, self.whole_where, strict=True)
+            Asked(r.name, f, w, r.window, r.k, tuple(r.bounds.values()), d, r.parameters)
+            for r, f, w, d in zip(self.rows, self.functions, self.whole_where, self.directions, strict=True)
         )
         texts = texts_of(*self.functions[:1], *dict.fromkeys(self.whole_where))
         return Draft((m,), k, self.window, self.direction, texts, build, why, skyband=False, asked=(asked,), table=True)
@@ -119,17 +120,22 @@ def topk_table(context: Context, m: Member) -> Draft:
 
         return TopKQuery(r.name, r.k or 1, r.window, every, r.bounds["min_score"], r.bounds["max_score"])
 
-    def one(texts: tuple[str, ...], f: Any, where: Node | None, queries: tuple[Any, ...], most: int, window: Window) -> Operator:
+    def one(
+        texts: tuple[str, ...], f: Any, where: Node | None, queries: tuple[Any, ...], most: int, window: Window, direction: Any
+    ) -> Operator:
         from skyband.operators.topk import TopK, TopKDeletes
 
-        return (TopKDeletes if context.deletes else TopK)(f, table.direction, where, queries, most, window, texts)
+        return (TopKDeletes if context.deletes else TopK)(f, direction, where, queries, most, window, texts)
 
     def shared(texts: tuple[str, ...]) -> Operator:
-        return one(texts, table.functions[0], table.whole_where[0], tuple(own(r) for r in rows), k, table.window)
+        return one(texts, table.functions[0], table.whole_where[0], tuple(own(r) for r in rows), k, table.window, table.direction)
 
     def apart(texts: tuple[str, ...]) -> Operator:
         return _bank(
-            [one(texts, f, w, (own(r),), r.k or 1, r.window) for r, f, w in zip(rows, table.functions, table.whole_where, strict=True)],
+            [
+                one(texts, f, w, (own(r),), r.k or 1, r.window, d)
+                for r, f, w, d in zip(rows, table.functions, table.whole_where, table.directions, strict=True)
+            ],
             rows,
         )
 
@@ -137,8 +143,8 @@ def topk_table(context: Context, m: Member) -> Draft:
         from skyband.operators.topk_many import ManyTopK
 
         return ManyTopK(
-            k=_whole_numbers(r.k for r in rows), largest=np.full(len(rows), table.direction == "max"), min_score=table.column("min_score"),
-            max_score=table.column("max_score"), **table.arrays(texts, context.deletes),
+            k=_whole_numbers(r.k for r in rows), largest=np.array([d == "max" for d in table.directions]),
+            min_score=table.column("min_score"), max_score=table.column("max_score"), **table.arrays(texts, context.deletes),
         )  # fmt: skip
 
     build, why = _choice(context, table, shared, apart, many)

@@ -7,7 +7,7 @@ side of the score, which decides who may dominate.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from skyband.framework.plan.compile_rows import predicate, predicate_key, score, score_key, texts_of
 from skyband.framework.plan.compile_tables import threshold_table, topk_table
@@ -60,14 +60,14 @@ def _topk(context: Context, group: tuple[Member, ...], queries: list[TopKSpec], 
 
     return Draft(
         group, k, window, direction, texts_of(function, where), build, _WHY_DELETES if context.deletes else _WHY_TOPK,
-        skyband=not context.deletes, asked=tuple((_asked(m, function, where),) for m in group),
+        skyband=not context.deletes, asked=tuple((_asked(m, function, where, direction),) for m in group),
     )  # fmt: skip
 
 
-def _asked(m: Member, function: Any, where: Any) -> Asked:
+def _asked(m: Member, function: Any, where: Any, direction: Literal["min", "max"]) -> Asked:
     q: Any = m.query
     bounds = tuple(getattr(q, b) for b in BOUNDS[q.type])
-    return Asked(m.name, function, where, m.window, getattr(q, "k", None), bounds)
+    return Asked(m.name, function, where, m.window, getattr(q, "k", None), bounds, direction)
 
 
 def compile_threshold(context: Context, members: Sequence[Member]) -> Iterable[Draft]:
@@ -101,5 +101,5 @@ def _threshold(context: Context, group: tuple[Member, ...], queries: list[Thresh
 
     return Draft(
         group, 1, window, direction, texts_of(function, where), build, _WHY_THRESHOLD, skyband=False,
-        asked=tuple((_asked(m, function, where),) for m in group),
+        asked=tuple((_asked(m, function, where, direction),) for m in group),
     )  # fmt: skip

@@ -128,7 +128,8 @@ def _state(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
     lines.append(f"    operator  {type(node.operator).__name__}: {node.why}")
     score = _score(plan, node, queries)
     if score:
-        lines.append(f"    score     {score} ({node.direction} first)")
+        mixed = any(q.turned for q in queries)
+        lines.append(f"    score     {score} ({'min or max, as each says,' if mixed else node.direction} first)")
     where = _text(node, "where")
     if where:
         lines.append(f"    where     {where}")

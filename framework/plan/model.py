@@ -109,6 +109,7 @@ class Asked:
     window: Window
     k: int | None
     bounds: tuple[float | None, ...]
+    direction: Literal["min", "max"]
     parameters: tuple[tuple[str, float], ...] = ()
 
 
@@ -135,6 +136,11 @@ class QueryNode:
     scored: bool = True
     members: tuple[str, ...] = ()
     asked: tuple[Asked, ...] = ()
+
+    @property
+    def turned(self) -> tuple[str, ...]:
+        """The members that rank the other way round than the entry says."""
+        return tuple(a.name for a in self.asked if self.members and a.direction != self.direction)
 
 
 @dataclass(frozen=True, slots=True)

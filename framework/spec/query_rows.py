@@ -1,7 +1,7 @@
 """What the cells of a table of queries mean: one ``QueryRow`` a row, and everything that is wrong with them.
 
 Columns: ``name`` (needed), ``k``, ``window``, ``where``, the bounds of the query type, ``weight_<column>`` (a linear function of its own),
-``min_<column>`` and ``max_<column>`` (a constraint on a weighted column), and, with ``scoring``, the parameters its expression uses.
+``min_<column>`` and ``max_<column>`` (a constraint on a weighted column), ``direction``, and, with ``scoring``, the parameters it uses.
 An empty cell is what the spec says, or nothing; an empty weight is 0.
 """
 
@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from skyband.framework.errors import did_you_mean, one_of
 from skyband.framework.spec.queries import Threshold, TopK
@@ -40,6 +40,7 @@ class QueryRow:
     weights: tuple[tuple[str, float], ...]
     box: tuple[tuple[str, float | None, float | None], ...]
     parameters: tuple[tuple[str, float], ...]
+    direction: Literal["min", "max"] | None = None
 
 
 @dataclass(slots=True)
@@ -95,6 +96,8 @@ class _Shape:
     @classmethod
     def of(cls, names: list[str], query: TopK | Threshold, kinds: Mapping[str, Kind | None], out: QueryRows) -> _Shape:
         fixed = {"name", "window", "where", *BOUNDS[query.type], *(("k",) if query.type == "topk" else ())}
+        if query.type == "topk" and query.scoring is None:
+            fixed.add("direction")
         weights: list[str] = []
         for c in names:
             if c.startswith("weight_") and c not in fixed:
@@ -191,6 +194,7 @@ def _row(
         bounds=bounds, weights=tuple((c, read(f"weight_{c}", _number, 0.0)) for c in shape.weights),
         box=box,
         parameters=tuple((p, _needed(read(p, _number), place, p, problems)) for p in shape.parameters),
+        direction=None if query.scoring is not None or query.type != "topk" else read("direction", _direction),
     )  # fmt: skip
 
 
@@ -232,6 +236,15 @@ def _text(cell: Any) -> str:
     if not cell.strip():
         raise _Wrong("is empty")
     return cell.strip()
+
+
+def _direction(cell: Any) -> Literal["min", "max"]:
+    text = cell.strip().lower() if isinstance(cell, str) else ""
+    if text == "min":
+        return "min"
+    if text == "max":
+        return "max"
+    raise _Wrong(f"takes min or max, not {cell!r}")
 
 
 def _number(cell: Any) -> float:

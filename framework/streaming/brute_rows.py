@@ -38,7 +38,7 @@ def _passing(plan: Plan, query: QueryNode, data: Objects, at: int, asked: Asked,
     for bound, test in ((above, np.greater), (at_least, np.greater_equal), (below, np.less), (at_most, np.less_equal)):
         if bound is not None:
             passes &= test(score, bound)
-    sign = -1.0 if query.direction == "max" else 1.0
+    sign = -1.0 if asked.direction == "max" else 1.0
     seq = first + np.nonzero(passes)[0]
     best = sorted((sign * s, -q, s) for s, q in zip(score[passes].tolist(), seq.tolist(), strict=True))
     return [((-q,), s) for _, q, s in best]

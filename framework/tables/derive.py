@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from skyband.framework.errors import SkybandError
 from skyband.framework.failpoints import failpoint
 from skyband.framework.plan.model import Plan, QueryNode
+from skyband.framework.spec.names import QUERY_COLUMN
 from skyband.framework.tables.keys import key_numbers
 from skyband.framework.tables.lake import to_schema
 from skyband.framework.tables.schemas import changes_name, now_name, seq_columns, stream_columns
@@ -100,7 +101,10 @@ def rank_order(rows: pa.Table, query: QueryNode, number: I64) -> I64:
     by: list[npt.NDArray[np.int64] | npt.NDArray[np.float64]] = [-item.max(axis=0), -item.min(axis=0)]
     if query.scored:
         score = rows["score"].to_numpy()
-        by.append(score if query.direction == "min" else -score)
+        first = np.full(len(score), query.direction == "min")
+        if query.turned:
+            first ^= pc.is_in(rows[QUERY_COLUMN], pa.array(query.turned)).to_numpy()
+        by.append(np.where(first, score, -score))
     return np.lexsort((*by, number))
 
 

@@ -90,7 +90,8 @@ def _by_key(plan: Plan, query: QueryNode) -> dict[Key, list[tuple[int, int | Non
 
 def result_at(plan: Plan, query: QueryNode, key: Key, at: int) -> list[tuple[tuple[int, ...], float]]:
     """(item, score) of the result of ``key`` after all events with time <= ``at``, in rank order, from the results table."""
-    sign = -1.0 if query.direction == "max" else 1.0
+    turned = bool(query.members) and key[0] in query.turned
+    sign = -1.0 if (query.direction == "max") != turned else 1.0
     here = [
         (sign * score, -min(item), -max(item), item, score)
         for start, end, item, score in _by_key(plan, query).get(key, [])

@@ -83,7 +83,7 @@ def _items(plan: Plan, roles: tuple[str, ...], carry: Iterable[str]) -> list[pa.
 
 
 def _score(query: QueryNode) -> list[pa.Field]:
-    best = "smaller" if query.direction == "min" else "larger"
+    best = "smaller or larger, as its query says," if query.turned else "smaller" if query.direction == "min" else "larger"
     return [field("score", pa.float64(), f"score of the item; {best} ranks first")] if query.scored else []
 
 

@@ -16,7 +16,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def order_by(query: QueryNode, prefix: str = "") -> str:
     """Rank order: score, larger older-seq first, larger newer-seq first."""
     seqs = [prefix + s for s in seq_columns(query.roles)]
-    terms = [f"{prefix}score {'asc' if query.direction == 'min' else 'desc'}"] if query.scored else []
+    score = f"{prefix}score"
+    if query.turned:
+        names = ", ".join(_text(n) for n in query.turned)
+        score = f"case when {prefix}{_quoted(QUERY_COLUMN)} in ({names}) then -{score} else {score} end"
+    terms = [f"{score} {'asc' if query.direction == 'min' else 'desc'}"] if query.scored else []
     if query.roles == ("a", "b"):
         terms += [f"least({', '.join(seqs)}) desc", f"greatest({', '.join(seqs)}) desc"]
     else:
@@ -72,7 +76,11 @@ def snapshot(plan: Plan, query: QueryNode, operator: OperatorNode, k: int, windo
 
 def _chosen(key: Key, prefix: str = "") -> list[str]:
     """Conditions for the values asked for; text stands in quotes, and engines read it as the column's type."""
-    return [f"{prefix}{_quoted(c)} = '{value.replace(chr(39), 2 * chr(39))}'" for c, value in (key or {}).items()]
+    return [f"{prefix}{_quoted(c)} = {_text(value)}" for c, value in (key or {}).items()]
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
 
 
 def _pred_gone(alive: Sequence[str]) -> list[str]:

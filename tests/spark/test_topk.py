@@ -69,6 +69,12 @@ def own_results(folder: Path, keys: tuple[str, ...]) -> None:
     sql.register("many", table(folder, "many"))
     shown = [c for c in answer.rows.column_names if c != "rank"]
     assert sql.sql(answer.sql).to_arrow_table().select(shown).to_pylist() == [{c: r[c] for c in shown} for r in one]
+    for member in reader.query("many").members:
+        ranked = [r for r in table(folder, "many_now").to_pylist() if r["query"] == member]
+        for key in {tuple(r[c] for c in keys) for r in ranked}:
+            mine = sorted((r for r in ranked if tuple(r[c] for c in keys) == key), key=lambda r: r["rank"])
+            scores = [r["score"] for r in mine]
+            assert scores == sorted(scores, reverse=int(member[1:]) % 3 != 0), member
     # The largest k of the table is not that of each of its queries.
     assert {a.k for a in reader.query("many").asked} == {1, 3, 5}
     assert reader.snapshot("many", k=5, key={"query": next(a.name for a in reader.query("many").asked if a.k == 5)}).rows.num_rows
@@ -81,7 +87,7 @@ def own_results(folder: Path, keys: tuple[str, ...]) -> None:
 def refused_when_the_table_has_changed(spark: SparkSession, folder: Path) -> None:
     path = folder / "queries.csv"
     lines = path.read_text().splitlines()
-    path.write_text("\n".join([*lines[:4], lines[4].replace("q3,", "q3,9"), *lines[6:], "extra,1,1,,"]) + "\n")
+    path.write_text("\n".join([*lines[:4], lines[4].replace("q3,", "q3,9"), *lines[6:], "extra,1,1,,,"]) + "\n")
     for again in (lambda: run(spark, folder / "spec.yaml"), lambda: verified(folder / "spec.yaml")):
         with pytest.raises(SpecErrors) as e:
             again()

@@ -50,16 +50,17 @@ sink: {{path: out}}
 """
 WINDOWS = {"{count: 4}": "{count: 2}", "{time: 9 minutes}": "{time: 3 minutes}", "{count: 5, time: 6 minutes}": "{count: 3}"}
 
-# (name, weights of x and id, k, least and most x, only side u)
+# (name, weights of x and id, k, least and most x, only side u); e ranks the smallest first.
 MANY = [
     ("a", (1.0, 0.0), 2, None, None, False),
     ("b", (-1.0, 0.5), 1, None, None, True),
     ("c", (0.0, 1.0), 3, 1.0, None, False),
     ("d", (2.0, -1.0), 2, 0.0, 2.0, True),
-    ("e", (0.0, 0.0), 2, None, None, False),
+    ("e", (0.0, 0.5), 2, None, None, False),
     ("f", (1.0, 1.0), 2, 9.0, None, False),  # excludes everything
 ]
 ALERTS = [(n, w, bounds) for (n, w, *_), bounds in zip(MANY, [(1, 3), (0, None), (2, None), (-1, 4), (None, 0), (30, None)], strict=True)]
+TURNED = ("b", "e")
 LEVELS = {"l1": 1.0, "l2": 2.0, "l5": 5.0}
 CENTRES = {"one": (1.0, 1), "four": (4.0, 2)}
 
@@ -70,9 +71,10 @@ def cell(value: Any) -> str:
 
 def write_tables(folder: Path) -> None:
     rows = [
-        f"{n},{wx},{wi},{k},{cell(lo)},{cell(hi)},{'side = ' + chr(39) + 'u' + chr(39) if u else ''}" for n, (wx, wi), k, lo, hi, u in MANY
+        f"{n},{wx},{wi},{k},{cell(lo)},{cell(hi)},{'side = ' + chr(39) + 'u' + chr(39) if u else ''},{'min' if n in TURNED else ''}"
+        for n, (wx, wi), k, lo, hi, u in MANY
     ]
-    head = "name,weight_x,weight_id,k,min_x,max_x,where\n"
+    head = "name,weight_x,weight_id,k,min_x,max_x,where,direction\n"
     (folder / "many.csv").write_text(head + "\n".join(rows) + "\n")
     (folder / "few.csv").write_text(head + "\n".join(rows[:3]) + "\n")
     (folder / "centres.csv").write_text("name,centre,k\n" + "".join(f"{n},{c},{k}\n" for n, (c, k) in CENTRES.items()))
@@ -210,7 +212,10 @@ def questions(query: QueryNode) -> list[tuple[str, Score, Query]]:
     name = query.name
     if name in ("many", "many_slow", "few"):
         # A row's own k is stronger than the entry's; ``few`` has the first three, the smallest first.
-        return [(n, boxed(w, lo, hi, u), asked(k, name != "few")) for n, w, k, lo, hi, u in (MANY[:3] if name == "few" else MANY)]
+        return [
+            (n, boxed(w, lo, hi, u), asked(k, name != "few" and n not in TURNED))
+            for n, w, k, lo, hi, u in (MANY[:3] if name == "few" else MANY)
+        ]
     if name == "alerts":
         return [(n, weighted(w), asked(None, True, between(lo, hi))) for n, w, (lo, hi) in ALERTS]
     if name == "levels":
