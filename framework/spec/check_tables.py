@@ -10,7 +10,7 @@ from skyband.framework.spec.queries import Query, Threshold, TopK
 from skyband.framework.spec.query_rows import QueryRows, interpret
 from skyband.framework.spec.query_table import read_cells
 from skyband.framework.spec.scope import Scope
-from skyband.operators.base import Kind, Window
+from skyband.operators.base import Kind
 
 _SHOWN = 20
 """Mistakes of one table that are told; a table made by a program has the same one in every row."""
@@ -52,11 +52,9 @@ def _table(s: Scope, path: Path, query: TopK | Threshold) -> QueryRows | None:
     except SkybandError as e:
         s.doc.add(e.code, e.message, s.doc.where_value(at), e.hint)
         return None
-    job = s.job.window
-    own = query.window
-    most = Window(
-        job.count if own is None or own.count is None else own.count, job.time if own is None or own.time is None else own.time
-    )  # fmt: skip
+    from skyband.framework.plan.drafts import job_window, query_window
+
+    most = query_window(job_window(s.job.window), query.window)
     rows = interpret(cells, query, {n: k if s.types[n] is not None else None for n, k in s.kinds().items()}, most)
     problems = rows.problems or _expressions(s, rows, cells.places, query)
     # As the spec spells it: a path may come from the environment.

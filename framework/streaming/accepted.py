@@ -1,6 +1,7 @@
 """The rows a job has accepted, made again from its source by the definition: what ``verify`` holds the tables against.
 
-Shares with the run only the reading and the row rules; order, numbers and the duplicate check are done anew, one row after another.
+Shares with the run only the reading, the row rules and the predicate of deletions; order, numbers and the duplicate check are done anew,
+one row after another.
 """
 
 from __future__ import annotations
@@ -21,13 +22,12 @@ from pyspark.sql import SparkSession
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import IntakeNode, Plan
 from skyband.framework.streaming import rejects
-from skyband.framework.streaming.columns import TextCodes, operator_column
-from skyband.framework.streaming.deletions import DELETES
+from skyband.framework.streaming.columns import TextCodes
+from skyband.framework.streaming.deletions import DELETES, Deletions
 from skyband.framework.streaming.intake import REASON, intake
 from skyband.framework.streaming.layout import JobFile, Layout
 from skyband.framework.streaming.source import read
 from skyband.operators.base import Window
-from skyband.operators.expressions import attributes, compile_row
 
 
 @dataclass(slots=True)
@@ -95,13 +95,7 @@ def without_late(rows: pa.Table, rejected: pa.Table) -> pa.Table:
 
 def with_deletions(plan: Plan, rows: pa.Table) -> pa.Table:
     """``rows`` with a column that says which of them delete, if the spec has ``deletes``."""
-    node = plan.intake.deletes
-    if node is None:
-        return rows
-    codes = TextCodes(plan.texts)
-    columns = {c.name: operator_column(rows[c.name], c.kind, codes) for c in attributes(node)}
-    matches = compile_row(None, node, False, {t: i for i, t in enumerate(plan.texts)}).matches(columns, rows.num_rows)
-    return rows.append_column(DELETES, pa.array(matches.astype(bool)))
+    return Deletions(plan.intake.deletes, plan.texts, plan.window).marked(rows, TextCodes(plan.texts))
 
 
 def accepted(rows: pa.Table, node: IntakeNode, window: Window, until: dict[tuple[Any, ...], int]) -> dict[tuple[Any, ...], Accepted]:

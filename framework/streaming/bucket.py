@@ -48,12 +48,13 @@ class Bucket:
         self.until = -NEVER
         self.pending = self.schema.empty_table()
         self.ids = Ids(config.window) if config.intake.unique == "checked" else None
-        self.deletions = Deletions(config)
-        kept = pa.schema([self.schema.field(n) for n in config.kept_columns()])
-        self.store = WindowStore(config.window, kept, only_retained(config.operators))
-        # Ids of the whole window, to know a row that comes twice, whatever else is kept.
-        hashes = pa.schema([self.schema.field(n) for n in ID_HASHES] if self.ids is not None else [])
-        self.seen = WindowStore(config.window, hashes)
+        self.deletions = Deletions(config.intake.deletes, config.texts, config.window)
+        # Ids of the whole window are needed to know a row that comes twice: apart only if nothing else of the window is kept.
+        apart = only_retained(config.operators)
+        hashes = list(ID_HASHES) if self.ids is not None else []
+        kept = config.kept_columns() + ([] if apart else hashes)
+        self.store = WindowStore(config.window, self._some(kept), apart)
+        self.seen = WindowStore(config.window, self._some(hashes)) if apart else self.store
         self.codes = TextCodes(config.texts)
         self.logics: list[Logic] = [node.operator.build(None) for node in config.operators]
         self.retained: list[I64] = [np.empty(0, np.int64) for _ in config.operators]
@@ -186,14 +187,14 @@ class Bucket:
         """Runs every operator over the accepted rows and names its changes' objects."""
         kept = rows.select(self.store.schema.names).cast(self.store.schema)
         made = seq >= 0
-        hashes = rows.select(self.seen.schema.names)
+        hashes = rows.select(list(ID_HASHES) if self.ids is not None else [])
         if not made.all():
             key_, seq_, time_ = key[made], seq[made], time[made]
             kept, hashes = kept.filter(pa.array(made)), hashes.filter(pa.array(made))
         else:
             key_, seq_, time_ = key, seq, time
         self.store.append(key_, seq_, time_, kept)
-        if self.ids is not None:
+        if self.ids is not None and self.seen is not self.store:
             self.seen.append(key_, seq_, time_, hashes)
         arrivals = Arrivals(key, seq, time, self._columns(rows) | ({TARGET: target} if self.config.intake.deletes else {}))
         pins = []
@@ -290,7 +291,11 @@ class Bucket:
         return values, dropped
 
     def _stores(self) -> tuple[tuple[str, WindowStore], ...]:
-        return ((CHUNK, self.store), (SEEN, self.seen))
+        """What is kept, by the name of its state values."""
+        return ((CHUNK, self.store),) if self.seen is self.store else ((CHUNK, self.store), (SEEN, self.seen))
+
+    def _some(self, names: list[str]) -> pa.Schema:
+        return pa.schema([self.schema.field(n) for n in names])
 
     def _coded(self) -> list[pa.ChunkedArray]:
         """Text columns of the rows whose codes stand in operators' own arrays."""

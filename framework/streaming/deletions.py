@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from skyband.framework.streaming import blocks
 from skyband.framework.streaming.columns import TextCodes, operator_column
-from skyband.framework.streaming.config import HostConfig
 from skyband.framework.streaming.store import address, split_address
+from skyband.operators.base import Window
 from skyband.operators.expressions import attributes, compile_row
+from skyband.operators.expressions.ast import Node
 
 I64 = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
@@ -26,11 +27,10 @@ DELETES = "__deletes"
 class Deletions:
     """One bucket's deletions. Without ``deletes:`` in the spec every method is a no-op."""
 
-    def __init__(self, config: HostConfig) -> None:
-        self.window = config.window
-        node = config.intake.deletes
+    def __init__(self, node: Node | None, texts: tuple[str, ...], window: Window) -> None:
+        self.window = window
         self.columns = () if node is None else attributes(node)
-        self.predicate = None if node is None else compile_row(None, node, False, {t: i for i, t in enumerate(config.texts)})
+        self.predicate = None if node is None else compile_row(None, node, False, {t: i for i, t in enumerate(texts)})
         self.at: I64 = np.empty(0, np.int64)
         self.time: I64 = np.empty(0, np.int64)
 
