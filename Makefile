@@ -26,7 +26,7 @@ test-all: lint ## also the slow tests, those that kill processes, and those on m
 lint: setup ## style and types
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }
-	@sh scripts/typecheck.sh
+	@$(BIN)/mypy
 
 format: setup ## put the source in its standard form
 	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format .

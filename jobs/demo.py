@@ -29,8 +29,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Writes the data (once), runs the job to its end, prints results. A second call finds nothing new and is quick."""
-    from skyband.framework.catalog.flights import write_landing
     from skyband.jobs import run as run_job
+    from skyband.jobs.demo_data import write_landing
 
     home = Path(args.dir).absolute()
     landing, warehouse = home / "landing", home / "tables"
@@ -60,7 +60,7 @@ def statement_now(tables: Path) -> str:
 
 def show(tables: Path) -> None:
     """Prints the current result and the most extreme pairs of all the results there ever were."""
-    from skyband.framework.tables.lake import open_table, read
+    from skyband.framework.tables.delta_read import open_table, read
 
     now = read(open_table(tables, "parted_now")).sort_by("rank").to_pylist()
     ever = read(open_table(tables, "parted")).sort_by([("score", "descending"), ("from_step", "ascending")]).to_pylist()

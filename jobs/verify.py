@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     plan = load_plan(args.spec)
     from skyband.framework.errors import SkybandError, SpecErrors
     from skyband.framework.streaming.layout import Layout, changed_since
-    from skyband.framework.tables.replay import replay
+    from skyband.framework.verify.replay import replay
 
     layout = Layout(plan.sink)
     job = layout.load()
@@ -65,10 +65,10 @@ def _verdict(differences: list[str], fine: str) -> str:
 
 
 def _against_source(plan: Any, layout: Any, job: Any, args: argparse.Namespace) -> int:
-    from skyband.framework.streaming import accepted as source
-    from skyband.framework.streaming import brute
     from skyband.framework.streaming.session import get_session
-    from skyband.framework.tables.replay import change_times, complete_until, result_at, table_rows
+    from skyband.framework.verify import accepted as source
+    from skyband.framework.verify import brute_force
+    from skyband.framework.verify.replay import change_times, complete_until, result_at, table_rows
 
     started = clock.monotonic()
     until = complete_until(plan)
@@ -81,7 +81,7 @@ def _against_source(plan: Any, layout: Any, job: Any, args: argparse.Namespace) 
     wrong = looked = skipped = 0
     for key in keys:
         mine = taken[key]
-        data = brute.objects(plan, mine)
+        data = brute_force.objects(plan, mine)
         for query in plan.queries:
             if not mine.time:
                 continue
@@ -113,14 +113,14 @@ def _against_source(plan: Any, layout: Any, job: Any, args: argparse.Namespace) 
 
 def _expected(plan: Any, query: Any, data: Any, at: int, asked: Any) -> list[tuple[tuple[int, ...], float]] | None:
     """A result by definition; None if its window is too large for that."""
-    from skyband.framework.streaming import brute, brute_rows
+    from skyband.framework.verify import brute_force, brute_force_rows
 
     if asked is not None:
-        return {"topk": brute_rows.topk, "threshold": brute_rows.threshold}[query.type](plan, query, data, at, asked)
-    first, end, _ = brute.window_of(query, query.window, data, at)
-    if (end - first) ** 2 > 2 * brute.MAX_PAIRS:
+        return {"topk": brute_force_rows.topk, "threshold": brute_force_rows.threshold}[query.type](plan, query, data, at, asked)
+    first, end, _ = brute_force.window_of(query, query.window, data, at)
+    if (end - first) ** 2 > 2 * brute_force.MAX_PAIRS:
         return None
-    return {"topk_pairs": brute.topk_pairs, "skyline": brute.skyline}[query.type](plan, query, data, at)
+    return {"topk_pairs": brute_force.topk_pairs, "skyline": brute_force.skyline}[query.type](plan, query, data, at)
 
 
 def _instants(rng: random.Random, times: list[int], until: int, n: int, every: int | None) -> list[int]:

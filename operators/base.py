@@ -137,6 +137,8 @@ class State:
 class Operator(Protocol):
     """Frozen, picklable configuration of one shared state and the queries it answers."""
 
+    state_format: ClassVar[str]
+    """Names the layout of the state that ``build`` continues: it outlives the class's own name."""
     query_types: ClassVar[frozenset[str]]
     keeps: ClassVar[Literal["window", "retained", "none"]]
 

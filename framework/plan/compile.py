@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.compile_rows import predicate, texts_of
-from skyband.framework.plan.drafts import Context, Draft, GroupCompiler, Member, job_window, query_window
+from skyband.framework.plan.drafts import Context, GroupCompiler, OperatorDraft, QueryEntry, job_window, query_window
 from skyband.framework.plan.model import (
     Check,
     Derive,
@@ -36,7 +36,7 @@ def compile_job(job: Job) -> Plan:
     fields = _fields(job)
     context = Context(job, fields, {f.name: f.kind for f in fields})
     window = job_window(job.window)
-    members = [Member(i, name, q, query_window(window, q.window)) for i, (name, q) in enumerate(job.queries.items())]
+    members = [QueryEntry(i, name, q, query_window(window, q.window)) for i, (name, q) in enumerate(job.queries.items())]
     drafts = _drafts(context, members)
     deletes = predicate(context, job.deletes)
     # Sorted: queries may change places in the spec.
@@ -86,11 +86,11 @@ def compiler_of(query_type: str) -> GroupCompiler:
     return cast(GroupCompiler, getattr(importlib.import_module(module), name))
 
 
-def _drafts(context: Context, members: list[Member]) -> list[Draft]:
-    by_type: dict[str, list[Member]] = {}
+def _drafts(context: Context, members: list[QueryEntry]) -> list[OperatorDraft]:
+    by_type: dict[str, list[QueryEntry]] = {}
     for m in members:
         by_type.setdefault(m.query.type, []).append(m)
-    drafts: list[Draft] = []
+    drafts: list[OperatorDraft] = []
     for query_type, group in by_type.items():
         try:
             drafts += compiler_of(query_type)(context, group)
@@ -99,7 +99,7 @@ def _drafts(context: Context, members: list[Member]) -> list[Draft]:
     return sorted(drafts, key=lambda d: d.members[0].position)
 
 
-def _operator(draft: Draft, number: int, texts: tuple[str, ...]) -> tuple[OperatorNode, dict[int, QueryNode]]:
+def _operator(draft: OperatorDraft, number: int, texts: tuple[str, ...]) -> tuple[OperatorNode, dict[int, QueryNode]]:
     first = draft.members[0].name
     try:
         operator = draft.build(texts)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from skyband.framework.plan.drafts import Context, Draft, Member, share, union_window
+from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, share, union_window
 from skyband.framework.spec.expressions import scoring_text
 from skyband.framework.spec.queries import Between as BetweenSpec
 from skyband.framework.spec.queries import TopKPairs as TopKPairsSpec
@@ -19,7 +19,7 @@ from skyband.operators.base import Operator
 from skyband.operators.expressions.ast import Node
 
 if TYPE_CHECKING:
-    from skyband.operators.topk_pairs import Between
+    from skyband.operators.topk_pairs.operator import Between
 
 
 _WHY = "batched merge-scan, right for any scoring expression (no monotony or bounds needed)"
@@ -36,7 +36,7 @@ class _Key:
     best: float | None
 
 
-def compile_pairs(context: Context, members: Sequence[Member]) -> Iterable[Draft]:
+def compile_pairs(context: Context, members: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
     """Drafts of ``TopKPairs`` operators, one per set of queries that can share a skyband."""
     from skyband.operators.expressions.canonical import canonical
     from skyband.operators.expressions.parser import parse
@@ -44,7 +44,7 @@ def compile_pairs(context: Context, members: Sequence[Member]) -> Iterable[Draft
     scores: dict[str, Node] = {}
     wheres: dict[str, Node] = {}
 
-    def key(m: Member) -> _Key:
+    def key(m: QueryEntry) -> _Key:
         query = cast(TopKPairsSpec, m.query)
         scoring = context.scoring(query.scoring)
         score = parse(scoring_text(scoring), context.kinds, ("a", "b"), "score")
@@ -60,7 +60,7 @@ def compile_pairs(context: Context, members: Sequence[Member]) -> Iterable[Draft
         yield _draft(context, group, k, scores[k.score], wheres[k.where] if k.where is not None else None)
 
 
-def _draft(context: Context, group: tuple[Member, ...], key: _Key, score: Node, where: Node | None) -> Draft:
+def _draft(context: Context, group: tuple[QueryEntry, ...], key: _Key, score: Node, where: Node | None) -> OperatorDraft:
     from skyband.operators.expressions.canonical import text_constants
 
     queries = [cast(TopKPairsSpec, m.query) for m in group]
@@ -73,7 +73,7 @@ def _draft(context: Context, group: tuple[Member, ...], key: _Key, score: Node, 
         texts += [v for v in (between.a, between.b) if isinstance(v, str)]
 
     def build(all_texts: tuple[str, ...]) -> Operator:
-        from skyband.operators.topk_pairs import PairQuery, TopKPairs
+        from skyband.operators.topk_pairs.operator import PairQuery, TopKPairs
 
         return cast(
             Operator,
@@ -91,11 +91,11 @@ def _draft(context: Context, group: tuple[Member, ...], key: _Key, score: Node, 
             ),
         )
 
-    return Draft(group, largest, window, key.direction, tuple(texts), build, _WHY)
+    return OperatorDraft(group, largest, window, key.direction, tuple(texts), build, _WHY)
 
 
 def _between(context: Context, spec: BetweenSpec | None) -> Between | None:
-    from skyband.operators.topk_pairs import Between
+    from skyband.operators.topk_pairs.operator import Between
 
     if spec is None:
         return None

@@ -15,7 +15,7 @@ from skyband.operators.base import Kind
 from skyband.operators.expressions.ast import Node
 
 if TYPE_CHECKING:
-    from skyband.operators.topk_scoring import Linear
+    from skyband.operators.single_rows.scores import Linear
 
 _ROW: Final = ("",)
 
@@ -32,7 +32,7 @@ def score(context: Context, name: str, more: Mapping[str, Kind] | None = None) -
 
 def linear(context: Context, weights: Mapping[str, float]) -> Linear:
     """A weighted sum of columns."""
-    from skyband.operators.topk_scoring import Linear
+    from skyband.operators.single_rows.scores import Linear
 
     return Linear(tuple(weights.items()), frozenset(c for c in weights if context.kinds[c] == "int"))
 

@@ -6,17 +6,17 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from skyband.framework.plan.compile_rows import predicate, predicate_key, texts_of
-from skyband.framework.plan.drafts import Context, Draft, Member, share, union_window
+from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, share, union_window
 from skyband.framework.spec.queries import Skyline as SkylineSpec
 from skyband.operators.base import Column, Operator
 
 _WHY = "one interval of membership per row; scan of the rows that no newer row beats"
 
 
-def compile_skyline(context: Context, members: Sequence[Member]) -> Iterable[Draft]:
+def compile_skyline(context: Context, members: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
     """Drafts of ``Skyline`` operators; K is the band."""
 
-    def key(m: Member) -> Any:
+    def key(m: QueryEntry) -> Any:
         q = cast(SkylineSpec, m.query)
         return (tuple(q.dimensions.items()), q.band, q.distinct, predicate_key(context, q.where))
 
@@ -24,15 +24,15 @@ def compile_skyline(context: Context, members: Sequence[Member]) -> Iterable[Dra
         yield _skyline(context, group, cast(SkylineSpec, group[0].query))
 
 
-def _skyline(context: Context, group: tuple[Member, ...], first: SkylineSpec) -> Draft:
+def _skyline(context: Context, group: tuple[QueryEntry, ...], first: SkylineSpec) -> OperatorDraft:
     where = predicate(context, first.where)
     window = union_window(m.window for m in group)
 
     def build(texts: tuple[str, ...]) -> Operator:
-        from skyband.operators.skyline import Dimension, Skyline, SkylineQuery
+        from skyband.operators.skyline.operator import Dimension, Skyline, SkylineQuery
 
         dimensions = tuple(Dimension(Column(c, context.kinds[c]), d) for c, d in first.dimensions.items())
         asked = tuple(SkylineQuery(m.name, m.window, m.query.every) for m in group)
         return Skyline(dimensions, asked, window, first.band, first.distinct, where, texts)
 
-    return Draft(group, first.band, window, "min", texts_of(where), build, _WHY, scored=False)
+    return OperatorDraft(group, first.band, window, "min", texts_of(where), build, _WHY, scored=False)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, cast
 
+from skyband.framework.plan.compile_query_lists import threshold_table, topk_table
 from skyband.framework.plan.compile_rows import predicate, predicate_key, score, score_key, texts_of
-from skyband.framework.plan.compile_tables import threshold_table, topk_table
-from skyband.framework.plan.drafts import Context, Draft, Member, share, union_window
-from skyband.framework.plan.model import Asked
+from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, share, union_window
+from skyband.framework.plan.model import LogicalQuery
 from skyband.framework.spec.queries import Threshold as ThresholdSpec
 from skyband.framework.spec.queries import TopK as TopKSpec
-from skyband.framework.spec.query_rows import BOUNDS
+from skyband.framework.spec.query_list_rows import BOUNDS
 from skyband.operators.base import Operator
 
 _WHY_TOPK = "one comparison with the k-th score a row; rows that K newer ones beat are forgotten (K-skyband)"
@@ -23,10 +23,10 @@ _WHY_DELETES = "a deletion can bring any row back, so the scores of the whole wi
 _WHY_THRESHOLD = "one score a row, compared with the bounds; only rows that pass are kept"
 
 
-def compile_topk(context: Context, members: Sequence[Member]) -> Iterable[Draft]:
+def compile_topk(context: Context, members: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
     """Drafts of ``TopK`` operators, and of those of tables of queries."""
 
-    def key(m: Member) -> Any:
+    def key(m: QueryEntry) -> Any:
         q = cast(TopKSpec, m.query)
         name = str(q.scoring)
         direction = context.scoring(name).direction
@@ -41,39 +41,39 @@ def compile_topk(context: Context, members: Sequence[Member]) -> Iterable[Draft]
             yield topk_table(context, m)
 
 
-def _spelled_out(m: Member) -> bool:
+def _spelled_out(m: QueryEntry) -> bool:
     return cast(TopKSpec | ThresholdSpec, m.query).queries_from is None
 
 
-def _topk(context: Context, group: tuple[Member, ...], queries: list[TopKSpec], k: int) -> Draft:
+def _topk(context: Context, group: tuple[QueryEntry, ...], queries: list[TopKSpec], k: int) -> OperatorDraft:
     name = str(queries[0].scoring)
     direction = context.scoring(name).direction
     function, where = score(context, name), predicate(context, queries[0].where)
     window = union_window(m.window for m in group)
 
     def build(texts: tuple[str, ...]) -> Operator:
-        from skyband.operators.topk import TopK, TopKDeletes, TopKQuery
+        from skyband.operators.topk.one_function import TopK, TopKDeletes, TopKQuery
 
         own = tuple(TopKQuery(m.name, q.k or 1, m.window, q.every, q.min_score, q.max_score) for m, q in zip(group, queries, strict=True))
         kind = TopKDeletes if context.deletes else TopK
         return kind(function, direction, where, own, k, window, texts)
 
-    return Draft(
+    return OperatorDraft(
         group, k, window, direction, texts_of(function, where), build, _WHY_DELETES if context.deletes else _WHY_TOPK,
         skyband=not context.deletes, asked=tuple((_asked(m, function, where, direction),) for m in group),
     )  # fmt: skip
 
 
-def _asked(m: Member, function: Any, where: Any, direction: Literal["min", "max"]) -> Asked:
+def _asked(m: QueryEntry, function: Any, where: Any, direction: Literal["min", "max"]) -> LogicalQuery:
     q: Any = m.query
     bounds = tuple(getattr(q, b) for b in BOUNDS[q.type])
-    return Asked(m.name, function, where, m.window, getattr(q, "k", None), bounds, direction)
+    return LogicalQuery(m.name, function, where, m.window, getattr(q, "k", None), bounds, direction)
 
 
-def compile_threshold(context: Context, members: Sequence[Member]) -> Iterable[Draft]:
+def compile_threshold(context: Context, members: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
     """Drafts of ``Threshold`` operators, and of those of tables of queries; they keep no skyband, K is 1."""
 
-    def key(m: Member) -> Any:
+    def key(m: QueryEntry) -> Any:
         q = cast(ThresholdSpec, m.query)
         name = str(q.scoring)
         return (score_key(context, name), context.scoring(name).direction, predicate_key(context, q.where))
@@ -85,21 +85,21 @@ def compile_threshold(context: Context, members: Sequence[Member]) -> Iterable[D
             yield threshold_table(context, m)
 
 
-def _threshold(context: Context, group: tuple[Member, ...], queries: list[ThresholdSpec]) -> Draft:
+def _threshold(context: Context, group: tuple[QueryEntry, ...], queries: list[ThresholdSpec]) -> OperatorDraft:
     name = str(queries[0].scoring)
     direction = context.scoring(name).direction
     function, where = score(context, name), predicate(context, queries[0].where)
     window = union_window(m.window for m in group)
 
     def build(texts: tuple[str, ...]) -> Operator:
-        from skyband.operators.threshold import Threshold, ThresholdQuery
+        from skyband.operators.threshold.one_function import Threshold, ThresholdQuery
 
         own = tuple(
             ThresholdQuery(m.name, m.window, q.above, q.at_least, q.below, q.at_most, q.every) for m, q in zip(group, queries, strict=True)
         )
         return Threshold(function, direction, where, own, window, texts, context.deletes)
 
-    return Draft(
+    return OperatorDraft(
         group, 1, window, direction, texts_of(function, where), build, _WHY_THRESHOLD, skyband=False,
         asked=tuple((_asked(m, function, where, direction),) for m in group),
     )  # fmt: skip

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from skyband.framework.plan.model import Asked, Field
+from skyband.framework.plan.model import Field, LogicalQuery
 from skyband.framework.spec.models import Job, Scoring, WindowSpec
 from skyband.framework.spec.queries import Query, QueryWindow
 from skyband.operators.base import Kind, Operator, Window
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class QueryEntry:
     """A query of the job: its place in the spec, name, model, and its window with the job's filled in."""
 
     position: int
@@ -23,14 +23,14 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class OperatorDraft:
     """An operator to be: everything but the numbering of text constants.
 
     ``build(texts)`` makes the operator; its queries are ``members`` in this order, or those of the one member's table (``table``).
     ``why`` is a line for ``explain``; ``asked`` says in full what each member asks, where brute force can answer that.
     """
 
-    members: tuple[Member, ...]
+    members: tuple[QueryEntry, ...]
     k: int
     window: Window
     direction: Literal["min", "max"]
@@ -39,7 +39,7 @@ class Draft:
     why: str
     skyband: bool = True
     scored: bool = True
-    asked: tuple[tuple[Asked, ...], ...] = ()
+    asked: tuple[tuple[LogicalQuery, ...], ...] = ()
     table: bool = False
 
 
@@ -64,7 +64,7 @@ class Context:
 class GroupCompiler(Protocol):
     """Compiles all queries of one type: shares state among them where that is sound."""
 
-    def __call__(self, context: Context, members: Sequence[Member]) -> Iterable[Draft]:
+    def __call__(self, context: Context, members: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
         """Drafts that together hold every member exactly once."""
         ...
 
@@ -92,9 +92,9 @@ def union_window(windows: Iterable[Window]) -> Window:
     )
 
 
-def share(members: Iterable[Member], key: Callable[[Member], Any]) -> list[tuple[Any, tuple[Member, ...]]]:
+def share(members: Iterable[QueryEntry], key: Callable[[QueryEntry], Any]) -> list[tuple[Any, tuple[QueryEntry, ...]]]:
     """Members by equal ``key``, groups and members in the order of the spec."""
-    groups: dict[Any, list[Member]] = {}
+    groups: dict[Any, list[QueryEntry]] = {}
     for m in members:
         groups.setdefault(key(m), []).append(m)
     return [(k, tuple(ms)) for k, ms in groups.items()]

@@ -161,7 +161,7 @@ def _dimensions(node: OperatorNode) -> str:
 
 def _score(plan: Plan, node: OperatorNode, queries: list[QueryNode]) -> str | None:
     """The function of a state; of a table of linear functions, the columns they weight."""
-    from skyband.operators.topk_scoring import Linear
+    from skyband.operators.single_rows.scores import Linear
 
     asked = [a for q in queries for a in q.asked]
     functions = {a.scoring for a in asked}

@@ -14,7 +14,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from skyband.framework.plan.model import Asked, Derive, Plan, QueryNode
+from skyband.framework.plan.model import Derive, LogicalQuery, Plan, QueryNode
 from skyband.framework.spec.units import format_duration
 from skyband.operators.base import Window
 
@@ -50,7 +50,7 @@ def fingerprint(plan: Plan) -> dict[str, Any]:
         "window": _window(plan.window),
         "queries": {q.name: _query(plan, q) for q in plan.queries},
         "states": {
-            o.name: {"k": o.k, "window": _window(o.window), "operator": type(o.operator).__name__, "queries": list(o.queries)}
+            o.name: {"k": o.k, "window": _window(o.window), "operator": o.operator.state_format, "queries": list(o.queries)}
             for o in plan.operators
         },
         "run": {"buckets": plan.buckets},
@@ -126,7 +126,7 @@ def _query(plan: Plan, q: QueryNode) -> dict[str, Any]:
     return own
 
 
-def _spelled(a: Asked) -> str:
+def _spelled(a: LogicalQuery) -> str:
     """Everything a query of a table asks, as text."""
     return repr([_plain(getattr(a, f.name)) for f in dataclasses.fields(a)])
 

@@ -13,7 +13,7 @@ from skyband.operators.base import Column, Kind, Operator, Window
 from skyband.operators.expressions.ast import Node
 
 if TYPE_CHECKING:
-    from skyband.operators.topk_scoring import Linear
+    from skyband.operators.single_rows.scores import Linear
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class IntakeNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LogicalQuery:
     """What one query over single rows asks, in full. ``bounds``: min_score, max_score, or above, at_least, below, at_most.
 
     ``parameters``: values of the names that ``scoring`` and ``where`` use besides columns.
@@ -135,7 +135,7 @@ class QueryNode:
     max_score: float | None
     scored: bool = True
     members: tuple[str, ...] = ()
-    asked: tuple[Asked, ...] = ()
+    asked: tuple[LogicalQuery, ...] = ()
 
     @property
     def turned(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 from skyband.framework.errors import did_you_mean, one_of
 from skyband.framework.plan.registry import COMPILERS
 from skyband.framework.spec import queries as q
-from skyband.framework.spec.check_tables import check_tables, needed_fields, parameter_kinds
+from skyband.framework.spec.check_query_lists import check_tables, needed_fields, parameter_kinds
 from skyband.framework.spec.document import Path
 from skyband.framework.spec.expressions import is_linear, scoring_text, term_columns
 from skyband.framework.spec.models import ExpressionScoring, GlobalScoring, LinearScoring
@@ -22,7 +22,7 @@ from skyband.framework.spec.names import (
     query_tables,
     result_columns,
 )
-from skyband.framework.spec.query_rows import QueryRows, nothing_passes
+from skyband.framework.spec.query_list_rows import QueryRows, nothing_passes
 from skyband.framework.spec.scope import Scope
 from skyband.framework.spec.units import format_duration
 

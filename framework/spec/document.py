@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 import yaml
 
 from skyband.framework.errors import SkybandError, Where
-from skyband.framework.spec.places import Place, SourceText, is_secret
+from skyband.framework.spec.positions import Place, SourceText, is_secret
 from skyband.framework.spec.variables import resolve
 
 Path: TypeAlias = tuple[str | int, ...]

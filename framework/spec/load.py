@@ -8,10 +8,10 @@ from pathlib import Path
 
 from skyband.framework.errors import SkybandError, SpecErrors, Where, sort_errors
 from skyband.framework.spec.check import check
+from skyband.framework.spec.model_errors import shape
 from skyband.framework.spec.models import Job
 from skyband.framework.spec.queries import Query
-from skyband.framework.spec.reader import read_text
-from skyband.framework.spec.shape import shape
+from skyband.framework.spec.yaml_recovery import read_text
 
 
 def validate_text(text: str, env: Mapping[str, str] | None = None, file: str = "<spec>") -> tuple[Job | None, list[SkybandError]]:

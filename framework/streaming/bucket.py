@@ -18,15 +18,15 @@ import pyarrow.compute as pc
 
 from skyband.framework.plan.model import only_retained
 from skyband.framework.streaming import blocks, rejects
-from skyband.framework.streaming.accept import Ids, Keys, number_rows
 from skyband.framework.streaming.columns import TextCodes, ints, micros, operator_column
 from skyband.framework.streaming.config import ID_HASHES, KEY_HASHES, ORIGIN, HostConfig
 from skyband.framework.streaming.deletions import DELETES, Deletions
+from skyband.framework.streaming.item_rows import ItemRows
 from skyband.framework.streaming.order import canonical_order
-from skyband.framework.streaming.resolve import Resolver
+from skyband.framework.streaming.sequence import Ids, Keys, number_rows
 from skyband.framework.streaming.store import Segment, WindowStore, address, split_address
 from skyband.operators.base import NEVER, NULL, AnyArray, Arrivals, Logic, State
-from skyband.operators.topk_blocks import TARGET
+from skyband.operators.single_rows.blocks import TARGET
 
 I64 = npt.NDArray[np.int64]
 
@@ -58,7 +58,7 @@ class Bucket:
         self.codes = TextCodes(config.texts)
         self.logics: list[Logic] = [node.operator.build(None) for node in config.operators]
         self.retained: list[I64] = [np.empty(0, np.int64) for _ in config.operators]
-        self.resolver = Resolver(config)
+        self.resolver = ItemRows(config)
         if not config.intake.partition_by:
             self.keys.single()
         self._tie_columns = self._order_columns()

@@ -17,8 +17,8 @@ from skyband.framework.errors import SkybandError
 from skyband.framework.failpoints import failpoint
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.spec.names import QUERY_COLUMN
+from skyband.framework.tables.delta_read import to_schema
 from skyband.framework.tables.keys import key_numbers
-from skyband.framework.tables.lake import to_schema
 from skyband.framework.tables.schemas import changes_name, now_name, seq_columns, stream_columns
 from skyband.framework.tables.sink import Sink
 from skyband.framework.tables.types import STAMP

@@ -19,7 +19,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from skyband.framework.errors import SkybandError
-from skyband.framework.tables import lake
+from skyband.framework.tables import delta_read
 from skyband.framework.tables.schemas import TableSpec
 from skyband.framework.tables.writer import properties
 
@@ -91,7 +91,7 @@ class DriverWriter:
     def read(self, table: str, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
         """See ``Writer.read``."""
         with _told(table, "SKY-E400", "read"):
-            return lake.read(self._table(table), columns, where)
+            return delta_read.read(self._table(table), columns, where)
 
     def maintain(self, spec: TableSpec) -> None:
         """See ``Writer.maintain``."""
@@ -100,7 +100,7 @@ class DriverWriter:
 
     def _table(self, name: str) -> DeltaTable:
         if name not in self._open:
-            self._open[name] = lake.open_table(self.root, name)
+            self._open[name] = delta_read.open_table(self.root, name)
         return self._open[name]
 
     def _done(self, table: str, app_id: str, version: int) -> bool:

@@ -18,9 +18,9 @@ from skyband.framework.errors import SkybandError, did_you_mean, one_of
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
 from skyband.framework.spec.names import QUERY_COLUMN, item_columns
 from skyband.framework.spec.units import format_duration
-from skyband.framework.tables import lake, sql
+from skyband.framework.tables import delta_read, sql
+from skyband.framework.tables.delta_read import to_schema
 from skyband.framework.tables.derive import intervals, key_as_of, ranked
-from skyband.framework.tables.lake import to_schema
 from skyband.framework.tables.schemas import changes_name, results_schema, seq_columns, skyband_name, stream_columns
 from skyband.framework.tables.types import STAMP
 from skyband.operators.base import Window
@@ -56,7 +56,7 @@ class Reader:
 
     def read(self, table: str, columns: list[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
         """Rows of one table. SkybandError SKY-E400 if it is not there."""
-        return lake.read(lake.open_table(self.root, table), columns, where)
+        return delta_read.read(delta_read.open_table(self.root, table), columns, where)
 
     def as_of(self, name: str, at: datetime | None = None, key: Mapping[str, str] | None = None) -> Answer:
         """The result of query ``name`` after all events with time <= ``at`` (default: the last instant that is complete).
@@ -192,7 +192,7 @@ class Reader:
             generation = json.loads(home.read_text())["generation"]
         except (OSError, ValueError, KeyError):
             return 0, 0
-        found = [lake.open_table(self.root, t).transaction_version(f"{self.plan.job}/{generation}/{t}") for t in (query.name, "runs")]
+        found = [delta_read.open_table(self.root, t).transaction_version(f"{self.plan.job}/{generation}/{t}") for t in (query.name, "runs")]
         return tuple(-1 if v is None else int(v) for v in found)  # type: ignore[return-value]
 
     def _chosen(self, query: QueryNode, key: Mapping[str, str] | None) -> tuple[pc.Expression | None, pc.Expression | None]:
@@ -221,7 +221,7 @@ class Reader:
         return chosen
 
     def _heads_type(self, name: str) -> Any:
-        return pa.schema(lake.open_table(self.root, "heads").schema().to_arrow()).field(name).type
+        return pa.schema(delta_read.open_table(self.root, "heads").schema().to_arrow()).field(name).type
 
     def _last_seq(self, rows: pa.Table, heads: pa.Table) -> Any:
         renamed = heads.drop_columns(["as_of"]).append_column("as_of", heads["last_seq"].cast(pa.timestamp("us")))

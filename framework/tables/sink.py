@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from skyband.framework.failpoints import failpoint
 from skyband.framework.plan.model import Plan
+from skyband.framework.tables.delta_read import to_schema
 from skyband.framework.tables.keys import key_numbers, last_of_each
-from skyband.framework.tables.lake import to_schema
 from skyband.framework.tables.schemas import DURATIONS, TableSpec, changes_name, skyband_name, tables
 from skyband.framework.tables.writer import Writer
 

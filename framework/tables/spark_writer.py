@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
 from skyband.framework.errors import SkybandError
-from skyband.framework.tables import lake
+from skyband.framework.tables import delta_read
 from skyband.framework.tables.driver_writer import maintain, missing_columns, partition_text
 from skyband.framework.tables.schemas import TableSpec
 from skyband.framework.tables.writer import properties
@@ -40,7 +40,7 @@ class SparkWriter:
         with _told(spec.name):
             path = self._path(spec.name)
             if DeltaTable.isDeltaTable(self.spark, path):
-                table = lake.open_table(self.root, spec.name)
+                table = delta_read.open_table(self.root, spec.name)
                 missing = missing_columns(spec, pa.schema(table.schema().to_arrow()), table.metadata().partition_columns)
                 if missing:
                     added = ", ".join(
@@ -72,17 +72,17 @@ class SparkWriter:
 
     def version(self, table: str, app_id: str) -> int | None:
         """See ``Writer.version``."""
-        found = lake.open_table(self.root, table).transaction_version(app_id)
+        found = delta_read.open_table(self.root, table).transaction_version(app_id)
         return None if found is None else int(found)
 
     def read(self, table: str, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
         """See ``Writer.read``."""
-        return lake.read(lake.open_table(self.root, table), columns, where)
+        return delta_read.read(delta_read.open_table(self.root, table), columns, where)
 
     def maintain(self, spec: TableSpec) -> None:
         """See ``Writer.maintain``. Other file systems than local ones have their own services for this."""
         if "://" not in self.root:
-            maintain(lake.open_table(self.root, spec.name), spec, Path(self.root) / spec.name)
+            maintain(delta_read.open_table(self.root, spec.name), spec, Path(self.root) / spec.name)
 
     def _path(self, table: str) -> str:
         return f"{self.root}/{table}"

@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from skyband.operators import jit
 from skyband.operators.expressions.ast import Attr, Node
 from skyband.operators.expressions.lower import NUMBA, NUMPY, Lowering, Spelling
-from skyband.operators.kernels import jit
 
 VERSION = 1
 """Raise whenever equal expressions get different code."""
@@ -91,7 +91,7 @@ def numba_source(program: Program, kind: str) -> str:
         "",
         "import numpy as np",
         "",
-        "from skyband.operators.kernels.jit import c_function, jit",
+        "from skyband.operators.jit import c_function, jit",
         "",
         *[f'c_{f} = c_function("{f}")' for f in calls],
         "nan = math.nan",

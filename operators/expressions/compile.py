@@ -29,11 +29,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from skyband.operators import jit
 from skyband.operators.base import F64, I64, AnyArray, Column
 from skyband.operators.expressions import codegen
 from skyband.operators.expressions.ast import Node
 from skyband.operators.expressions.canonical import attributes, text_constants
-from skyband.operators.kernels import jit
 
 
 def count_type() -> Any:

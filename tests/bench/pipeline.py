@@ -26,8 +26,8 @@ WARM = 10
 
 
 def run() -> Iterator[dict[str, Any]]:
-    from skyband.framework.catalog.flights import write_landing
     from skyband.framework.streaming.session import get_session
+    from skyband.jobs.demo_data import write_landing
     from skyband.jobs.spec import load_plan
 
     landing = WORK / "landing"

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from skyband.operators.kernels.jit import jit
+from skyband.operators.jit import jit
 
 CLOSEST, FURTHEST, MAX_PRODUCT = range(3)
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from skyband.operators.base import AnyArray, Arrivals, Changes, Column, Window
-from skyband.operators.kernels.jit import jit
-from skyband.operators.skyline import Dimension, Skyline, SkylineQuery
+from skyband.operators.jit import jit
+from skyband.operators.skyline.operator import Dimension, Skyline, SkylineQuery
 from tests.bench.ll_eager_numba import ll_eager
 from tests.bench.peers import peer
 

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from skyband.operators.base import Arrivals, Window
-from skyband.operators.topk import TopK, TopKQuery
-from skyband.operators.topk_many import ManyTopK
-from skyband.operators.topk_scoring import Linear
+from skyband.operators.single_rows.scores import Linear
+from skyband.operators.topk.many import ManyTopK
+from skyband.operators.topk.one_function import TopK, TopKQuery
 from tests.bench import sma_numba
 from tests.bench.peers import peer
 

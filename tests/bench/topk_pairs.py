@@ -18,7 +18,7 @@ import numpy as np
 
 from skyband.operators.base import Arrivals, Window
 from skyband.operators.expressions import parse
-from skyband.operators.topk_pairs import PairQuery, TopKPairs
+from skyband.operators.topk_pairs.operator import PairQuery, TopKPairs
 from tests.bench import scase_numba
 from tests.bench.peers import peer
 

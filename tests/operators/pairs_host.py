@@ -13,7 +13,7 @@ import numpy as np
 
 from skyband.operators.base import CAUSES, NULL, Arrivals, Changes, State, Window
 from skyband.operators.expressions import parse
-from skyband.operators.topk_pairs import Between, PairQuery, TopKPairs
+from skyband.operators.topk_pairs.operator import Between, PairQuery, TopKPairs
 from tests.oracles import pairs as oracle
 
 SCHEMA: Any = {"x": "float", "y": "float", "g": "int", "side": "text"}

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from skyband.operators import jit as jit_module
 from skyband.operators.expressions import compile_pair, count_type, parse, score_type
 from skyband.operators.expressions.codegen import numba_function
-from skyband.operators.kernels import jit as jit_module
-from skyband.operators.kernels.jit import HAVE_NUMBA, jit
+from skyband.operators.jit import HAVE_NUMBA, jit
 
 SCHEMA = {"x": "float", "y": "float"}
 needs_numba = pytest.mark.skipif(not HAVE_NUMBA, reason="Numba is missing or switched off")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skyband.operators.base import NULL
 from skyband.operators.expressions import attributes, canonical, compile_pair, compile_row, matrix, parse
-from skyband.operators.kernels.jit import HAVE_NUMBA
+from skyband.operators.jit import HAVE_NUMBA
 from tests.operators.expression_cases import SCHEMA, TEXTS, columns, scalars, trees
 from tests.oracles import expressions as oracle
 

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyband.operators.base import NULL, Arrivals, Changes, Column, State, Window
-from skyband.operators.skyline import Dimension, Skyline, SkylineQuery
-from tests.oracles.skyline import Asked, dominance, members, stream
+from skyband.operators.skyline.operator import Dimension, Skyline, SkylineQuery
+from tests.oracles.skyline import LogicalQuery, dominance, members, stream
 
 ROOT = Path(__file__).resolve().parents[2]
 FIELDS = ("query", "key", "at", "step", "pos", "sign", "cause")
@@ -101,7 +101,7 @@ class Case:
     def expected(self) -> list[tuple[int, ...]]:
         out = []
         for q, query in enumerate(self.op.queries):
-            asked = Asked(query.window.count, query.window.micros, query.every_micros)
+            asked = LogicalQuery(query.window.count, query.window.micros, query.every_micros)
             for k, at in enumerate(self.rows):
                 changes = stream(self.time[at].tolist(), self.dom[k], self.usable[at], self.band, asked, self.end)
                 out += [(q, k, *c) for c in changes]
@@ -436,7 +436,7 @@ def test_a_configuration_that_means_nothing_is_refused(change: dict[str, Any], m
 def test_the_fallback_without_numba_gives_the_same_bytes() -> None:
     code = (
         "import sys; from tests.operators.test_skyline import *\n"
-        "from skyband.operators.kernels.jit import HAVE_NUMBA\n"
+        "from skyband.operators.jit import HAVE_NUMBA\n"
         "out = [HAVE_NUMBA, []]\n"
         "for seed in range(40):\n"
         "    case = Case(seed, n=40)\n"

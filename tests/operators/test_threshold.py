@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from skyband.operators.base import Window
-from skyband.operators.threshold import Threshold, ThresholdQuery
-from skyband.operators.topk_scoring import Linear
+from skyband.operators.single_rows.scores import Linear
+from skyband.operators.threshold.one_function import Threshold, ThresholdQuery
 from tests.operators.test_topk_single import SHAPES, random_window, scores_of
 from tests.operators.topk_host import Stream, cuts_of, drive, random_stream
 from tests.oracles.topk import Query, Row, replay

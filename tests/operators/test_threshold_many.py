@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from skyband.operators import threshold_many_grid, threshold_many_logic
 from skyband.operators.base import NULL, Arrivals, Changes, Column, State, Window
 from skyband.operators.expressions import parse
-from skyband.operators.threshold_many import ManyThreshold
+from skyband.operators.threshold.many import ManyThreshold
 from tests.operators.test_topk_single import SHAPES, random_window
 from tests.operators.threshold_many_host import BOUNDS, cut_blocks, expected, random_op, scores, single, value
 from tests.operators.topk_host import Stream, cuts_of, drive, joined, pick, random_stream, rows_of

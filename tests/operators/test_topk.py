@@ -10,7 +10,7 @@ import pytest
 from skyband.operators import topk_many_index, topk_many_logic
 from skyband.operators.base import Arrivals, Window
 from skyband.operators.expressions import parse
-from skyband.operators.topk_many import ManyTopK
+from skyband.operators.topk.many import ManyTopK
 from tests.operators.test_topk_single import SHAPES, random_window
 from tests.operators.topk_host import Stream, cuts_of, drive, random_stream, rows_of
 from tests.oracles.topk import Query, Row, replay

@@ -9,10 +9,10 @@ import pytest
 
 from skyband.operators import topk_many_index, topk_many_logic, topk_many_window
 from skyband.operators.base import Arrivals, State, Window
-from skyband.operators.kernels.jit import HAVE_NUMBA
-from skyband.operators.kernels.topk_many_refill import refill_rows
-from skyband.operators.kernels.topk_window import CHUNK, LEAF, leaf_bounds
-from skyband.operators.topk_many import ManyTopK
+from skyband.operators.jit import HAVE_NUMBA
+from skyband.operators.topk.kernels.many_refill import refill_rows
+from skyband.operators.topk.kernels.window_pool import CHUNK, LEAF, leaf_bounds
+from skyband.operators.topk.many import ManyTopK
 from tests.operators.test_topk import expected
 from tests.operators.topk_host import NULL, Stream, drive, rows_of
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from skyband.operators.base import Arrivals, Window
 from skyband.operators.expressions import parse
-from skyband.operators.topk_pairs import Between, PairQuery, TopKPairs
+from skyband.operators.topk_pairs.operator import Between, PairQuery, TopKPairs
 from tests.operators.pairs_host import SCHEMA, Case, band_of, cuts_of, drive, random_case, random_stream, text_of
 from tests.oracles import pairs as oracle
 

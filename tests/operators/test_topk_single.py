@@ -17,8 +17,8 @@ import pytest
 from skyband.operators import topk
 from skyband.operators.base import NULL, Arrivals, Column, State, Window
 from skyband.operators.expressions import parse
-from skyband.operators.topk import TopK, TopKDeletes, TopKQuery
-from skyband.operators.topk_scoring import Linear, scorer
+from skyband.operators.single_rows.scores import Linear, scorer
+from skyband.operators.topk.one_function import TopK, TopKDeletes, TopKQuery
 from tests.operators.topk_host import Stream, cuts_of, drive, random_stream
 from tests.oracles.topk import Query, Row, replay
 
@@ -357,7 +357,7 @@ def test_without_numba_the_bytes_are_the_same(tmp_path: Path) -> None:
         "import sys, pickle; import numpy as np\n"
         "from tests.operators.test_topk_single import random_case\n"
         "from tests.operators.topk_host import drive\n"
-        "from skyband.operators.kernels import jit\n"
+        "from skyband.operators import jit\n"
         "out = [jit.HAVE_NUMBA]\n"
         "for seed in range(40):\n"
         "    for deletes in (False, True):\n"

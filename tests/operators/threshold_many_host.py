@@ -9,9 +9,9 @@ import numpy as np
 
 from skyband.operators.base import Arrivals, Window
 from skyband.operators.expressions import parse
-from skyband.operators.threshold import Threshold, ThresholdQuery
-from skyband.operators.threshold_many import ManyThreshold
-from skyband.operators.topk_scoring import Linear
+from skyband.operators.single_rows.scores import Linear
+from skyband.operators.threshold.many import ManyThreshold
+from skyband.operators.threshold.one_function import Threshold, ThresholdQuery
 from tests.operators.topk_host import Stream
 from tests.oracles.topk import Query, Row, replay
 

@@ -13,7 +13,7 @@ FAR = 2**62
 
 
 @dataclass(frozen=True)
-class Asked:
+class LogicalQuery:
     """One query: count window (None: none), time window (None: none), boundary length (None: every event)."""
 
     count: int | None
@@ -46,7 +46,7 @@ def members(dom: AnyArray, usable: AnyArray, alive: AnyArray, band: int) -> set[
     return set(np.flatnonzero(alive & usable & (dom[alive].sum(0) < band)).tolist())
 
 
-def stream(times: Sequence[int], dom: AnyArray, usable: AnyArray, band: int, asked: Asked, until: int) -> list[tuple[int, ...]]:
+def stream(times: Sequence[int], dom: AnyArray, usable: AnyArray, band: int, asked: LogicalQuery, until: int) -> list[tuple[int, ...]]:
     """Changes (at, step, pos, sign, cause, seq) of one key by definition: all events before ``until``, seqs 0, 1, 2, ..."""
     n = len(times)
     t = np.array(times, np.int64).reshape(-1)

@@ -13,9 +13,9 @@ import duckdb
 import pandas as pd
 import pytest
 
-from skyband.framework.catalog.flights import write_landing
 from skyband.framework.errors import SkybandError, SpecErrors
 from skyband.framework.tables.reader import Reader
+from skyband.jobs.demo_data import write_landing
 from skyband.jobs.spec import load_plan
 from skyband.operators.base import Window
 from tests.conftest import ROOT

@@ -3,7 +3,7 @@
 import pytest
 
 from skyband.framework.spec import validate_text
-from skyband.framework.spec.reader import MAX_BYTES, read_text
+from skyband.framework.spec.yaml_recovery import MAX_BYTES, read_text
 from tests.framework.spec.examples import ENV, SENSORS
 
 

@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Plan
 from skyband.framework.spec import validate_file
-from skyband.framework.streaming import brute
-from skyband.framework.streaming.accepted import Accepted
 from skyband.framework.streaming.blocks import bytes_table, table_bytes
 from skyband.framework.streaming.bucket import Bucket
 from skyband.framework.streaming.columns import TextCodes
 from skyband.framework.streaming.config import HostConfig
 from skyband.framework.tables.schemas import skyband_schema
+from skyband.framework.verify import brute_force
+from skyband.framework.verify.accepted import Accepted
 from skyband.operators.base import NULL
 from tests.framework.streaming.test_bucket import MINUTE, drive, table_of
-from tests.oracles.skyline import Asked, dominance, stream
+from tests.oracles.skyline import LogicalQuery, dominance, stream
 
 SPEC = """\
 job: cuts
@@ -121,7 +121,7 @@ def test_changes_are_those_of_the_definition(plans: dict[str, Plan], window: str
                 usable &= np.array([r[1] < 20 or (r[3] is not None and r[3] > 1) for r in of_key], bool)
             values[~usable] = 0
             dom = dominance(values, list(DIMENSIONS[query.name].values()), usable, op.distinct)
-            asked = Asked(query.window.count, query.window.micros, query.every_micros)
+            asked = LogicalQuery(query.window.count, query.window.micros, query.every_micros)
             for at, step, pos, sign, _, seq in stream([r[0] * MINUTE for r in of_key], dom, usable, op.band, asked, until):
                 expected.append((grp, at, step, pos, "+" if sign > 0 else "-", of_key[seq][1], seq, of_key[seq][0] * MINUTE))
         found = [
@@ -158,11 +158,11 @@ def test_the_skyband_answers_every_window(plans: dict[str, Plan], window: str, r
             assert set(bands[node.name].column_names) == set(skyband_schema(plan, node).names)
             for grp in "pq":
                 of_key = [x for x in mine(rows, grp) if x[0] <= r[0]]
-                data = brute.objects(plan, Accepted((), table_of(config, of_key), [x[0] * MINUTE for x in of_key], {}))
+                data = brute_force.objects(plan, Accepted((), table_of(config, of_key), [x[0] * MINUTE for x in of_key], {}))
                 held = bands[node.name].filter(pc.equal(bands[node.name]["grp"], grp))
                 for count, minutes in smaller(plan):
                     asked = narrow(query, count, minutes)
-                    expected = [item[0] for item, _ in brute.skyline(plan, asked, data, bucket_until)]
+                    expected = [item[0] for item, _ in brute_force.skyline(plan, asked, data, bucket_until)]
                     assert answered(held, len(of_key) - 1, bucket_until, count, minutes) == expected, (node.name, grp, count, minutes)
 
 

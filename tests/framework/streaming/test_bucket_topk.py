@@ -244,5 +244,5 @@ def micros(at: Any) -> int:
 def test_tables_get_the_operator_that_costs_least(plans: dict[tuple[str, bool], Plan]) -> None:
     found = {o.name: type(o.operator).__name__ for o in plans["{count: 4}", False].operators}
     assert (found["many"], found["few"], found["centred"], found["levels"], found["alerts"]) == (
-        "ManyTopK", "Bank", "Bank", "Threshold", "ManyThreshold",
+        "ManyTopK", "SideBySide", "SideBySide", "Threshold", "ManyThreshold",
     )  # fmt: skip

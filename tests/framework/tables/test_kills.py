@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.failpoints import failpoint
-from skyband.framework.tables import lake
+from skyband.framework.tables import delta_read
 
 BATCHES = 5
 SCRIPT = f"""
@@ -48,7 +48,7 @@ def run(folder: Path, point: str | None = None) -> int:
 def content(folder: Path) -> dict[str, list[str]]:
     found = {}
     for path in sorted(p for p in folder.iterdir() if (p / "_delta_log").is_dir()):
-        rows = lake.read(lake.open_table(folder, path.name))
+        rows = delta_read.read(delta_read.open_table(folder, path.name))
         found[path.name] = sorted(repr(r) for r in rows.select([n for n in rows.column_names if not n.endswith("_ms")]).to_pylist())
     return found
 

@@ -17,7 +17,7 @@ from skyband.framework.errors import SkybandError
 from skyband.framework.plan.fingerprint import fingerprint
 from skyband.framework.plan.model import Plan
 from skyband.framework.streaming.layout import JobFile
-from skyband.framework.tables import lake
+from skyband.framework.tables import delta_read
 from skyband.framework.tables.derive import derive
 from skyband.framework.tables.driver_writer import DriverWriter
 from skyband.framework.tables.reader import Reader
@@ -67,7 +67,7 @@ def views(folder: Path, plan: Plan) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
     connection.execute("set timezone = 'UTC'")
     for spec in tables(plan):
-        connection.register(spec.name, lake.read(lake.open_table(folder, spec.name)))
+        connection.register(spec.name, delta_read.read(delta_read.open_table(folder, spec.name)))
     return connection
 
 
@@ -149,12 +149,12 @@ def test_every_table_is_read_by_duckdb_and_has_comments(tmp_path: Path) -> None:
     plan, _ = job(tmp_path, ("grp",))
     connection = views(tmp_path, plan)
     for spec in tables(plan):
-        opened = lake.open_table(tmp_path, spec.name)
+        opened = delta_read.open_table(tmp_path, spec.name)
         assert all(f.metadata.get("comment") for f in opened.schema().fields), spec.name
         assert opened.protocol().min_reader_version == 1
         assert opened.schema().to_arrow() is not None
         (count,) = connection.execute(f'select count(*) from "{spec.name}"').fetchone()  # type: ignore[misc]
-        assert count == lake.read(opened).num_rows
+        assert count == delta_read.read(opened).num_rows
         # Not through Arrow but by DuckDB's own Parquet reader.
         files = [str(tmp_path / spec.name / u.split(f"/{spec.name}/")[1]) for u in opened.file_uris()]
         if files:
@@ -165,6 +165,6 @@ def test_every_table_is_read_by_duckdb_and_has_comments(tmp_path: Path) -> None:
 def test_current_and_timing_of_now(tmp_path: Path) -> None:
     plan, _ = job(tmp_path, ())
     answer = Reader(plan).as_of("near")
-    now = lake.read(lake.open_table(tmp_path, "near_now")).sort_by("rank")
+    now = delta_read.read(delta_read.open_table(tmp_path, "near_now")).sort_by("rank")
     assert answer.rows["older_seq"].to_pylist() == now["older_seq"].to_pylist()
     assert answer.as_of == instant(DAY + 900_000_000) - timedelta(microseconds=1)

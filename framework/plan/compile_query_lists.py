@@ -1,0 +1,231 @@
+"""Compiles tables of queries (``queries_from``): one entry of the spec, one operator, one pair of result tables.
+
+The operator is chosen by cost: one state for one function; one behind a grid for many linear ones; side by side where there are few of
+them, or where an expression with parameters has no bounds a grid could use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from skyband.framework.errors import SkybandError
+from skyband.framework.plan.compile_rows import linear, predicate, score, texts_of
+from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, union_window
+from skyband.framework.plan.model import LogicalQuery
+from skyband.framework.spec.queries import Threshold as ThresholdSpec
+from skyband.framework.spec.queries import TopK as TopKSpec
+from skyband.framework.spec.query_list_cells import read_cells
+from skyband.framework.spec.query_list_rows import QueryRow, QueryRows, interpret
+from skyband.operators.base import Kind, Operator, Window
+from skyband.operators.expressions.ast import Node
+
+if TYPE_CHECKING:
+    from skyband.operators.single_rows.scores import Linear
+
+FEW = 4
+"""Up to this many linear functions cost less side by side than behind a grid."""
+
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+
+
+def read_rows(context: Context, m: QueryEntry) -> QueryRows:
+    """The queries of ``m``'s table. SkybandError SKY-E144 or SKY-E145 if they cannot be used (a checked spec's table has changed since)."""
+    query = cast(TopKSpec | ThresholdSpec, m.query)
+    assert query.queries_from is not None
+    kinds: Mapping[str, Kind | None] = context.kinds
+    rows = interpret(read_cells(query.queries_from), query, kinds, m.window)
+    if rows.problems:
+        message, hint = rows.problems[0]
+        raise SkybandError("SKY-E144", f"the table of queries of {m.name!r}: {message}", hint)
+    return rows
+
+
+class _Table:
+    """The rows of one table, and their functions and predicates as nodes (each different text parsed once)."""
+
+    def __init__(self, context: Context, m: QueryEntry) -> None:
+        self.query = cast(TopKSpec | ThresholdSpec, m.query)
+        assert self.query.queries_from is not None
+        found = read_rows(context, m)
+        # By name: a row may change its place in the table, and state numbers the queries.
+        self.rows = sorted(found.rows, key=lambda r: r.name)
+        self.parameters: dict[str, Kind] = dict.fromkeys(found.parameters, "float")
+        name = self.query.scoring
+        self.direction: Literal["min", "max"] = (
+            (self.query.queries_from.direction or "max") if name is None else context.scoring(name).direction
+        )
+        self.directions = [r.direction or self.direction for r in self.rows]
+        one = None if name is None else score(context, name, self.parameters)
+        self.functions: list[Node | Linear] = [linear(context, dict(r.weights)) if one is None else one for r in self.rows]
+        parsed: dict[str | None, Node | None] = {}
+        for text in dict.fromkeys(t for r in self.rows for t in (r.where, _whole(r))):
+            parsed[text] = predicate(context, text, self.parameters)
+        self.own_where = [parsed[r.where] for r in self.rows]
+        self.whole_where = [parsed[_whole(r)] for r in self.rows]
+        self.window = union_window(r.window for r in self.rows)
+        self.ints = frozenset(c for c, _ in self.rows[0].weights if context.kinds[c] == "int")
+
+    def column(self, bound: str) -> F64:
+        return np.array([np.nan if (v := r.bounds[bound]) is None else v for r in self.rows])
+
+    def one_function(self) -> bool:
+        """Whether all rows score alike and admit the same candidates."""
+        better = "max_score" if self.direction == "max" else "min_score"
+        same = {(r.where, r.bounds.get(better)) for r in self.rows}
+        return self.query.scoring is not None and not self.parameters and len(same) == 1
+
+    def arrays(self, texts: tuple[str, ...], deletes: bool) -> dict[str, Any]:
+        """The arguments that the operators of many linear functions have in common."""
+        rows = self.rows
+        attributes = tuple(c for c, _ in rows[0].weights)
+        box = np.array([[[-np.inf if (b := dict(_bounds(r))[c])[0] is None else b[0], np.inf if b[1] is None else b[1]] for c in attributes]
+                        for r in rows])  # fmt: skip
+        boxed = any(r.box for r in rows)
+        nodes = list(dict.fromkeys(n for n in self.own_where if n is not None))
+        of = {n: i for i, n in enumerate(nodes)}
+        return {
+            "names": tuple(r.name for r in rows), "attributes": attributes, "weights": np.array([[w for _, w in r.weights] for r in rows]),
+            "window": self.window, "counts": _whole_numbers(r.window.count for r in rows),
+            "micros": _whole_numbers(r.window.micros for r in rows), "low": np.ascontiguousarray(box[:, :, 0]) if boxed else None,
+            "high": np.ascontiguousarray(box[:, :, 1]) if boxed else None, "where": tuple(nodes),
+            "where_of": np.array([-1 if n is None else of[n] for n in self.own_where]),
+            "every": None if self.query.every is None else np.full(len(rows), self.query.every), "ints": self.ints, "texts": texts,
+            "deletes": deletes,
+        }  # fmt: skip
+
+    def draft(self, m: QueryEntry, k: int, build: Callable[[tuple[str, ...]], Operator], why: str) -> OperatorDraft:
+        asked = tuple(
+            LogicalQuery(r.name, f, w, r.window, r.k, tuple(r.bounds.values()), d, r.parameters)
+            for r, f, w, d in zip(self.rows, self.functions, self.whole_where, self.directions, strict=True)
+        )
+        texts = texts_of(*self.functions[:1], *dict.fromkeys(self.whole_where))
+        return OperatorDraft((m,), k, self.window, self.direction, texts, build, why, skyband=False, asked=(asked,), table=True)
+
+
+def topk_table(context: Context, m: QueryEntry) -> OperatorDraft:
+    """The draft of a table of top-k queries."""
+    table = _Table(context, m)
+    rows = table.rows
+    k = max(r.k or 1 for r in rows)
+    every = table.query.every
+
+    def own(r: QueryRow) -> Any:
+        from skyband.operators.topk.one_function import TopKQuery
+
+        return TopKQuery(r.name, r.k or 1, r.window, every, r.bounds["min_score"], r.bounds["max_score"])
+
+    def one(
+        texts: tuple[str, ...], f: Any, where: Node | None, queries: tuple[Any, ...], most: int, window: Window, direction: Any
+    ) -> Operator:
+        from skyband.operators.topk.one_function import TopK, TopKDeletes
+
+        return (TopKDeletes if context.deletes else TopK)(f, direction, where, queries, most, window, texts)
+
+    def shared(texts: tuple[str, ...]) -> Operator:
+        return one(texts, table.functions[0], table.whole_where[0], tuple(own(r) for r in rows), k, table.window, table.direction)
+
+    def apart(texts: tuple[str, ...]) -> Operator:
+        return _bank(
+            [
+                one(texts, f, w, (own(r),), r.k or 1, r.window, d)
+                for r, f, w, d in zip(rows, table.functions, table.whole_where, table.directions, strict=True)
+            ],
+            rows,
+        )
+
+    def many(texts: tuple[str, ...]) -> Operator:
+        from skyband.operators.topk.many import ManyTopK
+
+        return ManyTopK(
+            k=_whole_numbers(r.k for r in rows), largest=np.array([d == "max" for d in table.directions]),
+            min_score=table.column("min_score"), max_score=table.column("max_score"), **table.arrays(texts, context.deletes),
+        )  # fmt: skip
+
+    build, why = _choice(context, table, shared, apart, many)
+    return table.draft(m, k, build, why)
+
+
+def threshold_table(context: Context, m: QueryEntry) -> OperatorDraft:
+    """The draft of a table of threshold queries."""
+    table = _Table(context, m)
+    rows = table.rows
+    every = table.query.every
+
+    def own(r: QueryRow) -> Any:
+        from skyband.operators.threshold.one_function import ThresholdQuery
+
+        b = r.bounds
+        return ThresholdQuery(r.name, r.window, b["above"], b["at_least"], b["below"], b["at_most"], every)
+
+    def one(texts: tuple[str, ...], f: Any, where: Node | None, queries: tuple[Any, ...], window: Window) -> Operator:
+        from skyband.operators.threshold.one_function import Threshold
+
+        return Threshold(f, table.direction, where, queries, window, texts, context.deletes)
+
+    def shared(texts: tuple[str, ...]) -> Operator:
+        return one(texts, table.functions[0], table.whole_where[0], tuple(own(r) for r in rows), table.window)
+
+    def apart(texts: tuple[str, ...]) -> Operator:
+        return _bank(
+            [one(texts, f, w, (own(r),), r.window) for r, f, w in zip(rows, table.functions, table.whole_where, strict=True)], rows
+        )
+
+    def many(texts: tuple[str, ...]) -> Operator:
+        from skyband.operators.threshold.many import ManyThreshold
+
+        bounds: dict[str, Any] = {b: table.column(b) for b in ("above", "at_least", "below", "at_most")}
+        return ManyThreshold(direction=table.direction, **bounds, **table.arrays(texts, context.deletes))
+
+    build, why = _choice(context, table, shared, apart, many)
+    return table.draft(m, 1, build, why)
+
+
+Build = Callable[[tuple[str, ...]], Operator]
+
+
+def _choice(context: Context, table: _Table, shared: Build, apart: Build, many: Build) -> tuple[Build, str]:
+    """The cheapest operator that is exact for the table, and why it is."""
+    q = len(table.rows)
+    if table.one_function():
+        return shared, f"{q:,} queries of one function: each row is scored once for all of them"
+    if table.query.scoring is not None:
+        what = "an expression with parameters has no bounds that a grid could use" if table.parameters else "predicates of their own"
+        return apart, f"{q:,} queries side by side, a pass over each block of rows for each: {what}"
+    if q <= FEW:
+        return apart, f"{q:,} linear functions side by side: so few cost less than a grid"
+    if context.job.source.partition_by and table.query.type == "topk":
+        return many, f"{q:,} linear functions: each row is scored for all of them in one pass (a grid of cutoffs would be one per key)"
+    return many, f"{q:,} linear functions: an influence grid finds the few that a row can concern"
+
+
+def _bank(parts: list[Operator], rows: list[QueryRow]) -> Operator:
+    from skyband.operators.side_by_side import SideBySide
+
+    parameters = tuple(r.parameters for r in rows) if rows[0].parameters else ()
+    return SideBySide(tuple(parts), parameters)
+
+
+def _whole(r: QueryRow) -> str | None:
+    """A row's ``where`` and its constraints as one predicate."""
+    from skyband.operators.expressions.canonical import name
+
+    parts = [f"({r.where})"] if r.where is not None else []
+    for column, low, high in r.box:
+        parts += [f"{name(column)} >= {low!r}"] if low is not None else []
+        parts += [f"{name(column)} <= {high!r}"] if high is not None else []
+    return reduce(lambda a, b: f"{a} and {b}", parts) if parts else None
+
+
+def _bounds(r: QueryRow) -> dict[str, tuple[float | None, float | None]]:
+    found: dict[str, tuple[float | None, float | None]] = {c: (None, None) for c, _ in r.weights}
+    return found | {c: (low, high) for c, low, high in r.box}
+
+
+def _whole_numbers(values: Any) -> I64:
+    return np.array([v or 0 for v in values], np.int64)

@@ -1,0 +1,292 @@
+"""What the cells of a table of queries mean: one ``QueryRow`` a row, and everything that is wrong with them.
+
+Columns: ``name`` (needed), ``k``, ``window``, ``where``, the bounds of the query type, ``weight_<column>`` (a linear function of its own),
+``min_<column>`` and ``max_<column>`` (a constraint on a weighted column), ``direction``, and, with ``scoring``, the parameters it uses.
+An empty cell is what the spec says, or nothing; an empty weight is 0.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Final, Literal
+
+from skyband.framework.errors import did_you_mean, one_of
+from skyband.framework.spec.queries import Threshold, TopK
+from skyband.framework.spec.query_list_cells import Cells
+from skyband.framework.spec.units import format_duration, parse_window
+from skyband.operators.base import Kind, Window
+
+BOUNDS: Final = {"topk": ("min_score", "max_score"), "threshold": ("above", "at_least", "below", "at_most")}
+MAX_WHERE: Final = 62
+"""Different ``where`` of one table: each is a compiled predicate."""
+_MAX_K: Final = 1_000_000
+_PLAIN: Final = re.compile(r"\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*|\s*[-+]?(nan|inf|infinity)\s*", re.IGNORECASE)
+"""A number as every program reads it: no underscores, no digits of other scripts."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRow:
+    """One query of a table. ``window`` has the entry's or job's filled in; ``box``: (column, least, most), None for no bound."""
+
+    name: str
+    k: int | None
+    window: Window
+    where: str | None
+    bounds: Mapping[str, float | None]
+    weights: tuple[tuple[str, float], ...]
+    box: tuple[tuple[str, float | None, float | None], ...]
+    parameters: tuple[tuple[str, float], ...]
+    direction: Literal["min", "max"] | None = None
+
+
+@dataclass(slots=True)
+class QueryRows:
+    """``rows`` (none if something is wrong), the parameters' names, and ``problems``: (message, hint) each."""
+
+    rows: list[QueryRow] = field(default_factory=list)
+    parameters: tuple[str, ...] = ()
+    problems: list[tuple[str, str | None]] = field(default_factory=list)
+
+
+def interpret(cells: Cells, query: TopK | Threshold, kinds: Mapping[str, Kind | None], window: Window) -> QueryRows:
+    """The queries of a table for the spec's entry ``query``; ``kinds`` of the stream's columns, ``window`` of the entry. Raises nothing."""
+    out = QueryRows()
+    source = query.queries_from
+    ignored = set(source.ignore) if source is not None else set()
+    out.problems += [(f"ignore names '{c}', which is not a column of the table", None) for c in sorted(ignored - set(cells.columns))]
+    cells = Cells({c: values for c, values in cells.columns.items() if c not in ignored}, cells.places)
+    names = list(cells.columns)
+    if "name" not in names:
+        why = "every query needs a name; it stands in the column 'query' of the results"
+        out.problems.append(
+            (f"it has no column 'name' (it has {one_of([repr(c) for c in names], 10)})", did_you_mean("name", names) or why)
+        )
+        return out
+    if source is not None and source.direction is not None and query.scoring is not None:
+        out.problems.append(("queries_from has a direction, and so has the scoring function", "leave it out of queries_from"))
+    shape = _Shape.of(names, query, kinds, out)
+    if out.problems:
+        return out
+    out.parameters = shape.parameters
+    seen: dict[str, str] = {}
+    rows = [_row(cells, i, query, shape, window, seen, out.problems) for i in range(len(cells.places))]
+    wheres = {r.where for r in rows if r is not None and r.where is not None}
+    if query.scoring is None and len(wheres) > MAX_WHERE:
+        hint = "constrain weighted columns by min_<column> and max_<column>, which may differ in every row"
+        out.problems.append((f"it has {len(wheres)} different 'where'; at most {MAX_WHERE} are possible", hint))
+    if not out.problems:
+        out.rows = [r for r in rows if r is not None]
+    return out
+
+
+@dataclass(slots=True)
+class _Shape:
+    """Which columns mean what."""
+
+    bounds: tuple[str, ...]
+    weights: tuple[str, ...]
+    box: tuple[str, ...]
+    parameters: tuple[str, ...]
+    kinds: Mapping[str, Kind | None]
+
+    @classmethod
+    def of(cls, names: list[str], query: TopK | Threshold, kinds: Mapping[str, Kind | None], out: QueryRows) -> _Shape:
+        fixed = {"name", "window", "where", *BOUNDS[query.type], *(("k",) if query.type == "topk" else ())}
+        if query.type == "topk" and query.scoring is None:
+            fixed.add("direction")
+        weights: list[str] = []
+        for c in names:
+            if c.startswith("weight_") and c not in fixed:
+                column = c.removeprefix("weight_")
+                weights.append(column)
+                if query.scoring is not None:
+                    out.problems.append(
+                        (f"the column '{c}' is a weight, but the query has 'scoring'", "leave 'scoring' out, or the weights")
+                    )
+                elif column not in kinds:
+                    hint = did_you_mean(column, kinds) or f"columns: {one_of(list(kinds), 20)}"
+                    out.problems.append((f"the column '{c}' weights '{column}', which is not a column of the stream", hint))
+                elif kinds[column] in {"text", "bool", "time"}:
+                    out.problems.append((f"the column '{c}' weights '{column}', which is not a number", None))
+        if query.scoring is None and not weights:
+            hint = "add a column weight_<column> for every column that counts, or name a scoring function with 'scoring'"
+            out.problems.append(("it has no weights, and the query no 'scoring'", hint))
+        for c in ("min_score", "max_score"):
+            if query.type == "topk" and c in names and "score" in weights:
+                hint = "give the stream's column another name with 'from:'"
+                out.problems.append((f"the column '{c}' could be a bound of the score or of the column 'score'", hint))
+        box, parameters = [], []
+        for c in names:
+            if c in fixed or c.startswith("weight_"):
+                continue
+            if c[:4] in {"min_", "max_"} and c[4:] in weights:
+                box.append(c)
+            elif query.scoring is None:
+                known = [*sorted(fixed), *(f"weight_{k}" for k in kinds), *(f"{m}_{w}" for w in weights for m in ("min", "max"))]
+                hint = (
+                    did_you_mean(c, known)
+                    or f"known: {one_of(sorted(fixed))}, weight_<column>, min_<column>, max_<column>; or ignore: [{c}]"
+                )
+                out.problems.append((f"the column '{c}' means nothing", hint))
+            elif c in kinds:
+                out.problems.append((f"the column '{c}' is called like a column of the stream", "give the parameter another name"))
+            else:
+                parameters.append(c)
+        return cls(BOUNDS[query.type], tuple(weights), tuple(box), tuple(parameters), kinds)
+
+
+class _Wrong(ValueError):
+    """A cell that cannot be used; the message is for the user."""
+
+
+def _row(
+    cells: Cells,
+    i: int,
+    query: TopK | Threshold,
+    shape: _Shape,
+    window: Window,
+    seen: dict[str, str],
+    problems: list[tuple[str, str | None]],
+) -> QueryRow | None:
+    place = cells.places[i]
+    before = len(problems)
+
+    def read(column: str, parse: Any, default: Any = None) -> Any:
+        cell = cells.columns[column][i] if column in cells.columns else None
+        if cell is None:
+            return default
+        try:
+            return parse(cell)
+        except ValueError as e:
+            problems.append((f"{place}, {column}: {e}", None))
+            return default
+
+    name = read("name", _text)
+    if name is None:
+        problems.append((f"{place} has no name", None))
+    elif name in seen:
+        problems.append((f"{place}: a second query named {name!r}, the first in {seen[name]}", "rename or remove one of them"))
+    else:
+        seen[name] = place
+    k = read("k", _k, query.k) if isinstance(query, TopK) else None
+    if isinstance(query, TopK) and k is None and len(problems) == before:
+        problems.append((f"{place} ({name!r}) has no k", "fill the column k, or give the query a k for all rows"))
+    bounds = {b: read(b, _number, getattr(query, b)) for b in shape.bounds}
+    why = _bad_bounds(bounds)
+    if why is not None and len(problems) == before:
+        problems.append((f"{place} ({name!r}) {why}", None))
+    box = tuple(
+        (c, read(f"min_{c}", bound), read(f"max_{c}", bound))
+        for c in shape.weights
+        if {f"min_{c}", f"max_{c}"} & set(shape.box)
+        for bound in (_exact if shape.kinds[c] == "int" else _number,)
+    )
+    problems += [
+        (f"{place}: nothing is between min_{c} and max_{c}", None) for c, lo, hi in box if lo is not None and hi is not None and lo > hi
+    ]
+    return QueryRow(
+        name=str(name), k=k, window=read("window", lambda cell: _window(cell, window), window),
+        where=_both(query.where, read("where", _text)),
+        bounds=bounds, weights=tuple((c, read(f"weight_{c}", _number, 0.0)) for c in shape.weights),
+        box=box,
+        parameters=tuple((p, _needed(read(p, _number), place, p, problems)) for p in shape.parameters),
+        direction=None if query.scoring is not None or query.type != "topk" else read("direction", _direction),
+    )  # fmt: skip
+
+
+def _needed(value: float | None, place: str, column: str, problems: list[tuple[str, str | None]]) -> float:
+    if value is None and not (problems and problems[-1][0].startswith(f"{place}, {column}:")):
+        problems.append((f"{place} has no value of the parameter '{column}'", None))
+    return math.nan if value is None else value
+
+
+def _bad_bounds(bounds: Mapping[str, float | None]) -> str | None:
+    """Why the bounds of a row cannot be used together."""
+    given = [b for b, v in bounds.items() if v is not None]
+    if "at_least" in bounds:
+        if not given:
+            return "has no bound: one of at_least, above, at_most, below"
+        if {"at_least", "above"} <= set(given) or {"at_most", "below"} <= set(given):
+            return f"has two bounds on one side ({', '.join(given)})"
+        return "has bounds that nothing can pass" if nothing_passes(*(bounds[b] for b in BOUNDS["threshold"])) else None
+    elif len(given) == 2 and bounds["min_score"] > bounds["max_score"]:  # type: ignore[operator]
+        return "has a min_score larger than its max_score: nothing can pass"
+    return None
+
+
+def nothing_passes(above: float | None, at_least: float | None, below: float | None, at_most: float | None) -> bool:
+    """Whether no score is above and at least, below and at most these bounds."""
+    lows = [(b, strict) for b, strict in ((above, True), (at_least, False)) if b is not None]
+    highs = [(b, strict) for b, strict in ((below, True), (at_most, False)) if b is not None]
+    return any(low > high or (low == high and (s or t)) for low, s in lows for high, t in highs)
+
+
+def _both(a: str | None, b: str | None) -> str | None:
+    """Two constraints as one: the entry's and the row's own."""
+    return a if b is None else b if a is None else f"({a}) and ({b})"
+
+
+def _text(cell: Any) -> str:
+    if not isinstance(cell, str):
+        raise _Wrong(f"takes text, not {cell!r}")
+    if not cell.strip():
+        raise _Wrong("is empty")
+    return cell.strip()
+
+
+def _direction(cell: Any) -> Literal["min", "max"]:
+    text = cell.strip().lower() if isinstance(cell, str) else ""
+    if text == "min":
+        return "min"
+    if text == "max":
+        return "max"
+    raise _Wrong(f"takes min or max, not {cell!r}")
+
+
+def _number(cell: Any) -> float:
+    if isinstance(cell, bool) or not isinstance(cell, str | int | float | Decimal):
+        raise _Wrong(f"takes a number, not {cell!r}")
+    try:
+        if isinstance(cell, str) and not _PLAIN.fullmatch(cell):
+            raise ValueError
+        value = float(cell)
+    except (ValueError, OverflowError):
+        raise _Wrong(f"takes a number, not {cell!r}") from None
+    if not math.isfinite(value):
+        raise _Wrong(f"takes a finite number, not {cell!r}")
+    return value
+
+
+def _exact(cell: Any) -> float:
+    """A bound of a whole-number column: floats must tell it from its neighbours."""
+    value = _number(cell)
+    if abs(value) >= 2**53:
+        raise _Wrong(f"{cell!r} is too large to compare exactly: say it with 'where'")
+    return value
+
+
+def _k(cell: Any) -> int:
+    value = _number(cell)
+    if value != int(value):
+        raise _Wrong(f"takes a whole number, not {cell!r}")
+    if not 1 <= value <= _MAX_K:
+        raise _Wrong(f"must be at least 1, not {int(value)}" if value < 1 else f"must be at most {_MAX_K:,}, not {int(value):,}")
+    return int(value)
+
+
+def _window(cell: Any, most: Window) -> Window:
+    """A cell such as ``1 day`` or ``500 rows``, no larger than ``most``, of a kind it has."""
+    own = parse_window(_text(cell))
+    for mine, theirs, kind, spelled in (
+        (own.count, most.count, "count", f"{most.count} rows"),
+        (own.micros, most.micros, "time", format_duration(most.micros or 0)),
+    ):
+        if mine is not None and theirs is None:
+            raise _Wrong(f"the window of the query has no {kind}")
+        if mine is not None and theirs is not None and mine > theirs:
+            raise _Wrong(f"{cell!r} is larger than the query's window ({spelled})")
+    return Window(most.count if own.count is None else own.count, most.micros if own.micros is None else own.micros)

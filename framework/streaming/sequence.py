@@ -1,0 +1,252 @@
+"""Numbering of keys and objects, and the duplicate-id check: hash tables in flat arrays, one kernel pass over a block.
+
+Ids and keys come as 128-bit hashes made by the engine (two 64-bit hashes with different seeds): two different ids
+meet with probability 2**-128 a pair.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skyband.operators.base import NEVER, NULL, Window
+from skyband.operators.jit import jit
+
+I64 = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
+
+MAX_KEYS = 1 << 23
+
+DELETED = 1 << 62
+"""In place of the seq of an id's newest object: it has been deleted."""
+
+
+@jit
+def _find_keys(k1: I64, k2: I64, d1: I64, d2: I64, slots: I64, known: int, out: I64, first: I64) -> int:
+    """Dense numbers for hashed keys; new keys get the next number and their first row is noted. Returns the number of keys."""
+    mask = len(slots) - 1
+    for i in range(len(k1)):
+        at = (k1[i] ^ (k2[i] >> 7)) & mask
+        while True:
+            s = slots[at]
+            if s < 0:
+                slots[at] = known
+                d1[known] = k1[i]
+                d2[known] = k2[i]
+                first[known] = i
+                out[i] = known
+                known += 1
+                break
+            if d1[s] == k1[i] and d2[s] == k2[i]:
+                out[i] = s
+                break
+            at = (at + 1) & mask
+    return known
+
+
+@jit
+def _refill_slots(d1: I64, d2: I64, known: int, slots: I64) -> None:
+    mask = len(slots) - 1
+    for s in range(known):
+        at = (d1[s] ^ (d2[s] >> 7)) & mask
+        while slots[at] >= 0:
+            at = (at + 1) & mask
+        slots[at] = s
+
+
+@jit
+def _accept(
+    key: I64, time: I64, h1: I64, h2: I64, deletes: Bool, next_seq: I64, count: int, micros: int,
+    t1: I64, t2: I64, tkey: I64, tseq: I64, ttime: I64, seq: I64, target: I64,
+) -> int:  # fmt: skip
+    """Rows in canonical order: seq[i] = the row's number, or -1 if an alive object has its id. Returns the table's new entries.
+
+    A row with ``deletes[i]`` (shape (0,): none) takes no number: target[i] = the number of the alive object with its id, or -1.
+    """
+    mask = len(t1) - 1
+    new = 0
+    for i in range(len(key)):
+        k = key[i]
+        at = (h1[i] ^ (h2[i] >> 9) ^ (k * 1000003)) & mask
+        while tseq[at] >= 0 and not (t1[at] == h1[i] and t2[at] == h2[i] and tkey[at] == k):
+            at = (at + 1) & mask
+        alive = tseq[at] >= 0 and tseq[at] != DELETED
+        if alive and count > 0 and tseq[at] < next_seq[k] - count:
+            alive = False
+        if alive and micros > 0 and time[i] - ttime[at] >= micros:
+            alive = False
+        if len(deletes) and deletes[i]:
+            seq[i] = -1
+            target[i] = tseq[at] if alive else -1
+            if alive:
+                tseq[at] = DELETED
+            continue
+        if alive:
+            seq[i] = -1
+            continue
+        if tseq[at] < 0:
+            new += 1
+        t1[at] = h1[i]
+        t2[at] = h2[i]
+        tkey[at] = k
+        tseq[at] = next_seq[k]
+        ttime[at] = time[i]
+        seq[i] = next_seq[k]
+        next_seq[k] += 1
+    return new
+
+
+@jit
+def _reinsert(keep: Bool, o1: I64, o2: I64, okey: I64, oseq: I64, otime: I64, t1: I64, t2: I64, tkey: I64, tseq: I64, ttime: I64) -> int:
+    mask = len(t1) - 1
+    n = 0
+    for i in range(len(o1)):
+        if not keep[i]:
+            continue
+        at = (o1[i] ^ (o2[i] >> 9) ^ (okey[i] * 1000003)) & mask
+        while tseq[at] >= 0 and not (t1[at] == o1[i] and t2[at] == o2[i] and tkey[at] == okey[i]):
+            at = (at + 1) & mask
+        if tseq[at] < 0:
+            n += 1
+        elif tseq[at] > oseq[i]:
+            continue
+        t1[at] = o1[i]
+        t2[at] = o2[i]
+        tkey[at] = okey[i]
+        tseq[at] = oseq[i]
+        ttime[at] = otime[i]
+    return n
+
+
+def _room(n: int) -> int:
+    """A power of two at least twice ``n``."""
+    return 1 << max(6, int(2 * n).bit_length())
+
+
+def grown(a: npt.NDArray[Any], n: int, fill: int = 0) -> npt.NDArray[Any]:
+    """``a`` with room for at least ``n`` entries (doubling), new ones ``fill``."""
+    if n <= len(a):
+        return a
+    out = np.full(max(n, 2 * len(a), 16), fill, a.dtype)
+    out[: len(a)] = a
+    return out
+
+
+@dataclass(slots=True)
+class Keys:
+    """The keys of one bucket: dense numbers in order of first sight; per key the next seq and the last event time."""
+
+    known: int = 0
+    d1: I64 = field(default_factory=lambda: np.zeros(16, np.int64))
+    d2: I64 = field(default_factory=lambda: np.zeros(16, np.int64))
+    slots: I64 = field(default_factory=lambda: np.full(64, -1, np.int64))
+    next_seq: I64 = field(default_factory=lambda: np.zeros(16, np.int64))
+    last_time: I64 = field(default_factory=lambda: np.zeros(16, np.int64))
+
+    def number(self, k1: I64, k2: I64) -> tuple[I64, I64]:
+        """(dense numbers of the rows, rows that brought the new keys in order of their numbers). O(n) expected."""
+        n = len(k1)
+        self._reserve(self.known + n)
+        out = np.empty(n, np.int64)
+        first = np.empty(self.known + n, np.int64)
+        before = self.known
+        self.known = int(_find_keys(k1, k2, self.d1, self.d2, self.slots, before, out, first))
+        if self.known > MAX_KEYS:
+            raise OverflowError(f"more than {MAX_KEYS:,} keys in one bucket: start anew with a larger run.buckets")
+        return out, first[before : self.known]
+
+    def single(self) -> None:
+        """The one key of a stream without ``partition_by``."""
+        self._reserve(1)
+        self.known = 1
+
+    def _reserve(self, n: int) -> None:
+        if n > len(self.d1):
+            self.d1, self.d2 = grown(self.d1, n), grown(self.d2, n)
+            self.next_seq, self.last_time = grown(self.next_seq, n), grown(self.last_time, n)
+        if _room(n) > len(self.slots):
+            self.slots = np.full(_room(n), -1, np.int64)
+            _refill_slots(self.d1, self.d2, self.known, self.slots)
+
+    def arrays(self) -> dict[str, I64]:
+        """What ``restore`` needs."""
+        n = self.known
+        return {"d1": self.d1[:n], "d2": self.d2[:n], "next_seq": self.next_seq[:n], "last_time": self.last_time[:n]}
+
+    @classmethod
+    def restore(cls, arrays: dict[str, I64]) -> Keys:
+        """The keys of ``arrays``."""
+        keys = cls()
+        n = len(arrays["d1"])
+        keys._reserve(n)
+        keys.known = n
+        for name in ("d1", "d2", "next_seq", "last_time"):
+            getattr(keys, name)[:n] = arrays[name]
+        keys.slots[:] = -1
+        _refill_slots(keys.d1, keys.d2, n, keys.slots)
+        return keys
+
+
+@dataclass(slots=True)
+class Ids:
+    """Ids of the objects alive in the job's window: (key, 128-bit hash) -> (seq, time) of the newest object with it."""
+
+    window: Window
+    used: int = 0
+    t1: I64 = field(default_factory=lambda: np.zeros(64, np.int64))
+    t2: I64 = field(default_factory=lambda: np.zeros(64, np.int64))
+    tkey: I64 = field(default_factory=lambda: np.zeros(64, np.int64))
+    tseq: I64 = field(default_factory=lambda: np.full(64, -1, np.int64))
+    ttime: I64 = field(default_factory=lambda: np.zeros(64, np.int64))
+
+    def accept(self, keys: Keys, key: I64, time: I64, h1: I64, h2: I64, until: int, deletes: Bool | None = None) -> tuple[I64, I64]:
+        """(seq, target) of each row (canonical order). Advances ``keys.next_seq``. O(n) expected.
+
+        seq is -1 where an object with the row's id is alive, and for rows that ``deletes`` marks as deletions: their target is the seq
+        of the alive object with their id, or -1. Everywhere else target is NULL.
+        """
+        self._reserve(keys, len(key), until)
+        seq, target = np.empty(len(key), np.int64), np.full(len(key), NULL)
+        self.used += int(
+            _accept(
+                key, time, h1, h2, np.empty(0, np.bool_) if deletes is None else deletes, keys.next_seq,
+                self.window.count or 0, self.window.micros or 0,
+                self.t1, self.t2, self.tkey, self.tseq, self.ttime, seq, target,
+            )
+        )  # fmt: skip
+        return seq, target
+
+    def load(self, keys: Keys, key: I64, seq: I64, time: I64, h1: I64, h2: I64) -> None:
+        """Adds objects accepted before (a restored window)."""
+        self._reserve(keys, len(key), -NEVER)
+        keep = np.ones(len(key), bool)
+        self.used += int(_reinsert(keep, h1, h2, key, seq, time, self.t1, self.t2, self.tkey, self.tseq, self.ttime))
+
+    def _reserve(self, keys: Keys, n: int, until: int) -> None:
+        if _room(self.used + n) <= len(self.t1):
+            return
+        keep = (self.tseq >= 0) & (self.tseq != DELETED)
+        if self.window.micros:
+            keep &= self.ttime > until - self.window.micros
+        if self.window.count:
+            keep &= self.tseq >= keys.next_seq[self.tkey] - self.window.count
+        size = _room(int(keep.sum()) + n)
+        old = (self.t1, self.t2, self.tkey, self.tseq, self.ttime)
+        self.t1, self.t2, self.tkey, self.ttime = (np.zeros(size, np.int64) for _ in range(4))
+        self.tseq = np.full(size, -1, np.int64)
+        self.used = int(_reinsert(keep, *old, self.t1, self.t2, self.tkey, self.tseq, self.ttime))
+
+
+def number_rows(keys: Keys, key: I64) -> I64:
+    """seq of each row when ids are assumed unique; ``key`` is sorted. Advances ``keys.next_seq``. O(n), vectorised."""
+    n = len(key)
+    if n == 0:
+        return np.empty(0, np.int64)
+    starts = np.nonzero(np.concatenate(([True], key[1:] != key[:-1])))[0]
+    lengths = np.diff(np.append(starts, n))
+    seq = np.arange(n, dtype=np.int64) - np.repeat(starts, lengths) + keys.next_seq[key]
+    keys.next_seq[key[starts]] += lengths
+    return seq

@@ -1,0 +1,57 @@
+"""Results of ``topk`` and ``threshold`` by brute force from the definition: every row of the window scored. For ``verify`` only."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skyband.framework.plan.model import LogicalQuery, Plan, QueryNode
+from skyband.framework.verify.brute_force import F64, Found, Objects, window_of
+from skyband.operators.expressions import compile_row
+from skyband.operators.expressions.ast import Node
+from skyband.operators.single_rows.scores import Linear, as_floats
+
+
+def topk(plan: Plan, query: QueryNode, data: Objects, at: int, asked: LogicalQuery) -> Found:
+    """The k best rows as ((seq,), score), in rank order. O(window)."""
+    least, most = asked.bounds
+    return _passing(plan, query, data, at, asked, (None, least, None, most))[: asked.k]
+
+
+def threshold(plan: Plan, query: QueryNode, data: Objects, at: int, asked: LogicalQuery) -> Found:
+    """The rows whose score passes, as ((seq,), score), in rank order. O(window)."""
+    above, at_least, below, at_most = asked.bounds
+    return _passing(plan, query, data, at, asked, (above, at_least, below, at_most))
+
+
+def _passing(plan: Plan, query: QueryNode, data: Objects, at: int, asked: LogicalQuery, bounds: tuple[float | None, ...]) -> Found:
+    """Living rows that satisfy ``where`` and whose score is above, at least, below and at most the bounds, in rank order."""
+    first, end, at = window_of(query, asked.window, data, at)
+    n = end - first
+    columns = {name: values[first:end] for name, values in data.columns.items()}
+    columns |= {name: np.full(n, value) for name, value in asked.parameters}
+    texts = {t: i for i, t in enumerate(plan.texts)}
+    score = _linear(asked.scoring, columns, n) if isinstance(asked.scoring, Linear) else _expression(asked.scoring, columns, n, texts)
+    passes = ~np.isnan(score) & (data.deleted[first:end] > at)
+    if asked.where is not None:
+        passes &= compile_row(None, asked.where, False, texts).matches(columns, n).astype(bool)
+    above, at_least, below, at_most = bounds
+    for bound, test in ((above, np.greater), (at_least, np.greater_equal), (below, np.less), (at_most, np.less_equal)):
+        if bound is not None:
+            passes &= test(score, bound)
+    sign = -1.0 if asked.direction == "max" else 1.0
+    seq = first + np.nonzero(passes)[0]
+    best = sorted((sign * s, -q, s) for s, q in zip(score[passes].tolist(), seq.tolist(), strict=True))
+    return [((-q,), s) for _, q, s in best]
+
+
+def _expression(node: Node, columns: dict[str, F64], n: int, texts: dict[str, int]) -> F64:
+    return compile_row(node, None, False, texts).evaluate(columns, n) + 0.0
+
+
+def _linear(function: Linear, columns: dict[str, F64], n: int) -> F64:
+    total = np.zeros(n)
+    with np.errstate(all="ignore"):
+        for i, (name, weight) in enumerate(function.weights):
+            term = weight * as_floats(columns[name])
+            total = term if i == 0 else total + term
+    return total + 0.0

@@ -1,0 +1,211 @@
+"""Single queries of one type side by side as one state: for a few different functions, or one expression with different parameters.
+
+Every part does its own work; a Python loop over the parts runs once per block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from skyband.operators.base import F64, I64, AnyArray, Arrivals, Changes, Column, Instant, Items, Logic, Operator, State, Window
+
+_CHANGES = ("query", "key", "at", "step", "pos", "sign", "cause", "score", "items")
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """Query i is the only query of ``parts[i]``. ``parameters[i]`` are (column, value): columns of one value that part i reads besides
+    those of the arrivals; parts that differ in nothing but these share their compiled code.
+
+    Raises ValueError for no parts, a part with more than one query, parts of different query types, roles or ``keeps``, names used twice
+    by the parts' queries, or parameters not given for every part.
+    """
+
+    parts: tuple[Operator, ...]
+    parameters: tuple[tuple[tuple[str, float], ...], ...] = ()
+
+    state_format: ClassVar[str] = "Bank"
+    query_types: ClassVar[frozenset[str]] = frozenset()
+    keeps: ClassVar[Literal["window", "retained", "none"]] = "retained"
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise ValueError("a bank needs at least one part")
+        if self.parameters and len(self.parameters) != len(self.parts):
+            raise ValueError(f"{len(self.parameters)} lists of parameters for {len(self.parts)} parts")
+        names: list[Any] = [getattr(p, "queries", None) or getattr(p, "names", ()) for p in self.parts]
+        for i, queries in enumerate(names):
+            if len(queries) != 1:
+                raise ValueError(f"part {i} has {len(queries)} queries, not one")
+        first = self.parts[0]
+        for what in ("query_types", "roles", "keeps"):
+            if any(getattr(p, what) != getattr(first, what) for p in self.parts):
+                raise ValueError(f"the parts differ in {what}")
+        called = [getattr(queries[0], "name", queries[0]) for queries in names]
+        if len(set(called)) < len(called):
+            raise ValueError("two queries of one name")
+        # The protocol knows these two as a class's: here they are the parts'.
+        object.__setattr__(self, "query_types", first.query_types)
+        object.__setattr__(self, "keeps", first.keeps)
+
+    def constants(self, part: int) -> Mapping[str, float]:
+        """The parameters of a part."""
+        return dict(self.parameters[part]) if self.parameters else {}
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Those of every part."""
+        return self.parts[0].roles
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """What the parts read, without their parameters."""
+        return tuple(dict.fromkeys(c for i, p in enumerate(self.parts) for c in p.columns if c.name not in self.constants(i)))
+
+    @property
+    def window(self) -> Window:
+        """The parts' windows in one: the largest count and duration, none where a part has none."""
+        counts, micros = [p.window.count for p in self.parts], [p.window.micros for p in self.parts]
+        return Window(None if None in counts else max(c or 0 for c in counts), None if None in micros else max(m or 0 for m in micros))
+
+    def build(self, state: State | None) -> SideBySideLogic:
+        """A logic that continues ``state`` bit for bit, or starts empty."""
+        return SideBySideLogic(self, state)
+
+
+class SideBySideLogic:
+    """The parts' logics."""
+
+    def __init__(self, op: SideBySide, state: State | None) -> None:
+        self.op = op
+        self.logics: list[Logic]
+        if state is None:
+            self.logics = [p.build(None) for p in op.parts]
+            return
+        arrays = _taken_apart(state.arrays, len(op.parts))
+        mine = self._mine(state)
+        self.logics = [
+            p.build(State(arrays[i], self._given(i, state.rows if mine is None else _picked(state.rows, mine[:, i]))))
+            for i, p in enumerate(op.parts)
+        ]
+
+    def _given(self, part: int, arrivals: Arrivals) -> Arrivals:
+        """Arrivals with the part's parameters."""
+        constants = self.op.constants(part)
+        if not constants:
+            return arrivals
+        columns = {**arrivals.columns, **{name: np.full(len(arrivals), float(value)) for name, value in constants.items()}}
+        return Arrivals(arrivals.key, arrivals.seq, arrivals.time, columns)
+
+    def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
+        """See ``Logic.advance``. The sum of what the parts take."""
+        found = [logic.advance(self._given(i, arrivals), until) for i, logic in enumerate(self.logics)]
+        of = np.repeat(np.arange(len(found)), [len(c) for c in found]).astype(np.int16)
+        if not len(of):
+            return Changes.empty(len(self.op.roles))
+        return Changes(of, *(np.concatenate([getattr(c, name) for c in found]) for name in _CHANGES[1:]))
+
+    def wake(self) -> Instant | None:
+        """The earliest of the parts'."""
+        return min((w for w in (logic.wake() for logic in self.logics) if w is not None), default=None)
+
+    def checkpoint(self) -> dict[str, AnyArray]:
+        """The parts' arrays, those of one name and type one after the other, and which part retains which row."""
+        saved = _put_together([logic.checkpoint() for logic in self.logics])
+        if self.op.keeps == "retained":
+            key, seq, mine = self._retained()
+            saved.update(retained_key=key, retained_seq=seq, retained_by=np.packbits(mine, axis=1))
+        return saved
+
+    def _retained(self) -> tuple[I64, I64, AnyArray]:
+        """(key, seq) of what any part retains, sorted, and by which parts: bool (rows, parts)."""
+        of = [logic.retained() for logic in self.logics]
+        key, seq = (np.concatenate([pair[i] for pair in of]) for i in range(2))
+        row, first = _numbered(key, seq)
+        mine = np.zeros((len(first), len(of)), bool)
+        mine[row, np.repeat(np.arange(len(of)), [len(k) for k, _ in of])] = True
+        return key[first], seq[first], mine
+
+    def _mine(self, state: State) -> AnyArray | None:
+        """Which part retained which of the rows, bool (rows, parts); None: the parts choose among all themselves."""
+        if self.op.keeps != "retained":
+            return None
+        key, seq = state.arrays["retained_key"], state.arrays["retained_seq"]
+        known = np.unpackbits(state.arrays["retained_by"], axis=1, count=len(self.op.parts)).astype(bool)
+        row, first = _numbered(np.concatenate([key, state.rows.key]), np.concatenate([seq, state.rows.seq]))
+        mine = np.zeros((len(first), len(self.op.parts)), bool)
+        mine[row[: len(key)]] = known
+        picked: AnyArray = mine[row[len(key) :]]
+        return picked
+
+    def retained(self) -> tuple[I64, I64]:
+        """What any part needs."""
+        key, seq, _ = self._retained()
+        return key, seq
+
+    def snapshot(self, key: int, k: int, window: Window, query: int = 0) -> Items:
+        """That of the part."""
+        return self.logics[query].snapshot(key, k, window, 0)
+
+    def skyband(self) -> Items:
+        """Nothing: there is one per part, and one after the other they mean nothing."""
+        none: F64 = np.empty(0, np.float64)
+        return Items(np.empty(0, np.int64), np.empty((0, len(self.op.roles)), np.int64), none)
+
+    def counters(self) -> dict[str, int]:
+        """Sums of the parts' counters; ``unusable`` per part."""
+        found: dict[str, int] = {}
+        for i, logic in enumerate(self.logics):
+            for name, n in logic.counters().items():
+                to = f"unusable:{i}" if name == "unusable:0" else name
+                found[to] = found.get(to, 0) + n
+        return found
+
+
+def _picked(rows: Arrivals, keep: AnyArray) -> Arrivals:
+    """The rows of ``keep``."""
+    return Arrivals(rows.key[keep], rows.seq[keep], rows.time[keep], {name: a[keep] for name, a in rows.columns.items()})
+
+
+def _numbered(key: AnyArray, seq: AnyArray) -> tuple[I64, I64]:
+    """The rank of every (key, seq) among the different ones, and where each of those stands first. O(n log n)."""
+    order = np.lexsort((seq, key))
+    new = np.ones(len(order), bool)
+    new[1:] = (key[order[1:]] != key[order[:-1]]) | (seq[order[1:]] != seq[order[:-1]])
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.cumsum(new) - 1
+    return rank, order[new]
+
+
+def _put_together(parts: list[dict[str, AnyArray]]) -> dict[str, AnyArray]:
+    """Arrays of equal name, type and number of axes as one: ``name:type:axes`` flat, and under ``#`` + that per part its number and shape.
+
+    So thousands of parts make as many arrays as one.
+    """
+    groups: dict[str, list[tuple[int, AnyArray]]] = {}
+    for i, arrays in enumerate(parts):
+        for name, a in arrays.items():
+            groups.setdefault(f"{name}:{a.dtype.str}:{a.ndim}", []).append((i, a))
+    out: dict[str, AnyArray] = {}
+    for name, group in groups.items():
+        out[name] = np.concatenate([a.ravel() for _, a in group])
+        out["#" + name] = np.array([(i, *a.shape) for i, a in group], np.int64)
+    return out
+
+
+def _taken_apart(arrays: Mapping[str, AnyArray], parts: int) -> list[dict[str, AnyArray]]:
+    """The inverse of ``_put_together``."""
+    out: list[dict[str, AnyArray]] = [{} for _ in range(parts)]
+    for name, shapes in arrays.items():
+        if not name.startswith("#"):
+            continue
+        flat, at = arrays[name[1:]], 0
+        for part, *shape in shapes.tolist():
+            size = int(np.prod(shape, dtype=np.int64))
+            out[part][name[1:].rsplit(":", 2)[0]] = flat[at : at + size].reshape(shape).copy()
+            at += size
+    return out

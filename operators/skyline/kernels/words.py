@@ -1,0 +1,143 @@
+"""Keys and words of the skyline kernels: what is compared exactly, and what is compared first.
+
+*Keys.* Every attribute becomes an int64 whose order is the attribute's: floats by their bits (sign folded, -0.0 first folded into 0.0),
+integers as they are; a ``max`` dimension is complemented. Exact tests compare keys only, so 64-bit integers never pass through floats.
+
+*Words.* All dimensions of an object also share one int64, a few bits each, rounded monotonically, with a guard bit above each field H.
+``p <= r`` everywhere implies ``((r | H) - p) & H == H``: one subtraction tests all dimensions of one object, four or eight objects an
+instruction, and keys decide the few hits (algorithms.md section 6). ``equal`` dimensions share a hash and its complement as two fields.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skyband.operators.base import F64, I64, NULL, AnyArray
+from skyband.operators.jit import jit
+
+FOLD: int = 2**63 - 1
+MAX_FIELDS: int = 12
+
+
+def layout(dims: int, equals: int) -> tuple[I64, int, int, int]:
+    """Shifts (f,), guard bits, largest field value, dead word, for ``dims`` ordered and ``equals`` equality dimensions.
+
+    Field values stay in [1, top - 1]; the dead word (top in the first field, 0 in the second) fails both tests against every such word.
+    """
+    fields = max(2, min(dims, MAX_FIELDS) + (2 if equals else 0))
+    bits = 62 // fields
+    shifts = np.arange(fields, dtype=np.int64) * bits
+    guard = sum(1 << (int(s) + bits - 1) for s in shifts)
+    top = (1 << (bits - 1)) - 1
+    return shifts, guard, top, guard + top
+
+
+@jit
+def mix(digest: int, key: int) -> int:
+    """A step of a small non-negative hash."""
+    x = (key ^ (key >> 29) ^ (key >> 47)) & 0xFFFFFFF
+    return ((digest * 31 + x) * 40503) & 0xFFFFFFF
+
+
+@jit
+def read_floats(
+    x: AnyArray, raw: AnyArray, flip: int, keys: AnyArray, usable: AnyArray, used: bool, field: AnyArray, words: AnyArray
+) -> None:
+    """Take a float64 column ``x`` with bits ``raw`` (both (n,)): keys, ``usable`` cleared where NaN, its field if ``used``.
+
+    ``flip`` is -1 for ``max``, else 0; ``field`` (4,) = offset and scale of the minimised value, shift, largest value. O(n), branch free.
+    """
+    sign, low, scale, most = (-1.0 if flip < 0 else 1.0), field[0], field[1], field[3] - 1.0
+    shift = np.int64(field[2])
+    for i in range(len(x)):
+        b = raw[i]
+        b = np.int64(0) if b == NULL else b  # -0.0
+        keys[i] = b ^ ((b >> 63) & FOLD) ^ flip
+        usable[i] &= np.uint8(x[i] == x[i])
+        if used:
+            v = (sign * x[i] - low) * scale
+            v = v if v > 1.0 else 1.0  # NaN gives 1
+            v = v if v < most else most
+            words[i] += np.int64(v) << shift
+
+
+@jit
+def read_ints(raw: AnyArray, flip: int, keys: AnyArray, usable: AnyArray) -> None:
+    """Take an int64 column; as ``read_floats``, without words. O(n)."""
+    for i in range(len(raw)):
+        keys[i] = raw[i] ^ flip
+        usable[i] &= np.uint8(raw[i] != NULL)
+
+
+@jit
+def add_field(x: AnyArray, low: float, scale: float, shift: int, top: int, words: AnyArray) -> None:
+    """Add a dimension's field, its minimised values ``x`` (n,) rounded, to the words. O(n)."""
+    for i in range(len(x)):
+        v = (x[i] - low) * scale
+        v = v if v > 1.0 else 1.0  # NaN gives 1
+        v = v if v < top - 1.0 else top - 1.0
+        words[i] += np.int64(v) << shift
+
+
+@jit
+def add_digest(keys: AnyArray, shift: int, shift2: int, top: int, words: AnyArray) -> None:
+    """Add the two fields of the equality dimensions with ``keys`` (e, n). O(e n)."""
+    for i in range(keys.shape[1]):
+        digest: Any = np.int64(7)
+        for j in range(keys.shape[0]):
+            digest = mix(digest, keys[j, i])
+        h = 1 + digest % (top - 1)
+        words[i] += (h << shift) + ((top - h) << shift2)
+
+
+def used_fields(dims: int, d: int, shifts: I64) -> int:
+    """How many ordered dimensions have a field."""
+    return min(dims, len(shifts) - (2 if d > dims else 0))
+
+
+def empty_word(used: int, ordered_only: bool, shifts: I64) -> int:
+    """What a word holds before its fields: a second field if there is only one dimension (the dead word needs two)."""
+    return 1 << int(shifts[1]) if used == 1 and ordered_only else 0
+
+
+def words_of(keys: I64, values: F64, low: F64, scale: F64, shifts: I64, top: int) -> I64:
+    """Words (n,) of objects with ``keys`` (D, n) and minimised ``values`` (dims, n). O(n D)."""
+    dims, d = len(values), len(keys)
+    used = used_fields(dims, d, shifts)
+    words = np.full(keys.shape[1], empty_word(used, d == dims, shifts), np.int64)
+    for j in range(used):
+        add_field(values[j], low[j], scale[j], shifts[j], top, words)
+    if d > dims:
+        add_digest(keys[dims:], shifts[used], shifts[used + 1], top, words)
+    return words
+
+
+def minimised(keys: I64, is_float: AnyArray, sign: AnyArray, dims: int) -> F64:
+    """Float values (dims, n) of the ordered attributes, small is good, back from their keys (D, n)."""
+    out = np.empty((dims, keys.shape[1]), np.float64)
+    for j in range(dims):
+        k = keys[j]
+        if sign[j] < 0:
+            k = ~k
+        out[j] = sign[j] * ((k ^ ((k >> 63) & FOLD)).view(np.float64) if is_float[j] else k.astype(np.float64))
+    return out
+
+
+def fit(sample: F64, top: int) -> tuple[F64, F64]:
+    """Offset and scale per dimension that spread ``sample`` (dims, n) over the fields: its range, outliers cut off."""
+    low, scale = np.zeros(len(sample)), np.ones(len(sample))
+    for j, x in enumerate(sample):
+        x = np.sort(x[np.isfinite(x)])  # noqa: PLW2901
+        if not len(x):
+            continue
+        a, b = x[len(x) // 64], x[-1 - len(x) // 64]
+        with np.errstate(over="ignore", invalid="ignore"):
+            lo, hi = max(x[0], a - 2 * (b - a)), min(x[-1], b + 2 * (b - a))
+            s = (top - 1) / (hi - lo) if hi > lo else 0.0
+        if np.isfinite(lo) and np.isfinite(s) and s > 0:
+            low[j], scale[j] = lo - 1.0 / s, s
+        else:
+            low[j], scale[j] = (lo if np.isfinite(lo) else 0.0), 1.0
+    return low, scale

@@ -1,0 +1,152 @@
+"""Which of many thresholds do the rows of a block pass: by influence grid where that pays, else by scoring every row for every query."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skyband.operators.base import F64, I64, AnyArray
+from skyband.operators.jit import HAVE_NUMBA
+from skyband.operators.single_rows.blocks import extent
+from skyband.operators.threshold.kernels.many_grid import ENTRIES, FILLS, FULL, NEW, OUTSIDE, TESTS, WILD, probe
+
+MAX_ENTRIES = 8_000_000
+CELLS = 16_384
+MORE_CELLS = 65_536
+MIN_QUERIES = 16
+SAMPLE = 256
+CHUNK = 4_000_000
+
+
+class Influence:
+    """Finds the queries a row passes. Scores are internal: w0*x0 + w1*x1 + ... from left to right, -0.0 folded into 0.0.
+
+    ``weights`` (Q, d), ``least``/``most`` (Q,) the closed interval that passes, ``low``/``high`` (Q, d) closed boxes or None, ``where``
+    (Q,) the bit of a row's flags that must be set, -1 for none. What is found never depends on the grid.
+    """
+
+    def __init__(self, weights: F64, least: F64, most: F64, low: F64 | None, high: F64 | None, where: I64) -> None:
+        q, d = weights.shape
+        self.weights, self.least, self.most, self.where = weights, least, most, where
+        self.columns = np.ascontiguousarray(weights.T)
+        self.pack = np.ascontiguousarray(np.concatenate([weights, least[:, None], most[:, None]], axis=1))
+        self.low = np.empty((0, d)) if low is None else np.ascontiguousarray(low, np.float64)
+        self.high = np.empty((0, d)) if high is None else np.ascontiguousarray(high, np.float64)
+        bounded = (self.low > -np.inf) | (self.high < np.inf)
+        self.boxed: AnyArray = np.asarray(bounded.any(axis=1)) if len(self.low) else np.zeros(q, bool)
+        self.unusable = np.zeros(q, np.int64)
+        self.tests = self.wild = 0
+        self.cells, self.margin, self.rest = CELLS, 0.02, 0
+        self.patience = 65_536
+        self._forget()
+
+    def _forget(self) -> None:
+        """No grid: the next rows are looked at first."""
+        d = self.weights.shape[1]
+        self.g, self.origin, self.step = 0, np.zeros(d), np.ones(d)
+        self.start, self.length, self.lists = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32)
+        self.hot = np.full(1, OUTSIDE, np.uint8)
+        self.state = np.zeros(8, np.int64)
+        self.rows = self.passed = 0
+        self.sample: list[F64] = []
+
+    def find(self, x: F64, flags: I64) -> tuple[I64, I64, F64]:
+        """(query, row, score) of every pass among the rows x (d, n), by row and then by query; objects without score are counted."""
+        if x.shape[1] == 0:
+            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64)
+        if not HAVE_NUMBA:
+            return self._all_numpy(x, flags)
+        self._fit(x)
+        tests, wild = int(self.state[TESTS]), int(self.state[WILD])
+        of, row, score, m, self.lists = probe(
+            self.pack, self.columns, self.least, self.most, self.boxed, self.low, self.high, self.where, x, flags,
+            self.origin, self.step, self.g, self.start, self.length, self.hot, self.lists, self.state, MAX_ENTRIES, self.unusable,
+        )  # fmt: skip
+        self.rows += x.shape[1]
+        self.passed += m
+        self.tests += int(self.state[TESTS]) - tests
+        self.wild += int(self.state[WILD]) - wild
+        self._judge()
+        return of[:m].astype(np.int64), row[:m], score[:m]
+
+    def _fit(self, x: F64) -> None:
+        """Lay a grid over the range of the rows seen since there was none, if they are enough."""
+        q, d = self.weights.shape
+        if self.g or q < MIN_QUERIES or self.cells < 2**d:
+            return
+        if self.rest > 0:
+            self.rest -= x.shape[1]
+            return
+        self.sample.append(x)
+        if sum(s.shape[1] for s in self.sample) < SAMPLE:
+            return
+        with np.errstate(all="ignore"):
+            low, high = extent(np.concatenate(self.sample, axis=1) if len(self.sample) > 1 else x)
+            self.sample = []
+            width = high - low
+            margin = np.where(width > 0, width * self.margin, np.maximum(1.0, abs(low)) * 1e-6)
+            g = max(2, min(4096, int(self.cells ** (1 / d) + 1e-9)))
+            step = (width + 2 * margin) / g
+            reach = (abs(self.weights) * (np.maximum(abs(low), abs(high)) + margin + step)).sum(axis=1).max()
+        if not reach < 1e300 or not (step > 0).all():  # a sum could overflow within a cell
+            self.rest, self.patience = self.patience, 2 * self.patience
+            return
+        self._forget()
+        self.g, self.origin, self.step = g, low - margin, step
+        self.start, self.length = np.zeros(g**d, np.int64), np.zeros(g**d, np.int64)
+        self.lists = np.empty(4096, np.int32)
+        self.hot = np.full(g**d + 1, NEW, np.uint8)
+        self.hot[-1] = OUTSIDE
+
+    def _judge(self) -> None:
+        """Give the grid up if the data have left it, if it is too fine for its lists or too coarse, or if lists are as long as Q."""
+        if not self.g:
+            return
+        s, q = self.state, len(self.least)
+        if s[FULL]:
+            self.cells = min(self.cells, CELLS) // 8
+            self._forget()
+        elif s[WILD] > max(64, int(s[FILLS]) // 4) and 64 * s[WILD] > self.rows:
+            self.margin = min(0.25, 2 * self.margin)
+            self._forget()
+        elif self.cells == CELLS and self.rows > 16 * s[FILLS] + 4096 and s[TESTS] - self.passed > 16 * self.rows:
+            self.cells = MORE_CELLS  # rows are tested in vain, and the lists have paid for themselves
+            self._forget()
+        elif self.rows > 4096 and 3 * s[TESTS] > q * self.rows:
+            self._forget()
+            self.rest, self.patience = self.patience, 2 * self.patience
+
+    def _all_numpy(self, x: F64, flags: I64) -> tuple[I64, I64, F64]:
+        """Every row for every query, in NumPy: the same operations in the same order."""
+        q, (d, rows) = len(self.least), x.shape
+        found = []
+        size = max(1, CHUNK // q)
+        for a in range(0, rows, size):
+            part = x[:, a : a + size]
+            with np.errstate(all="ignore"):
+                y = part[0][:, None] * self.columns[0]
+                for t in range(1, d):
+                    y += part[t][:, None] * self.columns[t]
+                y += 0.0
+                ok: AnyArray = (y >= self.least) & (y <= self.most)
+            bad = np.isnan(y)
+            for t in range(d if len(self.low) else 0):
+                v = part[t][:, None]
+                free = np.isnan(v) & (self.low[:, t] == -np.inf) & (self.high[:, t] == np.inf)
+                here = free | ((self.low[:, t] <= v) & (v <= self.high[:, t]))
+                ok &= here
+                bad &= here
+            if len(flags):
+                true = (self.where < 0) | ((flags[a : a + size, None] >> np.maximum(self.where, 0)) & 1 == 1)
+                ok &= true
+                bad &= true
+            self.unusable += bad.sum(axis=0)
+            row, of = np.nonzero(ok)
+            found.append((of, row + a, y[row, of]))
+        of, row, score = (np.concatenate([f[i] for f in found]) for i in range(3))
+        return of, row, score
+
+    def counters(self) -> dict[str, int]:
+        """Tests by lists and rows tested against all queries since the last call."""
+        found = {"tests": self.tests, "wild": self.wild, "grid": int(self.state[ENTRIES])}
+        self.tests = self.wild = 0
+        return found

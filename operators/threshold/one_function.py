@@ -1,0 +1,277 @@
+"""Threshold queries over one scoring function: the result is every alive object whose score passes.
+
+State: the objects that pass some query and are alive. No dominance is involved, so deletions need nothing more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from skyband.operators.base import F64, I64, NEVER, NULL, AnyArray, Arrivals, Changes, Column, Instant, Items, State, Window
+from skyband.operators.expressions.ast import Node
+from skyband.operators.single_rows.blocks import (
+    TARGET_COLUMN,
+    Block,
+    Tombstones,
+    changes,
+    count_of,
+    cut,
+    earliest,
+    external,
+    last_key,
+    micros_of,
+    widened,
+)
+from skyband.operators.single_rows.scores import Direction, Linear, Scorer, scorer
+from skyband.operators.threshold.kernels.one_function import run
+from skyband.operators.windows import check_window, within
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdQuery:
+    """Objects of ``window`` with a score ``above``/``at_least`` and ``below``/``at_most`` the given bounds (at least one of them)."""
+
+    name: str
+    window: Window
+    above: float | None = None
+    at_least: float | None = None
+    below: float | None = None
+    at_most: float | None = None
+    every_micros: int | None = None
+
+    def interval(self) -> tuple[float, float]:
+        """The closed interval of scores that pass; empty is (inf, -inf). -0.0 counts as 0.0."""
+        low, high = -np.inf, np.inf
+        if self.above is not None:
+            if self.above == np.inf:
+                return np.inf, -np.inf
+            low = float(np.nextafter(self.above + 0.0, np.inf))
+        if self.below is not None:
+            if self.below == -np.inf:
+                return np.inf, -np.inf
+            high = float(np.nextafter(self.below + 0.0, -np.inf))
+        low = low if self.at_least is None else max(low, self.at_least + 0.0)
+        high = high if self.at_most is None else min(high, self.at_most + 0.0)
+        return (low, high) if low <= high else (np.inf, -np.inf)
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """One scoring function and its threshold queries (one or thousands). ``direction`` decides rank only. ``deletes``: rows may be
+    deletions.
+
+    Raises ValueError for a query without bounds, a bound that is NaN, a window larger than the state's, or names used twice.
+    """
+
+    scoring: Linear | Node
+    direction: Direction
+    where: Node | None
+    queries: tuple[ThresholdQuery, ...]
+    window: Window
+    texts: tuple[str, ...] = ()
+    deletes: bool = False
+
+    state_format: ClassVar[str] = "Threshold"
+    query_types: ClassVar[frozenset[str]] = frozenset({"threshold"})
+    keeps: ClassVar[Literal["window", "retained", "none"]] = "retained"
+
+    def __post_init__(self) -> None:
+        check_window(self.window, self.window, "threshold")
+        if self.direction not in ("min", "max"):
+            raise ValueError(f"direction is {self.direction!r}, not 'min' or 'max'")
+        if not self.queries:
+            raise ValueError("a threshold state needs at least one query")
+        if len({q.name for q in self.queries}) < len(self.queries):
+            raise ValueError("two queries of one name")
+        for q in self.queries:
+            bounds = [b for b in (q.above, q.at_least, q.below, q.at_most) if b is not None]
+            if not bounds:
+                raise ValueError(f"{q.name}: a threshold query needs above, at_least, below or at_most")
+            if any(np.isnan(b) for b in bounds):
+                raise ValueError(f"{q.name}: a threshold is not a number")
+            if q.every_micros is not None and q.every_micros < 1:
+                raise ValueError(f"{q.name}: every must be at least 1 microsecond")
+            check_window(q.window, self.window, q.name)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Single objects."""
+        return ("",)
+
+    @cached_property
+    def scores(self) -> Scorer:
+        """Internal scores of a block of objects."""
+        return scorer(self.scoring, self.where, self.direction, self.texts)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Attributes of the scoring function and the predicate, and the deletions' targets."""
+        return self.scores.columns + ((TARGET_COLUMN,) if self.deletes else ())
+
+    def __getstate__(self) -> dict[str, object]:
+        return {k: v for k, v in self.__dict__.items() if k != "scores"}
+
+    def build(self, state: State | None) -> ThresholdLogic:
+        """A logic that continues ``state`` bit for bit, or starts empty."""
+        return ThresholdLogic(self, state)
+
+
+class ThresholdLogic:
+    """State of one bucket: per key the passing objects in seq order (score, seq, time, instant of deletion)."""
+
+    _SAVED = ("next_seq", "step", "wake_at", "due", "shown_at", "shown_seq")
+
+    def __init__(self, op: Threshold, state: State | None) -> None:
+        self.op = op
+        qs = op.queries
+        w = [within(q.window, op.window) for q in qs]
+        both = np.array([q.interval() for q in qs], np.float64)
+        if op.direction == "min":
+            both = -both[:, ::-1]
+        self.low, self.high = np.ascontiguousarray(both[:, 0]), np.ascontiguousarray(both[:, 1])
+        self.n = np.array([count_of(x) for x in w], np.int64)
+        self.micros = np.array([micros_of(x) for x in w], np.int64)
+        self.every = np.array([q.every_micros or 0 for q in qs], np.int64)
+        self.rows = self.unusable = 0
+        empty = np.empty(0, np.int64)
+        self.until, self.next_seq = NULL, empty
+        self.step, self.wake_at, self.due, self.shown_at, self.shown_seq = (np.empty((len(qs), 0), np.int64) for _ in range(5))
+        self.mk, self.ms, self.mq, self.mt, self.md = empty, np.empty(0, np.float64), empty, empty, empty
+        self.tombs = Tombstones.empty()
+        if state is not None:
+            self._restore(state)
+
+    def _restore(self, state: State) -> None:
+        a, rows = state.arrays, state.rows
+        self.until = int(a["until"][0])
+        for name in self._SAVED:
+            setattr(self, name, np.array(a[name]))
+        self.tombs = Tombstones(np.array(a["tomb_key"]), np.array(a["tomb_seq"]), np.array(a["tomb_time"]))
+        score, _ = self.op.scores({c.name: rows.columns[c.name] for c in self.op.scores.columns}, len(rows))
+        key, seq, time = (np.asarray(x, np.int64) for x in (rows.key, rows.seq, rows.time))
+        self._keep(key, score, seq, time, self.tombs.times(key, seq))
+
+    def _keep(self, key: I64, score: F64, seq: I64, time: I64, dead: I64) -> None:
+        """Keep what is alive or still has to be reported as gone by a query with boundaries."""
+        keep = (dead == NEVER) & (seq >= self.next_seq[key] - count_of(self.op.window))
+        if self.op.window.micros is not None and len(key):
+            keep &= time >= self.until - self.op.window.micros
+        for q in np.flatnonzero(self.every):
+            b, newest = self.shown_at[q][key], self.shown_seq[q][key]
+            was = (self.due[q][key] < NEVER) & (b != NULL) & (time <= b) & (seq > newest - self.n[q]) & (dead > b)
+            keep |= was & ((time > b - self.micros[q]) if self.micros[q] else True)
+        keep &= self._passes(score)
+        self.mk, self.ms, self.mq, self.mt, self.md = key[keep], score[keep], seq[keep], time[keep], dead[keep]
+
+    def _passes(self, score: F64) -> AnyArray:
+        """Whether a score may pass some query (exact for one query, the hull of their intervals for more)."""
+        some = self.low <= self.high
+        if not some.any():
+            return np.zeros(len(score), bool)
+        passes: AnyArray = (score >= self.low[some].min()) & (score <= self.high[some].max())
+        return passes
+
+    def _grow(self, keys: int) -> None:
+        if keys <= len(self.next_seq):
+            return
+        self.next_seq = widened(self.next_seq, keys, 0, 0)
+        self.step, self.shown_seq = widened(self.step, keys, 0, 1), widened(self.shown_seq, keys, -1, 1)
+        self.wake_at, self.due = widened(self.wake_at, keys, NEVER, 1), widened(self.due, keys, NEVER, 1)
+        self.shown_at = widened(self.shown_at, keys, NULL, 1)
+
+    def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
+        """See ``Logic.advance``. O(rows) for the scores, then O(passing objects) per query."""
+        op = self.op
+        self._grow(last_key(arrivals) + 1)
+        also = np.flatnonzero(self.wake_at.min(axis=0) < until) if self.next_seq.size else np.empty(0, np.int64)
+        block = cut(arrivals, self.next_seq, also, op.deletes)
+        rows = len(block.time)
+        score, unusable = op.scores(block.columns(arrivals, tuple(c.name for c in op.scores.columns)), rows)
+        self.rows += rows
+        self.unusable += unusable
+        key, sc, seq, time, dead = self._items(block, score)
+        moff = np.concatenate([np.searchsorted(key, block.keys), [0]])
+        moff[-1] = 0 if not len(block.keys) else np.searchsorted(key, block.keys[-1], "right")
+        ends = np.searchsorted(key, block.keys, "right")
+        mine = np.zeros(len(key) + 1, np.int64)  # only items of the block's keys, packed
+        np.add.at(mine, moff[:-1], 1)
+        np.subtract.at(mine, ends, 1)
+        here = np.flatnonzero(np.cumsum(mine)[:-1] > 0)
+        packed = np.concatenate([[0], np.cumsum(ends - moff[:-1])]).astype(np.int64)
+        oi, os, n = run(
+            self.low, self.high, self.n, self.micros, self.every, block.keys, block.lo, block.hi, block.dlo, block.dhi, block.seq0,
+            block.time, block.dpos, block.dtime, block.dtarget, packed, sc[here], seq[here], time[here], dead[here],
+            self.step, self.wake_at, self.due, self.shown_at, self.shown_seq, self.until, until,
+        )  # fmt: skip
+        self.next_seq[block.keys] = block.seq0 + block.hi - block.lo
+        self.until = until
+        self._keep(key, sc, seq, time, dead)
+        return changes(oi, os, n, op.direction == "min")
+
+    def _items(self, block: Block, score: F64) -> tuple[I64, F64, I64, I64, I64]:
+        """Kept and newly passing objects of all keys by (key, seq), with their instants of deletion."""
+        rows = np.flatnonzero(self._passes(score))
+        of = np.searchsorted(block.hi, rows, "right")
+        key = np.concatenate([self.mk, block.keys[of]])
+        sc = np.concatenate([self.ms, score[rows]])
+        seq = np.concatenate([self.mq, block.seq0[of] + rows - block.lo[of]])
+        time = np.concatenate([self.mt, block.time[rows]])
+        dead = np.concatenate([self.md, np.full(len(rows), NEVER)])
+        if len(block.keys) and (len(block.keys) > 1 or len(self.mk)):
+            order = np.argsort(key, kind="stable")
+            key, sc, seq, time, dead = key[order], sc[order], seq[order], time[order], dead[order]
+        if len(block.dpos):
+            new = Tombstones(np.repeat(block.keys, block.dhi - block.dlo), block.dtarget, block.dtime)
+            dead = np.minimum(dead, new.times(key, seq))
+            self.tombs = self.tombs.with_(new)
+        return key, sc, seq, time, dead
+
+    def wake(self) -> Instant | None:
+        """The next expiry of a result object or the next boundary of a query with something to tell."""
+        return earliest(self.wake_at)
+
+    def checkpoint(self) -> dict[str, AnyArray]:
+        """Steps, clocks and deleted seqs; scores are computed again from the kept rows."""
+        saved = {"until": np.array([self.until], np.int64)}
+        saved.update({name: np.array(getattr(self, name)) for name in self._SAVED})
+        kept = Tombstones(self.mk, self.mq, self.md)
+        self.tombs = kept.where(self.md < NEVER).with_(self.tombs.alive(self.next_seq, self.until, self.op.window))
+        saved.update(tomb_key=self.tombs.key, tomb_seq=self.tombs.seq, tomb_time=self.tombs.time)
+        return saved
+
+    def retained(self) -> tuple[I64, I64]:
+        """The objects that are or may become part of a result, or still have to be reported as gone."""
+        return self.mk.copy(), self.mq.copy()
+
+    def snapshot(self, key: int, k: int, window: Window, query: int = 0) -> Items:
+        """The first k of the result for any window n <= N, in rank order."""
+        if k < 1:
+            raise ValueError(f"k = {k}: at least 1")
+        check_window(window, self.op.window, "snapshot")
+        w = within(window, self.op.window)
+        keep = (self.mk == key) & (self.md == NEVER) & (self.ms >= self.low[query]) & (self.ms <= self.high[query])
+        if keep.any():
+            keep &= self.mq >= self.next_seq[key] - count_of(w)
+            if w.micros is not None:
+                keep &= self.mt >= self.until - w.micros
+        s, q = self.ms[keep], self.mq[keep]
+        best = np.lexsort((q, s))[::-1][:k]
+        return Items(np.full(len(best), key, np.int64), q[best].reshape(-1, 1), external(s[best], self.op.direction == "min"))
+
+    def skyband(self) -> Items:
+        """All alive objects that pass some query, grouped by key, in seq order."""
+        keep = (self.md == NEVER) & (self.mq >= self.next_seq[self.mk] - count_of(self.op.window))
+        if self.op.window.micros is not None and len(keep):
+            keep &= self.mt >= self.until - self.op.window.micros
+        return Items(self.mk[keep], self.mq[keep].reshape(-1, 1), external(self.ms[keep], self.op.direction == "min"))
+
+    def counters(self) -> dict[str, int]:
+        """Rows and unusable objects per query since the last call."""
+        found = {"rows": self.rows}
+        found.update({f"unusable:{i}": self.unusable for i in range(len(self.op.queries))})
+        self.rows = self.unusable = 0
+        return found

@@ -1,0 +1,150 @@
+"""Tables of queries and deletions in the plan: which operator is chosen and why, what shapes state, what ``explain`` says."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skyband.framework.errors import SkybandError
+from skyband.framework.plan.compile import compile_job
+from skyband.framework.plan.compile_query_lists import FEW
+from skyband.framework.plan.explain import explain
+from skyband.framework.plan.fingerprint import compare, fingerprint
+from skyband.framework.plan.model import Plan
+from skyband.framework.spec import validate_file
+from skyband.operators.base import Operator, Window
+from skyband.operators.side_by_side import SideBySide
+from skyband.operators.single_rows.scores import Linear
+from skyband.operators.threshold.many import ManyThreshold
+from skyband.operators.threshold.one_function import Threshold
+from skyband.operators.topk.many import ManyTopK
+from skyband.operators.topk.one_function import TopK, TopKDeletes
+
+SPEC = """\
+job: tables
+source:
+  format: csv
+  path: in
+  schema: {id: bigint, ts: timestamp, x: double, y: int, side: string}
+  id: [id]
+  event_time: {column: ts}
+window: {count: 100}
+scoring:
+  high: {expression: x, direction: max}
+queries:
+  many: {QUERY}
+sink: {path: out}
+"""
+TOPK = "type: topk, k: 3, queries_from: {format: csv, path: table.csv}"
+THRESHOLD = "type: threshold, at_least: 1, queries_from: {format: csv, path: table.csv}"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def plan_of(folder: Path, query: str, table: str, **replaced: str) -> Plan:
+    (folder / "table.csv").write_text(table)
+    text = SPEC.replace("QUERY", query)
+    for old, new in replaced.items():
+        text = text.replace(f"{old}:", new)
+    (folder / "spec.yaml").write_text(text)
+    job, errors = validate_file(str(folder / "spec.yaml"), {})
+    assert job is not None and not errors, [e.render() for e in errors]
+    return compile_job(job)
+
+
+def linear_table(rows: int, more: str = "", cells: str = "") -> str:
+    return f"name,weight_x,weight_y{more}\n" + "".join(f"q{i},{i},{i / 2}{cells}\n" for i in range(rows))
+
+
+@pytest.mark.parametrize(
+    "query, table, kind, why",
+    [
+        (TOPK, linear_table(FEW), SideBySide, "so few cost less than a grid"),
+        (TOPK, linear_table(FEW + 1), ManyTopK, "an influence grid finds the few that a row can concern"),
+        (THRESHOLD, linear_table(FEW), SideBySide, "so few cost less than a grid"),
+        (THRESHOLD, linear_table(FEW + 1), ManyThreshold, "an influence grid finds the few that a row can concern"),
+        (TOPK.replace("k: 3", "k: 3, scoring: high"), "name,k\na,1\nb,2\n", TopK, "each row is scored once for all of them"),
+        (THRESHOLD.replace("at_least: 1", "scoring: high"), "name,above\na,1\nb,2\n", Threshold, "each row is scored once for all of them"),
+        (TOPK.replace("k: 3", "k: 3, scoring: high"), "name,where\na,y > 1\nb,\n", SideBySide, "predicates of their own"),
+        (TOPK.replace("k: 3", "k: 3, scoring: high"), "name,max_score\na,1\nb,2\n", SideBySide, "predicates of their own"),
+        (
+            THRESHOLD.replace("at_least: 1", "scoring: high, below: 3, where: 'y < most'"), "name,most\na,1\nb,2\n", SideBySide,
+            "an expression with parameters has no bounds that a grid could use",
+        ),
+    ],
+)  # fmt: skip
+def test_the_operator_is_chosen_by_cost(folder: Path, query: str, table: str, kind: type[Any], why: str) -> None:
+    plan = plan_of(folder, query, table)
+    (node,) = plan.operators
+    assert type(node.operator) is kind and isinstance(node.operator, Operator)
+    text = explain(plan)
+    assert why in text and f"{len(plan.queries[0].members):,} queries of a table" in text
+    assert not node.skyband and "many_skyband" not in text
+    again = pickle.loads(pickle.dumps(plan))
+    assert type(again.operators[0].operator) is kind and compare(fingerprint(plan), fingerprint(again)) == []
+
+
+def test_every_cell_reaches_the_operator(folder: Path) -> None:
+    rows = ["a,1,2,7,50 rows,side = 'p',0,,5,", "b,3,,,,side = 'p',,1,,9", "c,,4,,,,,,,", "d,1,1,,,y > 2,,,,", "e,1,1,,,,,,,"]
+    table = "name,weight_x,weight_y,k,window,where,min_x,max_y,min_score,max_score\n" + "\n".join(rows) + "\n"
+    plan = plan_of(folder, TOPK.replace("k: 3", "k: 3, every: 1 hour, where: 'y > 0'"), table)
+    op: Any = plan.operators[0].operator
+    assert op.names == ("a", "b", "c", "d", "e") == plan.queries[0].members
+    assert op.attributes == ("x", "y") and op.ints == {"y"}
+    assert op.weights.tolist() == [[1, 2], [3, 0], [0, 4], [1, 1], [1, 1]]
+    assert op.k.tolist() == [7, 3, 3, 3, 3] and op.counts.tolist() == [50, 100, 100, 100, 100] and op.window == Window(100)
+    assert op.low.tolist()[:2] == [[0, -np.inf], [-np.inf, -np.inf]] and op.high.tolist()[:2] == [[np.inf, np.inf], [np.inf, 1]]
+    # The rows' own ``where`` stands in for the entry's.
+    assert len(op.where) == 3 and op.where_of.tolist() == [0, 0, 1, 2, 1]
+    assert op.min_score.tolist()[0] == 5 and op.max_score.tolist()[1] == 9 and np.isnan(op.max_score[0])
+    assert op.every.tolist() == [3_600_000_000] * 5
+    assert plan.operators[0].k == plan.queries[0].k == 7
+    asked = plan.queries[0].asked[0]
+    assert asked.scoring == Linear((("x", 1.0), ("y", 2.0)), frozenset({"y"})) and asked.bounds == (5, None) and asked.k == 7
+
+
+def test_a_changed_row_is_a_changed_spec_and_its_place_is_not(folder: Path) -> None:
+    table = linear_table(6)
+    before = fingerprint(plan_of(folder, TOPK, table))
+    lines = table.splitlines()
+    changed = "\n".join([*lines[:3], "q2,2,7", *lines[4:6], "new,1,1"]) + "\n"
+    assert compare(before, fingerprint(plan_of(folder, TOPK, changed))) == [
+        "queries.many.queries_from.q2 has changed", "queries.many.queries_from.q5 has been removed",
+        "queries.many.queries_from.new is new",
+    ]  # fmt: skip
+    other_way = "\n".join([lines[0], *lines[:0:-1]]) + "\n"
+    moved = plan_of(folder, TOPK, other_way)
+    assert compare(before, fingerprint(moved)) == [] and moved.queries[0].members == tuple(f"q{i}" for i in range(6))
+    many = fingerprint(plan_of(folder, TOPK, linear_table(200)))
+    assert compare(many, fingerprint(plan_of(folder, TOPK, linear_table(200).replace("\nq", "\np"))))[-1] == "380 more differences"
+
+
+def test_with_deletions_the_window_is_kept(folder: Path) -> None:
+    for query, table, kind in (
+        ("type: topk, k: 3, scoring: high", "", TopKDeletes),
+        (TOPK, linear_table(6), ManyTopK),
+        ("type: threshold, scoring: high, above: 2", "", Threshold),
+    ):
+        plan = plan_of(folder, query, table, window="deletes: side = 'd'\nwindow:")
+        assert type(plan.operators[0].operator) is kind and not plan.operators[0].skyband
+        assert plan.texts == ("d",) and plan.intake.deletes is not None
+        assert compare(fingerprint(plan_of(folder, query, table)), fingerprint(plan)) != []
+        assert "side = 'd'" in explain(plan)
+
+
+def test_a_table_that_changes_between_check_and_start_is_a_clear_error(folder: Path) -> None:
+    (folder / "table.csv").write_text(linear_table(3))
+    (folder / "spec.yaml").write_text(SPEC.replace("QUERY", TOPK))
+    job, errors = validate_file(str(folder / "spec.yaml"), {})
+    assert job is not None and not errors
+    (folder / "table.csv").write_text("name,weight_x\na,much\n")
+    with pytest.raises(SkybandError) as e:
+        compile_job(job)
+    assert e.value.code == "SKY-E144"
