@@ -17,6 +17,7 @@ class Idle:
     columns: tuple[Column, ...]
     window: Window
     roles: tuple[str, ...] = ("older", "newer")
+    state_format: ClassVar[str] = "Idle"
     query_types: ClassVar[frozenset[str]] = frozenset()
     keeps: ClassVar[Literal["window"]] = "window"
 

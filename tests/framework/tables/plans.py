@@ -22,6 +22,7 @@ WINDOW = Window(1000, 3_600_000_000)
 class Nothing:
     """An operator that is only configuration."""
 
+    state_format: ClassVar[str] = "Nothing"
     query_types: ClassVar[frozenset[str]] = frozenset({"topk_pairs"})
     keeps: ClassVar[Literal["window", "retained", "none"]] = "window"
     roles: tuple[str, ...] = ("older", "newer")
