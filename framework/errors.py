@@ -69,6 +69,7 @@ CODES: Final[dict[str, str]] = {
     "SKY-E201": "bad command line argument",
     "SKY-E202": "a file is in the way",
     "SKY-E203": "a file or folder cannot be written",
+    "SKY-E204": "a plugin cannot be used",
     # Running
     "SKY-E300": "the run failed",
     "SKY-E301": "the source cannot be read",

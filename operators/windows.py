@@ -8,18 +8,18 @@ from typing import Protocol
 
 from skyband.operators.base import Window
 
-MANY: int = 2**60
+UNBOUNDED: int = 2**60
 """A count or a duration no window reaches: "no such end"."""
 
 
 def count_of(window: Window) -> int:
-    """The window's count, or ``MANY``."""
-    return MANY if window.count is None else window.count
+    """The window's count, or ``UNBOUNDED``."""
+    return UNBOUNDED if window.count is None else window.count
 
 
 def micros_of(window: Window) -> int:
-    """The window's duration in microseconds, or ``MANY``."""
-    return MANY if window.micros is None else window.micros
+    """The window's duration in microseconds, or ``UNBOUNDED``."""
+    return UNBOUNDED if window.micros is None else window.micros
 
 
 def check_window(window: Window, largest: Window, what: str) -> None:

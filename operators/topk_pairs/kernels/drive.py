@@ -16,7 +16,7 @@ from skyband.operators.topk_pairs.kernels.arena import BASE, LO, NEXT, OFF, SCAP
 from skyband.operators.topk_pairs.kernels.replay import oldest, replay, select
 from skyband.operators.topk_pairs.kernels.scan import LARGEST, scan
 from skyband.operators.topk_pairs.kernels.skyband import merge
-from skyband.operators.windows import MANY
+from skyband.operators.windows import UNBOUNDED
 
 
 @jit
@@ -59,7 +59,7 @@ def wake_times(
     shift = km[key, OFF] - km[key, BASE]
     for q in range(len(qi)):
         w = due[q, key]
-        if qi[q, 2] < MANY and lm[q] > 0:
+        if qi[q, 2] < UNBOUNDED and lm[q] > 0:
             w = min(w, times[oldest(lo[qi[q, 4] : qi[q, 4] + lm[q]], lm[q]) + shift] + qi[q, 2])
         wake[q, key] = w
 
@@ -144,7 +144,7 @@ def drive(
             for q in range(len(qi)):
                 c, k, e = qi[q, 4], qi[q, 0], qi[q, 5]
                 oi, os, r, lm[q] = replay(
-                    q, key, k, qi[q, 1], qi[q, 2], qi[q, 3], qf[q], qi[q, 2] < MANY, limit, last, km, times, t, b, intra, flags, least,
+                    q, key, k, qi[q, 1], qi[q, 2], qi[q, 3], qf[q], qi[q, 2] < UNBOUNDED, limit, last, km, times, t, b, intra, flags, least,
                     c_s, c_o, c_i, c_m, ks, ko, kn, a, z, ls[c : c + k], lo[c : c + k], ln[c : c + k], lm[q], xs, xo, xn,
                     es[key, e : e + k], eo[key, e : e + k], en[key, e : e + k], em, step, due, oi, os, r, work,
                 )  # fmt: skip
