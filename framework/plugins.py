@@ -53,7 +53,7 @@ class Registry(Generic[T]):
 
     @contextmanager
     def added(self, name: str, part: T) -> Iterator[None]:
-        """With ``part`` as one more of them inside: for tests of a part that is not installed. SkybandError SKY-E204 if the name is taken."""
+        """With ``part`` as one more of them inside, for tests of a part not installed. SkybandError SKY-E204 if the name is taken."""
         before = dict(self.all())
         if name in before:
             raise SkybandError("SKY-E204", f"{self.what} {name!r} is there already")

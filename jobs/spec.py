@@ -11,7 +11,7 @@ from skyband.framework.plan.model import Plan
 def load_plan(path: str) -> Plan:
     """The compiled plan of the spec at ``path``. Raises SpecErrors with all that is wrong with it."""
     from skyband.framework.plan.compile import compile_job
-    from skyband.framework.spec import validate_file
+    from skyband.framework.spec.load import validate_file
 
     job, errors = validate_file(path, os.environ)
     if errors or job is None:

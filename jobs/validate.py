@@ -16,7 +16,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0 if all specs are good, 2 if any is not. Mistakes go to stderr."""
-    from skyband.framework.spec import validate_file
+    from skyband.framework.spec.load import validate_file
 
     bad = 0
     for n, path in enumerate(args.spec):

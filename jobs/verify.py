@@ -65,9 +65,11 @@ def _verdict(differences: list[str], fine: str) -> str:
 
 
 def _against_source(plan: Any, layout: Any, job: Any, args: argparse.Namespace) -> int:
+    from skyband.framework.queries.protocol import Question
+    from skyband.framework.queries.registry import query_type
     from skyband.framework.streaming.session import get_session
     from skyband.framework.verify import accepted as source
-    from skyband.framework.verify import brute_force
+    from skyband.framework.verify.objects import objects
     from skyband.framework.verify.replay import change_times, complete_until, result_at, table_rows
 
     started = clock.monotonic()
@@ -81,17 +83,18 @@ def _against_source(plan: Any, layout: Any, job: Any, args: argparse.Namespace) 
     wrong = looked = skipped = 0
     for key in keys:
         mine = taken[key]
-        data = brute_force.objects(plan, mine)
+        data = objects(plan, mine)
         for query in plan.queries:
             if not mine.time:
                 continue
+            kind = query_type(query.type)
             # Of a table of queries a few, at as many instants in all.
             asked: list[Any] = rng.sample(query.asked, min(_MEMBERS, len(query.asked))) if query.asked else [None]
             for one in asked:
                 stream = (one.name, *key) if query.members else key
                 n = -(-args.instants // len(asked))
                 for at in _instants(rng, [*mine.time, *change_times(plan, query, stream)], until[key], n, query.every_micros):
-                    expected = _expected(plan, query, data, at, one)
+                    expected = kind.brute_force(Question(plan, query, data, at, one))
                     if expected is None:
                         skipped += 1
                         continue
@@ -109,18 +112,6 @@ def _against_source(plan: Any, layout: Any, job: Any, args: argparse.Namespace) 
         f"{looked} results recomputed by brute force{left_out}, {wrong} different ({clock.monotonic() - started:.1f} s)"
     )
     return wrong
-
-
-def _expected(plan: Any, query: Any, data: Any, at: int, asked: Any) -> list[tuple[tuple[int, ...], float]] | None:
-    """A result by definition; None if its window is too large for that."""
-    from skyband.framework.verify import brute_force, brute_force_rows
-
-    if asked is not None:
-        return {"topk": brute_force_rows.topk, "threshold": brute_force_rows.threshold}[query.type](plan, query, data, at, asked)
-    first, end, _ = brute_force.window_of(query, query.window, data, at)
-    if (end - first) ** 2 > 2 * brute_force.MAX_PAIRS:
-        return None
-    return {"topk_pairs": brute_force.topk_pairs, "skyline": brute_force.skyline}[query.type](plan, query, data, at)
 
 
 def _instants(rng: random.Random, times: list[int], until: int, n: int, every: int | None) -> list[int]:

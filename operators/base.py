@@ -14,7 +14,7 @@ Conventions
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -27,6 +27,7 @@ AnyArray: TypeAlias = npt.NDArray[Any]
 Instant: TypeAlias = int
 
 Kind: TypeAlias = Literal["float", "int", "text", "bool", "time"]
+"""Kinds of the stream's columns."""
 
 NULL: int = -(2**63)
 """A null in an int64 column (kinds int, text, bool, time); a null in a float64 column is NaN."""
@@ -49,10 +50,30 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """An attribute an operator needs. ``float`` arrives as float64, every other kind as int64 (text as codes)."""
+    """An attribute an operator needs. ``float`` arrives as float64, every other kind as int64 (text as codes), ``tokens`` as ``Ragged``.
+
+    ``object`` (made by ``object_column``) arrives as the number of what a row reports on.
+    """
 
     name: str
-    kind: Kind
+    kind: Kind | Literal["object", "tokens"]
+
+
+def object_column(columns: Sequence[str]) -> Column:
+    """The column with the number of the object that ``columns`` name together.
+
+    Within a bucket equal values of ``columns`` in one key have one number, as long as ``ObjectLogic.objects`` names it. Numbers have no
+    order and are never reused.
+    """
+    return Column("$" + ",".join(columns), "object")
+
+
+@dataclass(frozen=True, slots=True)
+class Ragged:
+    """Rows of different length: row i is ``values[start[i] : start[i + 1]]``. ``start`` int64 (rows + 1,), ``values`` int64 codes."""
+
+    start: I64
+    values: I64
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +82,7 @@ class Arrivals:
 
     ``columns[name]`` is float64 (null is NaN) for kind ``float`` and int64 (null is ``NULL``) otherwise. Text comes as codes:
     equal text has equal codes, a text constant of the spec has the code the plan gave it; codes have no order.
+    ``ragged[name]`` are the columns of kind ``tokens``: a row's codes, each once, in no order.
     Codes an operator with ``keeps = "retained"`` may hold in its own arrays (those of rows it names) stay valid across a restore.
     """
 
@@ -68,6 +90,7 @@ class Arrivals:
     seq: I64
     time: I64
     columns: Mapping[str, AnyArray]
+    ragged: Mapping[str, Ragged] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.seq)
@@ -79,7 +102,8 @@ class Changes:
 
     ``query`` is the index into the operator's ``queries``; ``at`` the event time; ``step`` counts 1, 2, 3, ... per query
     and key over the whole life of the stream; ``sign`` is +1 or -1; ``cause`` one of the codes above; ``items`` has shape
-    (m, w): the seqs of the item's objects in the order of ``Operator.roles``.
+    (m, w): the seqs of the item's objects in the order of ``Operator.roles``, or for a part that is no row the number of ``object_column``.
+    ``values``: further columns of the items (m,), for types whose results have other values than a score.
     """
 
     query: npt.NDArray[np.int16]
@@ -91,6 +115,7 @@ class Changes:
     cause: npt.NDArray[np.int8]
     score: F64
     items: I64
+    values: Mapping[str, AnyArray] = field(default_factory=dict, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.at)
@@ -201,4 +226,12 @@ class Logic(Protocol):
 
     def counters(self) -> dict[str, int]:
         """Work counters since the last call; ``unusable:<query index>`` counts objects that query could not use."""
+        ...
+
+
+class ObjectLogic(Logic, Protocol):
+    """The logic of an operator with columns of kind ``object``."""
+
+    def objects(self) -> I64:
+        """Numbers of the objects still needed, in any order: the host forgets the others, and gives them new numbers if they come back."""
         ...

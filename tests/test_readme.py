@@ -17,7 +17,7 @@ import pytest
 import yaml
 from deltalake import DeltaTable
 
-from skyband.framework.spec import validate_text
+from skyband.framework.spec.load import validate_text
 
 ROOT = Path(__file__).resolve().parent.parent
 DAYS = 14

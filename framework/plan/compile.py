@@ -1,14 +1,12 @@
-"""`Job` -> `Plan`. Knows no operator: each query type has a compiler of its own, found through ``registry``."""
+"""`Job` -> `Plan`. Knows no operator and no query type: each type compiles its own entries."""
 
 from __future__ import annotations
 
-import importlib
 import json
-from typing import Any, cast
+from typing import Any
 
 from skyband.framework.errors import SkybandError
-from skyband.framework.plan.compile_rows import predicate, texts_of
-from skyband.framework.plan.drafts import Context, GroupCompiler, OperatorDraft, QueryEntry, job_window, query_window
+from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, job_window, query_window
 from skyband.framework.plan.model import (
     Check,
     Derive,
@@ -21,7 +19,8 @@ from skyband.framework.plan.model import (
     RowRule,
     SourceNode,
 )
-from skyband.framework.plan.registry import COMPILERS
+from skyband.framework.plan.row_nodes import predicate, texts_of
+from skyband.framework.queries.registry import query_type
 from skyband.framework.spec.columns import column_types, derived
 from skyband.framework.spec.models import DerivedColumn, DeriveStep, Job, SourceColumn, WhereStep, kind_of
 
@@ -75,27 +74,16 @@ def compile_job(job: Job) -> Plan:
     )
 
 
-def compiler_of(query_type: str) -> GroupCompiler:
-    """The compiler of a query type. SkybandError SKY-E142 if there is none."""
-    target = COMPILERS.get(query_type)
-    if target is None:
-        raise SkybandError(
-            "SKY-E142", f"queries of type {query_type} are not available in this version", f"available: {', '.join(COMPILERS)}"
-        )
-    module, _, name = target.partition(":")
-    return cast(GroupCompiler, getattr(importlib.import_module(module), name))
-
-
 def _drafts(context: Context, members: list[QueryEntry]) -> list[OperatorDraft]:
     by_type: dict[str, list[QueryEntry]] = {}
     for m in members:
         by_type.setdefault(m.query.type, []).append(m)
     drafts: list[OperatorDraft] = []
-    for query_type, group in by_type.items():
+    for name, group in by_type.items():
         try:
-            drafts += compiler_of(query_type)(context, group)
+            drafts += query_type(name).compile(context, group)
         except ValueError as e:
-            raise SkybandError("SKY-E151", f"queries of type {query_type}: {e}") from e
+            raise SkybandError("SKY-E151", f"queries of type {name}: {e}") from e
     return sorted(drafts, key=lambda d: d.members[0].position)
 
 
@@ -113,11 +101,13 @@ def _operator(draft: OperatorDraft, number: int, texts: tuple[str, ...]) -> tupl
     for index, m in enumerate(draft.members):
         q: Any = m.query
         asked = draft.asked[index] if draft.asked else ()
-        k = draft.k if draft.table and q.type == "topk" else getattr(q, "k", None)
+        k = getattr(q, "k", None)
+        if draft.table and any(a.k is not None for a in asked):
+            k = draft.k
         nodes[m.position] = QueryNode(
             name=m.name, type=q.type, operator=number, index=index, k=k, window=m.window, direction=draft.direction,
-            roles=operator.roles, carry=q.carry, every_micros=q.every, min_score=getattr(q, "min_score", None),
-            max_score=getattr(q, "max_score", None), scored=draft.scored, asked=asked,
+            item=query_type(q.type).item(q), carry=q.carry, every_micros=q.every, min_score=getattr(q, "min_score", None),
+            max_score=getattr(q, "max_score", None), asked=asked,
             members=tuple(a.name for a in asked) if draft.table else (),
         )  # fmt: skip
     return node, nodes

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from skyband.framework.plan.model import Field, LogicalQuery
+from skyband.framework.queries.models import QueryModel, QueryWindow
 from skyband.framework.spec.models import Job, Scoring, WindowSpec
-from skyband.framework.spec.queries import Query, QueryWindow
 from skyband.operators.base import Kind, Operator, Window
 
 
@@ -18,7 +18,7 @@ class QueryEntry:
 
     position: int
     name: str
-    query: Query
+    query: QueryModel
     window: Window
 
 
@@ -38,7 +38,6 @@ class OperatorDraft:
     build: Callable[[tuple[str, ...]], Operator]
     why: str
     skyband: bool = True
-    scored: bool = True
     asked: tuple[tuple[LogicalQuery, ...], ...] = ()
     table: bool = False
 
@@ -59,14 +58,6 @@ class Context:
     def scoring(self, name: str) -> Scoring:
         """The scoring function called ``name``."""
         return self.job.scoring[name]
-
-
-class GroupCompiler(Protocol):
-    """Compiles all queries of one type: shares state among them where that is sound."""
-
-    def __call__(self, context: Context, members: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
-        """Drafts that together hold every member exactly once."""
-        ...
 
 
 def job_window(window: WindowSpec) -> Window:

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any, Final
+from typing import Final
 
+from skyband.framework.plan.explain_parts import format_bytes, format_window, window_rows
 from skyband.framework.plan.model import Derive, Filter, OperatorNode, Plan, QueryNode, only_retained
+from skyband.framework.queries.protocol import QueryType
+from skyband.framework.queries.registry import query_type
 from skyband.framework.spec.units import format_duration
-from skyband.operators.base import Window
-from skyband.operators.expressions.ast import Node
 from skyband.operators.expressions.canonical import canonical
 
 _ROW_BYTES: Final = 24
 """key, seq and time of a row in the window."""
-
-_EXAMPLE_ROWS: Final = 10_000
-
-_ITEM_BYTES: Final = {1: 32, 2: 40}
-"""A skyband item: key, seqs, score, bookkeeping."""
 
 
 def explain(plan: Plan, rate: float | None = None) -> str:
@@ -28,58 +23,6 @@ def explain(plan: Plan, rate: float | None = None) -> str:
     lines += _host(plan, rate)
     lines += _sink(plan)
     return "\n".join(lines)
-
-
-def skyband_size(k: int, n: float, pairs: bool) -> float:
-    """Expected items of a K-skyband over N rows when scores do not depend on age.
-
-    Pairs: K + 2K ln(N / sqrt(2K)) (algorithms.md, D2), at most all pairs. Single rows: K(1 + ln(N/K)) (D1), at most N.
-    """
-    if pairs:
-        every = n * (n - 1) / 2
-        return min(every, k + 2 * k * max(0.0, math.log(n / math.sqrt(2 * k)))) if n >= 2 else 0.0
-    return min(n, k * (1 + math.log(n / k))) if n > k else n
-
-
-def skyline_size(k: int, n: float, d: int) -> float:
-    """Expected retained rows of a K-skyband with ``d`` ordered dimensions over N rows, if dimensions and age are independent.
-
-    Those with fewer than K newer dominators: the K-skyband in d + 1 dimensions, at most N. For K = 1 its mean is the complete homogeneous
-    symmetric polynomial h_d of 1, 1/2, ..., 1/N, with leading term ln(N)^d / d! (algorithms.md, D4; measured 1.2 to 1.6 times that term,
-    which h_d is); for larger K about K times that of N / K.
-    """
-    if n <= k:
-        return n
-    # Power sums of the harmonic terms: H_N for i = 1, zeta(i) above; Newton's identity i h_i = sum of p_j h_(i-j).
-    powers = [math.log(n / k) + 0.5772156649] + [1.0 + 2.0**-i + sum(j**-i for j in range(3, 50)) for i in map(float, range(2, d + 1))]
-    h = [1.0]
-    for i in range(1, d + 1):
-        h.append(sum(powers[j - 1] * h[i - j] for j in range(1, i + 1)) / i)
-    return min(n, k * h[d])
-
-
-def window_rows(window: Window, rate: float | None) -> float | None:
-    """Rows of one key in a full window, or None where that depends on a rate that is not given."""
-    by_time = window.micros / 1e6 * rate if window.micros is not None and rate is not None else None
-    known = [float(x) for x in (window.count, by_time) if x is not None]
-    return min(known) if known else None
-
-
-def format_window(window: Window) -> str:
-    """``1,000 rows``, ``7 days``, or both."""
-    parts = [f"{window.count:,} rows"] if window.count is not None else []
-    if window.micros is not None:
-        parts.append(format_duration(window.micros))
-    return " and ".join(parts) + (" (whichever ends first)" if len(parts) == 2 else "")
-
-
-def format_bytes(n: float) -> str:
-    """Bytes with a unit, two digits."""
-    for unit in ("B", "KB", "MB", "GB"):
-        if n < 1000 or unit == "GB":
-            return f"{n:,.0f} {unit}" if n >= 10 or unit == "B" else f"{n:.1f} {unit}"
-        n /= 1000
-    return f"{n:,.0f} GB"
 
 
 def _source(plan: Plan) -> list[str]:
@@ -122,74 +65,28 @@ def _host(plan: Plan, rate: float | None) -> list[str]:
 
 def _state(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
     queries = [q for q in plan.queries if q.name in node.queries]
-    kind = queries[0].type if queries else "?"
-    k = "" if kind == "threshold" else f", K = {node.k:,}"
-    lines = [f"  state {node.name}: {kind}{k}, N = {format_window(node.window)}"]
+    kind = query_type(queries[0].type)
+    k = f", K = {node.k:,}" if kind.shows_k else ""
+    lines = [f"  state {node.name}: {kind.name}{k}, N = {format_window(node.window)}"]
     lines.append(f"    operator  {type(node.operator).__name__}: {node.why}")
-    score = _score(plan, node, queries)
-    if score:
-        mixed = any(q.turned for q in queries)
-        lines.append(f"    score     {score} ({'min or max, as each says,' if mixed else node.direction} first)")
-    where = _text(node, "where")
-    if where:
-        lines.append(f"    where     {where}")
-    between = getattr(node.operator, "between", None)
-    if between is not None:
-        lines.append(f"    between   {between.column}: {between.a!r} and {between.b!r}")
-    dimensions = getattr(node.operator, "dimensions", ())
-    if dimensions:
-        lines.append(f"    compares  {_dimensions(node)}")
-    for q in queries:
-        lines.append(f"    answers   {q.name}: {_asked(q)}")
+    lines += [f"    {label:<9} {text}" for label, text in kind.facts(node, queries)]
+    lines += [f"    answers   {q.name}: {_asked(kind, q)}" for q in queries]
     if len(queries) > 1:
-        same = "dimensions, band, distinct and where" if dimensions else "scoring, direction, where and between"
-        lines.append(f"    shared by {len(queries)} queries: same type, {same}")
+        lines.append(f"    shared by {len(queries)} queries: same type, {kind.shares}")
     if not node.skyband and node.operator.keeps == "window":
         lines.append("    keeps     the window's rows; no skyband table")
-    lines += _size(plan, node, rate)
-    return lines
-
-
-def _dimensions(node: OperatorNode) -> str:
-    op: Any = node.operator
-    ordered = [f"{d.column.name} {d.direction}" for d in op.dimensions if d.direction != "equal"]
-    equal = [d.column.name for d in op.dimensions if d.direction == "equal"]
-    text = ", ".join(ordered) + (f"; only within equal {', '.join(equal)}" if equal else "")
-    beaten = "no row of the window beats it" if op.band == 1 else f"fewer than {op.band:,} rows of the window beat it"
-    return f"{text}; in the result if {beaten}" + ("; a newer equal row beats an older" if op.distinct else "")
-
-
-def _score(plan: Plan, node: OperatorNode, queries: list[QueryNode]) -> str | None:
-    """The function of a state; of a table of linear functions, the columns they weight."""
-    from skyband.operators.single_rows.scores import Linear
-
-    asked = [a for q in queries for a in q.asked]
-    functions = {a.scoring for a in asked}
-    if len(functions) > 1:
-        linear = [f for f in functions if isinstance(f, Linear)]
-        return f"{len(functions):,} different linear functions of {', '.join(c for c, _ in linear[0].weights)}"
-    for f in functions:
-        return " + ".join(f"{w:g} * {c}" for c, w in f.weights) if isinstance(f, Linear) else canonical(f)
-    return _text(node, "scoring")
+    return lines + kind.size(plan, node, rate)
 
 
 def _range(values: list[int]) -> str:
     return f"{min(values):,}" if min(values) == max(values) else f"{min(values):,} to {max(values):,}"
 
 
-def _bounds(q: QueryNode) -> list[str]:
-    """The bounds of a threshold query as conditions."""
-    if q.type != "threshold" or q.members or not q.asked:
-        return []
-    signs = (">", ">=", "<", "<=")
-    return [f"score {sign} {b:g}" for sign, b in zip(signs, q.asked[0].bounds, strict=True) if b is not None]
-
-
-def _asked(q: QueryNode) -> str:
+def _asked(kind: QueryType, q: QueryNode) -> str:
     parts = [f"{len(q.members):,} queries of a table"] if q.members else []
     ks = [a.k for a in q.asked if a.k is not None] if q.members else [q.k] if q.k is not None else []
     parts += [f"k = {_range(ks)}"] if ks else []
-    parts += _bounds(q)
+    parts += kind.asks(q)
     own = len({a.window for a in q.asked}) > 1
     parts.append(f"windows of their own up to {format_window(q.window)}" if own else f"window {format_window(q.window)}")
     if q.members:
@@ -222,56 +119,6 @@ def _window_size(plan: Plan, rate: float | None) -> str:
         return f"; {row} B {what}, the number of rows depends on the rate (--rate assumes one)"
     per = " per key" if plan.intake.partition_by else ""
     return f"; about {format_bytes(rows * row)}{per}: {rows:,.0f} rows x {row} B {what}"
-
-
-def _size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
-    pairs = len(node.operator.roles) == 2
-    what = "pairs" if pairs else "rows"
-    item = _ITEM_BYTES[2 if pairs else 1]
-    rows = window_rows(node.window, rate)
-    formula = f"{what} = {'K + 2K ln(N / sqrt(2K))' if pairs else 'K (1 + ln(N / K))'}"
-    if not node.skyband:
-        return []
-    if hasattr(node.operator, "dimensions"):
-        return _skyline_size(plan, node, rows, rate)
-    if rows is None:
-        size = skyband_size(node.k, _EXAMPLE_ROWS, pairs)
-        return [
-            f"    skyband   depends on the rate; at N = {_EXAMPLE_ROWS:,} rows about {size:,.0f} {formula}, {format_bytes(size * item)}"
-        ]
-    size = skyband_size(node.k, rows, pairs)
-    assumed = f" (assuming {rate:g} rows a second)" if rate is not None and node.window.micros is not None else ""
-    per = " per key" if plan.intake.partition_by else ""
-    return [f"    skyband   about {size:,.0f} {formula}, N = {rows:,.0f} rows{per}{assumed}; {format_bytes(size * item)}"]
-
-
-def _skyline_size(plan: Plan, node: OperatorNode, rows: float | None, rate: float | None) -> list[str]:
-    """What a skyline keeps; rows in groups of equal values keep so much per group, of fewer rows each."""
-    op: Any = node.operator
-    d = sum(x.direction != "equal" for x in op.dimensions)
-    n = _EXAMPLE_ROWS if rows is None else rows
-    size = skyline_size(node.k, n, d)
-    bytes_ = size * 8 * (4 + node.k + len(op.dimensions))
-    power = "ln(N)" if node.k == 1 else "ln(N / K)"
-    factorial = f"^{d} / {d}!" if d > 1 else ""
-    formula = f"rows, leading term {'' if node.k == 1 else 'K '}{power}{factorial}"
-    assumed = f" (assuming {rate:g} rows a second)" if rows is not None and rate is not None and node.window.micros is not None else ""
-    per = " per key" if plan.intake.partition_by and rows is not None else ""
-    at = (
-        f"depends on the rate; at N = {n:,.0f} rows about {size:,.0f} {formula}"
-        if rows is None
-        else f"about {size:,.0f} {formula}, N = {n:,.0f} rows"
-    )
-    groups = " and of one group of equal values" if any(x.direction == "equal" for x in op.dimensions) else ""
-    return [
-        f"    skyband   {at}{per}{assumed}; {format_bytes(bytes_)}",
-        f"              (if dimensions are independent{groups}; fewer if they agree, more if they conflict)",
-    ]
-
-
-def _text(node: OperatorNode, attribute: str) -> str | None:
-    value = getattr(node.operator, attribute, None)
-    return canonical(value) if isinstance(value, Node) else None
 
 
 def tables_of(plan: Plan) -> list[str]:

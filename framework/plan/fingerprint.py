@@ -98,7 +98,7 @@ def _shown(value: Any) -> str:
     if _is_hash(value):
         return "given"
     if isinstance(value, Mapping):
-        if set(value) == {"column", "direction"}:  # a dimension of a skyline
+        if set(value) == {"column", "direction"}:
             return f"{value['column']['name']} {value['direction']}"
         kind = value.get("type")
         return str(kind) if kind is not None else "given"
@@ -119,7 +119,7 @@ def _query(plan: Plan, q: QueryNode) -> dict[str, Any]:
     left_out = {"queries", "window", "direction", "texts", "keep_k"}
     if isinstance(shared, dict):
         own |= {k: v for k, v in shared.items() if k not in left_out and k not in own}
-        # What a query has of its own beyond the plan's node (a threshold, for instance).
+        # What a query has of its own beyond the plan's node (its bounds, for instance).
         every = shared.get("queries")
         if isinstance(every, list) and q.index < len(every) and isinstance(every[q.index], dict):
             own |= {k: v for k, v in every[q.index].items() if k not in own and k not in {"name", "every_micros"}}

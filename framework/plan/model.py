@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from skyband.framework.items import ItemShape
 from skyband.operators.base import Column, Kind, Operator, Window
 from skyband.operators.expressions.ast import Node
 
@@ -115,8 +116,9 @@ class LogicalQuery:
 
 @dataclass(frozen=True, slots=True)
 class QueryNode:
-    """One entry of the spec: ``operator`` and ``index`` say which of the plan's operators answers it, and as which of its queries.
+    """One entry of the spec, answered by the plan's operator number ``operator`` as its query ``index``.
 
+    ``item`` says what its results are made of.
     ``members`` are the names of a table of queries: then all of the operator's queries are the entry's, in this order. ``asked`` has what
     each of them asks (empty for the types that need no such thing).
     """
@@ -128,12 +130,11 @@ class QueryNode:
     k: int | None
     window: Window
     direction: Literal["min", "max"]
-    roles: tuple[str, ...]
+    item: ItemShape
     carry: tuple[str, ...]
     every_micros: int | None
     min_score: float | None
     max_score: float | None
-    scored: bool = True
     members: tuple[str, ...] = ()
     asked: tuple[LogicalQuery, ...] = ()
 

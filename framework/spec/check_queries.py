@@ -4,69 +4,59 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
-from skyband.framework.errors import did_you_mean, one_of
-from skyband.framework.plan.registry import COMPILERS
-from skyband.framework.spec import queries as q
-from skyband.framework.spec.check_query_lists import check_tables, needed_fields, parameter_kinds
+from skyband.framework.errors import one_of
+from skyband.framework.items import ItemShape
+from skyband.framework.queries.models import QueryModel
+from skyband.framework.queries.registry import QUERY_TYPES, query_type
 from skyband.framework.spec.document import Path
 from skyband.framework.spec.expressions import is_linear, scoring_text, term_columns
 from skyband.framework.spec.models import ExpressionScoring, GlobalScoring, LinearScoring
-from skyband.framework.spec.names import (
-    FIXED_COLUMNS,
-    HEAD_COLUMNS,
-    JOB_TABLES,
-    QUERY_COLUMN,
-    SKYLINE_COLUMNS,
-    query_tables,
-    result_columns,
-)
-from skyband.framework.spec.query_list_rows import QueryRows, nothing_passes
-from skyband.framework.spec.scope import Scope
+from skyband.framework.spec.names import FIXED_COLUMNS, HEAD_COLUMNS, JOB_TABLES, QUERY_COLUMN, query_tables
+from skyband.framework.spec.scope import PAIR_SIDES, ROW_SIDES, Scope
 from skyband.framework.spec.units import format_duration
+from skyband.operators.base import Kind
 
-PAIR_SIDES = ("a", "b")
-ROW_SIDES = ("",)
+FLOAT: Kind = "float"
+
+Parameters = Mapping[str, tuple[str, ...] | None]
+"""Query -> names that its expressions may use besides columns; None: not known."""
 
 
 def check_queries(s: Scope) -> None:
     """Note everything that is wrong with the scoring functions and queries."""
-    tables = check_tables(s)
-    _scoring(s, tables)
+    parameters = {name: query_type(q.type).parameters(s, ("queries", name), q) for name, q in s.job.queries.items()}
+    _scoring(s, parameters)
     _keys(s)
     for name, query in s.job.queries.items():
         path: Path = ("queries", name)
         if s.doc.bad(path):
             continue
-        if query.type not in COMPILERS:
-            hint = f"available: {one_of(sorted(COMPILERS))}"
-            s.doc.add(
-                "SKY-E142", f"queries of type {query.type} are not available in this version", s.doc.where_value((*path, "type")), hint
-            )
-        sides = PAIR_SIDES if query.type in q.PAIR_TYPES else ROW_SIDES
-        # What may stand in it is not known while the table of queries cannot be used.
-        if query.where is not None and (name in tables or getattr(query, "queries_from", None) is None):
-            s.expression((*path, "where"), query.where, sides, "predicate", more=parameter_kinds(tables.get(name)))
-        needed_fields(s, path, query)
+        kind = query_type(query.type)
+        more = parameters[name]
+        if query.where is not None and more is not None:
+            s.expression((*path, "where"), query.where, kind.sides, "predicate", more=dict.fromkeys(more, FLOAT))
         for i, c in enumerate(query.carry):
             s.column((*path, "carry", i), c)
         _query_window(s, path, query)
-        _of_type(s, path, query)
+        kind.check(s, path, query)
+        _operator(s, path, query)
         _result_columns(s, path, query)
     _tables(s)
     _deletes(s)
 
 
-def _scoring(s: Scope, tables: Mapping[str, QueryRows]) -> None:
+def _item(query: QueryModel) -> ItemShape:
+    return query_type(query.type).item(query)
+
+
+def _scoring(s: Scope, parameters: Parameters) -> None:
     used: dict[str, set[tuple[tuple[str, ...], tuple[str, ...]]]] = {}
     for query_name, query in s.job.queries.items():
         name = getattr(query, "scoring", None)
-        if getattr(query, "queries_from", None) is not None and query_name not in tables:
-            continue  # what its expression may use is not known
-        if name is not None:
-            parameters = tables[query_name].parameters if query_name in tables else ()
-            used.setdefault(name, set()).add((PAIR_SIDES if query.type in q.PAIR_TYPES else ROW_SIDES, parameters))
+        more = parameters[query_name]
+        if name is not None and more is not None:
+            used.setdefault(name, set()).add((query_type(query.type).sides, more))
     for name, scoring in s.job.scoring.items():
         path: Path = ("scoring", name)
         if s.doc.bad(path):
@@ -91,18 +81,19 @@ def _scoring(s: Scope, tables: Mapping[str, QueryRows]) -> None:
         field: Path = (*path, "expression") if isinstance(scoring, ExpressionScoring) else path
         guess = ROW_SIDES if is_linear(scoring) or not re.search(r"\b[ab]\s*\.", text) else PAIR_SIDES
         in_use = any(getattr(x, "scoring", None) == name for x in s.job.queries.values())
-        for sides, parameters in sorted(used.get(name, set() if in_use else {(guess, ())})):
+        for sides, more in sorted(used.get(name, set() if in_use else {(guess, ())})):
             if isinstance(scoring, GlobalScoring | LinearScoring) and sides != guess:
                 continue
             at = None if isinstance(scoring, ExpressionScoring) else path
-            s.expression(field, text, sides, "score", at, dict.fromkeys(parameters, "float"))
+            s.expression(field, text, sides, "score", at, dict.fromkeys(more, FLOAT))
 
 
 def _keys(s: Scope) -> None:
     """Key columns stand in every result table under their own names."""
     taken = {*FIXED_COLUMNS, *HEAD_COLUMNS, "seq", "time"}
-    if any(isinstance(query, q.Skyline) for query in s.job.queries.values()):
-        taken |= set(SKYLINE_COLUMNS)
+    for query in s.job.queries.values():
+        shape = _item(query)
+        taken |= {v.name for v in (*shape.values, *shape.extra)}
     if any(getattr(query, "queries_from", None) is not None for query in s.job.queries.values()):
         taken.add(QUERY_COLUMN)
     for i, c in enumerate(s.job.source.partition_by):
@@ -112,7 +103,7 @@ def _keys(s: Scope) -> None:
             s.doc.add("SKY-E124", f"the key column '{c}' collides with a column of the result tables", s.doc.where_value(path), hint)
 
 
-def _query_window(s: Scope, path: Path, query: q.Query) -> None:
+def _query_window(s: Scope, path: Path, query: QueryModel) -> None:
     doc, job = s.doc, s.job.window
     at: Path = (*path, "window")
     count, time = (query.window.count, query.window.time) if query.window is not None else (None, None)
@@ -130,136 +121,29 @@ def _query_window(s: Scope, path: Path, query: q.Query) -> None:
                 elif mine > theirs:
                     big = f"{theirs:,} rows" if kind == "count" else format_duration(theirs)
                     doc.add("SKY-E140", f"larger than the job's window ({big})", where, "the job's window is the largest a query may use")
-    least = min((n for n in (count, job.count) if n is not None), default=None)
-    if query.type in q.PAIR_TYPES and least is not None and least < 2 and not doc.bad_below(at) and not doc.bad_below(("window",)):
-        where = doc.where_value((*at, "count")) if count is not None else doc.where_value(("window", "count"))
-        doc.add("SKY-E143", "a window of 1 row holds no pair", where)
-    if query.type in q.LOYALTY_TYPES and (count is not None or job.count is not None):
-        where = doc.where_value((*at, "count")) if count is not None else doc.where_value(("window", "count"))
-        doc.add("SKY-E141", f"{query.type} works on time windows only", where, "loyalty is time within the window")
 
 
-def _of_type(s: Scope, path: Path, query: q.Query) -> None:
-    doc = s.doc
-    scoring = getattr(query, "scoring", None)
-    if scoring is not None and not doc.bad((*path, "scoring")) and not doc.bad(("scoring",)):
-        _uses_scoring(s, path, query, scoring)
-    if isinstance(query, q.TopKPairs | q.TopKSimilarSets) and query.between is not None:
-        _between(s, (*path, "between"), query.between)
-    if (
-        isinstance(query, q.TopKPairs | q.TopK)
-        and query.min_score is not None
-        and query.max_score is not None
-        and query.min_score > query.max_score
-    ):
-        doc.add("SKY-E117", "min_score is larger than max_score: nothing can pass", doc.where_value((*path, "min_score")))
-    if isinstance(query, q.Threshold):
-        bounds = [b for b in ("at_least", "above", "at_most", "below") if getattr(query, b) is not None]
-        twice = {"at_least", "above"} <= set(bounds) or {"at_most", "below"} <= set(bounds)
-        if (twice or (not bounds and query.queries_from is None)) and not doc.bad_below(path):
-            what = "needs a bound" if not bounds else f"has two bounds on one side ({', '.join(bounds)})"
-            doc.add(
-                "SKY-E111" if not bounds else "SKY-E117",
-                f"a threshold query {what}",
-                doc.where_key(path),
-                "one of at_least, above, at_most, below",
-            )
-        elif nothing_passes(query.above, query.at_least, query.below, query.at_most) and not doc.bad_below(path):
-            doc.add("SKY-E117", "the bounds leave nothing that can pass", doc.where_value((*path, bounds[0])))
-    if isinstance(query, q.TopKSimilarSets):
-        at: Path = (*path, "tokens", "column")
-        if s.column(at, query.tokens.column) and s.types[query.tokens.column] not in {None, "string"}:
-            doc.add(
-                "SKY-E126",
-                f"tokens come from a string column, '{query.tokens.column}' is {s.types[query.tokens.column]}",
-                doc.where_value(at),
-            )
-        try:
-            re.compile(query.tokens.pattern)
-        except re.error as e:
-            doc.add("SKY-E130", f"not a regular expression: {e.msg}", doc.where_value((*path, "tokens", "pattern")))
-    if isinstance(query, q.Skyline):
-        if not doc.bad_below((*path, "dimensions")) and all(d == "equal" for d in query.dimensions.values()):
-            doc.add("SKY-E117", "a skyline needs a dimension with min or max", doc.where_key((*path, "dimensions")))
-        for c, direction in query.dimensions.items():
-            p: Path = (*path, "dimensions", c)
-            if s.key_column(p, c) and direction != "equal" and s.types[c] in {"string", "boolean"}:
-                doc.add("SKY-E126", f"'{c}' is {s.types[c]}: only numbers and times have a {direction}", doc.where_key(p), "use equal")
-    if isinstance(query, q.TopKLoyalty | q.ThresholdLoyalty):
-        s.column((*path, "object"), query.object)
-        s.expression((*path, "criteria"), query.criteria, ROW_SIDES, "predicate")
-    if query.operator is not None and not doc.bad((*path, "operator")) and query.operator != query.type:
-        doc.add(
-            "SKY-E142",
-            f"no operator {doc.shown((*path, 'operator'))} for {query.type}",
-            doc.where_value((*path, "operator")),
-            f"known: {query.type}",
-        )
+def _operator(s: Scope, path: Path, query: QueryModel) -> None:
+    at: Path = (*path, "operator")
+    if query.operator is not None and not s.doc.bad(at) and query.operator != query.type:
+        said = f"no operator {s.doc.shown(at)} for {query.type}"
+        s.doc.add("SKY-E142", said, s.doc.where_value(at), f"known: {query.type}")
 
 
-def _uses_scoring(s: Scope, path: Path, query: q.Query, scoring: str) -> None:
-    named: Any = s.doc.data.get("scoring")
-    known = list(named) if isinstance(named, dict) else list(s.job.scoring)
-    where = s.doc.where_value((*path, "scoring"))
-    if scoring not in known:
-        hint = did_you_mean(scoring, known) or (f"scoring functions: {one_of(known)}" if known else "add it under 'scoring:'")
-        s.doc.add("SKY-E121", f"unknown scoring function '{scoring}'", where, hint)
-        return
-    found = s.job.scoring.get(scoring)
-    if isinstance(found, GlobalScoring) and query.type not in q.PAIR_TYPES:
-        s.doc.add("SKY-E117", f"'{scoring}' combines two rows, {query.type} scores single rows", where, "use expression or linear")
-    if isinstance(found, LinearScoring) and query.type in q.PAIR_TYPES:
-        s.doc.add("SKY-E117", f"'{scoring}' scores single rows, {query.type} scores pairs", where, "use expression or combine")
-
-
-def _between(s: Scope, path: Path, between: q.Between) -> None:
-    doc = s.doc
-    if not s.column((*path, "column"), between.column):
-        return
-    type_ = s.types[between.column]
-    for side in ("a", "b"):
-        value = getattr(between, side)
-        at: Path = (*path, side)
-        if type_ is None or doc.bad(at):
-            continue
-        place = doc.places.get(at)
-        if type_ == "string" and not isinstance(value, str):
-            reads = "a truth value" if isinstance(value, bool) else "a number"
-            code = "SKY-E104"
-            doc.add(
-                code,
-                f"YAML reads {doc.shown(at)} as {reads}, '{between.column}' is text",
-                doc.where_value(at),
-                f'quote it: "{place.raw if place else value}"',
-            )
-        elif type_ == "boolean" and not isinstance(value, bool):
-            doc.add("SKY-E126", f"'{between.column}' is true or false", doc.where_value(at))
-        elif type_ in {"int", "bigint"} and (isinstance(value, bool) or not isinstance(value, int)):
-            doc.add("SKY-E126", f"'{between.column}' is a whole number", doc.where_value(at))
-        elif type_ not in {"string", "boolean", "int", "bigint"}:
-            doc.add(
-                "SKY-E126",
-                f"sides come from a text, whole number or boolean column, '{between.column}' is {type_}",
-                doc.where_value((*path, "column")),
-            )
-            return
-    if between.a == between.b and type(between.a) is type(between.b) and not doc.bad_below(path):
-        doc.add("SKY-E117", "both sides are the same value", doc.where_value((*path, "b")), "leave 'between' out for pairs of one stream")
-
-
-def _result_columns(s: Scope, path: Path, query: q.Query) -> None:
+def _result_columns(s: Scope, path: Path, query: QueryModel) -> None:
     doc, source = s.doc, s.job.source
     taken = {c.lower(): "a column of every result" for c in FIXED_COLUMNS}
-    if isinstance(query, q.Skyline):
-        taken |= dict.fromkeys(SKYLINE_COLUMNS, "a column of every skyline's skyband")
+    shape = _item(query)
+    own_values = [v.name for v in shape.values if v.name not in FIXED_COLUMNS]
+    taken |= dict.fromkeys(own_values, f"a column of every {query.type} result")
+    taken |= dict.fromkeys([v.name for v in shape.extra], f"a column of every {query.type}'s skyband")
     if getattr(query, "queries_from", None) is not None:
         taken[QUERY_COLUMN] = "the column with the query's name"
     taken |= {c.lower(): "a key column" for c in source.partition_by}
-    between = getattr(query, "between", None) is not None
     carry = [c for i, c in enumerate(query.carry) if not doc.bad((*path, "carry", i))]
     own = {c for c in (*source.id, *carry)}
     told: set[str] = set()
-    for column, of in result_columns(query.type, between, dict.fromkeys(source.id), query.carry, source.partition_by):
+    for column, of in ((c.name, c.source) for c in shape.columns(dict.fromkeys(source.id), query.carry, source.partition_by)):
         before = taken.get(column.lower())
         taken.setdefault(column.lower(), f"the column of '{of}'" if of else "a column of every result")
         if before is None or of in told:
@@ -313,7 +197,8 @@ def _deletes(s: Scope) -> None:
     if s.job.source.unique == "assumed" and not s.doc.bad(("source", "unique")):
         where = s.doc.where_value(("source", "unique"))
         s.doc.add("SKY-E117", "deletes finds rows by their ids, so ids must be checked", where, "leave 'unique' out")
+    can = sorted((name for name, kind in QUERY_TYPES.all().items() if kind.takes_deletions), key=len)
     for name, query in s.job.queries.items():
-        if query.type not in {"topk", "threshold"} and not s.doc.bad(("queries", name)):
+        if query.type not in can and not s.doc.bad(("queries", name)):
             where = s.doc.where_value(("queries", name, "type"))
-            s.doc.add("SKY-E117", f"{query.type} cannot be used with deletes", where, "only topk and threshold can")
+            s.doc.add("SKY-E117", f"{query.type} cannot be used with deletes", where, f"only {one_of(can).replace(' or ', ' and ')} can")

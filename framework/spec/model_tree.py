@@ -32,17 +32,16 @@ MODELS: Final[tuple[type[BaseModel], ...]] = (
 )  # fmt: skip
 
 QUERY_MODELS: Final[dict[str, type[BaseModel]]] = {
-    "topk": queries.TopK, "threshold": queries.Threshold, "topk_pairs": queries.TopKPairs, "topk_similar_sets": queries.TopKSimilarSets,
-    "skyline": queries.Skyline, "topk_loyalty": queries.TopKLoyalty, "threshold_loyalty": queries.ThresholdLoyalty,
+    "topk": queries.TopK, "threshold": queries.Threshold, "topk_pairs": queries.TopKPairs, "skyline": queries.Skyline,
 }  # fmt: skip
 
 _PARTS: Final[tuple[type[BaseModel], ...]] = (
-    models.ExpressionScoring, models.GlobalScoring, models.LinearScoring, models.Term, models.Keep, queries.Between, queries.Tokens,
+    models.ExpressionScoring, models.GlobalScoring, models.LinearScoring, models.Term, models.Keep, queries.Between,
     queries.QueriesFrom,
 )  # fmt: skip
 
 _IN_QUERY: Final[dict[str, type[BaseModel]]] = {
-    "window": queries.QueryWindow, "between": queries.Between, "tokens": queries.Tokens, "queries_from": queries.QueriesFrom,
+    "window": queries.QueryWindow, "between": queries.Between, "queries_from": queries.QueriesFrom,
 }  # fmt: skip
 
 _SCORINGS: Final[dict[str, type[BaseModel]]] = {"<global>": models.GlobalScoring, "<linear>": models.LinearScoring}

@@ -258,7 +258,7 @@ class Job(Model):
     source: Source = Field(description="Where rows come from.")
     transform: tuple[Step, ...] = Field(default=(), description="Deterministic Spark SQL, in order.")
     deletes: Text | None = Field(
-        default=None, description="A predicate that marks a row as the deletion of its id (topk and threshold only)."
+        default=None, description="A predicate that marks a row as the deletion of its id (not every query type takes deletions)."
     )
     quality: Quality = Field(default=Quality(), description="Data quality rules.")
     window: WindowSpec = Field(description="The largest window a query may use.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Literal
+from typing import Final, Literal
 
 from skyband.framework.errors import closest, did_you_mean, one_of
 from skyband.framework.spec.document import Document, Path
@@ -12,6 +12,12 @@ from skyband.framework.spec.expressions import check_expression
 from skyband.framework.spec.models import Job, kind_of
 from skyband.framework.spec.names import JOB_TABLES, query_tables
 from skyband.operators.base import Kind
+
+PAIR_SIDES: Final = ("a", "b")
+"""Sides of an expression over two rows."""
+
+ROW_SIDES: Final = ("",)
+"""Sides of an expression over a single row: columns stand alone."""
 
 
 class Scope:

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.operators.base import NULL, AnyArray, Kind
+from skyband.operators.base import NULL, AnyArray
 
 
 def micros(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
@@ -73,8 +73,8 @@ class TextCodes:
         return pa.table({"value": self.values.take(pa.array(place)), "code": self.numbers[place]})
 
 
-def operator_column(column: pa.ChunkedArray, kind: Kind, codes: TextCodes) -> AnyArray:
-    """One attribute as an operator wants it: float64 for ``float``, int64 otherwise.
+def operator_column(column: pa.ChunkedArray, kind: str, codes: TextCodes) -> AnyArray:
+    """One attribute of kind ``kind`` (``operators.base.Kind``) as an operator wants it: float64 for ``float``, int64 otherwise.
 
     Raises pa.ArrowInvalid if the column cannot be read as ``kind`` (a plan never asks for that).
     """

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.framework.items import SCORE
 from skyband.framework.plan.model import QueryNode
 from skyband.framework.spec.names import QUERY_COLUMN
 from skyband.framework.streaming.config import HostConfig
 from skyband.framework.streaming.store import WindowStore
-from skyband.operators.base import CAUSES, NULL, AnyArray, Changes, Items
+from skyband.framework.tables.types import arrow_type
+from skyband.operators.base import CAUSES, F64, NULL, AnyArray, Changes, Items
 
 I64 = npt.NDArray[np.int64]
 KeyValues = Callable[[I64], pa.Table]
@@ -56,8 +58,7 @@ class ItemRows:
                 ("change", _SIGNS.take(pa.array((changes.sign[mine] > 0).astype(np.int8)))),
             ]
             columns += self._items(q, key, changes.items[mine], store)
-            if q.scored:
-                columns.append(("score", pa.array(changes.score[mine])))
+            columns += _values(q, changes.score, changes.values, mine)
             columns.append(("cause", _CAUSES.take(pa.array(changes.cause[mine]))))
             yield q.name, _table(columns)
 
@@ -71,10 +72,8 @@ class ItemRows:
         key = items.key[mine]
         columns = list(self._key_columns(keys, key))
         columns += self._items(q, key, items.items[mine], store, carried=self._carried(operator))
-        if q.scored:
-            columns.append(("score", pa.array(items.score[mine])))
-        for name, values in items.extra.items():
-            columns.append((name, _nullable(values[mine])))
+        columns += _values(q, items.score, items.extra, mine)
+        columns += [(v.name, _nullable(items.extra[v.name][mine]).cast(arrow_type(v.type))) for v in q.item.extra]
         columns.append(("bucket", pa.array(np.full(len(mine), bucket, np.int32))))
         return _table(columns)
 
@@ -91,18 +90,26 @@ class ItemRows:
         self, q: QueryNode, key: I64, items: I64, store: WindowStore, carried: tuple[str, ...] | None = None
     ) -> list[tuple[str, pa.Array | pa.ChunkedArray]]:
         intake = self.config.intake
+        rows: dict[int, tuple[pa.Table, I64]] = {
+            j: store.take(key, items[:, j]) for j, part in enumerate(q.item.parts) if part.is_row
+        }  # fmt: skip
         columns: list[tuple[str, pa.Array | pa.ChunkedArray]] = []
-        for j, role in enumerate(q.roles):
-            rows, times = store.take(key, items[:, j])
-            prefix = f"{role}_" if role else ""
-            for name in intake.id:
-                if prefix or name not in intake.partition_by:
-                    columns.append((prefix + name, rows[name]))
-            columns.append((prefix + "seq", pa.array(np.ascontiguousarray(items[:, j]))))
-            columns.append((prefix + "time", pa.array(times).cast(_STAMP)))
-            for name in q.carry if carried is None else carried:
-                columns.append((prefix + name, rows[name]))
+        for c in q.item.columns(intake.id, q.carry if carried is None else carried, intake.partition_by):
+            if c.what == "seq":
+                columns.append((c.name, pa.array(np.ascontiguousarray(items[:, c.part]))))
+            elif c.what == "time":
+                columns.append((c.name, pa.array(rows[c.part][1]).cast(_STAMP)))
+            else:
+                columns.append((c.name, rows[c.part][0][c.source]))
         return columns
+
+
+def _values(q: QueryNode, score: F64, values: Mapping[str, AnyArray], mine: I64) -> Iterator[tuple[str, pa.Array]]:
+    for v in q.item.values:
+        if v.name == SCORE:
+            yield v.name, pa.array(score[mine])
+        else:
+            yield v.name, _nullable(values[v.name][mine]).cast(arrow_type(v.type))
 
 
 def _nullable(values: AnyArray) -> pa.Array:

@@ -7,6 +7,7 @@ killed anywhere and repeated. Everything works on whole columns: O(n log n) in t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,7 @@ from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.spec.names import QUERY_COLUMN
 from skyband.framework.tables.delta_read import to_schema
 from skyband.framework.tables.keys import key_numbers
-from skyband.framework.tables.schemas import changes_name, now_name, seq_columns, stream_columns
+from skyband.framework.tables.schemas import changes_name, identity_columns, now_name, stream_columns
 from skyband.framework.tables.sink import Sink
 from skyband.framework.tables.types import STAMP
 
@@ -42,7 +43,7 @@ def derive(sink: Sink, upto: int) -> None:
     sink.maintain()
 
 
-def intervals(opened: pa.Table, changes: pa.Table, keys: Sequence[str], seqs: Sequence[str]) -> pa.Table:
+def intervals(opened: pa.Table, changes: pa.Table, keys: Sequence[str], identity: Sequence[str]) -> pa.Table:
     """Rows of ``<query>`` after ``changes`` (any order), from the rows open before: those still open and those closed by them.
 
     ``opened`` has the columns of ``<query>``, ``changes`` those of ``<query>_changes``. Every ``+`` opens the interval that the next
@@ -58,7 +59,7 @@ def intervals(opened: pa.Table, changes: pa.Table, keys: Sequence[str], seqs: Se
     )
     enters = np.concatenate([np.ones(opened.num_rows, bool), pc.equal(changes["change"], "+").to_numpy()])
     step = events["step"].to_numpy()
-    item = [events[s].to_numpy() for s in seqs]
+    item = [_numbered(events, c) for c in identity]
     (key,) = key_numbers([events], keys) if keys else [np.zeros(len(step), np.int64)]
     order = np.lexsort((step, *reversed(item), key))
     same = np.ones(len(order), bool)
@@ -96,16 +97,31 @@ def intervals(opened: pa.Table, changes: pa.Table, keys: Sequence[str], seqs: Se
 
 
 def rank_order(rows: pa.Table, query: QueryNode, number: I64) -> I64:
-    """Positions of ``rows`` by key number, then rank: score, larger older-seq first, larger newer-seq first (architecture 3.6)."""
-    item = np.stack([rows[s].to_numpy() for s in seq_columns(query.roles)])
-    by: list[npt.NDArray[np.int64] | npt.NDArray[np.float64]] = [-item.max(axis=0), -item.min(axis=0)]
-    if query.scored:
-        score = rows["score"].to_numpy()
-        first = np.full(len(score), query.direction == "min")
-        if query.turned:
-            first ^= pc.is_in(rows[QUERY_COLUMN], pa.array(query.turned)).to_numpy()
-        by.append(np.where(first, score, -score))
-    return np.lexsort((*by, number))
+    """Positions of ``rows`` by key number, then by the terms of the item's rank (docs/semantics.md 6)."""
+    by: list[npt.NDArray[Any]] = [number]
+    for term in query.item.rank:
+        columns = np.stack([_ordered(rows, c) for c in term.columns])
+        value = columns.min(axis=0) if term.of == "least" else columns.max(axis=0) if term.of == "greatest" else columns[0]
+        ascending = np.full(len(value), term.order == "asc" or (term.order == "query" and query.direction == "min"))
+        if term.order == "query" and query.turned:
+            ascending ^= pc.is_in(rows[QUERY_COLUMN], pa.array(query.turned)).to_numpy()
+        by.append(np.where(ascending, value, -value))
+    return np.lexsort(by[::-1])
+
+
+def _ordered(rows: pa.Table, column: str) -> npt.NDArray[Any]:
+    """The column as numbers of the same order."""
+    values = rows[column].combine_chunks()
+    plain = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
+    found: npt.NDArray[Any] = (values if plain else pc.rank(values, tiebreaker="dense").cast(pa.int64())).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _numbered(rows: pa.Table, column: str) -> I64:
+    """Numbers that are equal where the column is."""
+    plain = rows.schema.field(column).type == pa.int64() and not rows[column].null_count
+    found: I64 = rows[column].to_numpy() if plain else key_numbers([rows], [column])[0]
+    return found
 
 
 def ranked(rows: pa.Table, query: QueryNode, keys: Sequence[str]) -> tuple[pa.Table, I64, I64]:
@@ -128,7 +144,7 @@ def _derive_intervals(sink: Sink, query: QueryNode, upto: int) -> None:
         span = (pc.field("batch_id") >= first) & (pc.field("batch_id") <= last)
         changes = sink.writer.read(source, columns, span)
         opened = to_schema(sink.writer.read(query.name, where=pc.field("current")), schema)
-        rows = intervals(opened, changes, stream_columns(sink.plan, query), seq_columns(query.roles))
+        rows = intervals(opened, changes, stream_columns(sink.plan, query), identity_columns(sink.plan, query))
         sink.writer.overwrite_partitions(query.name, rows, "current", [True], app_id, last)
 
 

@@ -16,12 +16,13 @@ import pyarrow.compute as pc
 
 from skyband.framework.errors import SkybandError, did_you_mean, one_of
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
-from skyband.framework.spec.names import QUERY_COLUMN, item_columns
+from skyband.framework.queries.registry import query_type
+from skyband.framework.spec.names import QUERY_COLUMN
 from skyband.framework.spec.units import format_duration
 from skyband.framework.tables import delta_read, sql
 from skyband.framework.tables.delta_read import to_schema
 from skyband.framework.tables.derive import intervals, key_as_of, ranked
-from skyband.framework.tables.schemas import changes_name, results_schema, seq_columns, skyband_name, stream_columns
+from skyband.framework.tables.schemas import changes_name, identity_columns, results_schema, skyband_name, stream_columns
 from skyband.framework.tables.types import STAMP
 from skyband.operators.base import Window
 
@@ -95,22 +96,19 @@ class Reader:
     def snapshot(self, name: str, k: int | None = None, window: Window | None = None, key: Mapping[str, str] | None = None) -> Answer:
         """The best ``k`` of query ``name``'s shared state within ``window``, as of the last batch; default: the query's own k and window.
 
-        For a skyline ``k`` is the band. SkybandError SKY-E201 if the state does not hold that much (k > K, or a window larger than N), or
-        the tables do not say it (a skyline's smaller bands).
+        SkybandError SKY-E201 if the state does not hold that much (k > K, or a window larger than N), or answers only its own K.
         """
         query = self.query(name)
         operator = self.plan.operators[query.operator]
+        own_k = query_type(query.type).own_k
         if k is None:
-            k = operator.k if query.type == "skyline" else query.k
+            k = query.k if own_k is None else operator.k
         if not operator.skyband:
             return self._own(query, k, window, key)
         window = query.window if window is None else window
-        if query.type == "skyline" and k != operator.k:
-            raise SkybandError(
-                "SKY-E201",
-                f"the tables answer {name!r} for any window, but only for its own band ({operator.k})",
-                hint=f"leave out --k, or add a query with band: {k}",
-            )
+        if own_k is not None and k != operator.k:
+            said = f"the tables answer {name!r} for any window, but only for its own {own_k} ({operator.k})"
+            raise SkybandError("SKY-E201", said, hint=f"leave out --k, or add a query with {own_k}: {k}")
         if k is None or k < 1 or k > operator.k:
             raise SkybandError(
                 "SKY-E201", f"k must be from 1 to {operator.k}", hint="a scoring function's keep: {k: ...} keeps more for later"
@@ -128,13 +126,13 @@ class Reader:
         as_of = key_as_of(rows, heads, self.plan, self.frontier)
         last_seq = self._last_seq(rows, heads)
         alive = _alive(rows, query, effective, as_of, last_seq)
-        if query.type == "skyline":
-            alive &= _unbeaten(rows, effective, as_of, last_seq)
+        if query.item.hidden_by is not None:
+            alive &= _shown(rows, query.item.hidden_by, effective, as_of, last_seq)
         for bound, keep in ((query.min_score, pc.greater_equal), (query.max_score, pc.less_equal)):
             if bound is not None:
                 alive &= keep(rows["score"], bound).to_numpy(zero_copy_only=False)
-        wanted = [*self.keys, *(c for c, _ in item_columns(query.roles, self.plan.intake.id, query.carry, self.keys))]
-        found = self._ranked(rows.filter(pa.array(alive)).select([*wanted, "score"] if query.scored else wanted), query)
+        wanted = [*self.keys, *(c.name for c in query.item.columns(self.plan.intake.id, query.carry, self.keys))]
+        found = self._ranked(rows.filter(pa.array(alive)).select([*wanted, *(v.name for v in query.item.values)]), query)
         if query.k is not None:
             found = found.filter(pc.less_equal(found["rank"], k))
         one = self.complete(chosen) if not self.keys or heads.num_rows == 1 else None
@@ -182,7 +180,7 @@ class Reader:
         changes = self.read(changes_name(query.name), where=later if chosen is None else later & chosen)
         if not changes.num_rows:
             return rows
-        opened = intervals(rows.filter(rows["current"]), changes, stream_columns(self.plan, query), seq_columns(query.roles))
+        opened = intervals(rows.filter(rows["current"]), changes, stream_columns(self.plan, query), identity_columns(self.plan, query))
         return pa.concat_tables([rows.filter(pc.invert(rows["current"])), opened])
 
     def _versions(self, query: QueryNode) -> tuple[int, int]:
@@ -255,10 +253,12 @@ def narrowed(window: Window, operator: OperatorNode) -> Window:
 
 
 def _alive(rows: pa.Table, query: QueryNode, window: Window, as_of: Any, last_seq: Any) -> Any:
-    """Items whose older object is in the window."""
-    seq = np.stack([rows[s].to_numpy() for s in seq_columns(query.roles)])
-    time = np.stack([rows[s.removesuffix("seq") + "time"].cast(pa.int64()).to_numpy() for s in seq_columns(query.roles)])
+    """Items whose oldest row is in the window."""
     alive = np.ones(rows.num_rows, bool)
+    if not query.item.rows:
+        return alive
+    seq = np.stack([rows[p.prefix + "seq"].to_numpy() for p in query.item.rows])
+    time = np.stack([rows[p.prefix + "time"].cast(pa.int64()).to_numpy() for p in query.item.rows])
     if window.count is not None:
         alive &= seq.min(axis=0) > last_seq - window.count
     if window.micros is not None:
@@ -266,13 +266,13 @@ def _alive(rows: pa.Table, query: QueryNode, window: Window, as_of: Any, last_se
     return alive
 
 
-def _unbeaten(rows: pa.Table, window: Window, as_of: Any, last_seq: Any) -> Any:
-    """Rows of a skyline's state whose deciding dominator is not in the window."""
-    gone = rows["pred"].is_null().to_numpy(zero_copy_only=False)
+def _shown(rows: pa.Table, hidden_by: str, window: Window, as_of: Any, last_seq: Any) -> Any:
+    """Items that no row of the window keeps out of the result."""
+    gone = rows[hidden_by].is_null().to_numpy(zero_copy_only=False)
     if window.count is not None:
-        gone |= rows["pred"].fill_null(-1).to_numpy() <= last_seq - window.count
+        gone |= rows[hidden_by].fill_null(-1).to_numpy() <= last_seq - window.count
     if window.micros is not None:
-        gone |= rows["pred_time"].cast(pa.int64()).fill_null(0).to_numpy() <= as_of - window.micros
+        gone |= rows[f"{hidden_by}_time"].cast(pa.int64()).fill_null(0).to_numpy() <= as_of - window.micros
     return gone
 
 

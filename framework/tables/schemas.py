@@ -1,4 +1,4 @@
-"""The tables of a job: names, columns with comments, partitioning (architecture, section 6).
+"""The tables of a job: names, columns with comments, partitioning (docs/semantics.md, tables).
 
 Comments are Arrow field metadata under ``comment``: both writers put them into the Delta schema, where BI tools show them.
 """
@@ -11,16 +11,13 @@ from typing import Final, Literal
 
 import pyarrow as pa
 
+from skyband.framework.items import ItemShape
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
 from skyband.framework.spec.names import QUERY_COLUMN
 from skyband.framework.tables.types import STAMP, arrow_type
 
 _INT: Final = pa.int64()
 _TEXT: Final = pa.string()
-_ROLE: Final = {
-    "": "the object", "older": "the older object of the pair", "newer": "the newer object of the pair", "a": "side a of the pair",
-    "b": "side b of the pair",
-}  # fmt: skip
 REASONS: Final = ("parse", "rule", "late", "duplicate_id", "no_target", "null", "other")
 """Classes of rejected rows with a column each in ``runs``."""
 DURATIONS: Final = ("batch", "engine", "load", "decode", "order", "operator", "state", "write")
@@ -43,11 +40,6 @@ def field(name: str, kind: pa.DataType, comment: str) -> pa.Field:
     return pa.field(name, kind, metadata={"comment": comment})
 
 
-def seq_columns(roles: Iterable[str]) -> list[str]:
-    """The columns that, with the key columns, name an item."""
-    return [f"{role}_seq" if role else "seq" for role in roles]
-
-
 def _user(plan: Plan, column: str, name: str, comment: str) -> pa.Field:
     return field(name, arrow_type(plan.intake.field(column).type), comment)
 
@@ -67,24 +59,32 @@ def stream_columns(plan: Plan, query: QueryNode) -> tuple[str, ...]:
     return (*((QUERY_COLUMN,) if query.members else ()), *plan.intake.partition_by)
 
 
-def _items(plan: Plan, roles: tuple[str, ...], carry: Iterable[str]) -> list[pa.Field]:
-    intake = plan.intake
-    carry = tuple(carry)
+def identity_columns(plan: Plan, query: QueryNode) -> tuple[str, ...]:
+    """The columns that, with ``stream_columns``, name an item."""
+    return query.item.identity(plan.intake.partition_by)
+
+
+_COLUMN_SAID: Final = {
+    "id": "id of {part}",
+    "seq": "position of {part} in its key's order: 0, 1, 2, ...",
+    "time": "event time of {part}",
+    "carry": "{source} of {part}",
+    "object": "{source} of {part}",
+}
+
+
+def _items(plan: Plan, shape: ItemShape, carry: Iterable[str]) -> list[pa.Field]:
     fields: list[pa.Field] = []
-    for role in roles:
-        prefix, whose = (f"{role}_" if role else ""), _ROLE.get(role, role)
-        fields += [
-            _user(plan, c, prefix + c, f"id of {whose}") for c in intake.id if prefix or c not in intake.partition_by
-        ]  # fmt: skip
-        fields.append(field(prefix + "seq", _INT, f"position of {whose} in its key's order: 0, 1, 2, ..."))
-        fields.append(field(prefix + "time", STAMP, f"event time of {whose}"))
-        fields += [_user(plan, c, prefix + c, f"{c} of {whose}") for c in carry]
+    for c in shape.columns(plan.intake.id, carry, plan.intake.partition_by):
+        said = _COLUMN_SAID[c.what].format(part=shape.parts[c.part].said, source=c.source)
+        kind = _INT if c.what == "seq" else STAMP if c.what == "time" else arrow_type(plan.intake.field(c.source).type)
+        fields.append(field(c.name, kind, said))
     return fields
 
 
-def _score(query: QueryNode) -> list[pa.Field]:
+def _values(query: QueryNode) -> list[pa.Field]:
     best = "smaller or larger, as its query says," if query.turned else "smaller" if query.direction == "min" else "larger"
-    return [field("score", pa.float64(), f"score of the item; {best} ranks first")] if query.scored else []
+    return [field(v.name, arrow_type(v.type), v.comment.replace("{best}", best)) for v in query.item.values]
 
 
 def changes_schema(plan: Plan, query: QueryNode) -> pa.Schema:
@@ -96,8 +96,8 @@ def changes_schema(plan: Plan, query: QueryNode) -> pa.Schema:
             field("step", _INT, "number of the event that changed this query's result: 1, 2, 3, ... per key, without gaps"),
             field("pos", pa.int32(), "place of the change within its step, from 0: all - first, then all +, each in rank order"),
             field("change", _TEXT, "+ the item entered the result, - it left"),
-            *_items(plan, query.roles, query.carry),
-            *_score(query),
+            *_items(plan, query.item, query.carry),
+            *_values(query),
             field("cause", _TEXT, "why: arrival, promoted, displaced, expiry, delete, crossing or boundary"),
             field("batch_id", _INT, "micro-batch that wrote the row (see runs)"),
         ]
@@ -109,8 +109,8 @@ def results_schema(plan: Plan, query: QueryNode) -> pa.Schema:
     return pa.schema(
         [
             *_streams(plan, query),
-            *_items(plan, query.roles, query.carry),
-            *_score(query),
+            *_items(plan, query.item, query.carry),
+            *_values(query),
             field("valid_from", STAMP, "event time from which the item was in the result"),
             field("valid_to", STAMP, "event time at which it left; null: still in. In the result as of t: valid_from <= t < valid_to"),
             field("from_step", _INT, "step at which it entered"),
@@ -126,24 +126,11 @@ def now_schema(plan: Plan, query: QueryNode) -> pa.Schema:
         [
             *_streams(plan, query),
             field("rank", pa.int32(), "place in the result, from 1"),
-            *_items(plan, query.roles, query.carry),
-            *_score(query),
+            *_items(plan, query.item, query.carry),
+            *_values(query),
             field("as_of", STAMP, "last instant up to which this key's result is complete"),
         ]
     )
-
-
-def _extra(query: QueryNode, operator: OperatorNode) -> list[pa.Field]:
-    """Columns that tell whether a retained object is in the result of a window (``Items.extra`` of the operator)."""
-    if query.type != "skyline":
-        return []
-    beats = "no row" if operator.k == 1 else f"fewer than {operator.k} rows"
-    rule = f"{beats} of a window beat the object, itself in the window, exactly if pred is null or no longer in the window"
-    return [
-        field("newer", _INT, "how many newer rows beat the object"),
-        field("pred", _INT, f"seq of the older row that decides: {rule}"),
-        field("pred_time", STAMP, "event time of pred"),
-    ]
 
 
 def skyband_schema(plan: Plan, operator: OperatorNode) -> pa.Schema:
@@ -154,9 +141,9 @@ def skyband_schema(plan: Plan, operator: OperatorNode) -> pa.Schema:
     return pa.schema(
         [
             *_keys(plan),
-            *_items(plan, queries[0].roles, carry),
-            *_score(queries[0]),
-            *_extra(queries[0], operator),
+            *_items(plan, queries[0].item, carry),
+            *_values(queries[0]),
+            *(field(v.name, arrow_type(v.type), v.comment) for v in queries[0].item.extra),
             field("bucket", pa.int32(), "bucket of keys that this row's key belongs to"),
         ]
     )

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
-from skyband.framework.spec.names import QUERY_COLUMN, item_columns
-from skyband.framework.tables.schemas import now_name, seq_columns, skyband_name, stream_columns
+from skyband.framework.spec.names import QUERY_COLUMN
+from skyband.framework.tables.schemas import now_name, skyband_name, stream_columns
 from skyband.operators.base import Window
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def order_by(query: QueryNode, prefix: str = "") -> str:
-    """Rank order: score, larger older-seq first, larger newer-seq first."""
-    seqs = [prefix + s for s in seq_columns(query.roles)]
-    score = f"{prefix}score"
-    if query.turned:
-        names = ", ".join(_text(n) for n in query.turned)
-        score = f"case when {prefix}{_quoted(QUERY_COLUMN)} in ({names}) then -{score} else {score} end"
-    terms = [f"{score} {'asc' if query.direction == 'min' else 'desc'}"] if query.scored else []
-    if query.roles == ("a", "b"):
-        terms += [f"least({', '.join(seqs)}) desc", f"greatest({', '.join(seqs)}) desc"]
-    else:
-        terms += [f"{s} desc" for s in seqs]
+    """The terms of the item's rank."""
+    terms = []
+    for term in query.item.rank:
+        names = [prefix + c for c in term.columns]
+        text = names[0] if term.of == "value" else f"{term.of}({', '.join(names)})"
+        order = term.order
+        if term.order == "query":
+            if query.turned:
+                turned = ", ".join(_text(n) for n in query.turned)
+                text = f"case when {prefix}{_quoted(QUERY_COLUMN)} in ({turned}) then -{text} else {text} end"
+            order = "asc" if query.direction == "min" else "desc"
+        terms.append(f"{text} {order}")
     return ", ".join(terms)
 
 
@@ -47,29 +48,33 @@ def best(plan: Plan, query: QueryNode, k: int, key: Key = None) -> str:
 
 
 def snapshot(plan: Plan, query: QueryNode, operator: OperatorNode, k: int, window: Window, frontier: int | None, key: Key = None) -> str:
-    """The best ``k`` (a skyline: all, for the state's band) within ``window`` from ``<state>_skyband`` and ``heads``, key by key."""
+    """The best ``k`` (without ``k``: all) within ``window`` from ``<state>_skyband`` and ``heads``, key by key."""
     keys = plan.intake.partition_by
-    columns = [c for c, _ in item_columns(query.roles, plan.intake.id, query.carry, keys)]
-    conditions: list[str] = []
+    columns = [c.name for c in query.item.columns(plan.intake.id, query.carry, keys)]
+    ends: dict[str, str] = {}
     if window.count is not None:
-        conditions.append(f"{_older(query, 'seq')} > h.last_seq - {window.count}")
+        ends["seq"] = f"h.last_seq - {window.count}"
     if window.micros is not None:
         as_of_key = "h.as_of" if frontier is None else f"greatest(h.as_of, {instant(_EPOCH + timedelta(microseconds=frontier - 1))})"
-        conditions.append(f"{_older(query, 'time')} > {as_of_key} - interval '{window.micros / 1e6:.6f}' second")
-    if query.type == "skyline":
-        conditions.append(f"({' or '.join(['s.pred is null', *_pred_gone(conditions)])})")
+        ends["time"] = f"{as_of_key} - interval '{window.micros / 1e6:.6f}' second"
+    conditions = [f"{_oldest(query, what)} > {end}" for what, end in ends.items() if query.item.rows]
+    hidden_by = query.item.hidden_by
+    if hidden_by is not None:
+        columns_of = {"seq": hidden_by, "time": f"{hidden_by}_time"}
+        gone = [f"s.{columns_of[what]} <= {end}" for what, end in ends.items()]
+        conditions.append(f"({' or '.join([f's.{hidden_by} is null', *gone])})")
     conditions += [f"s.score >= {query.min_score!r}"] if query.min_score is not None else []
     conditions += [f"s.score <= {query.max_score!r}"] if query.max_score is not None else []
     conditions += _chosen(key, "s.")
     joined = " and ".join(f"h.{c} = s.{c}" for c in keys) if keys else "1 = 1"
     partition = f"partition by {', '.join('s.' + c for c in keys)} " if keys else ""
     best = "" if query.k is None else f'where "rank" <= {k} '
-    chosen = ", ".join(f"s.{c}" for c in (*keys, *columns, *(["score"] if query.scored else [])))
+    chosen = ", ".join(f"s.{c}" for c in (*keys, *columns, *(v.name for v in query.item.values)))
     return (
         f"select * from (\n"
         f'  select {chosen}, row_number() over ({partition}order by {order_by(query, "s.")}) as "rank"\n'
         f'  from "{skyband_name(operator.name)}" s join heads h on {joined}\n'
-        f"  where {' and '.join(conditions)}\n"
+        f"  where {' and '.join(conditions) or 'true'}\n"
         f") found {best}order by {', '.join([*keys, _quoted('rank')])}"
     )
 
@@ -83,11 +88,6 @@ def _text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def _pred_gone(alive: Sequence[str]) -> list[str]:
-    """The conditions of a living object, turned round for the dominator that decides."""
-    return [c.replace("s.seq >", "s.pred <=").replace("s.time >", "s.pred_time <=") for c in alive]
-
-
 def python_lines(root: str, table: str) -> str:
     """Two lines of Python that read one table anywhere."""
     return f'from deltalake import DeltaTable\nDeltaTable("{root}/{table}").to_pandas()'
@@ -98,9 +98,10 @@ def instant(at: datetime) -> str:
     return f"timestamp with time zone '{at.strftime('%Y-%m-%d %H:%M:%S.%f')}+00:00'"
 
 
-def _older(query: QueryNode, what: str) -> str:
-    names: Sequence[str] = [f"s.{s.removesuffix('seq')}{what}" for s in seq_columns(query.roles)]
-    return f"least({', '.join(names)})" if query.roles == ("a", "b") else names[0]
+def _oldest(query: QueryNode, what: str) -> str:
+    """The seq or time of an item's oldest row."""
+    names = [f"s.{part.prefix}{what}" for part in query.item.rows]
+    return names[0] if query.item.by_age else f"least({', '.join(names)})"
 
 
 def _name(column: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter, deque
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -27,17 +26,8 @@ from skyband.framework.streaming.deletions import DELETES, Deletions
 from skyband.framework.streaming.intake import REASON, intake
 from skyband.framework.streaming.layout import JobFile, Layout
 from skyband.framework.streaming.source import read
+from skyband.framework.verify.objects import Accepted
 from skyband.operators.base import Window
-
-
-@dataclass(slots=True)
-class Accepted:
-    """One key's objects in order: row i has seq i. ``deleted``: seq -> instant of its deletion."""
-
-    key: tuple[Any, ...]
-    rows: pa.Table
-    time: list[int]
-    deleted: dict[int, int]
 
 
 def read_files(layout: Layout) -> list[str]:

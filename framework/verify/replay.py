@@ -1,4 +1,4 @@
-"""A change stream replayed item by item, by its definition: the independent check of the derived results (architecture, section 6)."""
+"""A change stream replayed item by item, by its definition: the independent check of the derived results (docs/semantics.md, tables)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.framework.items import SCORE, rank_key
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.tables.delta_read import open_table, read
-from skyband.framework.tables.schemas import stream_columns
+from skyband.framework.tables.schemas import identity_columns, stream_columns
 
 Key = tuple[Any, ...]
+Item = tuple[Any, ...]
+"""Values of the identity columns of an item."""
 
 
 @dataclass(slots=True)
@@ -37,11 +40,6 @@ def table_rows(plan: Plan, name: str) -> pa.Table:
 def _table(path: str) -> pa.Table:
     root, _, name = path.rpartition("/")
     return read(open_table(root, name))
-
-
-def seq_columns(query: QueryNode) -> list[str]:
-    """The columns that name an item's objects, in the order of the query's roles."""
-    return [f"{role}_seq" if role else "seq" for role in query.roles]
 
 
 def _micros(table: pa.Table, name: str) -> list[int | None]:
@@ -75,29 +73,34 @@ def _keys(table: pa.Table, names: Sequence[str]) -> list[Key]:
     return list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
 
 
+@dataclass(slots=True)
+class _Interval:
+    start: int
+    end: int | None
+    item: Item
+    columns: dict[str, Any]
+
+
 @lru_cache(maxsize=32)
-def _by_key(plan: Plan, query: QueryNode) -> dict[Key, list[tuple[int, int | None, tuple[int, ...], float]]]:
+def _by_key(plan: Plan, query: QueryNode) -> dict[Key, list[_Interval]]:
     rows = table_rows(plan, query.name)
-    items = list(zip(*[rows[n].to_pylist() for n in seq_columns(query)], strict=True))
-    scores = rows["score"].to_pylist() if query.scored else [0.0] * rows.num_rows
-    out: dict[Key, list[tuple[int, int | None, tuple[int, ...], float]]] = {}
-    for key, start, end, item, score in zip(
-        _keys(rows, stream_columns(plan, query)), _micros(rows, "valid_from"), _micros(rows, "valid_to"), items, scores, strict=True
-    ):
-        out.setdefault(key, []).append((start or 0, end, item, score))
+    named = identity_columns(plan, query)
+    needed = list(dict.fromkeys([*named, *(v.name for v in query.item.values), *(c for term in query.item.rank for c in term.columns)]))
+    columns = {n: rows[n].to_pylist() for n in needed}
+    items = list(zip(*[columns[n] for n in named], strict=True))
+    out: dict[Key, list[_Interval]] = {}
+    keys, starts, ends = _keys(rows, stream_columns(plan, query)), _micros(rows, "valid_from"), _micros(rows, "valid_to")
+    for i, key in enumerate(keys):
+        out.setdefault(key, []).append(_Interval(starts[i] or 0, ends[i], items[i], {n: c[i] for n, c in columns.items()}))
     return out
 
 
-def result_at(plan: Plan, query: QueryNode, key: Key, at: int) -> list[tuple[tuple[int, ...], float]]:
-    """(item, score) of the result of ``key`` after all events with time <= ``at``, in rank order, from the results table."""
+def result_at(plan: Plan, query: QueryNode, key: Key, at: int) -> list[tuple[Item, float]]:
+    """(item, score or 0.0) of the result of ``key`` after all events with time <= ``at``, in rank order, from the results table."""
     turned = bool(query.members) and key[0] in query.turned
-    sign = -1.0 if (query.direction == "max") != turned else 1.0
-    here = [
-        (sign * score, -min(item), -max(item), item, score)
-        for start, end, item, score in _by_key(plan, query).get(key, [])
-        if start <= at and (end is None or at < end)
-    ]
-    return [(item, score) for *_, item, score in sorted(here)]
+    rank = rank_key(query.item, (query.direction == "min") != turned)
+    here = [x for x in _by_key(plan, query).get(key, []) if x.start <= at and (x.end is None or at < x.end)]
+    return [(x.item, x.columns.get(SCORE, 0.0)) for x in sorted(here, key=lambda x: rank(x.columns))]
 
 
 def change_times(plan: Plan, query: QueryNode, key: Key) -> list[int]:
@@ -114,10 +117,10 @@ def replay(plan: Plan, query: QueryNode) -> Replayed:
     keys = _keys(rows, stream_columns(plan, query))
     columns = [rows[n].to_pylist() for n in ("step", "pos", "change")]
     order = sorted(range(rows.num_rows), key=lambda i: (repr(keys[i]), columns[0][i], columns[1][i]))
-    items = list(zip(*[rows[n].to_pylist() for n in seq_columns(query)], strict=True))
+    items = list(zip(*[rows[n].to_pylist() for n in identity_columns(plan, query)], strict=True))
     at = _micros(rows, "at")
     out = Replayed(changes=rows.num_rows)
-    held: dict[tuple[Key, tuple[int, ...]], tuple[int | None, int]] = {}
+    held: dict[tuple[Key, Item], tuple[int | None, int]] = {}
     intervals: set[tuple[Any, ...]] = set()
     before: tuple[Key | None, int, int, int] = (None, 0, -1, 0)
     for i in order:
@@ -145,7 +148,7 @@ def replay(plan: Plan, query: QueryNode) -> Replayed:
 
 def _compare(out: Replayed, plan: Plan, query: QueryNode, intervals: set[tuple[Any, ...]]) -> None:
     rows = table_rows(plan, query.name)
-    items = list(zip(*[rows[n].to_pylist() for n in seq_columns(query)], strict=True))
+    items = list(zip(*[rows[n].to_pylist() for n in identity_columns(plan, query)], strict=True))
     steps = [rows[n].to_pylist() for n in ("from_step", "to_step")]
     got = list(
         zip(_keys(rows, stream_columns(plan, query)), items, _micros(rows, "valid_from"), _micros(rows, "valid_to"), *steps, strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -147,7 +147,8 @@ class ManyTopKLogic:
             lo = hi
         order = np.argsort(np.concatenate([p.query for p in parts]), kind="stable")
         fields = ("query", "key", "at", "step", "pos", "sign", "cause", "score", "items")
-        return Changes(**{f: np.concatenate([getattr(p, f) for p in parts])[order] for f in fields})
+        whole: dict[str, Any] = {f: np.concatenate([getattr(p, f) for p in parts])[order] for f in fields}
+        return Changes(**whole)
 
     def _append(self, block: Block, columns: dict[str, AnyArray], cols: tuple[F64, ...]) -> I64:
         """Store the block's rows; returns by how much each key's pool rows are ahead of its block rows."""

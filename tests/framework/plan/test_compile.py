@@ -5,12 +5,12 @@ import pickle
 import pytest
 
 from skyband.framework.errors import SkybandError
-from skyband.framework.plan.compile import compile_job, compiler_of
+from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.drafts import query_window, union_window
 from skyband.framework.plan.model import Check, Derive, Field, Filter, Plan, RowRule
-from skyband.framework.plan.registry import COMPILERS
-from skyband.framework.spec import validate_text
-from skyband.framework.spec.queries import QUERY_TYPES, QueryWindow
+from skyband.framework.queries.models import QueryWindow
+from skyband.framework.queries.registry import query_type
+from skyband.framework.spec.load import validate_text
 from skyband.operators.base import Window
 from tests.framework.spec.examples import ENV, SENSORS, other
 
@@ -63,7 +63,7 @@ def test_queries_share_a_state_with_the_largest_k_and_window() -> None:
     assert (second.name, second.k) == ("twins", 10)
     assert [(q.operator, q.index, q.k, q.window.micros) for q in plan.queries] == [(0, 0, 20, 7 * DAY), (0, 1, 5, DAY), (1, 0, 10, 7 * DAY)]
     assert plan.queries[2].every_micros == 3_600_000_000 and plan.queries[2].max_score == 0.5
-    assert plan.queries[0].roles == ("older", "newer") and plan.queries[0].carry == ("temp",)
+    assert [p.role for p in plan.queries[0].item.parts] == ["older", "newer"] and plan.queries[0].carry == ("temp",)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_text_constants_are_numbered_once_for_the_whole_job() -> None:
 
 def test_two_sides() -> None:
     plan = plan_of(other("topk_pairs"))
-    assert plan.queries[0].roles == ("a", "b")
+    assert [p.role for p in plan.queries[0].item.parts] == ["a", "b"]
     assert plan.texts == ("buy", "sell")
     assert plan.buckets == 1
     numbers = other("topk_pairs").replace("side: string", "side: int").replace("a: buy, b: sell", "a: 1, b: 2")
@@ -159,11 +159,7 @@ def test_triggers_limits_and_reader_defaults() -> None:
     assert dict(plan_of(SENSORS.replace("{header: true}", "{Header: no}")).source.options) == {"Header": "false"}
 
 
-def test_a_type_that_is_not_available_is_a_clear_error() -> None:
-    for query_type in QUERY_TYPES:
-        if query_type in COMPILERS:
-            assert callable(compiler_of(query_type))
-        else:
-            with pytest.raises(SkybandError) as e:
-                compiler_of(query_type)
-            assert e.value.code == "SKY-E142" and query_type in e.value.message
+def test_a_type_that_there_is_not_is_a_clear_error() -> None:
+    with pytest.raises(SkybandError) as e:
+        query_type("median")
+    assert e.value.code == "SKY-E142" and "median" in e.value.message and "topk_pairs" in str(e.value.hint)

@@ -2,10 +2,11 @@
 
 import pytest
 
-from skyband.framework.plan.explain import explain, skyline_size
+from skyband.framework.plan.explain import explain
 from skyband.framework.plan.fingerprint import compare, fingerprint
 from skyband.framework.plan.model import Plan
-from skyband.framework.spec import validate_text
+from skyband.framework.queries.skyline.explain import skyline_size
+from skyband.framework.spec.load import validate_text
 from skyband.operators.base import Operator
 from tests.framework.plan.test_compile import plan_of
 from tests.framework.spec.examples import other
@@ -24,7 +25,7 @@ def test_examples_compile(query_type: str) -> None:
     plan = plan_of(other(query_type))
     for node in plan.operators:
         assert isinstance(node.operator, Operator) and node.operator.roles == ("",)
-    assert all(q.roles == ("",) and q.scored == (query_type != "skyline") for q in plan.queries)
+    assert all([p.role for p in q.item.parts] == [""] and q.item.scored == (query_type != "skyline") for q in plan.queries)
     assert "state " in explain(plan)
     assert compare(fingerprint(plan), fingerprint(plan)) == []
 

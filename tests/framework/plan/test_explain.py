@@ -4,7 +4,10 @@ import math
 
 import pytest
 
-from skyband.framework.plan.explain import explain, skyband_size, tables_of, window_rows
+from skyband.framework.plan.explain import explain, tables_of
+from skyband.framework.plan.explain_parts import window_rows
+from skyband.framework.queries.topk import explain as rows
+from skyband.framework.queries.topk_pairs import explain as pairs
 from skyband.operators.base import Window
 from tests.framework.plan.test_compile import plan_of, with_queries
 from tests.framework.spec.examples import SENSORS
@@ -52,13 +55,13 @@ def test_count_windows_need_no_rate() -> None:
 
 @pytest.mark.parametrize("k, n, size", [(20, 10_000, 315), (100, 10_000, 1412), (20, 100_000, 407)])
 def test_the_formula_gives_the_design_notes_figures(k: int, n: int, size: int) -> None:
-    assert round(skyband_size(k, n, pairs=True)) == size
+    assert round(pairs.skyband_size(k, n)) == size
 
 
 def test_small_windows_hold_no_more_than_all_pairs() -> None:
-    assert skyband_size(100, 3, pairs=True) == 3
-    assert skyband_size(5, 1, pairs=True) == 0
-    assert skyband_size(5, 3, pairs=False) == 3
+    assert pairs.skyband_size(100, 3) == 3
+    assert pairs.skyband_size(5, 1) == 0
+    assert rows.skyband_size(5, 3) == 3
 
 
 def test_rows_of_a_window() -> None:

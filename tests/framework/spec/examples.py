@@ -65,11 +65,6 @@ queries:
 OTHERS = {
     "threshold": "  hot:   {type: threshold, scoring: heat, at_least: 5}",
     "skyline": "  best:  {type: skyline, dimensions: {price: min, volume: max, sector: equal}}",
-    "topk_similar_sets": r"""  dup:
-    {type: topk_similar_sets, tokens: {column: subject, pattern: '\w+'}, similarity: jaccard, k: 50, min_score: 0.8,
-     where: "a.author <> b.author"}""",
-    "topk_loyalty": '  wet:   {type: topk_loyalty, object: station, criteria: "rain > 0", stale_after: 1 hour, k: 10}',
-    "threshold_loyalty": '  rainy: {type: threshold_loyalty, object: station, criteria: "rain > 0", at_least: 2 hours}',
     "topk": "  top: {type: topk, scoring: heat, k: 3}\n  best_buys: {type: topk, scoring: steady, k: 3}",
     "topk_pairs": "  deals: {type: topk_pairs, scoring: value, k: 3, between: {column: side, a: buy, b: sell}}",
 }

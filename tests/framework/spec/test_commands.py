@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.errors import CODES, SkybandError, SpecErrors
-from skyband.framework.spec import validate_file
+from skyband.framework.spec.load import validate_file
 from skyband.jobs import explain, init, validate
 from tests.framework.spec.examples import ENV, SENSORS
 

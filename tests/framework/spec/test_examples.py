@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from skyband.framework.plan.registry import COMPILERS
-from skyband.framework.spec import validate_text
+from skyband.framework.queries.registry import QUERY_TYPES
+from skyband.framework.queries.topk_pairs.model import TopKPairs
+from skyband.framework.spec.load import validate_text
 from skyband.framework.spec.models import GlobalScoring, SourceColumn
-from skyband.framework.spec.queries import QUERY_TYPES, TopKPairs
 from tests.framework.spec.examples import ENV, OTHERS, SENSORS, other
 
 
@@ -30,17 +30,26 @@ def test_the_sensor_example_validates_with_defaults_and_units() -> None:
 
 
 def test_every_query_type_has_an_example() -> None:
-    assert set(OTHERS) == set(QUERY_TYPES)
+    assert set(OTHERS) == set(QUERY_TYPES.all())
 
 
-@pytest.mark.parametrize("query_type", QUERY_TYPES)
-def test_other_examples_validate_or_say_that_the_type_is_not_available(query_type: str) -> None:
+@pytest.mark.parametrize("query_type", OTHERS)
+def test_other_examples_validate(query_type: str) -> None:
     job, errors = validate_text(other(query_type), ENV)
-    if query_type in COMPILERS:
+    assert errors == [] and job is not None
+
+
+def test_the_example_of_every_type_validates() -> None:
+    for name, kind in QUERY_TYPES.all().items():
+        job, errors = validate_text(kind.example, ENV)
         assert errors == [] and job is not None
-    else:
-        assert {e.code for e in errors} == {"SKY-E142"}
-        assert all(query_type in e.message and e.where is not None and e.where.line >= 24 for e in errors)
+        assert {q.type for q in job.queries.values()} == {name}
+
+
+def test_a_type_that_there_is_not_is_told_with_those_there_are() -> None:
+    job, errors = validate_text(other("topk").replace("type: topk", "type: topk_loyalty"), ENV)
+    assert job is None and {(e.code, e.message) for e in errors} == {("SKY-E113", "'type' cannot be 'topk_loyalty'")}
+    assert all(e.where is not None and e.where.line >= 24 for e in errors)
 
 
 def test_validating_a_file_loads_no_heavy_library(tmp_path: Path) -> None:
@@ -48,7 +57,7 @@ def test_validating_a_file_loads_no_heavy_library(tmp_path: Path) -> None:
     path.write_text(SENSORS.replace("k: 20", "k: 0"))
     code = (
         "import sys\n"
-        "from skyband.framework.spec import validate_file\n"
+        "from skyband.framework.spec.load import validate_file\n"
         f"job, errors = validate_file({str(path)!r}, {ENV!r})\n"
         "assert [e.code for e in errors] == ['SKY-E114'], errors\n"
         "heavy = {'pyspark', 'py4j', 'numba', 'llvmlite', 'pandas', 'pyarrow', 'deltalake', 'great_expectations'} & set(sys.modules)\n"

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from skyband.framework.errors import CODES
 from skyband.framework.plan.compile import compile_job
-from skyband.framework.spec import validate_text
+from skyband.framework.spec.load import validate_text
 from tests.framework.spec.examples import ENV, OTHERS, SENSORS, other
 
 BASES = [SENSORS, *map(other, OTHERS)]

@@ -12,10 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from skyband.framework.spec import validate_file
-from skyband.framework.spec.queries import QueriesFrom, TopK
-from skyband.framework.spec.query_list_cells import MAX_ROWS, read_cells
-from skyband.framework.spec.query_list_rows import interpret
+from skyband.framework.queries.single_rows.cells import MAX_ROWS, read_cells
+from skyband.framework.queries.single_rows.list_rows import interpret
+from skyband.framework.queries.single_rows.model import QueriesFrom
+from skyband.framework.queries.topk.model import TopK
+from skyband.framework.spec.load import validate_file
 from skyband.operators.base import Window
 
 SPEC = """\

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skyband.framework.spec import validate_text
+from skyband.framework.spec.load import validate_text
 from skyband.framework.spec.yaml_recovery import MAX_BYTES, read_text
 from tests.framework.spec.examples import ENV, SENSORS
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from skyband.framework.spec import validate_file
+from skyband.framework.spec.load import validate_file
 from tests.framework.spec.examples import ENV
 
 HERE = Path(__file__).parent

@@ -1,6 +1,6 @@
 """Environment variables: resolved after parsing, in text only, and never printed."""
 
-from skyband.framework.spec import validate_text
+from skyband.framework.spec.load import validate_text
 from skyband.framework.spec.variables import resolve
 from tests.framework.spec.examples import ENV, SENSORS
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.fingerprint import compare, fingerprint
 from skyband.framework.plan.model import Plan
-from skyband.framework.spec import validate_file
+from skyband.framework.spec.load import validate_file
 from skyband.framework.streaming.blocks import bytes_table, table_bytes
 from skyband.framework.streaming.bucket import Bucket
 from skyband.framework.streaming.config import HostConfig

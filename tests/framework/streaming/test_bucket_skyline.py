@@ -14,14 +14,16 @@ from hypothesis import strategies as st
 
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Plan
-from skyband.framework.spec import validate_file
+from skyband.framework.queries.protocol import Question
+from skyband.framework.queries.skyline.brute_force import unbeaten
+from skyband.framework.spec.load import validate_file
 from skyband.framework.streaming.blocks import bytes_table, table_bytes
 from skyband.framework.streaming.bucket import Bucket
 from skyband.framework.streaming.columns import TextCodes
 from skyband.framework.streaming.config import HostConfig
 from skyband.framework.tables.schemas import skyband_schema
-from skyband.framework.verify import brute_force
 from skyband.framework.verify.accepted import Accepted
+from skyband.framework.verify.objects import objects
 from skyband.operators.base import NULL
 from tests.framework.streaming.test_bucket import MINUTE, drive, table_of
 from tests.oracles.skyline import LogicalQuery, dominance, stream
@@ -158,11 +160,13 @@ def test_the_skyband_answers_every_window(plans: dict[str, Plan], window: str, r
             assert set(bands[node.name].column_names) == set(skyband_schema(plan, node).names)
             for grp in "pq":
                 of_key = [x for x in mine(rows, grp) if x[0] <= r[0]]
-                data = brute_force.objects(plan, Accepted((), table_of(config, of_key), [x[0] * MINUTE for x in of_key], {}))
+                data = objects(plan, Accepted((), table_of(config, of_key), [x[0] * MINUTE for x in of_key], {}))
                 held = bands[node.name].filter(pc.equal(bands[node.name]["grp"], grp))
                 for count, minutes in smaller(plan):
                     asked = narrow(query, count, minutes)
-                    expected = [item[0] for item, _ in brute_force.skyline(plan, asked, data, bucket_until)]
+                    found = unbeaten(Question(plan, asked, data, bucket_until))
+                    assert found is not None
+                    expected = [item[0] for item, _ in found]
                     assert answered(held, len(of_key) - 1, bucket_until, count, minutes) == expected, (node.name, grp, count, minutes)
 
 

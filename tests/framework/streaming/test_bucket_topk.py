@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Plan, QueryNode
-from skyband.framework.spec import validate_file
+from skyband.framework.spec.load import validate_file
 from tests.framework.streaming.test_bucket import MINUTE, drive
 from tests.oracles.topk import Event, Query, replay
 

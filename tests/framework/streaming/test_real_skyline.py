@@ -14,7 +14,7 @@ import pyarrow.csv as pacsv
 import pytest
 
 from skyband.framework.plan.compile import compile_job
-from skyband.framework.spec import validate_text
+from skyband.framework.spec.load import validate_text
 from skyband.framework.streaming.blocks import bytes_table, table_bytes
 from skyband.framework.streaming.bucket import Bucket
 from skyband.framework.streaming.config import HostConfig

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 
+from skyband.framework.items import SCORE_VALUE, ItemShape, Part, by_score
 from skyband.framework.plan.model import Check, Field, IntakeNode, OperatorNode, Plan, QueryNode, SourceNode
 from skyband.framework.tables.schemas import changes_schema, heads_schema, skyband_schema
 from skyband.operators.base import Column, Window
@@ -43,13 +44,19 @@ def make_plan(
         Field("day", "date", "time", "day"), Field("price", "decimal(10,2)", "float", "price"), Field("x", "double", "float", "x"),
     )  # fmt: skip
     intake = IntakeNode(fields, (), (), ("id",), "ts", 0, (), tuple(keys), "checked")
+    parts = tuple(Part(r, r) for r in roles)
+    item = ItemShape(parts, by_score(parts), (SCORE_VALUE,))
     queries = (
-        QueryNode("near", "topk_pairs", 0, 0, 5, window, direction, roles, ("x", "price"), None, None, None),
-        QueryNode("near3", "topk_pairs", 0, 1, 3, window, direction, roles, ("day",), None, None, None),
+        QueryNode("near", "topk_pairs", 0, 0, 5, window, direction, item, ("x", "price"), None, None, None),
+        QueryNode("near3", "topk_pairs", 0, 1, 3, window, direction, item, ("day",), None, None, None),
     )
     operator = OperatorNode("near", Nothing(roles=roles, window=window), 5, window, ("near", "near3"), direction)
     source = SourceNode("csv", "in", (), fields)
     return Plan("tests", source, intake, window, (operator,), queries, sink, None, None, checks, (), 4 if keys else 1)
+
+
+def roles_of(query: QueryNode) -> tuple[str, ...]:
+    return tuple(p.role for p in query.item.parts)
 
 
 def item_row(seqs: Sequence[int], roles: Sequence[str], carry: Sequence[str]) -> dict[str, Any]:
@@ -94,8 +101,8 @@ def random_changes(plan: Plan, seed: int, batches: int, steps: int, items: int =
                     "change": sign,
                     "cause": "arrival" if sign == "+" else "expiry",
                 }
-                seqs = pair if query.roles == ("older", "newer") or sum(pair) % 2 else pair[::-1]
-                row |= item_row(seqs, query.roles, query.carry) | {"score": float((7 * pair[0] + pair[1]) % 5)}
+                seqs = pair if roles_of(query) == ("older", "newer") or sum(pair) % 2 else pair[::-1]
+                row |= item_row(seqs, roles_of(query), query.carry) | {"score": float((7 * pair[0] + pair[1]) % 5)}
                 batch[query.name].append(row)
             inside -= set(out)
             inside |= set(new)
@@ -135,7 +142,7 @@ def batch_blocks(plan: Plan, changes: dict[str, list[dict[str, Any]]], number: i
     for bucket in sorted(buckets):
         key = dict.fromkeys(keys, "abcd"[bucket])
         rows = [
-            key | item_row((i, i + number + 1), plan.queries[0].roles, ("x", "price", "day")) | {"score": float(i), "bucket": bucket}
+            key | item_row((i, i + number + 1), roles_of(plan.queries[0]), ("x", "price", "day")) | {"score": float(i), "bucket": bucket}
             for i in range(number % 3)
         ]
         blocks[f"skyband:near:{bucket}"] = to_table(rows, skyband_schema(plan, plan.operators[0]))

@@ -12,7 +12,7 @@ from skyband.framework.errors import SkybandError
 from skyband.framework.tables import derive as module
 from skyband.framework.tables.derive import intervals, ranked
 from skyband.framework.tables.driver_writer import DriverWriter
-from skyband.framework.tables.schemas import changes_schema, results_schema, seq_columns
+from skyband.framework.tables.schemas import changes_schema, identity_columns, results_schema
 from skyband.framework.tables.sink import Sink
 from tests.framework.tables.plans import make_plan, random_changes, to_table, without
 from tests.framework.tables.test_sink import NAMES, commit, flat, replay
@@ -35,7 +35,9 @@ def test_intervals_by_definition(seed: int, batches: int, steps: int, items: int
     schema = results_schema(plan, query)
     opened, closed = schema.empty_table(), []
     for batch in changes:
-        rows = intervals(opened, to_table(batch["near"], without(changes_schema(plan, query), "batch_id")), keys, seq_columns(roles))
+        rows = intervals(
+            opened, to_table(batch["near"], without(changes_schema(plan, query), "batch_id")), keys, identity_columns(plan, query)
+        )
         opened = rows.filter(rows["current"])
         closed.append(rows.filter(pc.invert(rows["current"])))
     found = pa.concat_tables([*closed, opened]).to_pylist()
@@ -52,10 +54,10 @@ def test_changes_that_do_not_replay_are_a_defect() -> None:
     empty = results_schema(plan, query).empty_table()
     twice = [*good, {**next(r for r in good if r["change"] == "+"), "step": 0}]
     with pytest.raises(SkybandError, match="SKY-E900"):
-        intervals(empty, to_table(twice, schema), (), seq_columns(query.roles))
+        intervals(empty, to_table(twice, schema), (), identity_columns(plan, query))
     leaves = [r for r in good if r["change"] == "-"][:1]
     with pytest.raises(SkybandError, match="SKY-E900"):
-        intervals(empty, to_table(leaves, schema), (), seq_columns(query.roles))
+        intervals(empty, to_table(leaves, schema), (), identity_columns(plan, query))
 
 
 @given(

@@ -14,7 +14,7 @@ from skyband.framework.tables.derive import derive
 from skyband.framework.tables.driver_writer import DriverWriter
 from skyband.framework.tables.sink import Sink
 from skyband.framework.tables.writer import Writer, writer_for
-from tests.framework.tables.plans import DAY, batch_blocks, make_plan, random_changes
+from tests.framework.tables.plans import DAY, batch_blocks, make_plan, random_changes, roles_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -53,7 +53,7 @@ def replay(plan: Plan, changes: list[dict[str, list[dict[str, Any]]]], query: st
     for batch in changes:
         for row in batch[query]:
             by_key[tuple(row[k] for k in plan.intake.partition_by)].append(row)
-    roles = next(q.roles for q in plan.queries if q.name == query)
+    roles = next(roles_of(q) for q in plan.queries if q.name == query)
     seqs = [f"{r}_seq" for r in roles]
     made = []
     for rows in by_key.values():

@@ -1,6 +1,6 @@
 """Reads a table of queries (``queries_from``): CSV, Parquet or Delta, a row per query, every cell as it stands there.
 
-What the cells mean is in ``query_rows``.
+What the cells mean is in ``list_rows``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from skyband.framework.errors import SkybandError
-from skyband.framework.spec.queries import QueriesFrom
+from skyband.framework.queries.single_rows.model import QueriesFrom
 
 MAX_ROWS = 30_000
 """Queries of one table: their numbers have to fit 16 bits."""

@@ -1,8 +1,8 @@
-"""Compiles ``topk_pairs`` queries: one operator for all queries of equal scoring, direction, ``where`` and ``between``.
+"""Entries to operators: one operator for all queries of equal scoring, direction, ``where`` and ``between``.
 
 A predicate restricts candidates, so a skyband built without it has pruned what it needs: states are shared only if all four are equal.
 A bound on the better side of the score (``min_score`` for direction min) is such a predicate; one on the worse side only cuts a result.
-K is the largest k (and the scoring's ``keep.k``), N the union of the windows (architecture, section 5, "Compiler").
+K is the largest k (and the scoring's ``keep.k``), N the union of the windows.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, share, union_window
+from skyband.framework.queries.topk_pairs.model import Between as BetweenModel
+from skyband.framework.queries.topk_pairs.model import TopKPairs as TopKPairsModel
 from skyband.framework.spec.expressions import scoring_text
-from skyband.framework.spec.queries import Between as BetweenSpec
-from skyband.framework.spec.queries import TopKPairs as TopKPairsSpec
 from skyband.operators.base import Operator
 from skyband.operators.expressions.ast import Node
 
@@ -36,7 +36,7 @@ class _Key:
     best: float | None
 
 
-def compile_pairs(context: Context, members: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
+def compile_pairs(context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
     """Drafts of ``TopKPairs`` operators, one per set of queries that can share a skyband."""
     from skyband.operators.expressions.canonical import canonical
     from skyband.operators.expressions.parser import parse
@@ -45,7 +45,7 @@ def compile_pairs(context: Context, members: Sequence[QueryEntry]) -> Iterable[O
     wheres: dict[str, Node] = {}
 
     def key(m: QueryEntry) -> _Key:
-        query = cast(TopKPairsSpec, m.query)
+        query = cast(TopKPairsModel, m.query)
         scoring = context.scoring(query.scoring)
         score = parse(scoring_text(scoring), context.kinds, ("a", "b"), "score")
         scores.setdefault(canonical(score), score)
@@ -56,14 +56,14 @@ def compile_pairs(context: Context, members: Sequence[QueryEntry]) -> Iterable[O
         best = query.min_score if scoring.direction == "min" else query.max_score
         return _Key(canonical(score), scoring.direction, canonical(where) if where is not None else None, sides, best)
 
-    for k, group in share(members, key):
+    for k, group in share(entries, key):
         yield _draft(context, group, k, scores[k.score], wheres[k.where] if k.where is not None else None)
 
 
 def _draft(context: Context, group: tuple[QueryEntry, ...], key: _Key, score: Node, where: Node | None) -> OperatorDraft:
     from skyband.operators.expressions.canonical import text_constants
 
-    queries = [cast(TopKPairsSpec, m.query) for m in group]
+    queries = [cast(TopKPairsModel, m.query) for m in group]
     keeps = [s.keep.k for s in (context.scoring(q.scoring) for q in queries) if s.keep is not None]
     largest = max([q.k for q in queries] + keeps)
     window = union_window(m.window for m in group)
@@ -94,7 +94,7 @@ def _draft(context: Context, group: tuple[QueryEntry, ...], key: _Key, score: No
     return OperatorDraft(group, largest, window, key.direction, tuple(texts), build, _WHY)
 
 
-def _between(context: Context, spec: BetweenSpec | None) -> Between | None:
+def _between(context: Context, spec: BetweenModel | None) -> Between | None:
     from skyband.operators.topk_pairs.operator import Between
 
     if spec is None:

@@ -1,30 +1,30 @@
-"""Compiles ``skyline`` queries: one operator for all queries of equal dimensions, ``band``, ``distinct`` and ``where``."""
+"""Entries to operators: one operator for all queries of equal dimensions, ``band``, ``distinct`` and ``where``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
-from skyband.framework.plan.compile_rows import predicate, predicate_key, texts_of
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, share, union_window
-from skyband.framework.spec.queries import Skyline as SkylineSpec
+from skyband.framework.plan.row_nodes import predicate, predicate_key, texts_of
+from skyband.framework.queries.skyline.model import Skyline as SkylineModel
 from skyband.operators.base import Column, Operator
 
 _WHY = "one interval of membership per row; scan of the rows that no newer row beats"
 
 
-def compile_skyline(context: Context, members: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
+def compile_skyline(context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
     """Drafts of ``Skyline`` operators; K is the band."""
 
     def key(m: QueryEntry) -> Any:
-        q = cast(SkylineSpec, m.query)
+        q = cast(SkylineModel, m.query)
         return (tuple(q.dimensions.items()), q.band, q.distinct, predicate_key(context, q.where))
 
-    for _, group in share(members, key):
-        yield _skyline(context, group, cast(SkylineSpec, group[0].query))
+    for _, group in share(entries, key):
+        yield _skyline(context, group, cast(SkylineModel, group[0].query))
 
 
-def _skyline(context: Context, group: tuple[QueryEntry, ...], first: SkylineSpec) -> OperatorDraft:
+def _skyline(context: Context, group: tuple[QueryEntry, ...], first: SkylineModel) -> OperatorDraft:
     where = predicate(context, first.where)
     window = union_window(m.window for m in group)
 
@@ -35,4 +35,4 @@ def _skyline(context: Context, group: tuple[QueryEntry, ...], first: SkylineSpec
         asked = tuple(SkylineQuery(m.name, m.window, m.query.every) for m in group)
         return Skyline(dimensions, asked, window, first.band, first.distinct, where, texts)
 
-    return OperatorDraft(group, first.band, window, "min", texts_of(where), build, _WHY, scored=False)
+    return OperatorDraft(group, first.band, window, "min", texts_of(where), build, _WHY)

@@ -3,47 +3,43 @@
 from __future__ import annotations
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.plan.drafts import job_window, query_window
+from skyband.framework.queries.single_rows.cells import read_cells
+from skyband.framework.queries.single_rows.list_rows import QueryRows, interpret
+from skyband.framework.queries.single_rows.model import ScoredRows
 from skyband.framework.spec.document import Path
 from skyband.framework.spec.expressions import check_expression, used_names
 from skyband.framework.spec.models import ExpressionScoring
-from skyband.framework.spec.queries import Query, Threshold, TopK
-from skyband.framework.spec.query_list_cells import read_cells
-from skyband.framework.spec.query_list_rows import QueryRows, interpret
 from skyband.framework.spec.scope import Scope
 from skyband.operators.base import Kind
+
+FLOAT: Kind = "float"
 
 _SHOWN = 20
 """Mistakes of one table that are told; a table made by a program has the same one in every row."""
 
 
-def check_tables(s: Scope) -> dict[str, QueryRows]:
-    """The tables of all queries that have one and whose table can be used, by the query's name; what is wrong is noted."""
-    found = {}
-    for name, query in s.job.queries.items():
-        path: Path = ("queries", name)
-        if isinstance(query, TopK | Threshold) and query.queries_from is not None and not s.doc.bad_below(path) and s.columns_known:
-            rows = _table(s, path, query)
-            if rows is not None:
-                found[name] = rows
-    return found
+def list_parameters(s: Scope, path: Path, query: ScoredRows) -> tuple[str, ...] | None:
+    """Names that the rows of the entry's list bring for its expressions; None if the list cannot be used. What is wrong is noted."""
+    if query.queries_from is None:
+        return ()
+    if s.doc.bad_below(path) or not s.columns_known:
+        return None
+    rows = _table(s, path, query)
+    return None if rows is None else rows.parameters
 
 
-def parameter_kinds(rows: QueryRows | None) -> dict[str, Kind]:
-    """The parameters of a table as columns of an expression."""
-    return dict.fromkeys(rows.parameters, "float") if rows is not None else {}
-
-
-def needed_fields(s: Scope, path: Path, query: Query) -> None:
+def needed_fields(s: Scope, path: Path, query: ScoredRows) -> None:
     """``scoring`` and ``k`` may be left out only where a table of queries brings them."""
-    if not isinstance(query, TopK | Threshold) or query.queries_from is not None:
+    if query.queries_from is not None:
         return
-    for field in ("scoring", "k") if isinstance(query, TopK) else ("scoring",):
+    for field in ("scoring", "k") if query.ranked else ("scoring",):
         if getattr(query, field) is None and not s.doc.bad((*path, field)):
             said = f"{'.'.join(map(str, path))} needs the field '{field}'"
             s.doc.add("SKY-E111", said, s.doc.where_key(path), "or 'queries_from', a table with a row per query")
 
 
-def _table(s: Scope, path: Path, query: TopK | Threshold) -> QueryRows | None:
+def _table(s: Scope, path: Path, query: ScoredRows) -> QueryRows | None:
     at: Path = (*path, "queries_from", "path")
     source = query.queries_from
     assert source is not None
@@ -52,8 +48,6 @@ def _table(s: Scope, path: Path, query: TopK | Threshold) -> QueryRows | None:
     except SkybandError as e:
         s.doc.add(e.code, e.message, s.doc.where_value(at), e.hint)
         return None
-    from skyband.framework.plan.drafts import job_window, query_window
-
     most = query_window(job_window(s.job.window), query.window)
     rows = interpret(cells, query, {n: k if s.types[n] is not None else None for n, k in s.kinds().items()}, most)
     problems = rows.problems or _expressions(s, rows, cells.places, query)
@@ -67,9 +61,9 @@ def _table(s: Scope, path: Path, query: TopK | Threshold) -> QueryRows | None:
     return None if problems else rows
 
 
-def _expressions(s: Scope, rows: QueryRows, places: list[str], query: TopK | Threshold) -> list[tuple[str, str | None]]:
+def _expressions(s: Scope, rows: QueryRows, places: list[str], query: ScoredRows) -> list[tuple[str, str | None]]:
     """Mistakes of the rows' own predicates, and parameters that nothing uses."""
-    kinds = s.kinds() | parameter_kinds(rows)
+    kinds = s.kinds() | dict.fromkeys(rows.parameters, FLOAT)
     problems: list[tuple[str, str | None]] = []
     texts: dict[str, str] = {}
     for place, row in zip(places, rows.rows, strict=True):

@@ -1,31 +1,27 @@
-"""Results of ``topk`` and ``threshold`` by brute force from the definition: every row of the window scored. For ``verify`` only."""
+"""Results over scored single rows by definition: every row of the window scored."""
 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
-from skyband.framework.plan.model import LogicalQuery, Plan, QueryNode
-from skyband.framework.verify.brute_force import F64, Found, Objects, window_of
+from skyband.framework.queries.protocol import Question
+from skyband.framework.verify.objects import Found, window_of
 from skyband.operators.expressions import compile_row
 from skyband.operators.expressions.ast import Node
 from skyband.operators.single_rows.scores import Linear, as_floats
 
-
-def topk(plan: Plan, query: QueryNode, data: Objects, at: int, asked: LogicalQuery) -> Found:
-    """The k best rows as ((seq,), score), in rank order. O(window)."""
-    least, most = asked.bounds
-    return _passing(plan, query, data, at, asked, (None, least, None, most))[: asked.k]
+F64 = npt.NDArray[np.float64]
 
 
-def threshold(plan: Plan, query: QueryNode, data: Objects, at: int, asked: LogicalQuery) -> Found:
-    """The rows whose score passes, as ((seq,), score), in rank order. O(window)."""
-    above, at_least, below, at_most = asked.bounds
-    return _passing(plan, query, data, at, asked, (above, at_least, below, at_most))
+def passing(question: Question, bounds: tuple[float | None, ...]) -> Found:
+    """Living rows that satisfy ``where`` and whose score is above, at least, below and at most ``bounds``.
 
-
-def _passing(plan: Plan, query: QueryNode, data: Objects, at: int, asked: LogicalQuery, bounds: tuple[float | None, ...]) -> Found:
-    """Living rows that satisfy ``where`` and whose score is above, at least, below and at most the bounds, in rank order."""
-    first, end, at = window_of(query, asked.window, data, at)
+    As ((seq,), score), in rank order. O(window).
+    """
+    asked, data, plan = question.asked, question.data, question.plan
+    assert asked is not None
+    first, end, at = window_of(question.query, asked.window, data, question.at)
     n = end - first
     columns = {name: values[first:end] for name, values in data.columns.items()}
     columns |= {name: np.full(n, value) for name, value in asked.parameters}

@@ -1,4 +1,4 @@
-"""Compiles tables of queries (``queries_from``): one entry of the spec, one operator, one pair of result tables.
+"""Compiles lists of queries (``queries_from``): one entry of the spec, one operator, one pair of result tables.
 
 The operator is chosen by cost: one state for one function; one behind a grid for many linear ones; side by side where there are few of
 them, or where an expression with parameters has no bounds a grid could use.
@@ -14,14 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from skyband.framework.errors import SkybandError
-from skyband.framework.plan.compile_rows import linear, predicate, score, texts_of
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, union_window
 from skyband.framework.plan.model import LogicalQuery
-from skyband.framework.spec.queries import Threshold as ThresholdSpec
-from skyband.framework.spec.queries import TopK as TopKSpec
-from skyband.framework.spec.query_list_cells import read_cells
-from skyband.framework.spec.query_list_rows import QueryRow, QueryRows, interpret
-from skyband.operators.base import Kind, Operator, Window
+from skyband.framework.plan.row_nodes import linear, predicate, score, texts_of
+from skyband.framework.queries.single_rows.cells import read_cells
+from skyband.framework.queries.single_rows.list_rows import QueryRow, QueryRows, interpret
+from skyband.framework.queries.single_rows.model import ScoredRows
+from skyband.operators.base import Kind, Operator
 from skyband.operators.expressions.ast import Node
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ I64 = npt.NDArray[np.int64]
 
 def read_rows(context: Context, m: QueryEntry) -> QueryRows:
     """The queries of ``m``'s table. SkybandError SKY-E144 or SKY-E145 if they cannot be used (a checked spec's table has changed since)."""
-    query = cast(TopKSpec | ThresholdSpec, m.query)
+    query = cast(ScoredRows, m.query)
     assert query.queries_from is not None
     kinds: Mapping[str, Kind | None] = context.kinds
     rows = interpret(read_cells(query.queries_from), query, kinds, m.window)
@@ -46,11 +45,14 @@ def read_rows(context: Context, m: QueryEntry) -> QueryRows:
     return rows
 
 
-class _Table:
-    """The rows of one table, and their functions and predicates as nodes (each different text parsed once)."""
+Build = Callable[[tuple[str, ...]], Operator]
+
+
+class QueryList:
+    """The rows of one list, and their functions and predicates as nodes (each different text parsed once)."""
 
     def __init__(self, context: Context, m: QueryEntry) -> None:
-        self.query = cast(TopKSpec | ThresholdSpec, m.query)
+        self.query = cast(ScoredRows, m.query)
         assert self.query.queries_from is not None
         found = read_rows(context, m)
         # By name: a row may change its place in the table, and state numbers the queries.
@@ -72,6 +74,7 @@ class _Table:
         self.ints = frozenset(c for c, _ in self.rows[0].weights if context.kinds[c] == "int")
 
     def column(self, bound: str) -> F64:
+        """A bound of every row, float64 (rows,), NaN for none."""
         return np.array([np.nan if (v := r.bounds[bound]) is None else v for r in self.rows])
 
     def one_function(self) -> bool:
@@ -91,15 +94,16 @@ class _Table:
         of = {n: i for i, n in enumerate(nodes)}
         return {
             "names": tuple(r.name for r in rows), "attributes": attributes, "weights": np.array([[w for _, w in r.weights] for r in rows]),
-            "window": self.window, "counts": _whole_numbers(r.window.count for r in rows),
-            "micros": _whole_numbers(r.window.micros for r in rows), "low": np.ascontiguousarray(box[:, :, 0]) if boxed else None,
+            "window": self.window, "counts": whole_numbers(r.window.count for r in rows),
+            "micros": whole_numbers(r.window.micros for r in rows), "low": np.ascontiguousarray(box[:, :, 0]) if boxed else None,
             "high": np.ascontiguousarray(box[:, :, 1]) if boxed else None, "where": tuple(nodes),
             "where_of": np.array([-1 if n is None else of[n] for n in self.own_where]),
             "every": None if self.query.every is None else np.full(len(rows), self.query.every), "ints": self.ints, "texts": texts,
             "deletes": deletes,
         }  # fmt: skip
 
-    def draft(self, m: QueryEntry, k: int, build: Callable[[tuple[str, ...]], Operator], why: str) -> OperatorDraft:
+    def draft(self, m: QueryEntry, k: int, build: Build, why: str) -> OperatorDraft:
+        """The one operator of the entry ``m``."""
         asked = tuple(
             LogicalQuery(r.name, f, w, r.window, r.k, tuple(r.bounds.values()), d, r.parameters)
             for r, f, w, d in zip(self.rows, self.functions, self.whole_where, self.directions, strict=True)
@@ -108,89 +112,12 @@ class _Table:
         return OperatorDraft((m,), k, self.window, self.direction, texts, build, why, skyband=False, asked=(asked,), table=True)
 
 
-def topk_table(context: Context, m: QueryEntry) -> OperatorDraft:
-    """The draft of a table of top-k queries."""
-    table = _Table(context, m)
-    rows = table.rows
-    k = max(r.k or 1 for r in rows)
-    every = table.query.every
+def cheapest(context: Context, table: QueryList, shared: Build, apart: Build, many: Build, grid_per_key: bool) -> tuple[Build, str]:
+    """The cheapest operator that is exact for the list, and why it is.
 
-    def own(r: QueryRow) -> Any:
-        from skyband.operators.topk.one_function import TopKQuery
-
-        return TopKQuery(r.name, r.k or 1, r.window, every, r.bounds["min_score"], r.bounds["max_score"])
-
-    def one(
-        texts: tuple[str, ...], f: Any, where: Node | None, queries: tuple[Any, ...], most: int, window: Window, direction: Any
-    ) -> Operator:
-        from skyband.operators.topk.one_function import TopK, TopKDeletes
-
-        return (TopKDeletes if context.deletes else TopK)(f, direction, where, queries, most, window, texts)
-
-    def shared(texts: tuple[str, ...]) -> Operator:
-        return one(texts, table.functions[0], table.whole_where[0], tuple(own(r) for r in rows), k, table.window, table.direction)
-
-    def apart(texts: tuple[str, ...]) -> Operator:
-        return _bank(
-            [
-                one(texts, f, w, (own(r),), r.k or 1, r.window, d)
-                for r, f, w, d in zip(rows, table.functions, table.whole_where, table.directions, strict=True)
-            ],
-            rows,
-        )
-
-    def many(texts: tuple[str, ...]) -> Operator:
-        from skyband.operators.topk.many import ManyTopK
-
-        return ManyTopK(
-            k=_whole_numbers(r.k for r in rows), largest=np.array([d == "max" for d in table.directions]),
-            min_score=table.column("min_score"), max_score=table.column("max_score"), **table.arrays(texts, context.deletes),
-        )  # fmt: skip
-
-    build, why = _choice(context, table, shared, apart, many)
-    return table.draft(m, k, build, why)
-
-
-def threshold_table(context: Context, m: QueryEntry) -> OperatorDraft:
-    """The draft of a table of threshold queries."""
-    table = _Table(context, m)
-    rows = table.rows
-    every = table.query.every
-
-    def own(r: QueryRow) -> Any:
-        from skyband.operators.threshold.one_function import ThresholdQuery
-
-        b = r.bounds
-        return ThresholdQuery(r.name, r.window, b["above"], b["at_least"], b["below"], b["at_most"], every)
-
-    def one(texts: tuple[str, ...], f: Any, where: Node | None, queries: tuple[Any, ...], window: Window) -> Operator:
-        from skyband.operators.threshold.one_function import Threshold
-
-        return Threshold(f, table.direction, where, queries, window, texts, context.deletes)
-
-    def shared(texts: tuple[str, ...]) -> Operator:
-        return one(texts, table.functions[0], table.whole_where[0], tuple(own(r) for r in rows), table.window)
-
-    def apart(texts: tuple[str, ...]) -> Operator:
-        return _bank(
-            [one(texts, f, w, (own(r),), r.window) for r, f, w in zip(rows, table.functions, table.whole_where, strict=True)], rows
-        )
-
-    def many(texts: tuple[str, ...]) -> Operator:
-        from skyband.operators.threshold.many import ManyThreshold
-
-        bounds: dict[str, Any] = {b: table.column(b) for b in ("above", "at_least", "below", "at_most")}
-        return ManyThreshold(direction=table.direction, **bounds, **table.arrays(texts, context.deletes))
-
-    build, why = _choice(context, table, shared, apart, many)
-    return table.draft(m, 1, build, why)
-
-
-Build = Callable[[tuple[str, ...]], Operator]
-
-
-def _choice(context: Context, table: _Table, shared: Build, apart: Build, many: Build) -> tuple[Build, str]:
-    """The cheapest operator that is exact for the table, and why it is."""
+    ``shared``: one state for all; ``apart``: side by side; ``many``: an operator for many linear functions (``grid_per_key``: its grid
+    cannot serve several keys at once).
+    """
     q = len(table.rows)
     if table.one_function():
         return shared, f"{q:,} queries of one function: each row is scored once for all of them"
@@ -199,12 +126,13 @@ def _choice(context: Context, table: _Table, shared: Build, apart: Build, many: 
         return apart, f"{q:,} queries side by side, a pass over each block of rows for each: {what}"
     if q <= FEW:
         return apart, f"{q:,} linear functions side by side: so few cost less than a grid"
-    if context.job.source.partition_by and table.query.type == "topk":
+    if context.job.source.partition_by and grid_per_key:
         return many, f"{q:,} linear functions: each row is scored for all of them in one pass (a grid of cutoffs would be one per key)"
     return many, f"{q:,} linear functions: an influence grid finds the few that a row can concern"
 
 
-def _bank(parts: list[Operator], rows: list[QueryRow]) -> Operator:
+def side_by_side(parts: list[Operator], rows: list[QueryRow]) -> Operator:
+    """The operators of single rows of a list as one."""
     from skyband.operators.side_by_side import SideBySide
 
     parameters = tuple(r.parameters for r in rows) if rows[0].parameters else ()
@@ -227,5 +155,6 @@ def _bounds(r: QueryRow) -> dict[str, tuple[float | None, float | None]]:
     return found | {c: (low, high) for c, low, high in r.box}
 
 
-def _whole_numbers(values: Any) -> I64:
+def whole_numbers(values: Any) -> I64:
+    """int64, 0 for None."""
     return np.array([v or 0 for v in values], np.int64)

@@ -15,12 +15,11 @@ from decimal import Decimal
 from typing import Any, Final, Literal
 
 from skyband.framework.errors import did_you_mean, one_of
-from skyband.framework.spec.queries import Threshold, TopK
-from skyband.framework.spec.query_list_cells import Cells
+from skyband.framework.queries.single_rows.cells import Cells
+from skyband.framework.queries.single_rows.model import ScoredRows
 from skyband.framework.spec.units import format_duration, parse_window
 from skyband.operators.base import Kind, Window
 
-BOUNDS: Final = {"topk": ("min_score", "max_score"), "threshold": ("above", "at_least", "below", "at_most")}
 MAX_WHERE: Final = 62
 """Different ``where`` of one table: each is a compiled predicate."""
 _MAX_K: Final = 1_000_000
@@ -52,7 +51,7 @@ class QueryRows:
     problems: list[tuple[str, str | None]] = field(default_factory=list)
 
 
-def interpret(cells: Cells, query: TopK | Threshold, kinds: Mapping[str, Kind | None], window: Window) -> QueryRows:
+def interpret(cells: Cells, query: ScoredRows, kinds: Mapping[str, Kind | None], window: Window) -> QueryRows:
     """The queries of a table for the spec's entry ``query``; ``kinds`` of the stream's columns, ``window`` of the entry. Raises nothing."""
     out = QueryRows()
     source = query.queries_from
@@ -94,9 +93,9 @@ class _Shape:
     kinds: Mapping[str, Kind | None]
 
     @classmethod
-    def of(cls, names: list[str], query: TopK | Threshold, kinds: Mapping[str, Kind | None], out: QueryRows) -> _Shape:
-        fixed = {"name", "window", "where", *BOUNDS[query.type], *(("k",) if query.type == "topk" else ())}
-        if query.type == "topk" and query.scoring is None:
+    def of(cls, names: list[str], query: ScoredRows, kinds: Mapping[str, Kind | None], out: QueryRows) -> _Shape:
+        fixed = {"name", "window", "where", *query.bounds, *(("k",) if query.ranked else ())}
+        if query.ranked and query.scoring is None:
             fixed.add("direction")
         weights: list[str] = []
         for c in names:
@@ -116,7 +115,7 @@ class _Shape:
             hint = "add a column weight_<column> for every column that counts, or name a scoring function with 'scoring'"
             out.problems.append(("it has no weights, and the query no 'scoring'", hint))
         for c in ("min_score", "max_score"):
-            if query.type == "topk" and c in names and "score" in weights:
+            if c in query.bounds and c in names and "score" in weights:
                 hint = "give the stream's column another name with 'from:'"
                 out.problems.append((f"the column '{c}' could be a bound of the score or of the column 'score'", hint))
         box, parameters = [], []
@@ -136,7 +135,7 @@ class _Shape:
                 out.problems.append((f"the column '{c}' is called like a column of the stream", "give the parameter another name"))
             else:
                 parameters.append(c)
-        return cls(BOUNDS[query.type], tuple(weights), tuple(box), tuple(parameters), kinds)
+        return cls(query.bounds, tuple(weights), tuple(box), tuple(parameters), kinds)
 
 
 class _Wrong(ValueError):
@@ -146,7 +145,7 @@ class _Wrong(ValueError):
 def _row(
     cells: Cells,
     i: int,
-    query: TopK | Threshold,
+    query: ScoredRows,
     shape: _Shape,
     window: Window,
     seen: dict[str, str],
@@ -172,11 +171,11 @@ def _row(
         problems.append((f"{place}: a second query named {name!r}, the first in {seen[name]}", "rename or remove one of them"))
     else:
         seen[name] = place
-    k = read("k", _k, query.k) if isinstance(query, TopK) else None
-    if isinstance(query, TopK) and k is None and len(problems) == before:
+    k = read("k", _k, getattr(query, "k", None)) if query.ranked else None
+    if query.ranked and k is None and len(problems) == before:
         problems.append((f"{place} ({name!r}) has no k", "fill the column k, or give the query a k for all rows"))
     bounds = {b: read(b, _number, getattr(query, b)) for b in shape.bounds}
-    why = _bad_bounds(bounds)
+    why = query.bad_bounds(bounds)
     if why is not None and len(problems) == before:
         problems.append((f"{place} ({name!r}) {why}", None))
     box = tuple(
@@ -194,7 +193,7 @@ def _row(
         bounds=bounds, weights=tuple((c, read(f"weight_{c}", _number, 0.0)) for c in shape.weights),
         box=box,
         parameters=tuple((p, _needed(read(p, _number), place, p, problems)) for p in shape.parameters),
-        direction=None if query.scoring is not None or query.type != "topk" else read("direction", _direction),
+        direction=None if query.scoring is not None or not query.ranked else read("direction", _direction),
     )  # fmt: skip
 
 
@@ -202,27 +201,6 @@ def _needed(value: float | None, place: str, column: str, problems: list[tuple[s
     if value is None and not (problems and problems[-1][0].startswith(f"{place}, {column}:")):
         problems.append((f"{place} has no value of the parameter '{column}'", None))
     return math.nan if value is None else value
-
-
-def _bad_bounds(bounds: Mapping[str, float | None]) -> str | None:
-    """Why the bounds of a row cannot be used together."""
-    given = [b for b, v in bounds.items() if v is not None]
-    if "at_least" in bounds:
-        if not given:
-            return "has no bound: one of at_least, above, at_most, below"
-        if {"at_least", "above"} <= set(given) or {"at_most", "below"} <= set(given):
-            return f"has two bounds on one side ({', '.join(given)})"
-        return "has bounds that nothing can pass" if nothing_passes(*(bounds[b] for b in BOUNDS["threshold"])) else None
-    elif len(given) == 2 and bounds["min_score"] > bounds["max_score"]:  # type: ignore[operator]
-        return "has a min_score larger than its max_score: nothing can pass"
-    return None
-
-
-def nothing_passes(above: float | None, at_least: float | None, below: float | None, at_most: float | None) -> bool:
-    """Whether no score is above and at least, below and at most these bounds."""
-    lows = [(b, strict) for b, strict in ((above, True), (at_least, False)) if b is not None]
-    highs = [(b, strict) for b, strict in ((below, True), (at_most, False)) if b is not None]
-    return any(low > high or (low == high and (s or t)) for low, s in lows for high, t in highs)
 
 
 def _both(a: str | None, b: str | None) -> str | None:

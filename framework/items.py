@@ -1,0 +1,163 @@
+"""What an item of a result is: what it is made of, what names it, what it is worth, how items rank.
+
+Said once per query, used by the checks of a spec, the tables' columns, the host, the reader, the SQL and ``verify``. Imports no Spark
+and no Arrow.
+
+An item is made of *parts*. A part is a row of the window, named by its ``seq``, or an *object* that many rows report on, named by the
+values of some columns (a station, an account). Operators and change streams know both as one int64: the row's seq, or the number the host
+gave the object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+SCORE: Final = "score"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """``role``: prefix of its columns ("" for the only part); ``said``: what it is, in words; ``columns``: those that name an object."""
+
+    role: str
+    said: str
+    columns: tuple[str, ...] = ()
+
+    @property
+    def prefix(self) -> str:
+        """What stands before the names of its columns."""
+        return f"{self.role}_" if self.role else ""
+
+    @property
+    def is_row(self) -> bool:
+        """Whether it is a row of the window."""
+        return not self.columns
+
+
+ROW: Final = (Part("", "the object"),)
+"""Parts of an item that is one row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A column of an item that the operator gives: name, type (Spark DDL), meaning. ``score`` is that of every ranked item."""
+
+    name: str
+    type: str
+    comment: str
+
+
+@dataclass(frozen=True, slots=True)
+class RankTerm:
+    """One term of the rank order: ``columns``' value, the least or the greatest of them; ``order``: "query" is the query's direction."""
+
+    columns: tuple[str, ...]
+    order: Literal["asc", "desc", "query"]
+    of: Literal["value", "least", "greatest"] = "value"
+
+
+@dataclass(frozen=True, slots=True)
+class ItemColumn:
+    """A column of an item's rows. ``source``: the user's column it comes from, "" if none; ``part``: number of the part it is about."""
+
+    name: str
+    source: str
+    part: int
+    what: Literal["id", "seq", "time", "carry", "object"]
+
+
+@dataclass(frozen=True, slots=True)
+class ItemShape:
+    """``rank``: terms by which items rank, complete; ``extra``: further columns of the state's table.
+
+    ``hidden_by``: the extra column with the seq of a row that keeps the item out of results as long as it is in the window (its time stands
+    in the column of that name and ``_time``).
+    """
+
+    parts: tuple[Part, ...]
+    rank: tuple[RankTerm, ...]
+    values: tuple[Value, ...] = ()
+    extra: tuple[Value, ...] = ()
+    hidden_by: str | None = None
+
+    @property
+    def scored(self) -> bool:
+        """Whether items have a score."""
+        return any(v.name == SCORE for v in self.values)
+
+    @property
+    def rows(self) -> tuple[Part, ...]:
+        """The parts that are rows."""
+        return tuple(p for p in self.parts if p.is_row)
+
+    @property
+    def by_age(self) -> bool:
+        """Whether the rows stand in the order of their age."""
+        return in_order_of_age(self.rows)
+
+    def identity(self, keys: Iterable[str] = ()) -> tuple[str, ...]:
+        """The columns that, with the key columns ``keys``, tell one item from another."""
+        keys = set(keys)
+        named: list[str] = []
+        for part in self.parts:
+            named += [part.prefix + "seq"] if part.is_row else [part.prefix + c for c in part.columns if part.prefix or c not in keys]
+        return tuple(named)
+
+    def columns(self, id_: Iterable[str], carry: Iterable[str], keys: Iterable[str]) -> list[ItemColumn]:
+        """The item's columns in order: of a row its id (less what is a key column already), seq, time and carried columns; of an object
+
+        the columns that name it.
+        """
+        id_, carry, keys = tuple(id_), tuple(carry), set(keys)
+        made: list[ItemColumn] = []
+        for n, part in enumerate(self.parts):
+            prefix = part.prefix
+            if not part.is_row:
+                made += [ItemColumn(prefix + c, c, n, "object") for c in part.columns if prefix or c not in keys]
+                continue
+            made += [ItemColumn(prefix + c, c, n, "id") for c in id_ if prefix or c not in keys]
+            made += [ItemColumn(prefix + "seq", "", n, "seq"), ItemColumn(prefix + "time", "", n, "time")]
+            made += [ItemColumn(prefix + c, c, n, "carry") for c in carry]
+        return made
+
+
+SCORE_VALUE: Final = Value(SCORE, "double", "score of the item; {best} ranks first")
+"""The value of a ranked item; ``{best}`` becomes smaller or larger."""
+
+
+def in_order_of_age(parts: tuple[Part, ...]) -> bool:
+    """Whether the first of the parts is always the oldest row: sides say nothing about age."""
+    return len(parts) < 2 or parts[0].role == "older"
+
+
+def newest_first(parts: tuple[Part, ...]) -> tuple[RankTerm, ...]:
+    """Terms by which equal items rank: larger seq first; of several rows the oldest one's, then the newest one's (docs/semantics.md 6)."""
+    seqs = tuple(p.prefix + "seq" for p in parts)
+    if not in_order_of_age(parts):
+        return RankTerm(seqs, "desc", "least"), RankTerm(seqs, "desc", "greatest")
+    return tuple(RankTerm((s,), "desc") for s in seqs)
+
+
+def by_score(parts: tuple[Part, ...]) -> tuple[RankTerm, ...]:
+    """Rank by score in the query's direction, then newest first."""
+    return RankTerm((SCORE,), "query"), *newest_first(parts)
+
+
+def rank_key(shape: ItemShape, smallest_first: bool) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+    """A sort key for items as mappings of the shape's columns; ``smallest_first`` is the query's direction. Columns ranked descending
+
+    must be numbers.
+    """
+
+    def key(item: Mapping[str, Any]) -> tuple[Any, ...]:
+        found = []
+        for term in shape.rank:
+            values = [item[c] for c in term.columns]
+            value = min(values) if term.of == "least" else max(values) if term.of == "greatest" else values[0]
+            ascending = term.order == "asc" or (term.order == "query" and smallest_first)
+            found.append(value if ascending else -value)
+        return tuple(found)
+
+    return key

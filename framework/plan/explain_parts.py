@@ -1,0 +1,69 @@
+"""Pieces of ``explain`` that query types use too: windows, bytes, sizes of states."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from skyband.framework.plan.model import OperatorNode, Plan
+from skyband.framework.spec.units import format_duration
+from skyband.operators.base import Window
+from skyband.operators.expressions.ast import Node
+from skyband.operators.expressions.canonical import canonical
+
+EXAMPLE_ROWS: Final = 10_000
+"""Rows of a window whose number depends on a rate that is not given, for an example."""
+
+
+def window_rows(window: Window, rate: float | None) -> float | None:
+    """Rows of one key in a full window, or None where that depends on a rate that is not given."""
+    by_time = window.micros / 1e6 * rate if window.micros is not None and rate is not None else None
+    known = [float(x) for x in (window.count, by_time) if x is not None]
+    return min(known) if known else None
+
+
+def assumed_rows(window: Window, rate: float | None) -> float:
+    """``window_rows``, or ``EXAMPLE_ROWS`` where that is not known."""
+    rows = window_rows(window, rate)
+    return EXAMPLE_ROWS if rows is None else rows
+
+
+def format_window(window: Window) -> str:
+    """``1,000 rows``, ``7 days``, or both."""
+    parts = [f"{window.count:,} rows"] if window.count is not None else []
+    if window.micros is not None:
+        parts.append(format_duration(window.micros))
+    return " and ".join(parts) + (" (whichever ends first)" if len(parts) == 2 else "")
+
+
+def format_bytes(n: float) -> str:
+    """Bytes with a unit, two digits."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if n < 1000 or unit == "GB":
+            return f"{n:,.0f} {unit}" if n >= 10 or unit == "B" else f"{n:.1f} {unit}"
+        n /= 1000
+    return f"{n:,.0f} GB"
+
+
+def canonical_text(node: Node) -> str:
+    """An expression in its canonical spelling."""
+    return canonical(node)
+
+
+def assuming(window: Window, rate: float | None) -> str:
+    """What is said behind a size that depends on a rate."""
+    return f" (assuming {rate:g} rows a second)" if rate is not None and window.micros is not None else ""
+
+
+def per_key(plan: Plan) -> str:
+    """What is said behind a number of rows where there are keys."""
+    return " per key" if plan.intake.partition_by else ""
+
+
+def state_size(plan: Plan, node: OperatorNode, rate: float | None, size: float, item_bytes: int, formula: str) -> list[str]:
+    """The line about a state expected to hold ``size`` items (see ``assumed_rows``), ``formula`` in words behind it."""
+    rows = window_rows(node.window, rate)
+    if rows is None:
+        at = f"depends on the rate; at N = {EXAMPLE_ROWS:,} rows about {size:,.0f} {formula}, {format_bytes(size * item_bytes)}"
+        return [f"    skyband   {at}"]
+    known = f"about {size:,.0f} {formula}, N = {rows:,.0f} rows{per_key(plan)}{assuming(node.window, rate)}"
+    return [f"    skyband   {known}; {format_bytes(size * item_bytes)}"]

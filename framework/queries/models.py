@@ -1,0 +1,38 @@
+"""What the entries of all query types have in common, as pydantic models."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from skyband.framework.spec.units import WHOLE, Name, PositiveDuration, Text
+
+K = Annotated[int, Field(ge=1, le=1_000_000), WHOLE]
+"""How many items a query asks for."""
+
+
+class QueryPart(BaseModel):
+    """A mapping within a query: frozen, no unknown fields, values never shown in errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class QueryWindow(QueryPart):
+    """A window of a query: no larger than the job's and of a kind the job's window has."""
+
+    count: Annotated[int, Field(ge=1, le=2**40), WHOLE] | None = Field(default=None, description="The most recent n rows of a key.")
+    time: PositiveDuration | None = Field(default=None, description="Rows no older than this.")
+
+
+class QueryModel(BaseModel):
+    """Fields of every query type. A type's model adds ``type: Literal["its name"]`` and its own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    type: str
+    window: QueryWindow | None = Field(default=None, description="Default: the job's window.")
+    where: Text | None = Field(default=None, description="Only these rows or pairs take part.")
+    carry: tuple[Name, ...] = Field(default=(), description="Columns to carry into the result, beside the id.")
+    every: PositiveDuration | None = Field(default=None, description="Changes at multiples of this time instead of after every event.")
+    operator: Text | None = Field(default=None, description="Operator to use instead of the compiler's choice.")

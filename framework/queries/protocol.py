@@ -1,0 +1,94 @@
+"""What a query type is to the framework: one small class, an instance of which is registered (see ``registry``).
+
+A type has a room of its own, a folder beside this file: ``model`` (the fields of its entry in a spec), ``check`` (what is wrong with an
+entry beyond its shape), ``compile`` (entries to operators), ``explain``, ``brute_force`` (the result by definition, for ``verify``),
+``example.yaml`` and ``query_type``, where they come together. What its items are is said once, in ``item``: from it come tables, ranks, SQL
+and replay.
+Modules that need Arrow are imported where they are used: checking a spec stays light.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from skyband.framework.items import ItemShape
+from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
+from skyband.framework.plan.model import LogicalQuery, OperatorNode, Plan, QueryNode
+from skyband.framework.queries.models import QueryModel
+from skyband.framework.spec.document import Path
+from skyband.framework.spec.scope import ROW_SIDES, Scope
+
+if TYPE_CHECKING:
+    from skyband.framework.verify.objects import Found, Objects
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The result of ``query`` after all events with time <= ``at`` (microseconds), over one key's accepted objects ``data``.
+
+    ``asked`` is what one query of it asks, for types whose compiler says so.
+    """
+
+    plan: Plan
+    query: QueryNode
+    data: Objects
+    at: int
+    asked: LogicalQuery | None = None
+
+
+class QueryType:
+    """A type of query. A subclass sets ``name``, ``model`` and ``example`` and says the rest; what has a default here may stay."""
+
+    name: ClassVar[str]
+    """The word of ``type:`` in a spec."""
+    model: ClassVar[type[QueryModel]]
+    """The fields of an entry of this type."""
+    example: ClassVar[str]
+    """A whole spec with queries of this type (YAML); the contract suite runs the operators it compiles to."""
+    sides: ClassVar[tuple[str, ...]] = ROW_SIDES
+    """What columns stand behind in its expressions: nothing (single rows), or ``a.`` and ``b.`` (``PAIR_SIDES``)."""
+    takes_deletions: ClassVar[bool] = False
+    """Whether it works on streams whose rows can be deleted."""
+    own_k: ClassVar[str | None] = None
+    """For a type without ``k`` whose state answers any window, but only for its own K: what a spec calls that K."""
+    shows_k: ClassVar[bool] = True
+    """Whether K says anything about its state."""
+    shares: ClassVar[str] = "scoring, direction, where and between"
+    """What queries that share a state have in common, in words."""
+
+    def item(self, query: Any) -> ItemShape:
+        """What an item of the result of ``query`` (an instance of ``model``) is."""
+        raise NotImplementedError
+
+    def parameters(self, scope: Scope, path: Path, query: Any) -> tuple[str, ...] | None:
+        """Names besides the stream's columns that the entry's expressions may use; None if that cannot be known. Notes what is wrong."""
+        return ()
+
+    def check(self, scope: Scope, path: Path, query: Any) -> None:
+        """Note everything that is wrong with the entry at ``path`` besides its common fields."""
+        raise NotImplementedError
+
+    def compile(self, context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
+        """Drafts that together hold every entry exactly once: shares state among them where that is sound.
+
+        Raises ValueError if an operator would refuse them.
+        """
+        raise NotImplementedError
+
+    def facts(self, node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
+        """For ``explain``: (label, text) lines about a state, such as ("score", "x + y (max first)")."""
+        return []
+
+    def asks(self, query: QueryNode) -> list[str]:
+        """For ``explain``: what a query asks besides k, window, score bounds and ``every``."""
+        return []
+
+    def size(self, plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
+        """For ``explain``: lines about the expected size of a state; ``rate``: assumed rows a second of one key."""
+        return []
+
+    def brute_force(self, question: Question) -> Found | None:
+        """The result by definition; None if its window is too large for that."""
+        raise NotImplementedError

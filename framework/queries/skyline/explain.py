@@ -1,0 +1,63 @@
+"""What ``explain`` says about a state: what is compared, and how many rows it keeps."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from skyband.framework.plan.explain_parts import assumed_rows, assuming, canonical_text, format_bytes, per_key, window_rows
+from skyband.framework.plan.model import OperatorNode, Plan
+
+
+def facts(node: OperatorNode) -> list[tuple[str, str]]:
+    """The condition and the dimensions."""
+    op: Any = node.operator
+    told = [("where", canonical_text(op.where))] if op.where is not None else []
+    return [*told, ("compares", _dimensions(op))]
+
+
+def _dimensions(op: Any) -> str:
+    ordered = [f"{d.column.name} {d.direction}" for d in op.dimensions if d.direction != "equal"]
+    equal = [d.column.name for d in op.dimensions if d.direction == "equal"]
+    text = ", ".join(ordered) + (f"; only within equal {', '.join(equal)}" if equal else "")
+    beaten = "no row of the window beats it" if op.band == 1 else f"fewer than {op.band:,} rows of the window beat it"
+    return f"{text}; in the result if {beaten}" + ("; a newer equal row beats an older" if op.distinct else "")
+
+
+def skyline_size(k: int, n: float, d: int) -> float:
+    """Expected retained rows of a K-skyband with ``d`` ordered dimensions over N rows, if dimensions and age are independent.
+
+    Those with fewer than K newer dominators: the K-skyband in d + 1 dimensions, at most N. For K = 1 its mean is the complete homogeneous
+    symmetric polynomial h_d of 1, 1/2, ..., 1/N, with leading term ln(N)^d / d! (docs/algorithms.md D4; measured 1.2 to 1.6 times that
+    term, which h_d is); for larger K about K times that of N / K.
+    """
+    if n <= k:
+        return n
+    # Power sums of the harmonic terms: H_N for i = 1, zeta(i) above; Newton's identity i h_i = sum of p_j h_(i-j).
+    powers = [math.log(n / k) + 0.5772156649] + [1.0 + 2.0**-i + sum(j**-i for j in range(3, 50)) for i in map(float, range(2, d + 1))]
+    h = [1.0]
+    for i in range(1, d + 1):
+        h.append(sum(powers[j - 1] * h[i - j] for j in range(1, i + 1)) / i)
+    return min(n, k * h[d])
+
+
+def size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
+    """What the state keeps; rows in groups of equal values keep so much per group, of fewer rows each."""
+    op: Any = node.operator
+    d = sum(x.direction != "equal" for x in op.dimensions)
+    known, n = window_rows(node.window, rate), assumed_rows(node.window, rate)
+    kept = skyline_size(node.k, n, d)
+    bytes_ = kept * 8 * (4 + node.k + len(op.dimensions))
+    power = "ln(N)" if node.k == 1 else "ln(N / K)"
+    factorial = f"^{d} / {d}!" if d > 1 else ""
+    formula = f"rows, leading term {'' if node.k == 1 else 'K '}{power}{factorial}"
+    at = (
+        f"depends on the rate; at N = {n:,.0f} rows about {kept:,.0f} {formula}"
+        if known is None
+        else f"about {kept:,.0f} {formula}, N = {n:,.0f} rows{per_key(plan)}{assuming(node.window, rate)}"
+    )
+    groups = " and of one group of equal values" if any(x.direction == "equal" for x in op.dimensions) else ""
+    return [
+        f"    skyband   {at}; {format_bytes(bytes_)}",
+        f"              (if dimensions are independent{groups}; fewer if they agree, more if they conflict)",
+    ]

@@ -1,0 +1,70 @@
+"""Thresholds: all rows whose score passes a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING
+
+from skyband.framework.items import ROW, SCORE_VALUE, ItemShape, by_score
+from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
+from skyband.framework.plan.model import OperatorNode, QueryNode
+from skyband.framework.queries.protocol import QueryType, Question
+from skyband.framework.queries.single_rows.list_check import list_parameters
+from skyband.framework.queries.threshold.check import check
+from skyband.framework.queries.threshold.compile import compile_threshold
+from skyband.framework.queries.threshold.model import Threshold
+from skyband.framework.spec.document import Path
+from skyband.framework.spec.scope import Scope
+
+if TYPE_CHECKING:
+    from skyband.framework.verify.objects import Found
+
+
+class ThresholdType(QueryType):
+    """See ``protocol.QueryType``."""
+
+    name = "threshold"
+    model = Threshold
+    example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
+    takes_deletions = True
+    shows_k = False
+
+    def item(self, query: Threshold) -> ItemShape:
+        """One row."""
+        return ItemShape(ROW, by_score(ROW), (SCORE_VALUE,))
+
+    def parameters(self, scope: Scope, path: Path, query: Threshold) -> tuple[str, ...] | None:
+        """Those of a list of queries."""
+        return list_parameters(scope, path, query)
+
+    def check(self, scope: Scope, path: Path, query: Threshold) -> None:
+        """See ``check``."""
+        check(scope, path, query)
+
+    def compile(self, context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
+        """See ``compile``."""
+        return compile_threshold(context, entries)
+
+    def facts(self, node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
+        """The score and the condition."""
+        from skyband.framework.queries.single_rows import explain
+
+        return explain.facts(node, queries)
+
+    def asks(self, query: QueryNode) -> list[str]:
+        """The bounds, as conditions."""
+        if query.members or not query.asked:
+            return []
+        signs = (">", ">=", "<", "<=")
+        return [f"score {sign} {b:g}" for sign, b in zip(signs, query.asked[0].bounds, strict=True) if b is not None]
+
+    def brute_force(self, question: Question) -> Found | None:
+        """Every row of the window whose score passes."""
+        from skyband.framework.queries.single_rows.brute_force import passing
+
+        assert question.asked is not None
+        return passing(question, question.asked.bounds)
+
+
+QUERY_TYPE = ThresholdType()

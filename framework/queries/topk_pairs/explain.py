@@ -1,0 +1,33 @@
+"""What ``explain`` says about a state of pairs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from skyband.framework.plan.explain_parts import assumed_rows, canonical_text, state_size
+from skyband.framework.plan.model import OperatorNode, Plan
+
+
+def facts(node: OperatorNode) -> list[tuple[str, str]]:
+    """The score, the condition and the sides."""
+    op: Any = node.operator
+    told = [("score", f"{canonical_text(op.scoring)} ({node.direction} first)")]
+    told += [("where", canonical_text(op.where))] if op.where is not None else []
+    told += [("between", f"{op.between.column}: {op.between.a!r} and {op.between.b!r}")] if op.between is not None else []
+    return told
+
+
+def skyband_size(k: int, n: float) -> float:
+    """Expected pairs of a K-skyband over N rows when scores do not depend on age.
+
+    K + 2K ln(N / sqrt(2K)) (docs/algorithms.md D2), at most all pairs.
+    """
+    every = n * (n - 1) / 2
+    return min(every, k + 2 * k * max(0.0, math.log(n / math.sqrt(2 * k)))) if n >= 2 else 0.0
+
+
+def size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
+    """The expected size of the state."""
+    rows = assumed_rows(node.window, rate)
+    return state_size(plan, node, rate, skyband_size(node.k, rows), 40, "pairs = K + 2K ln(N / sqrt(2K))")

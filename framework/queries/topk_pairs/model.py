@@ -1,0 +1,29 @@
+"""The entry of a spec: the k best pairs of rows."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from skyband.framework.queries.models import K, QueryModel, QueryPart
+from skyband.framework.spec.units import Name, Number
+
+
+class Between(QueryPart):
+    """Pairs only between two sides of the stream; other values pair with nothing."""
+
+    column: Name = Field(description="The column that says which side a row is on.")
+    a: str | int | float | bool = Field(description="Value of side a.")
+    b: str | int | float | bool = Field(description="Value of side b.")
+
+
+class TopKPairs(QueryModel):
+    """The k best pairs of rows."""
+
+    type: Literal["topk_pairs"]
+    between: Between | None = Field(default=None, description="Pair only rows of two sides.")
+    k: K = Field(description="How many pairs.")
+    min_score: Number | None = Field(default=None, description="Only pairs with at least this score.")
+    scoring: Name = Field(description="Name of a scoring function.")
+    max_score: Number | None = Field(default=None, description="Only pairs with at most this score.")

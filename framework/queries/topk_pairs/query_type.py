@@ -1,0 +1,63 @@
+"""Top-k pairs: the k best pairs of rows by a score of two rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING
+
+from skyband.framework.items import SCORE_VALUE, ItemShape, Part, by_score
+from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
+from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
+from skyband.framework.queries.protocol import QueryType, Question
+from skyband.framework.queries.topk_pairs import explain
+from skyband.framework.queries.topk_pairs.check import check
+from skyband.framework.queries.topk_pairs.compile import compile_pairs
+from skyband.framework.queries.topk_pairs.model import TopKPairs
+from skyband.framework.spec.document import Path
+from skyband.framework.spec.scope import PAIR_SIDES, Scope
+
+if TYPE_CHECKING:
+    from skyband.framework.verify.objects import Found
+
+BY_AGE = (Part("older", "the older object of the pair"), Part("newer", "the newer object of the pair"))
+BY_SIDE = (Part("a", "side a of the pair"), Part("b", "side b of the pair"))
+
+
+class TopKPairsType(QueryType):
+    """See ``protocol.QueryType``."""
+
+    name = "topk_pairs"
+    model = TopKPairs
+    example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
+    sides = PAIR_SIDES
+
+    def item(self, query: TopKPairs) -> ItemShape:
+        """Two rows, by age or by side."""
+        parts = BY_AGE if query.between is None else BY_SIDE
+        return ItemShape(parts, by_score(parts), (SCORE_VALUE,))
+
+    def check(self, scope: Scope, path: Path, query: TopKPairs) -> None:
+        """See ``check``."""
+        check(scope, path, query)
+
+    def compile(self, context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
+        """See ``compile``."""
+        return compile_pairs(context, entries)
+
+    def facts(self, node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
+        """See ``explain``."""
+        return explain.facts(node)
+
+    def size(self, plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
+        """See ``explain``."""
+        return explain.size(plan, node, rate)
+
+    def brute_force(self, question: Question) -> Found | None:
+        """See ``brute_force``."""
+        from skyband.framework.queries.topk_pairs.brute_force import best_pairs
+
+        return best_pairs(question)
+
+
+QUERY_TYPE = TopKPairsType()

@@ -1,0 +1,63 @@
+"""What brute force works on: one key's accepted objects in columns, and which of them a query's window holds at an instant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband.framework.plan.model import Plan, QueryNode
+from skyband.framework.streaming.columns import TextCodes, operator_column
+from skyband.operators.base import NEVER, AnyArray, Window
+
+I64 = npt.NDArray[np.int64]
+Found = list[tuple[tuple[Any, ...], float]]
+"""A result: (values of the identity columns of an item, score or 0.0) in rank order."""
+
+MAX_PAIRS = 200_000_000
+"""Pairs scored or compared for one result; a larger window is not verified by brute force (and ``verify`` says so)."""
+
+
+@dataclass(slots=True)
+class Accepted:
+    """One key's objects in order: row i has seq i. ``deleted``: seq -> instant of its deletion."""
+
+    key: tuple[Any, ...]
+    rows: pa.Table
+    time: list[int]
+    deleted: dict[int, int]
+
+
+@dataclass(slots=True)
+class Objects:
+    """One key's accepted objects: row i has seq i. ``deleted``: the instant at which each was deleted, or NEVER."""
+
+    time: I64
+    columns: dict[str, AnyArray]
+    deleted: I64
+
+
+def objects(plan: Plan, mine: Accepted) -> Objects:
+    """The columns the plan's operators read."""
+    codes = TextCodes(plan.texts)
+    wanted = {c.name: c.kind for node in plan.operators for c in node.attributes}
+    deleted = np.full(len(mine.time), NEVER)
+    deleted[list(mine.deleted)] = list(mine.deleted.values())
+    columns = {n: operator_column(mine.rows[n], kind, codes) for n, kind in wanted.items()}
+    return Objects(np.array(mine.time, np.int64), columns, deleted)
+
+
+def window_of(query: QueryNode, window: Window, data: Objects, at: int) -> tuple[int, int, int]:
+    """(first, end, instant): the seqs in ``window`` after all events with time <= ``at``, or the last boundary by then."""
+    if query.every_micros:
+        at = at // query.every_micros * query.every_micros
+    end = int(np.searchsorted(data.time, at, side="right"))
+    first = 0
+    if window.micros:
+        first = int(np.searchsorted(data.time, at - window.micros, side="right"))
+    if window.count:
+        first = max(first, end - window.count)
+    return min(first, end), end, at
