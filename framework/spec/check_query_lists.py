@@ -10,7 +10,8 @@ from skyband.framework.spec.queries import Query, Threshold, TopK
 from skyband.framework.spec.query_list_cells import read_cells
 from skyband.framework.spec.query_list_rows import QueryRows, interpret
 from skyband.framework.spec.scope import Scope
-from skyband.operators.base import Kind
+from skyband.operators.base import Kind, Window
+from skyband.operators.windows import UNBOUNDED
 
 _SHOWN = 20
 """Mistakes of one table that are told; a table made by a program has the same one in every row."""
@@ -54,7 +55,9 @@ def _table(s: Scope, path: Path, query: TopK | Threshold) -> QueryRows | None:
         return None
     from skyband.framework.plan.drafts import job_window, query_window
 
-    most = query_window(job_window(s.job.window), query.window)
+    # A window that is not known bounds nothing.
+    job = Window(UNBOUNDED, UNBOUNDED) if s.doc.bad_below(("window",)) else job_window(s.job.window)
+    most = query_window(job, query.window)
     rows = interpret(cells, query, {n: k if s.types[n] is not None else None for n, k in s.kinds().items()}, most)
     problems = rows.problems or _expressions(s, rows, cells.places, query)
     # As the spec spells it: a path may come from the environment.

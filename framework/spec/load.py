@@ -8,7 +8,7 @@ from pathlib import Path
 
 from skyband.framework.errors import SkybandError, SpecErrors, Where, sort_errors
 from skyband.framework.spec.check import check
-from skyband.framework.spec.model_errors import shape
+from skyband.framework.spec.model_errors import read_job
 from skyband.framework.spec.models import Job
 from skyband.framework.spec.queries import Query
 from skyband.framework.spec.yaml_recovery import read_text
@@ -21,7 +21,7 @@ def validate_text(text: str, env: Mapping[str, str] | None = None, file: str = "
     the text holds.
     """
     doc = read_text(file, text, os.environ if env is None else env)
-    job = shape(doc)
+    job = read_job(doc)
     if job is not None:
         job = _beside(job, Path(file).parent)
         check(doc, job)
