@@ -16,7 +16,7 @@ from skyband.framework.spec.sql import SqlResult, check_sql
 
 
 def check(doc: Document, job: Job) -> None:
-    """Note everything that is wrong with ``job``, which may hold stand-ins for what ``shape`` found."""
+    """Note everything that is wrong with ``job``, which may hold stand-ins for what ``model_errors`` found."""
     scope = Scope(doc, job)
     _columns(scope)
     _source(scope)

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from skyband.framework.errors import SkybandError, SpecErrors, Where, sort_errors
+from skyband.framework.queries.models import QueryModel
 from skyband.framework.spec.check import check
-from skyband.framework.spec.model_errors import shape
+from skyband.framework.spec.model_errors import read_job
 from skyband.framework.spec.models import Job
-from skyband.framework.spec.queries import Query
 from skyband.framework.spec.yaml_recovery import read_text
 
 
@@ -21,7 +21,7 @@ def validate_text(text: str, env: Mapping[str, str] | None = None, file: str = "
     the text holds.
     """
     doc = read_text(file, text, os.environ if env is None else env)
-    job = shape(doc)
+    job = read_job(doc)
     if job is not None:
         job = _beside(job, Path(file).parent)
         check(doc, job)
@@ -35,7 +35,7 @@ def validate_text(text: str, env: Mapping[str, str] | None = None, file: str = "
 
 def _beside(job: Job, folder: Path) -> Job:
     """``job`` with the paths of its tables of queries relative to the folder of the spec."""
-    queries: dict[str, Query] = {}
+    queries: dict[str, QueryModel] = {}
     for name, query in job.queries.items():
         source = getattr(query, "queries_from", None)
         if source is None or "://" in source.path:

@@ -1,192 +1,118 @@
-"""From the data of a document to a `Job`: pydantic's verdicts as errors with places and plain words.
+"""From the data of a document to a `Job`: what `model_walk` finds wrong, as errors with places and plain words.
 
-What is wrong is reported, marked as poisoned and mended with a stand-in, so that the rest of the spec can still be checked in the same run.
+What is wrong is reported and marked as poisoned; the job that comes back has nothing, or something hollow, in its place, so that the rest
+of the spec can still be checked in the same run.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-from pydantic import ValidationError
+from pydantic import BaseModel
 
-from skyband.framework.errors import closest, one_of
-from skyband.framework.spec import models, queries
+from skyband.framework.errors import Where, closest, one_of
+from skyband.framework.spec import models
 from skyband.framework.spec.document import Document, Path
-from skyband.framework.spec.model_tree import (
-    MODELS,
-    STAND_IN,
-    TYPES_ELSEWHERE,
-    describe,
-    field_names,
-    kind_name,
-    model_at,
-    path_name,
-    section_name,
-    value_at,
-)
+from skyband.framework.spec.model_shapes import fields_of, homes
+from skyband.framework.spec.model_walk import EMPTY, MISSING, NO_TYPE, UNKNOWN, WRONG_TYPE, Problem, walk
+from skyband.framework.spec.positions import Place
+from skyband.framework.spec.query_models import query_type_names
 from skyband.framework.spec.units import DURATION_HINT
 
-_ROUNDS: Final = 8
+_TYPES_ELSEWHERE: Final[dict[str, str]] = {
+    "text": "string", "str": "string", "varchar": "string", "datetime": "timestamp", "number": "double", "real": "double", "short": "int",
+    "smallint": "int", "tinyint": "int", "numeric": "decimal(18,2)", "decimal": "decimal(18,2)",
+}  # fmt: skip
 
 
-def shape(doc: Document) -> models.Job | None:
-    """The job of ``doc``. Errors are added to it; a job with stand-ins comes back if it can be mended, None if nothing can be said."""
+def read_job(doc: Document) -> models.Job | None:
+    """The job of ``doc``. Errors are added to it; hollow values stand in for what is wrong; None if nothing can be said."""
     if doc.bad(()):
         return None
-    data = copy.deepcopy(doc.data)
-    for lost in [p for p in doc.poisoned if len(p) == 1 and p[0] in STAND_IN]:
-        data[str(lost[0])] = copy.deepcopy(STAND_IN[str(lost[0])])
-    for _ in range(_ROUNDS):
-        try:
-            job = models.Job.model_validate(data)
-            _empty_fields(doc, doc.data, ())
-            return job
-        except ValidationError as e:
-            problems = e.errors(include_url=False, include_input=False, include_context=True)
-            seen: set[Path] = set()
-            # A misspelled field is one mistake, not an unknown field and a missing one.
-            unknown = [_path(data, p["loc"], p["type"])[0] for p in problems if p["type"] == "extra_forbidden"]
-            guesses = {u: _guess(data, u) for u in unknown}
-            guessed = {(*u[:-1], g) for u, g in guesses.items() if g}
-            paths = [_path(data, p["loc"], p["type"]) for p in problems]
-            doc.poisoned.update([path for path, _ in paths if _split_value(doc, data, path)])
-            for p, (path, is_key) in zip(problems, paths, strict=True):
-                if path in seen:
-                    continue
-                seen.add(path)
-                if p["type"] == "missing" and path in guessed:
-                    doc.poisoned.add(path)
-                if not doc.bad(path):
-                    if p["type"] == "extra_forbidden":
-                        _unknown_field(doc, data, path, guesses.get(path))
-                    else:
-                        _report(doc, data, path, is_key=is_key, kind=p["type"], ctx=p.get("ctx", {}))
-                    doc.poisoned.add(path)
-                _mend(data, path, is_key, p["type"])
-    doc.poisoned.add(())
-    return None
+    lost = {name for name in fields_of(models.Job) if (name,) in doc.poisoned}
+    job, problems = walk({name: value for name, value in doc.data.items() if name not in lost})
+    _report([_Told(doc, p) for p in problems if p.kind != EMPTY])
+    _report([_Told(doc, p) for p in problems if p.kind == EMPTY])
+    return job
 
 
-def _empty_fields(doc: Document, value: Any, path: Path) -> None:
-    """An optional field without a value (``where:``) would pass for one that is not there; say so instead."""
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            at: Path = (*path, name)
-            if inner is None and not doc.bad(at) and at[:2] != ("quality", "tables"):
-                doc.add("SKY-E112", f"'{name}' has no value", doc.where_key(at), "give it one, or leave the field out")
-                doc.poisoned.add(at)
-            _empty_fields(doc, inner, at)
-    elif isinstance(value, list):
-        for i, inner in enumerate(value):
-            _empty_fields(doc, inner, (*path, i))
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A problem, and the words that messages about it share."""
+
+    doc: Document
+    problem: Problem
+
+    @property
+    def path(self) -> Path:
+        return self.problem.path
+
+    @property
+    def name(self) -> str:
+        return str(self.path[-1]) if self.path else ""
+
+    @property
+    def field(self) -> str:
+        return f"'{self.name}'" if self.path and isinstance(self.path[-1], str) else "an item"
+
+    @property
+    def value(self) -> Any:
+        return value_at(self.doc.data, self.path)
+
+    @property
+    def shown(self) -> str:
+        return self.doc.shown(self.path)
+
+    @property
+    def place(self) -> Place | None:
+        return self.doc.places.get(self.path)
+
+    @property
+    def raw(self) -> str:
+        return self.place.raw if self.place is not None else ""
+
+    @property
+    def description(self) -> str | None:
+        """What the model says about the field, for a hint."""
+        info = self.problem.field
+        return f"{self.name}: {info.description}" if info is not None and info.description else None
+
+    @property
+    def of_key(self) -> Where:
+        """The place of what is wrong: the field's name, if that is it."""
+        return self.doc.where_key(self.path) if self.problem.key else self.doc.where_value(self.path)
+
+    def say(self, code: str, message: str, hint: str | None = None, where: Where | None = None) -> None:
+        self.doc.add(code, message, where or self.doc.where_value(self.path), hint)
 
 
-def _path(data: Any, loc: tuple[int | str, ...], kind: str) -> tuple[Path, bool]:
-    """Pydantic's location without the tags of unions; whether it is about the key itself."""
-    path: list[int | str] = []
-    at: Any = data
-    for n, part in enumerate(loc):
-        if part == "[key]":
-            return tuple(path), True
-        if isinstance(at, dict) and part in at:
-            # A union's tag can be spelled like a field; the tag comes first and is followed by more of the location.
-            path.append(part)
-            at = at[part]
-        elif isinstance(at, list) and isinstance(part, int) and part < len(at):
-            path.append(part)
-            at = at[part]
-        elif n == len(loc) - 1 and kind == "missing":
-            path.append(part)
-    return tuple(path), kind == "extra_forbidden"
-
-
-def _report(doc: Document, data: Any, path: Path, *, is_key: bool, kind: str, ctx: Mapping[str, Any]) -> None:
-    name = str(path[-1]) if path else ""
-    at = doc.where_value(path)
-    shown = doc.shown(path)
-    place = doc.places.get(path)
-    field = f"'{name}'" if isinstance(path[-1] if path else "", str) else "an item"
-    if kind == "missing":
-        parent = doc.where_key(path[:-1]) if path[:-1] else doc.where_value(())
-        of = path_name(path[:-1])
-        doc.add("SKY-E111", f"{of} needs the field '{name}'", parent, describe(path))
-    elif kind in {"string_type", "string_sub_type"}:
-        value = value_at(data, path)
-        if isinstance(value, bool) and place is not None:
-            means = "true" if value else "false"
-            doc.add("SKY-E104", f"YAML reads {shown} as the truth value {means}; {field} takes text", at, f'quote it: "{place.raw}"')
-        elif value is None:
-            doc.add("SKY-E112", f"{field} has no value", at, describe(path))
-        elif isinstance(value, (int, float)):
-            doc.add("SKY-E104", f"YAML reads {shown} as a number; {field} takes text", at, f'quote it: "{place.raw if place else ""}"')
+def _report(told: list[_Told]) -> None:
+    """Tell of every problem, once, unless it follows from another mistake; all are poisoned then."""
+    guesses = {t.path: _guess(t) for t in told if t.problem.kind == UNKNOWN}
+    # A misspelled field is one mistake, not an unknown field and a missing one.
+    meant = {(*path[:-1], guess) for path, guess in guesses.items() if guess}
+    for t in told:
+        if t.problem.kind != EMPTY and _split_value(t):
+            t.doc.poisoned.add(t.path)
+    for t in told:
+        if t.problem.kind == MISSING and t.path in meant:
+            t.doc.poisoned.add(t.path)
+        if t.doc.bad(t.path):
+            continue
+        if t.problem.kind == UNKNOWN:
+            _unknown_field(t, guesses.get(t.path))
         else:
-            doc.add("SKY-E112", f"{field} takes text, not {kind_name(value)}", at, describe(path))
-    elif kind in {"literal_error", "union_tag_invalid", "union_tag_not_found"}:
-        _not_allowed(doc, data, path, kind, ctx)
-    elif kind == "duration":
-        why = str(ctx.get("why", "a number and a unit are needed"))
-        doc.add(
-            "SKY-E115",
-            f"{shown} is not a usable duration: {why}" if place and not place.variables else f"not a usable duration for {field}",
-            at,
-            DURATION_HINT,
-        )
-    elif kind == "size":
-        doc.add("SKY-E115", f"{shown} is not a size", at, "write a number and b, k, m or g, such as 256m")
-    elif kind == "column_type":
-        value = str(value_at(data, path)).lower()
-        guess = TYPES_ELSEWHERE.get(value) or closest(value, models.TYPES)
-        hint = f"did you mean {guess!r}?" if guess else f"types: {one_of([*models.TYPES, 'decimal(p,s)'])}"
-        doc.add("SKY-E113", f"{shown} is not a column type", at, hint)
-    elif kind in {"int_type", "int_parsing", "int_from_float", "float_type", "float_parsing", "bool_type", "bool_parsing", "finite_number"}:
-        value = value_at(data, path)
-        what = "a whole number" if kind.startswith("int") else "true or false" if kind.startswith("bool") else "a number"
-        doc.add(
-            "SKY-E112", f"{field} takes {what}, not {shown if place and place.raw else kind_name(value_at(data, path))}", at, describe(path)
-        )
-    elif kind in {"greater_than_equal", "greater_than", "less_than_equal", "less_than"}:
-        bound = next((v for k, v in ctx.items() if k in {"ge", "gt", "le", "lt"}), "")
-        words = {"greater_than_equal": "at least", "greater_than": "more than", "less_than_equal": "at most", "less_than": "less than"}[
-            kind
-        ]
-        bound = f"{bound:,}" if isinstance(bound, int) else bound
-        doc.add("SKY-E114", f"{field} must be {words} {bound}, not {shown}", at)
-    elif kind == "string_pattern_mismatch":
-        where = doc.where_key(path) if is_key else at
-        if name == "expectation":
-            doc.add(
-                "SKY-E113",
-                f"{shown} is not the name of an expectation",
-                at,
-                "names begin with expect_, such as expect_column_values_to_not_be_null",
-            )
-            return
-        what = f"'{name}'" if is_key else shown
-        hint = "use letters, digits and _, not a digit first" + (
-            "; 'from:' names the column in the source" if path[:2] == ("source", "schema") else ""
-        )
-        doc.add("SKY-E116", f"{what} cannot be used as a name", where, hint)
-    elif kind in {"string_too_long", "string_too_short", "too_short"}:
-        where = doc.where_key(path) if is_key else at
-        empty = (
-            f"{field} must not be empty"
-            if kind != "string_too_long"
-            else f"'{name if is_key else shown}' is longer than {ctx.get('max_length', 64)} characters"
-        )
-        doc.add("SKY-E116" if is_key else "SKY-E114", empty, where, None if is_key else describe(path))
-    elif kind in {"dict_type", "model_type", "model_attributes_type", "tuple_type", "list_type"}:
-        what = "a list, such as [a, b]" if kind in {"tuple_type", "list_type"} else "fields, such as {name: value}"
-        doc.add("SKY-E112", f"{field if path else 'a spec'} takes {what}, not {kind_name(value_at(data, path))}", at, describe(path))
-    else:
-        doc.add("SKY-E112", f"{field} has a value of the wrong kind ({shown})", at, describe(path))
+            _WORDS.get(t.problem.kind, _other)(t)
+        t.doc.poisoned.add(t.path)
 
 
-def _split_value(doc: Document, data: Any, path: Path) -> bool:
-    """Whether the field at ``path`` is the rest of an unquoted value with a comma, as in ``{price: decimal(10,2)}``; says so once."""
-    siblings = value_at(data, path[:-1])
-    if not isinstance(siblings, dict) or siblings.get(path[-1], "") is not None:
+def _split_value(t: _Told) -> bool:
+    """Whether the field is the rest of an unquoted value with a comma, as in ``{price: decimal(10,2)}``; says so once."""
+    doc, path = t.doc, t.path
+    siblings = value_at(doc.data, path[:-1])
+    if not path or not isinstance(siblings, dict) or siblings.get(path[-1], "") is not None:
         return False
     names = list(siblings)
     at = names.index(path[-1]) - 1
@@ -204,39 +130,64 @@ def _split_value(doc: Document, data: Any, path: Path) -> bool:
     return True
 
 
-def _unknown_field(doc: Document, data: Any, path: Path, guess: str | None) -> None:
-    name = str(path[-1])
-    model = model_at(data, path[:-1])
-    known = field_names(model) if model is not None else []
+def _unknown_field(t: _Told, guess: str | None) -> None:
+    known = _known(t.problem.model)
     hint = f"did you mean '{guess}'?" if guess else f"known fields: {one_of(known, 20)}" if known else None
-    if value_at(data, path) is None and any(c in name for c in "()+-*/<>=. ,'\""):
+    if t.value is None and any(c in t.name for c in "()+-*/<>=. ,'\""):
         hint = "if this belongs to the value before it, quote that value"
-    elif path[:-1] == ("transform",) or guess is None:
-        home = next((section_name(m) for m in MODELS if name in field_names(m) and m is not model), None)
-        hint = f"'{name}' belongs under {home}" if home else hint
-    doc.add("SKY-E110", f"unknown field '{name}' in {path_name(path[:-1])}", doc.where_key(path), hint)
+    elif guess is None:
+        home = next((place for place, m in homes(models.Job) if t.name in fields_of(m) and m is not t.problem.model), None)
+        hint = f"'{t.name}' belongs under {home}" if home else hint
+    t.say("SKY-E110", f"unknown field '{t.name}' in {path_name(t.path[:-1])}", hint, t.doc.where_key(t.path))
 
 
-def _guess(data: Any, path: Path) -> str | None:
-    """The field that an unknown one at ``path`` was probably meant to be."""
-    model = model_at(data, path[:-1])
-    there = value_at(data, path[:-1])
-    return (
-        closest(str(path[-1]), [f for f in field_names(model) if f not in there]) if model is not None and isinstance(there, dict) else None
-    )
+def _known(model: type[BaseModel] | None) -> list[str]:
+    return list(fields_of(model)) if model is not None else []
 
 
-def _not_allowed(doc: Document, data: Any, path: Path, kind: str, ctx: Mapping[str, Any]) -> None:
-    if kind == "union_tag_not_found":
-        doc.add("SKY-E111", f"{path_name(path)} needs the field 'type'", doc.where_key(path), f"types: {one_of(queries.QUERY_TYPES)}")
-        return
-    if kind == "union_tag_invalid":
-        path = (*path, "type")
-        allowed: list[str] = list(queries.QUERY_TYPES)
+def _guess(t: _Told) -> str | None:
+    """The field that an unknown one was probably meant to be."""
+    there = value_at(t.doc.data, t.path[:-1])
+    return closest(t.name, [f for f in _known(t.problem.model) if f not in there])
+
+
+def _missing(t: _Told) -> None:
+    parent = t.doc.where_key(t.path[:-1]) if t.path[:-1] else t.doc.where_value(())
+    t.say("SKY-E111", f"{path_name(t.path[:-1])} needs the field '{t.name}'", t.description, parent)
+
+
+def _empty(t: _Told) -> None:
+    t.say("SKY-E112", f"'{t.name}' has no value", "give it one, or leave the field out", t.doc.where_key(t.path))
+
+
+def _text(t: _Told) -> None:
+    if isinstance(t.value, bool) and t.place is not None:
+        means = "true" if t.value else "false"
+        t.say("SKY-E104", f"YAML reads {t.shown} as the truth value {means}; {t.field} takes text", f'quote it: "{t.raw}"')
+    elif t.value is None:
+        t.say("SKY-E112", f"{t.field} has no value", t.description)
+    elif isinstance(t.value, (int, float)):
+        t.say("SKY-E104", f"YAML reads {t.shown} as a number; {t.field} takes text", f'quote it: "{t.raw}"')
     else:
-        expected = str(ctx.get("expected", ""))
-        allowed = [x.strip("'") for x in expected.replace(" or ", ", ").split(", ")]
-    value = value_at(data, path)
+        t.say("SKY-E112", f"{t.field} takes text, not {kind_name(t.value)}", t.description)
+
+
+def _no_query_type(t: _Told) -> None:
+    hint = f"types: {one_of(query_type_names())}"
+    t.say("SKY-E111", f"{path_name(t.path)} needs the field 'type'", hint, t.doc.where_key(t.path))
+
+
+def _wrong_query_type(t: _Told) -> None:
+    _not_allowed(t.doc, (*t.path, "type"), list(query_type_names()))
+
+
+def _wrong_word(t: _Told) -> None:
+    expected = str(t.problem.context.get("expected", ""))
+    _not_allowed(t.doc, t.path, [x.strip("'") for x in expected.replace(" or ", ", ").split(", ")])
+
+
+def _not_allowed(doc: Document, path: Path, allowed: list[str]) -> None:
+    value = value_at(doc.data, path)
     place = doc.places.get(path)
     if isinstance(value, bool) and place is not None:
         hint: str | None = f'quote it: "{place.raw}"' if place.raw in allowed else f"allowed: {one_of(allowed)}"
@@ -247,59 +198,126 @@ def _not_allowed(doc: Document, data: Any, path: Path, kind: str, ctx: Mapping[s
     doc.add("SKY-E113", f"'{path[-1]}' cannot be {doc.shown(path) if value is not None else 'empty'}", doc.where_value(path), hint)
 
 
-def _mend(data: Any, path: Path, is_key: bool, kind: str) -> None:
-    """Remove or replace what is wrong in ``data``, in place."""
+def _duration(t: _Told) -> None:
+    why = str(t.problem.context.get("why", "a number and a unit are needed"))
+    plain = t.place is not None and not t.place.variables
+    t.say("SKY-E115", f"{t.shown} is not a usable duration: {why}" if plain else f"not a usable duration for {t.field}", DURATION_HINT)
+
+
+def _size(t: _Told) -> None:
+    t.say("SKY-E115", f"{t.shown} is not a size", "write a number and b, k, m or g, such as 256m")
+
+
+def _column_type(t: _Told) -> None:
+    value = str(t.value).lower()
+    guess = _TYPES_ELSEWHERE.get(value) or closest(value, models.TYPES)
+    hint = f"did you mean {guess!r}?" if guess else f"types: {one_of([*models.TYPES, 'decimal(p,s)'])}"
+    t.say("SKY-E113", f"{t.shown} is not a column type", hint)
+
+
+def _of_kind(what: str) -> Callable[[_Told], None]:
+    def say(t: _Told) -> None:
+        t.say("SKY-E112", f"{t.field} takes {what}, not {t.shown if t.raw else kind_name(t.value)}", t.description)
+
+    return say
+
+
+def _bound(words: str, name: str) -> Callable[[_Told], None]:
+    def say(t: _Told) -> None:
+        bound = t.problem.context.get(name, "")
+        t.say("SKY-E114", f"{t.field} must be {words} {f'{bound:,}' if isinstance(bound, int) else bound}, not {t.shown}")
+
+    return say
+
+
+def _pattern(t: _Told) -> None:
+    if t.name == "expectation":
+        hint = "names begin with expect_, such as expect_column_values_to_not_be_null"
+        t.say("SKY-E113", f"{t.shown} is not the name of an expectation", hint)
+        return
+    hint = "use letters, digits and _, not a digit first"
+    if t.path[:2] == ("source", "schema"):
+        hint += "; 'from:' names the column in the source"
+    t.say("SKY-E116", f"{t.field if t.problem.key else t.shown} cannot be used as a name", hint, t.of_key)
+
+
+def _too_long(t: _Told) -> None:
+    most = t.problem.context.get("max_length", 64)
+    message = f"'{t.name if t.problem.key else t.shown}' is longer than {most} characters"
+    t.say("SKY-E116" if t.problem.key else "SKY-E114", message, None if t.problem.key else t.description, t.of_key)
+
+
+def _too_short(t: _Told) -> None:
+    t.say("SKY-E116" if t.problem.key else "SKY-E114", f"{t.field} must not be empty", None if t.problem.key else t.description, t.of_key)
+
+
+def _container(what: str) -> Callable[[_Told], None]:
+    def say(t: _Told) -> None:
+        t.say("SKY-E112", f"{t.field} takes {what}, not {kind_name(t.value)}", t.description)
+
+    return say
+
+
+def _other(t: _Told) -> None:
+    t.say("SKY-E112", f"{t.field} has a value of the wrong kind ({t.shown})", t.description)
+
+
+def _by_kind(*of: tuple[Iterable[str], Callable[[_Told], None]]) -> Mapping[str, Callable[[_Told], None]]:
+    return {kind: say for kinds, say in of for kind in kinds}
+
+
+_WORDS: Final = _by_kind(
+    ((MISSING,), _missing),
+    ((EMPTY,), _empty),
+    ((NO_TYPE,), _no_query_type),
+    ((WRONG_TYPE,), _wrong_query_type),
+    (("string_type", "string_sub_type"), _text),
+    (("literal_error",), _wrong_word),
+    (("duration",), _duration),
+    (("size",), _size),
+    (("column_type",), _column_type),
+    (("int_type", "int_parsing", "int_from_float"), _of_kind("a whole number")),
+    (("bool_type", "bool_parsing"), _of_kind("true or false")),
+    (("float_type", "float_parsing", "finite_number"), _of_kind("a number")),
+    (("greater_than_equal",), _bound("at least", "ge")),
+    (("greater_than",), _bound("more than", "gt")),
+    (("less_than_equal",), _bound("at most", "le")),
+    (("less_than",), _bound("less than", "lt")),
+    (("string_pattern_mismatch",), _pattern),
+    (("string_too_long",), _too_long),
+    (("string_too_short", "too_short"), _too_short),
+    (("tuple_type", "list_type"), _container("a list, such as [a, b]")),
+    (("dict_type", "model_type", "model_attributes_type"), _container("fields, such as {name: value}")),
+)
+
+
+def path_name(path: Path) -> str:
+    """A path as a user reads it, such as ``queries.hot.k``."""
     if not path:
-        return
-    if kind in {"union_tag_invalid", "union_tag_not_found"} or (
-        kind in {"dict_type", "model_type", "model_attributes_type"} and path[0] == "queries"
-    ):
-        parent = value_at(data, path[:-1])
-        if isinstance(parent, dict) and path[0] == "queries" and len(path) == 2 and len(parent) > 1:
-            del parent[path[-1]]
+        return "the spec"
+    return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" if n else p for n, p in enumerate(path))
+
+
+def kind_name(value: Any) -> str:
+    """The kind of a value in plain words."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict):
+        return "fields"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    if isinstance(value, bool):
+        return "a truth value"
+    return "a number" if isinstance(value, (int, float)) else "text"
+
+
+def value_at(data: Any, path: Path) -> Any:
+    """The value at a path of plain data, or None."""
+    for part in path:
+        if isinstance(data, dict):
+            data = data.get(part)
+        elif isinstance(data, list) and isinstance(part, int) and part < len(data):
+            data = data[part]
         else:
-            parent[path[-1]] = {"type": "topk", "scoring": "x", "k": 1}
-        return
-    parent = value_at(data, path[:-1])
-    name = path[-1]
-    if isinstance(parent, list) and isinstance(name, int):
-        # Items keep their places: positions of later items would move.
-        parent[name] = _item(path)
-    elif isinstance(parent, dict):
-        if is_key or kind == "extra_forbidden":
-            value = parent.pop(name, None)
-            if is_key and kind != "extra_forbidden" and not parent:
-                parent["x"] = value
-        elif kind == "missing" or (name in STAND_IN and name in parent and _required(data, path)):
-            parent[str(name)] = copy.deepcopy(STAND_IN.get(str(name)))
-        elif path[:2] == ("source", "schema") or (len(path) > 2 and path[-2] == "derive"):
-            parent[str(name)] = "double" if path[0] == "source" else "x"
-        elif path[-2:-1] == ("dimensions",):
-            parent[str(name)] = "min"
-        elif path[-2:-1] == ("linear",):
-            parent[str(name)] = 1
-        elif path[:-1] == ("scoring",):
-            parent[str(name)] = {"expression": "0"}
-        else:
-            parent.pop(name, None)
-
-
-def _item(path: Path) -> Any:
-    at = path[-2] if len(path) > 1 else ""
-    if at == "transform":
-        return {"where": "true"}
-    if path[:2] == ("quality", "rows"):
-        return {"name": "x", "expect": "true"}
-    if path[:2] == ("quality", "tables"):
-        return {"table": "x", "expectation": "expect_x"}
-    return {"sum": "x"} if at == "terms" else "x"
-
-
-def _required(data: Any, path: Path) -> bool:
-    model = model_at(data, path[:-1])
-    if model is None:
-        return True
-    for name, f in model.model_fields.items():
-        if (f.alias or name) == path[-1]:
-            return f.is_required()
-    return True
+            return None
+    return data

@@ -1,4 +1,4 @@
-"""The spec as typed, frozen models: shapes, defaults and documentation of every field (architecture, section 4).
+"""The spec as typed, frozen models: shapes, defaults and documentation of every field.
 
 Only what can be said field by field is checked here; what needs two fields or a look at the columns is in ``check``. The JSON schema that
 editors use is generated from these models, so every field carries a description.
@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from skyband.framework.spec.queries import Query
+from skyband.framework.queries.models import QueryModel
 from skyband.framework.spec.units import NUMBER, WHOLE, Duration, JobName, Name, Number, Option, PositiveDuration, Size, Text
 from skyband.operators.base import Kind
 
@@ -263,7 +263,8 @@ class Job(Model):
     quality: Quality = Field(default=Quality(), description="Data quality rules.")
     window: WindowSpec = Field(description="The largest window a query may use.")
     scoring: dict[Name, Scoring] = Field(default_factory=dict, description="Scoring functions, by name.")
-    queries: dict[Name, Query] = Field(min_length=1, description="Queries, by name; each gives its tables.")
+    # Each is a model of its type's own, which `model_walk` finds by `type`.
+    queries: dict[Name, QueryModel] = Field(min_length=1, description="Queries, by name; each gives its tables.")
     sink: Sink = Field(description="Where the tables go.")
     run: Run = Field(default=Run(), description="How the job runs.")
     schedule: Schedule | None = Field(default=None, description="When Airflow runs the job.")

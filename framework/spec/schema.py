@@ -5,9 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, Union
 
+from pydantic import Field, create_model
+from pydantic.fields import FieldInfo
+
+from skyband.framework.queries.registry import QUERY_TYPES
 from skyband.framework.spec.models import Job
+from skyband.framework.spec.units import Name
 
 SCHEMA_PATH: Final = Path(__file__).resolve().parents[2] / "specs" / "job.schema.json"
 """Where the generated schema is kept in the repository."""
@@ -15,7 +20,11 @@ SCHEMA_PATH: Final = Path(__file__).resolve().parents[2] / "specs" / "job.schema
 
 def job_schema() -> dict[str, Any]:
     """The schema of a whole spec (JSON Schema 2020-12)."""
-    schema = Job.model_json_schema(by_alias=True)
+    models = tuple(kind.model for kind in QUERY_TYPES.all().values())
+    queries = dict[Name, Annotated[Union[models], Field(discriminator="type")]]  # type: ignore[valid-type]  # noqa: UP007
+    described = FieldInfo.merge_field_infos(Job.model_fields["queries"], annotation=queries)
+    whole = create_model("Job", __base__=Job, __doc__=Job.__doc__, queries=(queries, described))
+    schema = whole.model_json_schema(by_alias=True)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "Skyband job"}
 
 

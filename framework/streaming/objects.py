@@ -1,7 +1,7 @@
 """Objects that many rows report on, of one bucket: their numbers, and the values that name them.
 
-An operator reads an object as a number (``operators.base.object_column``); results name it by its columns. Numbers are given in order of first
-sight and never again; objects that no operator needs any more are forgotten.
+An operator reads an object as a number (``operators.base.object_column``); results name it by its columns. Numbers are given in order of
+first sight and never again; objects that no operator needs any more are forgotten.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ from skyband.framework.spec.document import Path
 from skyband.framework.spec.expressions import check_expression, used_names
 from skyband.framework.spec.models import ExpressionScoring
 from skyband.framework.spec.scope import Scope
-from skyband.operators.base import Kind
+from skyband.operators.base import Kind, Window
+from skyband.operators.windows import UNBOUNDED
 
 FLOAT: Kind = "float"
 
@@ -48,7 +49,9 @@ def _table(s: Scope, path: Path, query: ScoredRows) -> QueryRows | None:
     except SkybandError as e:
         s.doc.add(e.code, e.message, s.doc.where_value(at), e.hint)
         return None
-    most = query_window(job_window(s.job.window), query.window)
+    # A window that is not known bounds nothing.
+    job = Window(UNBOUNDED, UNBOUNDED) if s.doc.bad_below(("window",)) else job_window(s.job.window)
+    most = query_window(job, query.window)
     rows = interpret(cells, query, {n: k if s.types[n] is not None else None for n, k in s.kinds().items()}, most)
     problems = rows.problems or _expressions(s, rows, cells.places, query)
     # As the spec spells it: a path may come from the environment.
