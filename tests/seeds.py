@@ -1,0 +1,12 @@
+"""How many of the random cases a run takes: all of them, or the share that ``SKYBAND_SEEDS`` names (``make quick``: a few)."""
+
+from __future__ import annotations
+
+import os
+
+SHARE = float(os.environ.get("SKYBAND_SEEDS", "1"))
+
+
+def seeds(first: int, end: int) -> range:
+    """first, ..., end - 1, or the first few of them: at least one."""
+    return range(first, min(end, first + max(1, round((end - first) * SHARE))))
