@@ -7,6 +7,11 @@ import os
 SHARE = float(os.environ.get("SKYBAND_SEEDS", "1"))
 
 
+def cases(number: int) -> int:
+    """So many, or its share: at least one."""
+    return max(1, round(number * SHARE))
+
+
 def seeds(first: int, end: int) -> range:
-    """first, ..., end - 1, or the first few of them: at least one."""
-    return range(first, min(end, first + max(1, round((end - first) * SHARE))))
+    """first, ..., end - 1, or the first few of them."""
+    return range(first, first + cases(end - first))

@@ -14,7 +14,7 @@ TOKENS = {SEMANTICS: r"\d+(?:\.\d+)*(?:-\d+)?|[A-Z][a-z]+", ALGORITHMS: r"[DE]\d
 
 # In pieces, so that this file has none of them.
 OLD = (
-    "architecture" + r",? (?:\d|sections?|page)", r"(?<!docs/)(?<!\]\()\b(?:algorithms|semantics)" + r"\.md", "DEVELOPERS" + r"\b",
+    "architecture" + r",? (?:\d|sections?|page)", r"(?<!docs/)(?<!\[)(?<!\]\()\b(?:algorithms|semantics)" + r"\.md", "DEVELOPERS" + r"\b",
     r"\bdesign" + "/", r"shared/(?:design|papers)",
 )  # fmt: skip
 
