@@ -1,7 +1,7 @@
 # Two commands for a fresh machine with Python 3.11+, Java, make and git: `make demo` and `make test`.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint format bench requirements clean
+.PHONY: help setup demo quick test test-all lint format bench requirements clean
 
 PYTHON ?=
 SKYBAND_SHARED ?= ../shared
@@ -17,11 +17,14 @@ setup: ## .venv with everything pinned, and a Java for Spark
 demo: setup ## set everything up and run the demo job: a year of real flights
 	@$(BIN)/skyband demo
 
+quick: setup ## the tests without Spark and with few random cases: under a minute
+	@SKYBAND_SEEDS=0.05 HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -m "not slow and not chaos and not spark and not real"
+
 test: lint ## set everything up, check style and types, run the tests
-	@$(BIN)/python -m pytest -m "not slow and not chaos"
+	@$(BIN)/python -m pytest --durations=20 -m "not slow and not chaos"
 
 test-all: lint ## also the slow tests, those that kill processes, and those on more real data
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --durations=20
 
 lint: setup ## style and types
 	@$(BIN)/ruff check --quiet .

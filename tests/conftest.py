@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.seeds import cases
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -17,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 _relaxed = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 settings.register_profile("ci", deadline=None, max_examples=100, derandomize=True, suppress_health_check=_relaxed)
+settings.register_profile("quick", deadline=None, max_examples=cases(100), derandomize=True, suppress_health_check=_relaxed)
 settings.register_profile("dev", deadline=None, max_examples=100, suppress_health_check=_relaxed)
 settings.register_profile("deep", deadline=None, max_examples=2000, suppress_health_check=_relaxed)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))

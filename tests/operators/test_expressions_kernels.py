@@ -14,6 +14,7 @@ from skyband.operators.expressions import attributes, canonical, compile_pair, c
 from skyband.operators.jit import HAVE_NUMBA
 from tests.operators.expression_cases import SCHEMA, TEXTS, columns, scalars, trees
 from tests.oracles import expressions as oracle
+from tests.seeds import cases
 
 RELAXED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 needs_numba = pytest.mark.skipif(not HAVE_NUMBA, reason="Numba is missing or switched off")
@@ -53,7 +54,7 @@ def check(kernel, score_block, count_block, rows) -> None:
 
 
 @given(trees("float"), st.none() | trees("bool"), st.booleans(), st.booleans())
-@settings(max_examples=400, **RELAXED)
+@settings(max_examples=cases(400), **RELAXED)
 def test_numpy_pair_kernels_do_what_the_interpreter_does(score, where, negate, swap) -> None:
     kernel = compile_pair(score, where, negate, TEXTS)
     kernel = kernel.swapped if swap else kernel
@@ -62,7 +63,7 @@ def test_numpy_pair_kernels_do_what_the_interpreter_does(score, where, negate, s
 
 @needs_numba
 @given(trees("float"), st.none() | trees("bool"), st.booleans())
-@settings(max_examples=25, **RELAXED)
+@settings(max_examples=cases(25), **RELAXED)
 def test_numba_pair_kernels_do_what_the_interpreter_does(score, where, negate) -> None:
     kernel = compile_pair(score, where, negate, TEXTS)
     check(kernel, kernel.score_block, None, expected(score, where, negate))
@@ -71,7 +72,7 @@ def test_numba_pair_kernels_do_what_the_interpreter_does(score, where, negate) -
 @pytest.mark.slow
 @needs_numba
 @given(trees("float", depth=5), st.none() | trees("bool"), st.booleans(), st.booleans())
-@settings(max_examples=150, **RELAXED)
+@settings(max_examples=cases(150), **RELAXED)
 def test_numba_pair_kernels_do_what_the_interpreter_does_at_length(score, where, negate, swap) -> None:
     kernel = compile_pair(score, where, negate, TEXTS)
     kernel = kernel.swapped if swap else kernel
@@ -79,7 +80,7 @@ def test_numba_pair_kernels_do_what_the_interpreter_does_at_length(score, where,
 
 
 @given(st.none() | trees("float", ("",)), st.none() | trees("bool", ("",)), st.booleans())
-@settings(max_examples=150, **RELAXED)
+@settings(max_examples=cases(150), **RELAXED)
 def test_numpy_row_kernels_do_what_the_interpreter_does(score, where, negate) -> None:
     kernel = compile_row(score, where, negate, TEXTS)
     want = [oracle.score(score, where, negate, scalars(OLD, r, "")) for r in range(40)]
@@ -90,7 +91,7 @@ def test_numpy_row_kernels_do_what_the_interpreter_does(score, where, negate) ->
 
 
 @given(trees("float") | trees("bool"))
-@settings(max_examples=300, **RELAXED)
+@settings(max_examples=cases(300), **RELAXED)
 def test_canonical_spelling_parses_back(node) -> None:
     again = parse(canonical(node), SCHEMA)
     assert again == node

@@ -18,6 +18,7 @@ from skyband.operators.threshold.one_function import Threshold, ThresholdQuery
 from skyband.operators.topk.one_function import TopK, TopKDeletes, TopKQuery
 from tests.operators.test_topk_single import SHAPES, random_window
 from tests.operators.topk_host import Stream, cuts_of, drive, joined, pick, random_stream, rows_of
+from tests.seeds import seeds
 
 SCHEMA: Any = {"x0": "float", "x1": "float", "x2": "float"}
 
@@ -47,7 +48,7 @@ def with_constant(stream: Stream, value: float) -> Stream:
 @pytest.mark.parametrize("kind", ["topk", "topk deletes", "threshold", "threshold deletes", "skyline"])
 @pytest.mark.parametrize("given", [False, True])
 def test_parts_answer_as_alone(kind: str, given: bool) -> None:
-    for seed in range(12):
+    for seed in seeds(0, 12):
         rng = np.random.default_rng(seed)
         parts = tuple(part(rng, kind, i) for i in range(int(rng.integers(1, 8))))
         values = rng.choice([0.0, 1.0, 2.0], len(parts)).tolist()
@@ -93,7 +94,7 @@ def test_a_row_only_another_part_retains_comes_back_to_nobody_else(monkeypatch: 
 
 
 def test_rows_of_others_change_nothing_after_a_restore() -> None:
-    for seed in range(40):
+    for seed in seeds(0, 40):
         rng = np.random.default_rng(seed)
         bank = SideBySide(tuple(part(rng, "threshold deletes", i) for i in range(3)))
         stream = random_stream(rng, 80, 2, 3, "few", True)

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from skyband.operators.base import NULL, Arrivals, Changes, Column, State, Window
 from skyband.operators.skyline.operator import Dimension, Skyline, SkylineQuery
 from tests.oracles.skyline import LogicalQuery, dominance, members, stream
+from tests.seeds import cases, seeds
 
 ROOT = Path(__file__).resolve().parents[2]
 FIELDS = ("query", "key", "at", "step", "pos", "sign", "cause")
@@ -165,7 +166,7 @@ def check(seed: int, **fixed: Any) -> None:
 
 @pytest.mark.parametrize("part", range(8))
 def test_random_streams_equal_the_definition_at_every_event(part: int) -> None:
-    for seed in range(part * 100, part * 100 + 100):
+    for seed in seeds(part * 100, part * 100 + 100):
         check(seed)
 
 
@@ -189,7 +190,7 @@ def test_restored_at_every_instant(shape: str, window: str) -> None:
     seed=st.integers(0, 2**31), band=st.integers(1, 6), d=st.integers(1, 6), values=st.integers(1, 6), keys=st.integers(1, 4),
     window=st.sampled_from(["count", "time", "both"]),
 )  # fmt: skip
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=cases(60))
 def test_any_configuration(seed: int, band: int, d: int, values: int, window: str, keys: int) -> None:
     check(seed, band=band, d=d, values=values, window=window, keys=keys)
 
@@ -321,7 +322,7 @@ def test_the_predicate_restricts_dominance_to_matching_objects() -> None:
 
 @pytest.mark.parametrize("window", ["count", "time", "both"])
 def test_snapshots_of_any_band_and_window(window: str) -> None:
-    for seed in range(60):
+    for seed in seeds(0, 60):
         case = Case(seed + 500, window=window, n=40, keys=2)
         logic = case.op.build(None)
         until = int(case.rng.integers(-10, case.end + 1))
@@ -347,7 +348,7 @@ def test_snapshots_of_any_band_and_window(window: str) -> None:
 @pytest.mark.parametrize("window", ["count", "time"])
 def test_the_skyband_table_answers_smaller_windows(window: str) -> None:
     """The one-line condition of the docstring: alive, and ``pred`` null or not alive."""
-    for seed in range(60):
+    for seed in seeds(0, 60):
         case = Case(seed + 900, window=window, n=60, keys=2)
         logic = case.op.build(None)
         logic.advance(case.block(-1000, case.end), case.end)
@@ -370,7 +371,7 @@ def test_the_skyband_table_answers_smaller_windows(window: str) -> None:
 
 
 def test_retained_is_what_fewer_than_k_newer_objects_dominate() -> None:
-    for seed in range(100):
+    for seed in seeds(0, 100):
         case = Case(seed + 300, window="count", more=0)
         logic = case.op.build(None)
         logic.advance(case.block(-1000, case.end), case.end)
@@ -438,7 +439,7 @@ def test_the_fallback_without_numba_gives_the_same_bytes() -> None:
         "import sys; from tests.operators.test_skyline import *\n"
         "from skyband.operators.jit import HAVE_NUMBA\n"
         "out = [HAVE_NUMBA, []]\n"
-        "for seed in range(40):\n"
+        "for seed in seeds(0, 40):\n"
         "    case = Case(seed, n=40)\n"
         "    b, logic = play(case, case.cuts(3))\n"
         "    out[1].append((tuples(b), {k: v.tobytes() for k, v in logic.checkpoint().items()}))\n"

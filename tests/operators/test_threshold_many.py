@@ -22,6 +22,7 @@ from tests.operators.test_topk_single import SHAPES, random_window
 from tests.operators.threshold_many_host import BOUNDS, cut_blocks, expected, random_op, scores, single, value
 from tests.operators.topk_host import Stream, cuts_of, drive, joined, pick, random_stream, rows_of
 from tests.oracles.topk import Row
+from tests.seeds import cases, seeds
 
 
 def check(seed: int) -> None:
@@ -66,7 +67,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("part", range(8))
 def test_brute_force(part: int) -> None:
-    for seed in range(part * 30, part * 30 + 30):
+    for seed in seeds(part * 30, part * 30 + 30):
         check(seed)
 
 
@@ -75,12 +76,12 @@ def test_brute_force(part: int) -> None:
 def test_brute_force_with_a_grid(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if part % 2:  # gaps are closed after every block
         monkeypatch.setattr(threshold_many_logic, "SLACK", -(10**9))
-    for seed in range(1000 + part * 30, 1000 + part * 30 + 30):
+    for seed in seeds(1000 + part * 30, 1000 + part * 30 + 30):
         check(seed)
 
 
 @pytest.mark.usefixtures("eager")
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=cases(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_tiny_streams(data: st.DataObject) -> None:
     """One query over a few rows of tiny domains, every detail chosen by hypothesis."""
@@ -233,7 +234,7 @@ def test_deletions_are_forgotten() -> None:
 
 def test_rows_of_others_change_nothing_after_a_restore() -> None:
     """A host may bring more rows than were retained: deleted, expired and unrelated ones."""
-    for seed in range(60):
+    for seed in seeds(0, 60):
         rng = np.random.default_rng(seed)
         op = random_op(rng, 2, 5, random_window(rng), True, False)
         stream = random_stream(rng, 100, 2, 2, "few", True)

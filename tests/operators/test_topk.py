@@ -14,6 +14,7 @@ from skyband.operators.topk.many import ManyTopK
 from tests.operators.test_topk_single import SHAPES, random_window
 from tests.operators.topk_host import Stream, cuts_of, drive, random_stream, rows_of
 from tests.oracles.topk import Query, Row, replay
+from tests.seeds import seeds
 
 PREDICATES = ("x0 >= 1", "x0 < 2", "x0 > 1000")
 
@@ -106,7 +107,7 @@ def check(seed: int) -> None:
 def test_brute_force(part: int, short: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if short:  # lists of k or k + 1: refills all the time
         monkeypatch.setattr(topk_many_logic, "list_sizes", lambda k: k + part % 2)
-    for seed in range(part * 30, part * 30 + 10):
+    for seed in seeds(part * 30, part * 30 + 10):
         check(seed)
 
 
@@ -156,7 +157,7 @@ def test_grid_and_scan_agree(shape: str, d: int, monkeypatch: pytest.MonkeyPatch
 
 def test_long_blocks_are_cut_where_time_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topk_many_logic, "BLOCK_ROWS", 10)
-    for seed in range(20):
+    for seed in seeds(0, 20):
         rng = np.random.default_rng(seed)
         op = random_op(rng, 2, 4, Window(20, 30), False, True)
         stream = random_stream(rng, 200, 1, 2, "few", False)

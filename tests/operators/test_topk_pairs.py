@@ -20,6 +20,7 @@ from skyband.operators.expressions import parse
 from skyband.operators.topk_pairs.operator import Between, PairQuery, TopKPairs
 from tests.operators.pairs_host import SCHEMA, Case, band_of, cuts_of, drive, random_case, random_stream, text_of
 from tests.oracles import pairs as oracle
+from tests.seeds import seeds
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -57,7 +58,7 @@ def check_state(case: Case, logic: Any) -> None:
 
 @pytest.mark.parametrize("part", range(8))
 def test_brute_force(part: int) -> None:
-    for seed in range(part * 40, part * 40 + 40):
+    for seed in seeds(part * 40, part * 40 + 40):
         check(random_case(seed), seed)
 
 
@@ -73,10 +74,10 @@ def test_brute_force_everything(part: int) -> None:
         check(random_case(10**6 + seed, rows=90, everything=True), seed)
 
 
-def digest(seeds: range) -> str:
+def digest(chosen: range) -> str:
     """A hash over the changes and skybands of random jobs, saved and restored at every cut."""
     whole = hashlib.sha256()
-    for seed in seeds:
+    for seed in chosen:
         case = random_case(seed, 40)
         rows, logic = drive(case, cuts_of(case.stream, np.random.default_rng(seed), 0.3), restore=True)
         whole.update(f"{text_of(rows)}\n{band_of(logic)}\n".encode())
@@ -84,10 +85,10 @@ def digest(seeds: range) -> str:
 
 
 def test_without_numba_the_same_bytes() -> None:
-    code = "from tests.operators.test_topk_pairs import digest; print(digest(range(500, 580)))"
+    code = "from tests.operators.test_topk_pairs import digest, seeds; print(digest(seeds(500, 580)))"
     environment = {**os.environ, "SKYBAND_NO_NUMBA": "1"}
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == digest(range(500, 580))
+    assert done.stdout.strip() == digest(seeds(500, 580))
 
 
 def closest(window: Window, k: int, **more: Any) -> TopKPairs:

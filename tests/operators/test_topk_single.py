@@ -21,6 +21,7 @@ from skyband.operators.single_rows.scores import Linear, scorer
 from skyband.operators.topk.one_function import TopK, TopKDeletes, TopKQuery
 from tests.operators.topk_host import Stream, cuts_of, drive, random_stream
 from tests.oracles.topk import Query, Row, replay
+from tests.seeds import seeds
 
 SHAPES = ("few", "equal", "rising", "falling", "real", "walk", "infinite")
 
@@ -122,7 +123,7 @@ def test_brute_force(part: int, deletes: bool, short: bool, monkeypatch: pytest.
     if short:  # lists of k or k + 1: refills all the time, and candidates sought a few rows ahead
         monkeypatch.setattr(topk, "list_sizes", lambda k: k + part % 2)
         monkeypatch.setattr(topk, "PIECE", 1 + part % 3)
-    for seed in range(part * 40, part * 40 + 12):
+    for seed in seeds(part * 40, part * 40 + 12):
         check(seed, deletes)
 
 
@@ -358,8 +359,9 @@ def test_without_numba_the_bytes_are_the_same(tmp_path: Path) -> None:
         "from tests.operators.test_topk_single import random_case\n"
         "from tests.operators.topk_host import drive\n"
         "from skyband.operators import jit\n"
+        "from tests.seeds import seeds\n"
         "out = [jit.HAVE_NUMBA]\n"
-        "for seed in range(40):\n"
+        "for seed in seeds(0, 40):\n"
         "    for deletes in (False, True):\n"
         "        op, stream = random_case(seed, deletes)\n"
         "        out.append(drive(op, stream, [], int(stream.time[-1]) + 50, False)[0])\n"

@@ -7,6 +7,7 @@ from skyband.framework.errors import CODES
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.spec.load import validate_text
 from tests.framework.spec.examples import ENV, OTHERS, SENSORS, other
+from tests.seeds import cases
 
 BASES = [SENSORS, *map(other, OTHERS)]
 SNIPPETS = [
@@ -81,7 +82,7 @@ def check(text: str) -> None:
         assert e.render()
 
 
-@settings(deadline=None, max_examples=250)
+@settings(deadline=None, max_examples=cases(250))
 @given(st.data())
 def test_damaged_text(data: st.DataObject) -> None:
     text = data.draw(st.sampled_from(BASES))
@@ -92,7 +93,7 @@ def test_damaged_text(data: st.DataObject) -> None:
     check(text)
 
 
-@settings(deadline=None, max_examples=250)
+@settings(deadline=None, max_examples=cases(250))
 @given(st.data())
 def test_damaged_structure(data: st.DataObject) -> None:
     import yaml

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyband.framework.spec.sql import check_sql, functions
+from tests.seeds import cases
 
 TYPES: dict[str, str | None] = {
     "o": "string",
@@ -125,7 +126,7 @@ def test_the_list_of_functions_is_one_of_each_kind() -> None:
     assert {"concat", "abs", "date_trunc", "xxhash64"} <= kinds["scalar"]
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=cases(150))
 @given(st.text(st.sampled_from("abtemp o'\"`()[]{}<>=!+-*/.,;:?@$%&|~^0123 \n\\rand_select"), max_size=40))
 def test_no_text_gives_a_traceback(sql: str) -> None:
     result = check_sql(sql, TYPES)

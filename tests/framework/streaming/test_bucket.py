@@ -18,6 +18,7 @@ from skyband.framework.spec.load import validate_file
 from skyband.framework.streaming.blocks import bytes_table, table_bytes
 from skyband.framework.streaming.bucket import Bucket
 from skyband.framework.streaming.config import HostConfig
+from tests.seeds import cases
 
 MINUTE = 60_000_000
 SPEC = """\
@@ -121,7 +122,7 @@ def drive(
 
 
 @pytest.mark.parametrize("window", ["{count: 4}", "{time: 9 minutes}", "{count: 5, time: 6 minutes}"])
-@settings(max_examples=40)
+@settings(max_examples=cases(40))
 @given(rows=st.lists(row, min_size=1, max_size=25), cuts=st.lists(st.integers(1, 9), max_size=6))
 def test_cuts_and_restarts_leave_no_trace(plans, window, rows, cuts):
     plan = plans[window, 0]

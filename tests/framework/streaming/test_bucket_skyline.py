@@ -27,6 +27,7 @@ from skyband.framework.verify.objects import objects
 from skyband.operators.base import NULL
 from tests.framework.streaming.test_bucket import MINUTE, drive, table_of
 from tests.oracles.skyline import LogicalQuery, dominance, stream
+from tests.seeds import cases
 
 SPEC = """\
 job: cuts
@@ -79,7 +80,7 @@ streams = st.lists(row, min_size=1, max_size=25, unique_by=lambda r: r[1]).map(l
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-@settings(max_examples=40)
+@settings(max_examples=cases(40))
 @given(rows=streams, cuts=st.lists(st.integers(1, 9), max_size=6))
 def test_cuts_and_restarts_leave_no_trace(plans: dict[str, Plan], window: str, rows: list[Any], cuts: list[int]) -> None:
     plan = plans[window]
@@ -100,7 +101,7 @@ def mine(rows: list[Any], grp: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-@settings(max_examples=30)
+@settings(max_examples=cases(30))
 @given(rows=streams)
 def test_changes_are_those_of_the_definition(plans: dict[str, Plan], window: str, rows: list[Any]) -> None:
     plan = plans[window]
@@ -138,7 +139,7 @@ def micros(at: Any) -> int:
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-@settings(max_examples=30)
+@settings(max_examples=cases(30))
 @given(rows=streams)
 def test_the_skyband_answers_every_window(plans: dict[str, Plan], window: str, rows: list[Any]) -> None:
     """By the rule of the table's comments, after every row, for windows of 1, 2, ... rows or minutes up to the state's."""

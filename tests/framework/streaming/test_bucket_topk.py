@@ -17,6 +17,7 @@ from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.spec.load import validate_file
 from tests.framework.streaming.test_bucket import MINUTE, drive
 from tests.oracles.topk import Event, Query, replay
+from tests.seeds import cases
 
 SPEC = """\
 job: cuts
@@ -106,7 +107,7 @@ streams = st.lists(row, min_size=1, max_size=25).map(lambda rows: sorted(rows, k
 
 @pytest.mark.parametrize("deletes", [False, True])
 @pytest.mark.parametrize("window", WINDOWS)
-@settings(max_examples=25)
+@settings(max_examples=cases(25))
 @given(rows=streams, cuts=st.lists(st.integers(1, 9), max_size=6))
 def test_cuts_and_restarts_leave_no_trace(
     plans: dict[tuple[str, bool], Plan], window: str, deletes: bool, rows: list[Any], cuts: list[int]
@@ -127,7 +128,7 @@ def test_cuts_and_restarts_leave_no_trace(
 
 @pytest.mark.parametrize("deletes", [False, True])
 @pytest.mark.parametrize("window", WINDOWS)
-@settings(max_examples=40)
+@settings(max_examples=cases(40))
 @given(rows=streams)
 def test_changes_and_rejected_rows_are_those_of_the_definition(
     plans: dict[tuple[str, bool], Plan], window: str, deletes: bool, rows: list[Any]

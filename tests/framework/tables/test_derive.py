@@ -16,11 +16,12 @@ from skyband.framework.tables.schemas import changes_schema, identity_columns, r
 from skyband.framework.tables.sink import Sink
 from tests.framework.tables.plans import make_plan, random_changes, to_table, without
 from tests.framework.tables.test_sink import NAMES, commit, flat, replay
+from tests.seeds import cases
 
 SCORES = [-1.0, 0.0, 2.5, float("inf"), -float("inf")]
 
 
-@settings(max_examples=40)
+@settings(max_examples=cases(40))
 @given(
     seed=st.integers(0, 10_000), batches=st.integers(1, 6), steps=st.integers(0, 20), items=st.integers(2, 6),
     keyed=st.booleans(), sided=st.booleans(),

@@ -1,0 +1,377 @@
+"""The contract of ``base`` as one check that every operator must pass, on random streams full of ties.
+
+For authors of operators, who call it from their tests with a few configurations and many seeds::
+
+    assert sum(check_operator(MyOperator(...), seed) for seed in range(50)) > 0
+
+It knows nothing of what an operator computes: it compares runs of one stream, cut and restored in different ways, with the run in one
+call, and looks at what the logic says of itself on the way. That the results are the right ones, a definition must show.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from skyband.operators.base import CAUSES, AnyArray, Changes, Items, Logic, Operator, State, Window
+from skyband.operators.contract_rows import Rows, random_rows
+
+COLUMNS = {
+    "query": np.int16, "key": np.int64, "at": np.int64, "step": np.int64, "pos": np.int32, "sign": np.int8, "cause": np.int8,
+    "score": np.float64, "items": np.int64,
+}  # fmt: skip
+_LEAVES = tuple(map(CAUSES.index, ("expiry", "delete", "displaced", "crossing")))
+_ENTERS = tuple(map(CAUSES.index, ("arrival", "promoted", "crossing", "boundary")))
+
+Object = tuple[int, int]
+"""(key, seq)."""
+
+Item = tuple[int, ...]
+"""The seqs of an item's objects."""
+
+
+class BrokenContract(AssertionError):
+    """An operator does not do what ``base`` promises its host; the text says what and where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What to ask ``snapshot`` for to get a query's own result."""
+
+    k: int
+    window: Window
+
+
+def check_operator(operator: Operator, seed: int = 0, rows: int = 90, keys: int = 3, asked: Sequence[Asked | None] | None = None) -> int:
+    """Raise ``BrokenContract`` if ``operator`` breaks the contract on the random stream of ``seed``; returns how many changes it made.
+
+    Whatever the cuts, ``advance`` gives the same changes byte for byte, well-formed; so does a logic restored at every cut from its
+    pickled checkpoint and the rows ``keeps`` and ``retained`` speak of. ``wake`` is never too late. ``retained`` names every row outside
+    the window that is named later. ``skyband`` holds what is in the results now, ``snapshot`` with ``asked[query]`` is the replayed result
+    (None: not compared; by default what ``queries`` of the operator say, for those without boundaries).
+
+    Windows should be smaller than ``rows`` / ``keys``, so that objects expire. O(rows) calls of every method, a few times over.
+    """
+    rng = np.random.default_rng(seed)
+    stream = random_rows(operator, rng, rows, max(1, int(rng.integers(1, keys + 1))))
+    own = asked_of(operator, len(stream)) if asked is None else tuple(asked)
+    instants = np.unique(stream.time)
+    between = rng.integers(int(instants[0]) - 2, stream.end + 1, len(instants) // 4 + 2)
+    everywhere = sorted([*instants.tolist(), *between.tolist()])  # cuts between rows, and some cuts twice
+    some = sorted(rng.choice(everywhere, max(1, len(everywhere) // 6)).tolist())
+    runs = (
+        _Run("in one call", [], "never"), _Run("cut at every instant", everywhere, "never"), _Run("cut at some instants", some, "never"),
+        _Run("restored at every cut", everywhere, "always"), _Run("restored at some cuts", some, "sometimes"),
+        _Run("woken when it asks to be", instants.tolist(), "never", True),
+        _Run("woken when it asks to be and restored", some, "always", True),
+    )  # fmt: skip
+    whole: _Player | None = None
+    for run in runs:
+        player = _Player(operator, stream, run, own, np.random.default_rng(seed + 1), f"{type(operator).__name__}, seed {seed}, {run.name}")
+        try:
+            player.play()
+        except BrokenContract:
+            raise
+        except Exception as e:
+            e.add_note(f"while the contract was checked: {player.what}")
+            raise
+        if whole is None:
+            whole = player
+        else:
+            player.compare(whole)
+    assert whole is not None
+    return len(whole.changes())
+
+
+def asked_of(operator: Any, rows: int) -> tuple[Asked | None, ...]:
+    """What ``operator.queries`` ask for: their ``window``, and their ``k``, the state's ``band``, or everything."""
+    found: list[Asked | None] = []
+    for q in getattr(operator, "queries", ()):
+        k = getattr(q, "k", None) or getattr(operator, "band", None) or max(rows, 1)
+        found.append(None if getattr(q, "every_micros", None) else Asked(k, q.window))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Where a run is cut, whether its state goes through pickle there, and whether the host calls at every ``wake`` between."""
+
+    name: str
+    cuts: list[int]
+    restore: str
+    wakes: bool = False
+
+
+class _Player:
+    """One run of a stream: feeds the logic, checks every answer, and remembers what it said."""
+
+    def __init__(
+        self, operator: Operator, stream: Rows, run: _Run, asked: Sequence[Asked | None], rng: np.random.Generator, what: str
+    ) -> None:
+        self.operator, self.stream, self.run, self.asked, self.rng, self.what = operator, stream, run, asked, rng, what
+        self.logic: Logic = operator.build(None)
+        self.codes = stream.first_codes()
+        self.width = len(operator.roles)
+        self.until, self.fed = int(stream.time.min(initial=0)) - 10, 0
+        self.parts: list[Changes] = []
+        self.steps: dict[tuple[int, int], tuple[int, int]] = {}
+        """(query, key) to its last step and that one's instant."""
+        self.shown: dict[tuple[int, int], dict[Item, float]] = {}
+        self.known: set[Object] = set()
+        """The rows the host still has: those it was told to keep, and those that just came."""
+        self.deleted: set[Object] = set()
+        self.unusable: dict[str, int] = {}
+
+    def fail(self, text: str) -> NoReturn:
+        """Raise with the run and ``text``."""
+        raise BrokenContract(f"{self.what}: {text}")
+
+    def changes(self) -> Changes:
+        """All changes so far, by (query, key, step, pos)."""
+        every = {f: np.concatenate([getattr(p, f) for p in self.parts]) for f in COLUMNS}
+        order = np.lexsort((every["pos"], every["step"], every["key"], every["query"]))
+        return Changes(**{f: a[order] for f, a in every.items()})
+
+    # ---------------------------------------------------------------- the host's side
+
+    def play(self) -> None:
+        """The whole stream."""
+        for until in [*self.run.cuts, self.stream.end]:
+            upto = self.fed + int(np.searchsorted(self.stream.time[self.fed :], until))
+            if self.run.wakes:
+                self.sleep(int(self.stream.time[self.fed]) if upto > self.fed else until)
+            self.advance(upto, until)
+            self.look()
+            if self.run.restore == "always" or (self.run.restore == "sometimes" and self.rng.random() < 0.5):
+                self.restore()
+        if self.logic.counters().keys() != self.logic.counters().keys():
+            self.fail("counters() has other names when nothing was done")
+
+    def sleep(self, until: int) -> None:
+        """Advance to every instant ``wake`` names, up to ``until``, where the next rows are: before it nothing may happen."""
+        for _ in range(10_000):
+            wake = self.logic.wake()
+            self.advance(self.fed, until if wake is None else min(wake, until))
+            if wake is None or wake >= until:
+                return
+            self.advance(self.fed, wake + 1)
+        self.fail(f"wake() asked for 10,000 calls before {until} in which no row came")
+
+    def advance(self, upto: int, until: int) -> Changes:
+        """The stream's rows up to position ``upto`` and everything before ``until``."""
+        at = np.arange(self.fed, upto)
+        arrivals, twin = self.stream.block(at, self.codes), self.stream.block(at, self.codes)
+        wake = self.logic.wake()
+        if wake is not None and wake < self.until:
+            self.fail(f"wake() says {wake}, but everything before {self.until} was done")
+        objects = self.stream.seq[at] >= 0
+        self.known |= set(zip(self.stream.key[at][objects].tolist(), self.stream.seq[at][objects].tolist(), strict=True))
+        gone = at[~objects]
+        self.deleted |= set(zip(self.stream.key[gone].tolist(), self.stream.target[gone].tolist(), strict=True))
+        self.fed = upto
+        found = self.logic.advance(arrivals, until)
+        for name in ("key", "seq", "time"):
+            if getattr(arrivals, name).tobytes() != getattr(twin, name).tobytes():
+                self.fail(f"advance() wrote into the arrivals' {name}")
+        for name, column in twin.columns.items():
+            if arrivals.columns[name].tobytes() != column.tobytes():
+                self.fail(f"advance() wrote into the arrivals' column {name}")
+        self.well_formed(found, until)
+        if not len(at) and len(found) and (wake is None or wake > int(found.at.min())):
+            self.fail(f"wake() is too late: it said {_instant(wake)}, but without any row {_row(found, int(found.at.argmin()))}")
+        self.until = max(self.until, until)
+        self.parts.append(found)
+        for name, n in self.logic.counters().items():
+            if name.startswith("unusable:"):
+                self.unusable[name] = self.unusable.get(name, 0) + int(n)
+        return found
+
+    def alive(self) -> AnyArray:
+        """Positions of the objects alive in the operator's window after everything before ``until``."""
+        s, window = self.stream, self.operator.window
+        keep = s.seq[: self.fed] >= 0
+        if window.count is not None:
+            next_seq = np.zeros(int(s.key.max(initial=0)) + 1, np.int64)
+            np.maximum.at(next_seq, s.key[: self.fed], s.seq[: self.fed] + 1)
+            keep &= s.seq[: self.fed] >= next_seq[s.key[: self.fed]] - window.count
+        if window.micros is not None:
+            keep &= s.time[: self.fed] + window.micros >= self.until
+        return np.flatnonzero(keep)
+
+    def objects(self, at: AnyArray) -> set[Object]:
+        """(key, seq) of the rows ``at``."""
+        return set(zip(self.stream.key[at].tolist(), self.stream.seq[at].tolist(), strict=True))
+
+    def retained(self) -> set[Object]:
+        """What the logic asks the host to keep."""
+        key, seq = self.logic.retained()
+        return set(zip(key.tolist(), seq.tolist(), strict=True))
+
+    def restore(self) -> None:
+        """Build the logic anew from its pickled checkpoint and the rows the host keeps for it."""
+        arrays = dict(self.logic.checkpoint())
+        for name, a in arrays.items():
+            if not isinstance(a, np.ndarray) or a.ndim not in (1, 2) or a.dtype.hasobject:
+                self.fail(f"checkpoint() has {name!r}, which is no array of one or two axes and a fixed width")
+        wake, band = self.logic.wake(), _bytes_of(self.logic.skyband())
+        s, keeps = self.stream, self.operator.keeps
+        if keeps == "retained":
+            named = self.retained()
+            objects = np.flatnonzero(s.seq[: self.fed] >= 0)
+            kept = np.array([i for i in objects.tolist() if (int(s.key[i]), int(s.seq[i])) in named], np.int64)
+        elif keeps == "window":
+            kept = self.loose(self.alive())
+        else:
+            kept = np.empty(0, np.int64)
+        self.recode(kept if keeps == "retained" else kept[:0])
+        arrays = pickle.loads(pickle.dumps(arrays))
+        operator: Operator = pickle.loads(pickle.dumps(self.operator))
+        self.logic = operator.build(State(arrays, s.block(kept, self.codes)))
+        if self.logic.wake() != wake:
+            self.fail(f"wake() says {_instant(wake)} before a restore and {_instant(self.logic.wake())} after it")
+        if _bytes_of(self.logic.skyband()) != band:
+            self.fail("skyband() is another one after a restore")
+
+    def loose(self, alive: AnyArray) -> AnyArray:
+        """The objects of the window and, per key, none, a few or all of those before them."""
+        spare = int(self.rng.choice([0, 3, len(self.stream)]))
+        objects = np.flatnonzero(self.stream.seq[: self.fed] >= 0)
+        picked = []
+        for key in np.unique(self.stream.key[objects]).tolist():
+            mine = objects[self.stream.key[objects] == key]
+            first = len(mine) - int(np.count_nonzero(self.stream.key[alive] == key))
+            picked.append(mine[max(0, first - spare) :])
+        return np.sort(np.concatenate(picked)) if picked else objects
+
+    def recode(self, kept: AnyArray) -> None:
+        """Give texts other codes, as the host may: not to constants, nor to texts of the rows ``kept``."""
+        fixed = set(range(self.stream.constants))
+        for name, kind in self.stream.kinds.items():
+            if kind == "text":
+                fixed |= set(self.stream.values[name][kept].tolist())
+        free = np.array([i for i in range(len(self.codes)) if i not in fixed], np.int64)
+        unused = np.setdiff1d(np.arange(3 * len(self.codes)), np.delete(self.codes, free))
+        self.codes = self.codes.copy()
+        self.codes[free] = self.rng.permutation(unused[unused >= self.stream.constants])[: len(free)]
+
+    # ---------------------------------------------------------------- what is checked
+
+    def well_formed(self, found: Changes, until: int) -> None:
+        """The columns, then every row: order, steps, instants, causes, and that items enter and leave in turn."""
+        for name, dtype in COLUMNS.items():
+            a = getattr(found, name)
+            shape = (len(found), self.width) if name == "items" else (len(found),)
+            if a.dtype != dtype or a.shape != shape:
+                self.fail(f"Changes.{name} is {a.dtype}{list(a.shape)}, not {np.dtype(dtype)}{list(shape)}")
+        if np.any((found.score == 0) & np.signbit(found.score)):
+            self.fail("a score is -0.0: it must be folded into 0.0")
+        last: tuple[int, ...] = ()
+        for i in range(len(found)):
+            query, key, at, step, pos, sign, cause = (int(getattr(found, f)[i]) for f in list(COLUMNS)[:7])
+            item: Item = tuple(found.items[i].tolist())
+            place = (query, key, step, pos)
+            if last and place <= last:
+                self.fail(f"changes are not in the order of (query, key, step, pos): {_row(found, i)}")
+            before, when = self.steps.get((query, key), (0, self.until))
+            if last[:3] == place[:3]:
+                j = i - 1
+                if pos != int(found.pos[j]) + 1 or at != int(found.at[j]) or sign < int(found.sign[j]):
+                    self.fail(f"a step has one instant, its pos count up by one, its - come first: {_row(found, j)}; {_row(found, i)}")
+            elif step != before + 1 or pos != 0:
+                self.fail(f"after step {before} there must come step {before + 1} from pos 0: {_row(found, i)}")
+            elif at < when:
+                self.fail(f"the instants of a query's changes go back, from {when}: {_row(found, i)}")
+            if not self.until <= at < until:
+                self.fail(f"a change outside of the instants asked for, {self.until} to {until}: {_row(found, i)}")
+            if sign not in (-1, 1) or cause not in (_ENTERS if sign > 0 else _LEAVES):
+                causes = ", ".join(CAUSES[c] for c in (_ENTERS if sign > 0 else _LEAVES))
+                self.fail(f"a sign is + or -, and this one's cause one of {causes}: {_row(found, i)}")
+            self.named(found, i, key, item)
+            if CAUSES[cause] == "delete" and not any((key, seq) in self.deleted for seq in item):
+                self.fail(f"nothing of the item was deleted: {_row(found, i)}")
+            result = self.shown.setdefault((query, key), {})
+            if (item in result) == (sign > 0):
+                self.fail(f"an item enters only when it is out and leaves only when it is in: {_row(found, i)}")
+            if sign > 0:
+                result[item] = float(found.score[i])
+            else:
+                del result[item]
+            last, self.steps[query, key] = place, (step, at)
+
+    def named(self, found: Changes, i: int, key: int, item: Item) -> None:
+        """Whether the host has the rows of a change's item."""
+        for seq in item:
+            if (key, seq) not in self.known:
+                had = "neither in the window nor retained" if self.operator.keeps == "window" else "not retained"
+                self.fail(f"seq {seq} of key {key} was {had} at the cut before {self.until}, or never came, and is named: {_row(found, i)}")
+
+    def look(self) -> None:
+        """After a cut: what the logic retains, and whether skyband and snapshots hold the result."""
+        band = self.logic.skyband()
+        in_band = _items(band)
+        if band.items.shape != (len(band), self.width) or np.any(np.diff(band.key) < 0) or len(set(in_band)) < len(in_band):
+            self.fail("skyband() is not grouped by key, has an item twice, or items of another width")
+        for key, item in in_band:
+            if any((key, seq) not in self.known for seq in item):
+                self.fail(f"skyband() names {item} of key {key}, a row of which was not retained")
+        named = self.retained()
+        if not named <= self.known:
+            self.fail(f"retained() names (key, seq) {min(named - self.known)}, which never came or was not retained before")
+        self.known = named | (self.objects(self.alive()) if self.operator.keeps == "window" else set())
+        held = set(in_band)
+        for (query, key), result in sorted(self.shown.items()):
+            asked = self.asked[query] if query < len(self.asked) else None
+            if asked is None:
+                continue
+            missing = [item for item in result if (key, item) not in held]
+            if held and missing:
+                self.fail(f"skyband() lacks {missing[0]} of key {key}, which is in the result of query {query} before {self.until}")
+            got = self.logic.snapshot(key, asked.k, asked.window, query)
+            mine = dict(zip([item for _, item in _items(got)], got.score.tolist(), strict=True))
+            if repr(sorted(mine.items())) != repr(sorted(result.items())) or len(got) != len(mine):
+                self.fail(
+                    f"snapshot(key {key}, k {asked.k}, {asked.window}, query {query}) before {self.until} is {mine}, "
+                    f"but the changes replayed give {result}"
+                )
+
+    def compare(self, whole: _Player) -> None:
+        """Raise unless this run made the same changes as ``whole``, and counted the same objects as unusable."""
+        mine, his = self.changes(), whole.changes()
+        if all(getattr(mine, f).tobytes() == getattr(his, f).tobytes() for f in COLUMNS):
+            if self.unusable != whole.unusable:
+                self.fail(f"counters() say {self.unusable}, in one call {whole.unusable}")
+            return
+        for i in range(max(len(mine), len(his))):
+            a, b = (_row(c, i) if i < len(c) else "no further change" for c in (mine, his))
+            if a != b:
+                self.fail(f"the changes depend on cuts and restores: here {a}; in one call {b}")
+        self.fail("the scores differ from those of one call in bits that do not show")
+
+
+def _row(c: Changes, i: int) -> str:
+    """A change in words."""
+    sign = "+" if c.sign[i] > 0 else "-"
+    cause = CAUSES[c.cause[i]] if 0 <= c.cause[i] < len(CAUSES) else f"cause {c.cause[i]}"
+    return (
+        f"query {c.query[i]} key {c.key[i]} at {c.at[i]} step {c.step[i]} pos {c.pos[i]}: "
+        f"{sign} {tuple(c.items[i].tolist())} {float(c.score[i])!r} ({cause})"
+    )
+
+
+def _instant(wake: int | None) -> str:
+    return "never" if wake is None else str(wake)
+
+
+def _items(found: Items) -> list[tuple[int, Item]]:
+    """(key, seqs) of every item."""
+    return list(zip(found.key.tolist(), map(tuple, found.items.tolist()), strict=True))
+
+
+def _bytes_of(found: Items) -> list[tuple[Any, ...]]:
+    """All of a skyband, in an order that does not depend on the one it came in."""
+    extra = [found.extra[name].tolist() for name in sorted(found.extra)]
+    return sorted(zip(_items(found), (s.tobytes() for s in found.score), *extra, strict=True))

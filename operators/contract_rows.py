@@ -1,0 +1,155 @@
+"""Random rows for ``contract``: for any operator's columns, full of ties, nulls, equal times and bursts larger than the window."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skyband.operators.base import F64, I64, NULL, AnyArray, Arrivals, Kind, Operator
+from skyband.operators.single_rows.blocks import TARGET
+
+GAPS = ((0, 0, 1, 2, 7), (0, 0, 1, 2, 7), (1,), (0, 0, 0, 40), (3, 11), (0, 1))
+"""Steps of the clock between rows, in units; one of these per stream."""
+
+OTHER_TEXTS = 3
+"""Texts in the stream besides the constants of the plan."""
+
+REACH = 12
+"""A deletion names one of this many newest objects of its key, alive in the operator's window or not."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Accepted rows of one bucket in the order of their instants, over all keys; all arrays have one entry per row.
+
+    A deletion has ``seq`` -1 and the deleted object's seq in ``target``, which is ``NULL`` for objects. ``text`` columns hold numbers of
+    texts, which ``block`` turns into codes. ``end`` is an instant after the last row. ``constants``: so many texts have fixed codes.
+    """
+
+    time: I64
+    key: I64
+    seq: I64
+    target: I64
+    values: Mapping[str, AnyArray]
+    kinds: Mapping[str, Kind]
+    constants: int
+    end: int
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def first_codes(self) -> I64:
+        """A code for every text."""
+        return np.arange(self.constants + OTHER_TEXTS)
+
+    def block(self, at: AnyArray, codes: I64) -> Arrivals:
+        """The rows at the positions ``at`` (ascending), by key, with texts under ``codes``."""
+        order = at[np.argsort(self.key[at], kind="stable")]
+        columns = {name: self.column(name, order, codes) for name in self.values}
+        return Arrivals(self.key[order], self.seq[order], self.time[order], columns)
+
+    def column(self, name: str, at: AnyArray, codes: I64) -> AnyArray:
+        """One column of the rows ``at``."""
+        values: AnyArray = self.values[name][at]
+        if self.kinds[name] != "text":
+            return values
+        return np.where(values == NULL, NULL, codes[np.maximum(values, 0)])
+
+
+def random_rows(operator: Operator, rng: np.random.Generator, rows: int, keys: int) -> Rows:
+    """A stream of up to ``rows`` rows for the columns ``operator`` asks for, with deletions if it reads ``$target``."""
+    n = int(rng.integers(1, rows + 1)) if rng.random() < 0.2 else rows
+    kinds = {c.name: c.kind for c in operator.columns}
+    constants = constant_texts(operator)
+    unit = _unit(operator, rng)
+    gaps = rng.choice(GAPS[rng.integers(len(GAPS))], n) * unit
+    if unit > 1:
+        gaps += (gaps > 0) * rng.integers(0, 2, n)
+    key = rng.integers(0, keys, n)
+    if rng.random() < 0.1:
+        key.sort()
+    if rng.random() < 0.5:  # a burst: many rows at one instant, more than the window holds if that is possible
+        size = min(n, (operator.window.count or 8) + 3)
+        first = int(rng.integers(0, n - size + 1))
+        gaps[first + 1 : first + size] = 0
+        if rng.random() < 0.5:
+            key[first : first + size] = key[first]
+    time = np.cumsum(gaps) + int(rng.choice([-50, 100, 1_600_000_000_000_000]))
+    names: dict[int, int] = {}
+    key = np.array([names.setdefault(k, len(names)) for k in key.tolist()], np.int64)
+    deletes = TARGET in kinds
+    seq, target = _numbered(key, rng, float(rng.choice([0.1, 0.4])) if deletes else 0.0)
+    values = {name: _column(kind, rng, n, constants) for name, kind in kinds.items() if name != TARGET}
+    if deletes:
+        values[TARGET] = target
+    spare = [1, 5 * unit, 200 * unit, 2 * (operator.window.micros or unit)]
+    return Rows(time.astype(np.int64), key, seq, target, values, kinds, constants, int(time[-1]) + int(rng.choice(spare)))
+
+
+def constant_texts(operator: Any) -> int:
+    """How many text constants the plan gave codes to: those of the operator, or of its parts."""
+    parts: tuple[Any, ...] = getattr(operator, "parts", ())
+    return max([len(getattr(operator, "texts", ())), *(constant_texts(p) for p in parts)])
+
+
+def _unit(operator: Operator, rng: np.random.Generator) -> int:
+    """What the clock advances by: a few dozen rows fit into a time window."""
+    if operator.window.micros is None:
+        return int(rng.choice([1, 1, 1000]))
+    return max(1, operator.window.micros // int(rng.choice([4, 20, 60])))
+
+
+def _numbered(key: I64, rng: np.random.Generator, share: float) -> tuple[I64, I64]:
+    """(seq, target): rows numbered by key, about ``share`` of them turned into deletions of objects that came before."""
+    seq, target = np.empty(len(key), np.int64), np.full(len(key), NULL)
+    count: dict[int, int] = {}
+    gone: set[tuple[int, int]] = set()
+    for i, k in enumerate(key.tolist()):
+        next_seq = count.get(k, 0)
+        live = [s for s in range(max(0, next_seq - REACH), next_seq) if (k, s) not in gone] if share else []
+        if live and rng.random() < share:
+            target[i] = live[int(rng.integers(len(live)))]
+            gone.add((k, int(target[i])))
+            seq[i] = -1
+        else:
+            seq[i] = next_seq
+            count[k] = next_seq + 1
+    return seq, target
+
+
+def _column(kind: Kind, rng: np.random.Generator, n: int, constants: int) -> AnyArray:
+    """One column; about one row in twenty is null in some columns."""
+    null = rng.random(n) < rng.choice([0.0, 0.05, 0.05])
+    if kind == "float":
+        x = _floats(rng, n)
+        x[null] = np.nan
+        return x
+    if kind == "text":
+        y = rng.integers(0, constants + OTHER_TEXTS, n)
+    elif kind == "bool":
+        y = rng.integers(0, 2, n)
+    elif kind == "time":
+        y = np.cumsum(rng.integers(-2, 5, n)) * int(rng.choice([1, 1_000_000])) + int(rng.choice([0, 1_600_000_000_000_000]))
+    else:
+        y = rng.integers(-1, 5, n) + int(rng.choice([0, 0, 0, 2**53]))
+    y = y.astype(np.int64)
+    y[null] = NULL
+    return y
+
+
+def _floats(rng: np.random.Generator, n: int) -> F64:
+    """float64[n]: ties, slopes, both zeros, infinities."""
+    shape = rng.integers(7)
+    up = (np.arange(n) // 2).astype(np.float64)
+    if shape <= 1:
+        x = rng.integers(0, 4, n).astype(np.float64)
+        return np.where((x == 0) & (rng.random(n) < 0.5), -0.0, x)
+    if shape == 2:
+        return rng.choice([-np.inf, np.inf, -0.0, 0.0, 1.0], n)
+    if shape == 3:
+        return rng.normal(size=n)
+    walk: F64 = np.cumsum(rng.integers(-2, 3, n)).astype(np.float64)
+    return walk if shape == 4 else up if shape == 5 else -up

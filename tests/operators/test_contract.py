@@ -1,0 +1,368 @@
+"""Every operator passes the contract suite, and the suite finds operators that do not."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import skyband.operators
+from skyband.operators.base import Changes, Column, Window
+from skyband.operators.contract import Asked, BrokenContract, asked_of, check_operator
+from skyband.operators.expressions import parse
+from skyband.operators.side_by_side import SideBySide
+from skyband.operators.single_rows.scores import Linear
+from skyband.operators.skyline.operator import Dimension, Skyline, SkylineQuery
+from skyband.operators.threshold.many import ManyThreshold
+from skyband.operators.threshold.one_function import Threshold, ThresholdQuery
+from skyband.operators.topk.many import ManyTopK
+from skyband.operators.topk.one_function import TopK, TopKDeletes, TopKQuery
+from skyband.operators.topk_pairs.operator import Between, PairQuery, TopKPairs
+from tests.seeds import seeds
+
+SCHEMA: Any = {"x": "float", "y": "float", "n": "int", "t": "text", "ok": "bool", "ts": "time"}
+COUNT, TIME, BOTH = Window(12), Window(None, 40), Window(9, 25)
+LINEAR = Linear((("x", 1.0), ("n", -0.5)), frozenset({"n"}))
+NAN = float("nan")
+
+
+def row(text: str) -> Any:
+    return parse(text, SCHEMA, ("",))
+
+
+def topk(kind: Any, window: Window, scoring: Any = LINEAR, direction: str = "max", where: Any = None, **bounds: float) -> Any:
+    smaller = Window(window.count and window.count // 3, window.micros and window.micros // 2)
+    queries = (TopKQuery("all", 3, window, None, **bounds), TopKQuery("less", 1, smaller), TopKQuery("now and then", 2, window, 7))
+    return kind(scoring, direction, where, queries if not bounds else queries[:1], 4, window, ("a", "b"))
+
+
+def thresholds(window: Window, deletes: bool, scoring: Any = LINEAR, where: Any = None) -> Threshold:
+    queries = (
+        ThresholdQuery("high", window, above=0.0), ThresholdQuery("low", window, at_most=1.0, at_least=-1.0),
+        ThresholdQuery("now and then", window, below=3.0, every_micros=11),
+    )  # fmt: skip
+    return Threshold(scoring, "min", where, queries, window, ("a", "b"), deletes)
+
+
+def skyline(window: Window, *dims: tuple[str, str], band: int = 1, distinct: bool = False, where: Any = None) -> Skyline:
+    smaller = Window(window.count and window.count // 2, window.micros and window.micros // 2)
+    queries = (SkylineQuery("all", window), SkylineQuery("less", smaller), SkylineQuery("now and then", window, 6))
+    made: Any = tuple(Dimension(Column(name, SCHEMA[name]), direction) for name, direction in dims)  # type: ignore[arg-type]
+    return Skyline(made, queries, window, band, distinct, where, ("a",))
+
+
+def pairs(window: Window, scoring: str, where: str | None = None, between: Between | None = None, **bounds: float) -> TopKPairs:
+    smaller = Window(window.count and window.count // 2, window.micros and window.micros // 2)
+    queries = (PairQuery("all", 4, window, **bounds), PairQuery("less", 1, smaller, **bounds), PairQuery("then", 2, window, None, None, 9))
+    tree = None if where is None else parse(where, SCHEMA)
+    return TopKPairs(parse(scoring, SCHEMA), "min", tree, between, queries if not bounds else queries[:2], 5, window, ("a", "b"))
+
+
+def many(window: Window) -> dict[str, Any]:
+    """Four queries: own windows where the state's has that end, a box, a predicate, boundaries."""
+    low, high = np.full((4, 2), -np.inf), np.full((4, 2), np.inf)
+    low[1, 0], high[1, 0] = 0.0, 2.0
+    return {
+        "names": ("q", "r", "s", "u"), "attributes": ("x", "n"), "weights": np.array([[1, 0.5], [0, -1], [-1, 0], [2, 1.0]]),
+        "window": window, "low": low, "high": high, "where": (row("x >= 1"),), "where_of": np.array([-1, -1, 0, -1]),
+        "counts": None if window.count is None else np.array([0, 3, 0, 0]), "every": np.array([0, 0, 0, 8]), "ints": frozenset({"n"}),
+        "micros": None if window.micros is None else np.array([0, 0, 9, 0]),
+    }  # fmt: skip
+
+
+def many_topk(window: Window, deletes: bool) -> ManyTopK:
+    k, bounds = np.array([1, 3, 2, 2]), np.array([NAN, 0.0, NAN, NAN])
+    return ManyTopK(**many(window), k=k, largest=np.array([True, False, True, True]), min_score=bounds, deletes=deletes)
+
+
+def many_thresholds(window: Window, deletes: bool) -> ManyThreshold:
+    return ManyThreshold(
+        **many(window), direction="min", above=np.array([0.0, NAN, 1.0, -1.0]), at_most=np.array([NAN, 1.0, 2.0, NAN]), deletes=deletes
+    )
+
+
+def side_by_side(kind: str) -> SideBySide:
+    def named(i: int) -> Any:
+        if kind == "skyline":
+            return replace(skyline(BOTH, ("x", "min"), ("y", "max")), queries=(SkylineQuery(f"q{i}", BOTH),))
+        if kind == "threshold":
+            return replace(thresholds(BOTH, True, row("x * y")), queries=(ThresholdQuery(f"q{i}", BOTH, above=0.0),))
+        every = 6 if i == 1 else None
+        return replace(topk(TopK if kind == "topk" else TopKDeletes, BOTH, row("x * y")), queries=(TopKQuery(f"q{i}", 2, BOTH, every),))
+
+    parts = tuple(named(i) for i in range(3))
+    return SideBySide(parts, () if kind == "skyline" else tuple((("y", float(i)),) for i in range(3)))
+
+
+OPERATORS: dict[str, Any] = {
+    "topk, count": topk(TopK, COUNT),
+    "topk, time, expression": topk(TopK, TIME, row("where(ok, x, y) + n"), "min", row("t = 'a' or x > y")),
+    "topk, both": topk(TopK, BOTH, max_score=2.0),
+    "topk deletes, count": topk(TopKDeletes, COUNT, direction="min", min_score=0.0),
+    "topk deletes, time": topk(TopKDeletes, TIME, row("ts - ts + 1 second")),
+    "topk deletes, both": topk(TopKDeletes, BOTH, where=row("t <> 'b'")),
+    "thresholds, count": thresholds(COUNT, False, row("x + n"), row("ok")),
+    "thresholds, time, deletes": thresholds(TIME, True),
+    "thresholds, both, deletes": thresholds(BOTH, True, where=row("t in ('a', 'b')")),
+    "skyline, count": skyline(COUNT, ("x", "min"), ("n", "max"), ("t", "equal")),
+    "skyline, time, band": skyline(TIME, ("x", "max"), ("ts", "min"), band=3, where=row("t <> 'a'")),
+    "skyline, both, distinct": skyline(BOTH, ("x", "min"), ("y", "min"), ("ok", "max"), distinct=True),
+    "pairs, count": pairs(COUNT, "abs(a.x - b.x) + a.n", "a.t <> b.t"),
+    "pairs, time": pairs(TIME, "a.x - b.y", max_score=1.0),
+    "pairs, both, sides": pairs(BOTH, "abs(a.x - b.x)", between=Between("t", "a", "b")),
+    "many topk, count": many_topk(COUNT, False),
+    "many topk, time, deletes": many_topk(TIME, True),
+    "many topk, both, deletes": many_topk(BOTH, True),
+    "many thresholds, count": many_thresholds(COUNT, False),
+    "many thresholds, time, deletes": many_thresholds(TIME, True),
+    "many thresholds, both": many_thresholds(BOTH, False),
+    "side by side, topk": side_by_side("topk"),
+    "side by side, topk deletes": side_by_side("topk deletes"),
+    "side by side, threshold": side_by_side("threshold"),
+    "side by side, skyline": side_by_side("skyline"),
+}
+
+
+def asked(op: Any) -> list[Asked | None] | None:
+    """What to ask ``snapshot`` for, for operators without ``queries``; None: the suite reads it off those."""
+    if isinstance(op, SideBySide):
+        return [asked_of(p, 99)[0] for p in op.parts]
+    if not isinstance(op, ManyTopK | ManyThreshold):
+        return None
+    found: list[Asked | None] = []
+    for q in range(len(op.names)):
+        count = (0 if op.counts is None else int(op.counts[q])) or op.window.count
+        micros = (0 if op.micros is None else int(op.micros[q])) or op.window.micros
+        k = int(op.k[q]) if isinstance(op, ManyTopK) else 99
+        found.append(None if op.every is not None and op.every[q] else Asked(k, Window(count, micros)))
+    return found
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_every_operator_keeps_the_contract(name: str) -> None:
+    op = OPERATORS[name]
+    assert sum(check_operator(op, seed, asked=asked(op)) for seed in (*seeds(0, 10), 100, 101)) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OPERATORS)
+def test_every_operator_keeps_the_contract_on_many_streams(name: str) -> None:
+    op = OPERATORS[name]
+    assert sum(check_operator(op, seed, 160, 4, asked(op)) for seed in range(1000, 1200)) > 0
+
+
+def test_no_operator_is_forgotten() -> None:
+    found = set()
+    for module in pkgutil.walk_packages(skyband.operators.__path__, "skyband.operators."):
+        for _, kind in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
+            if kind.__module__ == module.name and isinstance(getattr(kind, "state_format", None), str) and hasattr(kind, "build"):
+                found.add(kind)
+    assert found and found == {type(op) for op in OPERATORS.values()}
+
+
+# ---------------------------------------------------------------- operators that break it
+
+
+class Wrapped:
+    """A logic that does as another, but for what a subclass changes."""
+
+    def __init__(self, op: Broken, state: Any) -> None:
+        self.op = op
+        self.inner: Any = op.operator.build(state)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+@dataclass(frozen=True)
+class Broken:
+    """An operator with the logic ``kind``."""
+
+    operator: Any
+    kind: type[Wrapped]
+    state_format: ClassVar[str] = "Broken"
+    query_types: ClassVar[frozenset[str]] = frozenset({"topk"})
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "operator":
+            raise AttributeError(name)
+        return getattr(self.operator, name)
+
+    def build(self, state: Any) -> Wrapped:
+        return self.kind(self, state)
+
+
+class DependsOnCuts(Wrapped):
+    """Says that everything in a call happened at its last change."""
+
+    def advance(self, arrivals: Any, until: int) -> Changes:
+        found = self.inner.advance(arrivals, until)
+        at = found.at.copy()
+        if len(arrivals) and len(at):
+            at[:] = at.max()
+        return replace(found, at=at)
+
+
+class LosesState(Wrapped):
+    """Forgets the steps at a restore."""
+
+    def checkpoint(self) -> Any:
+        arrays = self.inner.checkpoint()
+        return arrays | {"step": np.zeros_like(arrays["step"])}
+
+
+class LosesALittle(Wrapped):
+    """Forgets the best of the skyband at a restore."""
+
+    def checkpoint(self) -> Any:
+        arrays = self.inner.checkpoint()
+        return arrays | {"cs": arrays["cs"] - (np.arange(len(arrays["cs"])) == 0)}
+
+
+class WakesLate(Wrapped):
+    """Sleeps one instant too long."""
+
+    def wake(self) -> int | None:
+        found: int | None = self.inner.wake()
+        return None if found is None else found + 1
+
+
+class NeverWakes(Wrapped):
+    """Sleeps on."""
+
+    def wake(self) -> None:
+        return None
+
+
+class WakesLateOnceRestored(Wrapped):
+    """Knows the next instant only until it is restored."""
+
+    def __init__(self, op: Broken, state: Any) -> None:
+        super().__init__(op, state)
+        self.restored = state is not None
+
+    def wake(self) -> int | None:
+        found: int | None = self.inner.wake()
+        return None if self.restored else found
+
+
+class ForgetsToRetain(Wrapped):
+    """Names all rows but the oldest of the first key."""
+
+    def retained(self) -> Any:
+        key, seq = self.inner.retained()
+        return key[1:], seq[1:]
+
+
+class RetainsTheUnknown(Wrapped):
+    """Names a row that has not come."""
+
+    def retained(self) -> Any:
+        key, seq = self.inner.retained()
+        return np.append(key, 0), np.append(seq, 10**6)
+
+
+class SkybandWithoutTheBest(Wrapped):
+    """Leaves out the first item."""
+
+    def skyband(self) -> Any:
+        found = self.inner.skyband()
+        return replace(found, key=found.key[1:], items=found.items[1:], score=found.score[1:])
+
+
+class SnapshotOfOneLess(Wrapped):
+    """Forgets the last of the result."""
+
+    def snapshot(self, *asked: Any) -> Any:
+        found = self.inner.snapshot(*asked)
+        return replace(found, key=found.key[:-1], items=found.items[:-1], score=found.score[:-1])
+
+
+class EntersTwice(Wrapped):
+    """Says + where it should say -."""
+
+    def advance(self, arrivals: Any, until: int) -> Changes:
+        found = self.inner.advance(arrivals, until)
+        return replace(found, sign=np.abs(found.sign), cause=np.full_like(found.cause, 3))
+
+
+class WrongCause(Wrapped):
+    """Something was deleted, in a stream without deletions."""
+
+    def advance(self, arrivals: Any, until: int) -> Changes:
+        found = self.inner.advance(arrivals, until)
+        return replace(found, cause=np.where(found.sign < 0, 1, found.cause).astype(np.int8))
+
+
+class SkipsSteps(Wrapped):
+    """Counts steps by two."""
+
+    def advance(self, arrivals: Any, until: int) -> Changes:
+        found = self.inner.advance(arrivals, until)
+        return replace(found, step=2 * found.step)
+
+
+class NegativeZero(Wrapped):
+    """Gives -0.0 for 0.0."""
+
+    def advance(self, arrivals: Any, until: int) -> Changes:
+        found = self.inner.advance(arrivals, until)
+        return replace(found, score=np.where(found.score == 0, -0.0, found.score))
+
+
+class WritesIntoRows(Wrapped):
+    """Fills nulls in the columns it was given, which are the next operator's too."""
+
+    def advance(self, arrivals: Any, until: int) -> Changes:
+        found: Changes = self.inner.advance(arrivals, until)
+        arrivals.columns["x"][:] = 0.0
+        return found
+
+
+class SavesObjects(Wrapped):
+    """Saves an array of Python objects."""
+
+    def checkpoint(self) -> Any:
+        return self.inner.checkpoint() | {"more": np.array([None])}
+
+
+BROKEN: dict[Callable[..., Any], str] = {
+    DependsOnCuts: "the changes depend on cuts and restores|instants of a query's changes|step has one instant",
+    LosesState: "restored at every cut: after step .* there must come step",
+    LosesALittle: "skyband\\(\\) is another one after a restore",
+    WakesLate: "wake\\(\\) is too late|wake\\(\\) says .* but everything before",
+    NeverWakes: "wake\\(\\) is too late: it said never, but without any row query",
+    WakesLateOnceRestored: "restored at every cut: wake\\(\\) is too late: it said never",
+    ForgetsToRetain: "was not retained",
+    RetainsTheUnknown: "retained\\(\\) names .* which never came",
+    SkybandWithoutTheBest: "skyband\\(\\) lacks",
+    SnapshotOfOneLess: "snapshot\\(.* but the changes replayed give",
+    EntersTwice: "enters only when it is out",
+    WrongCause: "nothing of the item was deleted",
+    SkipsSteps: "there must come step 1 from pos 0",
+    NegativeZero: "-0.0",
+    WritesIntoRows: "wrote into the arrivals' column x",
+    SavesObjects: "'more', which is no array",
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("window", [TIME, BOTH], ids=["time", "both"])
+def test_a_broken_operator_is_reported_in_words(kind: Any, window: Window) -> None:
+    queries = (TopKQuery("all", 3, window), TopKQuery("one", 1, window))
+    broken: Any = Broken(TopK(Linear((("x", 1.0),)), "max", None, queries, 4, window), kind)
+    with pytest.raises(BrokenContract, match=BROKEN[kind]) as told:
+        for seed in range(6):
+            check_operator(broken, seed)
+    assert str(told.value).startswith("Broken, seed ")
+
+
+def test_the_wrapped_operator_itself_is_sound() -> None:
+    good: Any = Broken(topk(TopK, BOTH), Wrapped)
+    assert sum(check_operator(good, seed) for seed in range(6)) > 0

@@ -1,0 +1,112 @@
+"""References to documents: every one resolves, in code, specs, tests and documents alike; none points outside of the repository."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.test_architecture import ROOT, tracked_files
+
+SEMANTICS, ALGORITHMS = "docs/semantics.md", "docs/algorithms.md"
+TOKENS = {SEMANTICS: r"\d+(?:\.\d+)*(?:-\d+)?|[A-Z][a-z]+", ALGORITHMS: r"[DE]\d+(?:\.\d+)?(?:-[DE]\d+(?:\.\d+)?)?|Theorem [A-Z]"}
+"""What may follow a document's name: numbers, ranges and headings, with commas between."""
+
+# In pieces, so that this file has none of them.
+OLD = (
+    "architecture" + r",? (?:\d|sections?|page)", r"(?<!docs/)(?<!\[)(?<!\]\()\b(?:algorithms|semantics)" + r"\.md", "DEVELOPERS" + r"\b",
+    r"\bdesign" + "/", r"shared/(?:design|papers)",
+)  # fmt: skip
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """(name, text) of every text file that people write."""
+    for path in tracked_files():
+        name = path.relative_to(ROOT).as_posix()
+        if path.suffix in (".py", ".md", ".yaml", ".toml", ".sh", "") and name != "tests/test_docs.py":
+            yield name, path.read_text(encoding="utf-8")
+
+
+def labels(document: str) -> set[str]:
+    """What can be referred to: the first word or number of every heading, ``Theorem X``, and items of numbered lists as ``E2.1``."""
+    found: set[str] = set()
+    inside = ""
+    for line in (ROOT / document).read_text(encoding="utf-8").splitlines():
+        if heading := re.match(r"#+ (Theorem [A-Z]|[A-Za-z0-9]+)", line):
+            inside = heading[1]
+            found.add(inside)
+        elif (item := re.match(r"(\d+)\. ", line)) and inside.startswith("E"):
+            found.add(f"{inside}.{item[1]}")
+        elif row := re.match(r"\| (paper \d) \|", line):
+            found.add(row[1])
+    return found
+
+
+def spelled_out(token: str) -> set[str]:
+    """The labels a reference names: the ends of a range and, of numbers, what lies between."""
+    if ends := re.fullmatch(r"(\d+)-(\d+)", token):
+        return {str(i) for i in range(int(ends[1]), int(ends[2]) + 1)}
+    return set(token.split("-")) if re.match(r"[DE]\d", token) else {token}
+
+
+def unresolved(name: str, text: str) -> Iterator[str]:
+    """References of a text that lead nowhere, with their lines."""
+    known = {document: labels(document) for document in TOKENS}
+    joined = re.sub(r"\n[ #]*", lambda m: " " * len(m[0]), text)  # a reference may go on in the next line
+    for m in re.finditer(r"docs/[\w./-]*\w", joined):
+        place = f"{name}:{text.count(chr(10), 0, m.start()) + 1}: {m[0]}"
+        if not (ROOT / m[0]).exists():
+            yield f"{place}: no such file"
+        elif m[0] in TOKENS:
+            one = f"(?:{TOKENS[m[0]]})(?![\\w(])"
+            listed = re.match(rf" +({one}(?:, {one})*)", joined[m.end() :])
+            for token in listed[1].split(", ") if listed else []:
+                plain = token.isalpha() and token not in known[m[0]]  # a word of the sentence
+                for label in () if plain else spelled_out(token):
+                    if label not in known[m[0]]:
+                        yield f"{place} {label}: no such heading"
+    for m in re.finditer(r"\b(?:paper \d|Theorem [A-Z])\b", joined):
+        if m[0] not in known[ALGORITHMS]:
+            yield f"{name}:{text.count(chr(10), 0, m.start()) + 1}: {m[0]}: not in {ALGORITHMS}"
+
+
+def anchors(path: Path) -> set[str]:
+    """Anchors of a Markdown file's headings, the way viewers make them."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+def test_every_reference_to_a_document_resolves() -> None:
+    assert [line for name, text in texts() for line in unresolved(name, text)] == []
+
+
+def test_references_are_looked_at() -> None:
+    assert {"1", "12", "Tables", "Sharing"} <= labels(SEMANTICS)
+    assert {"D0", "D6", "E0", "E4.10", "Theorem A", "Theorem C", "paper 4"} <= labels(ALGORITHMS)
+    folder = "docs" + "/"
+    good = f"({folder}semantics.md 1-6, 10). {folder}algorithms.md E2.1-E2.4, Theorem C, {folder}semantics.md Tables. See"
+    assert list(unresolved("x", good)) == []
+    bad = f"{folder}semantics.md 13\n{folder}algorithms.md D9, E2.9\n# {folder}semantics.md\n# 3-14 {folder}none.md paper 7, Theorem X"
+    assert len(list(unresolved("x", bad))) == 8
+
+
+def test_no_reference_of_the_old_kind_is_left() -> None:
+    old = re.compile("|".join(OLD))
+    assert [f"{name}: {m[0]}" for name, text in texts() for m in old.finditer(text)] == []
+
+
+def test_links_between_documents_resolve() -> None:
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        links = re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8"))
+        for link in links:
+            if "://" in link:
+                continue
+            name, _, anchor = link.partition("#")
+            target = (path.parent / name).resolve() if name else path
+            assert target.exists(), f"{path.name}: {link}"
+            assert not anchor or anchor in anchors(target), f"{path.name}: {link}"
+
+
+def test_documents_name_no_folder_outside() -> None:
+    for path in sorted((ROOT / "docs").glob("*.md")):
+        assert re.findall(r"shared/|anchors|\.\./\.\.", path.read_text(encoding="utf-8")) == [], path.name
