@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from skyband.framework.errors import did_you_mean, one_of
 from skyband.framework.spec.check_queries import check_queries
-from skyband.framework.spec.columns import DEFAULT_TYPE, source_types
+from skyband.framework.spec.columns import UNKNOWN_TYPE, how_to_say, source_types
 from skyband.framework.spec.cron import check_cron
 from skyband.framework.spec.document import Document, Path
 from skyband.framework.spec.models import DerivedColumn, DeriveStep, Job, WhereStep
@@ -50,14 +50,22 @@ def _columns(s: Scope) -> None:
                 if doc.bad(path):
                     s.types.setdefault(name, None)
                     continue
-                long = isinstance(spec, DerivedColumn)
-                text = spec.sql if isinstance(spec, DerivedColumn) else spec
-                result = sql(s, (*path, "sql") if long else path, text)
-                said = spec.type if isinstance(spec, DerivedColumn) and not doc.bad((*path, "type")) else None
-                ok = result is not None and not result.problems
-                if ok and said is None and result is not None and result.type is None:
-                    s.guessed.add(name)
-                s.add_column(name, said or (result.type or DEFAULT_TYPE if ok and result else None), path)
+                s.add_column(name, _derived_type(s, path, name, spec), path)
+
+
+def _derived_type(s: Scope, path: Path, name: str, spec: DerivedColumn | str) -> str | None:
+    """The type of a derived column, or None with its mistakes noted; nothing is said if it follows from a column of unknown type."""
+    doc = s.doc
+    said = isinstance(spec, DerivedColumn)
+    at: Path = (*path, "sql") if said else path
+    result = sql(s, at, spec.sql if isinstance(spec, DerivedColumn) else spec)
+    if isinstance(spec, DerivedColumn) and not doc.bad((*path, "type")):
+        return spec.type
+    if result is None or result.problems:
+        return None
+    if result.type is None and not said and all(s.types.get(c) is not None for c in result.columns):
+        doc.add("SKY-E136", f"{UNKNOWN_TYPE} '{name}' is not known", doc.where_value(at), how_to_say(name))
+    return result.type
 
 
 def sql(s: Scope, path: Path, text: str, condition: bool = False) -> SqlResult | None:
@@ -115,8 +123,6 @@ def _source(s: Scope) -> None:
         type_ = s.types.get(time.column)
         if type_ is not None and type_ != "timestamp":
             hint = f"give it the type timestamp, or derive one, such as to_timestamp({time.column})"
-            if time.column in s.guessed:
-                hint = f"say its type: {time.column}: {{sql: ..., type: timestamp}}"
             doc.add("SKY-E126", f"event_time needs a timestamp, '{time.column}' is {type_}", doc.where_value((*at, "column")), hint)
     for i, name in enumerate(time.tie_break):
         s.column((*at, "tie_break", i), name)

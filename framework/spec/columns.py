@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from skyband.framework.errors import SkybandError
 from skyband.framework.spec.models import DerivedColumn, DeriveStep, Job, SourceColumn, WhereStep
 
-DEFAULT_TYPE = "double"
-"""Type of a derived column when neither the spec nor its expression says one."""
+UNKNOWN_TYPE = "the type of the derived column"
+
+
+def how_to_say(name: str) -> str:
+    """The hint for a derived column whose type neither the spec nor its expression says."""
+    return f'say its type: {name}: {{sql: "...", type: double}}'
 
 
 def source_types(job: Job) -> dict[str, str]:
@@ -34,10 +39,16 @@ def filters(job: Job) -> Iterator[tuple[int, str]]:
 
 
 def column_types(job: Job) -> dict[str, str]:
-    """Name -> type of every column after the transforms: the source's, then the derived ones. About a millisecond per derived column."""
+    """Name -> type of every column after the transforms: the source's, then the derived ones. About a millisecond per derived column.
+
+    SkybandError SKY-E136 if the type of a derived column is neither said nor told by its expression (no spec that validates has one).
+    """
     from skyband.framework.spec.sql import check_sql
 
     types: dict[str, str] = source_types(job)
     for _, name, sql, said in derived(job):
-        types[name] = said or check_sql(sql, types).type or DEFAULT_TYPE
+        type_ = said or check_sql(sql, types).type
+        if type_ is None:
+            raise SkybandError("SKY-E136", f"{UNKNOWN_TYPE} '{name}' is not known", how_to_say(name))
+        types[name] = type_
     return types

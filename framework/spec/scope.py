@@ -27,7 +27,6 @@ class Scope:
         self.doc = doc
         self.job = job
         self.types: dict[str, str | None] = {}
-        self.guessed: set[str] = set()
         self.columns_known = True
 
     def add_column(self, name: str, type_: str | None, path: Path) -> None:

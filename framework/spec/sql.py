@@ -38,20 +38,6 @@ _WORDS: Final = frozenset({
     "trim", "position", "substring", "overlay", "leading", "trailing", "both", "by", "end", "null", "true", "false", "where",
     "select", "exists", "on", "array", "struct", "map",
 })  # fmt: skip
-_INT_FUNCTIONS: Final = frozenset({
-    "unix_micros", "unix_millis", "unix_seconds", "unix_date", "unix_timestamp", "hour", "minute", "second", "year", "month", "day",
-    "day_of_month", "dayofmonth", "day_of_week", "dayofweek", "day_of_year", "dayofyear", "weekday", "week_of_year", "weekofyear",
-    "quarter", "length", "char_length", "character_length", "xxhash64", "hash", "crc32", "levenshtein", "ascii", "instr", "locate",
-    "bigint", "int",
-})  # fmt: skip
-_TIME_FUNCTIONS: Final = frozenset({
-    "date_trunc", "timestamp_trunc", "make_timestamp", "make_timestamp_ltz", "timestamp_micros", "timestamp_millis",
-    "timestamp_seconds", "from_utc_timestamp", "to_utc_timestamp", "to_timestamp", "to_timestamp_ltz", "timestamp", "unix_to_time",
-    "timestamp_from_parts",
-})  # fmt: skip
-_TEXT_FUNCTIONS: Final = frozenset({
-    "string", "format_string", "printf", "format_number", "hex", "sha2", "sha1", "base64", "initcap", "reverse", "repeat",
-})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +76,8 @@ def check_sql(sql: str, types: Mapping[str, str | None], condition: bool = False
     from sqlglot import exp
     from sqlglot.errors import ParseError, SqlglotError
 
+    from skyband.framework.spec.sql_types import type_of
+
     if len(sql) > MAX_TEXT:
         return SqlResult((SqlProblem("SKY-E131", f"longer than {MAX_TEXT:,} characters", None, 0, 1),))
     logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
@@ -117,12 +105,16 @@ def check_sql(sql: str, types: Mapping[str, str | None], condition: bool = False
     except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, KeyError, IndexError):
         return SqlResult((*problems, SqlProblem("SKY-E131", "not valid SQL, or nested too deep", None, 0, len(sql))))
     tree = parsed[0] if len(parsed) == 1 else None
-    if tree is None or isinstance(tree, exp.Alias) or not isinstance(tree, (exp.Condition, exp.Func, exp.Interval)):
+    if (
+        tree is None
+        or isinstance(tree, exp.Alias)
+        or not isinstance(tree, (exp.Condition, exp.Func, exp.Interval, exp.AtTimeZone, exp.FromTimeZone))
+    ):
         hint = "leave out 'as name'" if isinstance(tree, exp.Alias) else "no statements, no ';'"
         return SqlResult((*problems, SqlProblem("SKY-E131", "not a single expression", hint, 0, len(sql))))
     try:
         used = _check_tree(tree, types, problems)
-        type_ = _type(tree, types) if not problems else None
+        type_ = type_of(tree, types) if not problems else None
     except RecursionError:
         return SqlResult((*problems, SqlProblem("SKY-E131", "nested too deep", None, 0, len(sql))))
     if condition and type_ is not None and type_ != "boolean":
@@ -218,61 +210,6 @@ def _check_tree(tree: Any, types: Mapping[str, str | None], problems: list[SqlPr
                 hint = f"did you mean {guess!r}?" if guess else f"columns: {', '.join(list(types)[:12])}"
                 problems.append(SqlProblem("SKY-E132", f"unknown column {name!r}", hint, start, end))
     return used
-
-
-def _type(tree: Any, types: Mapping[str, str | None]) -> str | None:
-    """The result's type where it is sure, else None. Whole numbers only where no function could make them fractions."""
-    from sqlglot import exp
-    from sqlglot.optimizer.annotate_types import annotate_types
-
-    spelled = {c.lower(): t for c, t in types.items()}
-    while isinstance(tree, exp.Paren):
-        tree = tree.this
-    if isinstance(tree, exp.Column):
-        return spelled.get(tree.name.lower())
-    if isinstance(tree, exp.Func):
-        name = (tree.name if isinstance(tree, exp.Anonymous) else tree.sql_name()).lower()
-        if name in _TIME_FUNCTIONS:
-            return "timestamp"
-        if name in _TEXT_FUNCTIONS:
-            return "string"
-    if _whole(tree, spelled):
-        return "bigint"
-    query = exp.select(tree.copy()).from_("t")
-    try:
-        known = {c: t for c, t in types.items() if t is not None}
-        for column in list(query.find_all(exp.Column)):
-            column.set("table", exp.to_identifier("t"))
-        typed: Any = annotate_types(query, schema={"t": dict(known)}, dialect="spark").selects[0].type
-    except Exception:  # sqlglot's optimiser on odd input: no type is a fine answer
-        return None
-    kind = typed.this.name if typed is not None else "UNKNOWN"
-    if kind in {"TEXT", "VARCHAR", "CHAR", "NCHAR", "NVARCHAR"}:
-        return "string"
-    if kind in {"TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ"}:
-        return "timestamp"
-    return {"BOOLEAN": "boolean", "DATE": "date", "DOUBLE": "double", "FLOAT": "double", "DECIMAL": "double"}.get(kind)
-
-
-def _whole(node: Any, spelled: Mapping[str, str | None]) -> bool:
-    from sqlglot import exp
-
-    if isinstance(node, (exp.Paren, exp.Neg, exp.Abs)):
-        return _whole(node.this, spelled)
-    if isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.IntDiv)):
-        return _whole(node.this, spelled) and _whole(node.expression, spelled)
-    if isinstance(node, exp.Column):
-        return spelled.get(node.name.lower()) in {"int", "bigint"}
-    if isinstance(node, exp.Literal):
-        return not node.is_string and str(node.this).isdigit()
-    if isinstance(node, exp.Cast):
-        return node.to.this.name in {"INT", "BIGINT", "SMALLINT", "TINYINT"}
-    if isinstance(node, (exp.Coalesce, exp.Greatest, exp.Least)):
-        return all(_whole(x, spelled) for x in (node.this, *node.expressions))
-    if isinstance(node, exp.Func):
-        name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
-        return name in _INT_FUNCTIONS
-    return False
 
 
 def _offset(sql: str, error: Mapping[str, Any]) -> int:
