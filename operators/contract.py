@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import numpy as np
 
-from skyband.operators.base import CAUSES, AnyArray, Changes, Items, Logic, Operator, State, Window
-from skyband.operators.contract_rows import Rows, random_rows
+from skyband.operators.base import CAUSES, AnyArray, Arrivals, Changes, Items, Logic, Operator, State, Window
+from skyband.operators.contract_rows import Numbers, Rows, random_rows
 
 COLUMNS = {
     "query": np.int16, "key": np.int64, "at": np.int64, "step": np.int64, "pos": np.int32, "sign": np.int8, "cause": np.int8,
@@ -27,11 +27,8 @@ COLUMNS = {
 _LEAVES = tuple(map(CAUSES.index, ("expiry", "delete", "displaced", "crossing")))
 _ENTERS = tuple(map(CAUSES.index, ("arrival", "promoted", "crossing", "boundary")))
 
-Object = tuple[int, int]
-"""(key, seq)."""
-
-Item = tuple[int, ...]
-"""The seqs of an item's objects."""
+Object = tuple[int, int]  # (key, seq, or number of what rows report on)
+Item = tuple[int, ...]  # the seqs or numbers of an item's objects
 
 
 class BrokenContract(AssertionError):
@@ -125,6 +122,7 @@ class _Player:
         """The rows the host still has: those it was told to keep, and those that just came."""
         self.deleted: set[Object] = set()
         self.unusable: dict[str, int] = {}
+        self.numbers = Numbers([c.name for c in operator.columns if c.kind == "object"])
 
     def fail(self, text: str) -> NoReturn:
         """Raise with the run and ``text``."""
@@ -134,7 +132,9 @@ class _Player:
         """All changes so far, by (query, key, step, pos)."""
         every = {f: np.concatenate([getattr(p, f) for p in self.parts]) for f in COLUMNS}
         order = np.lexsort((every["pos"], every["step"], every["key"], every["query"]))
-        return Changes(**{f: a[order] for f, a in every.items()})
+        sorted_: dict[str, Any] = {f: a[order] for f, a in every.items()}
+        names = self.parts[0].values if self.parts else {}
+        return Changes(**sorted_, values={n: np.concatenate([p.values[n] for p in self.parts])[order] for n in names})
 
     # ---------------------------------------------------------------- the host's side
 
@@ -164,12 +164,14 @@ class _Player:
     def advance(self, upto: int, until: int) -> Changes:
         """The stream's rows up to position ``upto`` and everything before ``until``."""
         at = np.arange(self.fed, upto)
-        arrivals, twin = self.stream.block(at, self.codes), self.stream.block(at, self.codes)
+        arrivals, twin = self.block(at), self.block(at)
         wake = self.logic.wake()
         if wake is not None and wake < self.until:
             self.fail(f"wake() says {wake}, but everything before {self.until} was done")
         objects = self.stream.seq[at] >= 0
         self.known |= set(zip(self.stream.key[at][objects].tolist(), self.stream.seq[at][objects].tolist(), strict=True))
+        if self.numbers.names:
+            self.known = self.numbers.known()
         gone = at[~objects]
         self.deleted |= set(zip(self.stream.key[gone].tolist(), self.stream.target[gone].tolist(), strict=True))
         self.fed = upto
@@ -184,11 +186,27 @@ class _Player:
         if not len(at) and len(found) and (wake is None or wake > int(found.at.min())):
             self.fail(f"wake() is too late: it said {_instant(wake)}, but without any row {_row(found, int(found.at.argmin()))}")
         self.until = max(self.until, until)
-        self.parts.append(found)
+        # Numbers of objects depend on the cuts: two runs are compared by what they stand for.
+        values = np.array(self.numbers.value_of, np.int64)
+        self.parts.append(replace(found, items=values[found.items]) if self.numbers.names and len(found) else found)
         for name, n in self.logic.counters().items():
             if name.startswith("unusable:"):
                 self.unusable[name] = self.unusable.get(name, 0) + int(n)
         return found
+
+    def block(self, at: AnyArray) -> Arrivals:
+        """The rows at the positions ``at`` as the host hands them over: texts as codes, objects as numbers."""
+        block = self.stream.block(at, self.codes)
+        return replace(block, columns={**block.columns, **self.numbers.columns(block)}) if self.numbers.names else block
+
+    def forget(self) -> None:
+        """What the host does with objects that the logic no longer needs."""
+        if self.numbers.names:
+            logic: Any = self.logic
+            unknown = self.numbers.keep(set(logic.objects().tolist()))
+            if unknown is not None:
+                self.fail(f"objects() names {unknown}, which is no object, or was not needed before")
+            self.known = self.numbers.known()
 
     def alive(self) -> AnyArray:
         """Positions of the objects alive in the operator's window after everything before ``until``."""
@@ -230,7 +248,7 @@ class _Player:
         self.recode(kept if keeps == "retained" else kept[:0])
         arrays = pickle.loads(pickle.dumps(arrays))
         operator: Operator = pickle.loads(pickle.dumps(self.operator))
-        self.logic = operator.build(State(arrays, s.block(kept, self.codes)))
+        self.logic = operator.build(State(arrays, self.block(kept)))
         if self.logic.wake() != wake:
             self.fail(f"wake() says {_instant(wake)} before a restore and {_instant(self.logic.wake())} after it")
         if _bytes_of(self.logic.skyband()) != band:
@@ -319,9 +337,10 @@ class _Player:
             if any((key, seq) not in self.known for seq in item):
                 self.fail(f"skyband() names {item} of key {key}, a row of which was not retained")
         named = self.retained()
-        if not named <= self.known:
+        if not self.numbers.names and not named <= self.known:
             self.fail(f"retained() names (key, seq) {min(named - self.known)}, which never came or was not retained before")
         self.known = named | (self.objects(self.alive()) if self.operator.keeps == "window" else set())
+        self.forget()
         held = set(in_band)
         for (query, key), result in sorted(self.shown.items()):
             asked = self.asked[query] if query < len(self.asked) else None
@@ -341,7 +360,10 @@ class _Player:
     def compare(self, whole: _Player) -> None:
         """Raise unless this run made the same changes as ``whole``, and counted the same objects as unusable."""
         mine, his = self.changes(), whole.changes()
-        if all(getattr(mine, f).tobytes() == getattr(his, f).tobytes() for f in COLUMNS):
+        if mine.values.keys() == his.values.keys() and all(
+            a.tobytes() == b.tobytes()
+            for a, b in [*((getattr(mine, f), getattr(his, f)) for f in COLUMNS), *((mine.values[n], his.values[n]) for n in mine.values)]
+        ):
             if self.unusable != whole.unusable:
                 self.fail(f"counters() say {self.unusable}, in one call {whole.unusable}")
             return
@@ -349,7 +371,7 @@ class _Player:
             a, b = (_row(c, i) if i < len(c) else "no further change" for c in (mine, his))
             if a != b:
                 self.fail(f"the changes depend on cuts and restores: here {a}; in one call {b}")
-        self.fail("the scores differ from those of one call in bits that do not show")
+        self.fail("scores or values differ from those of one call, scores perhaps in bits that do not show")
 
 
 def _row(c: Changes, i: int) -> str:

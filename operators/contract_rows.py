@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from skyband.operators.base import F64, I64, NULL, AnyArray, Arrivals, Kind, Operator
+from skyband.operators.base import F64, I64, NULL, AnyArray, Arrivals, Operator
 from skyband.operators.single_rows.blocks import TARGET
 
 GAPS = ((0, 0, 1, 2, 7), (0, 0, 1, 2, 7), (1,), (0, 0, 0, 40), (3, 11), (0, 1))
@@ -25,8 +25,9 @@ REACH = 12
 class Rows:
     """Accepted rows of one bucket in the order of their instants, over all keys; all arrays have one entry per row.
 
-    A deletion has ``seq`` -1 and the deleted object's seq in ``target``, which is ``NULL`` for objects. ``text`` columns hold numbers of
-    texts, which ``block`` turns into codes. ``end`` is an instant after the last row. ``constants``: so many texts have fixed codes.
+    A deletion has ``seq`` -1 and the deleted object's seq in ``target``, which is ``NULL`` for objects. ``text`` columns hold numbers
+    of texts, which ``block`` turns into codes; ``object`` columns values, which ``Numbers`` turns into numbers. ``end`` is an instant after
+    the last row. ``constants``: so many texts have fixed codes.
     """
 
     time: I64
@@ -34,7 +35,7 @@ class Rows:
     seq: I64
     target: I64
     values: Mapping[str, AnyArray]
-    kinds: Mapping[str, Kind]
+    kinds: Mapping[str, str]
     constants: int
     end: int
 
@@ -59,10 +60,46 @@ class Rows:
         return np.where(values == NULL, NULL, codes[np.maximum(values, 0)])
 
 
+class Numbers:
+    """The host's numbers for objects: one for every value of a column and key, a new one for an object that was forgotten."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+        self.number_of: dict[tuple[str, int, int], int] = {}
+        """(column, key, value) to the number of an object that is still needed."""
+        self.value_of: list[int] = []
+        """The value of every number there ever was."""
+
+    def columns(self, rows: Arrivals) -> dict[str, I64]:
+        """The columns of kind ``object`` of ``rows``, whose values are the objects' names."""
+        return {name: self._numbered(name, rows) for name in self.names}
+
+    def _numbered(self, name: str, rows: Arrivals) -> I64:
+        out = np.full(len(rows), NULL)
+        for i, (key, value) in enumerate(zip(rows.key.tolist(), rows.columns[name].tolist(), strict=True)):
+            if value == NULL:
+                continue
+            if (name, key, value) not in self.number_of:
+                self.number_of[name, key, value] = len(self.value_of)
+                self.value_of.append(value)
+            out[i] = self.number_of[name, key, value]
+        return out
+
+    def keep(self, needed: set[int]) -> int | None:
+        """Forget all others; a number of ``needed`` that is none, if there is one."""
+        unknown = needed - set(self.number_of.values())
+        self.number_of = {name: n for name, n in self.number_of.items() if n in needed}
+        return min(unknown, default=None)
+
+    def known(self) -> set[tuple[int, int]]:
+        """(key, number) of the objects that are not forgotten."""
+        return {(key, n) for (_, key, _), n in self.number_of.items()}
+
+
 def random_rows(operator: Operator, rng: np.random.Generator, rows: int, keys: int) -> Rows:
     """A stream of up to ``rows`` rows for the columns ``operator`` asks for, with deletions if it reads ``$target``."""
     n = int(rng.integers(1, rows + 1)) if rng.random() < 0.2 else rows
-    kinds = {c.name: c.kind for c in operator.columns}
+    kinds: dict[str, str] = {c.name: c.kind for c in operator.columns}
     constants = constant_texts(operator)
     unit = _unit(operator, rng)
     gaps = rng.choice(GAPS[rng.integers(len(GAPS))], n) * unit
@@ -83,6 +120,9 @@ def random_rows(operator: Operator, rng: np.random.Generator, rows: int, keys: i
     deletes = TARGET in kinds
     seq, target = _numbered(key, rng, float(rng.choice([0.1, 0.4])) if deletes else 0.0)
     values = {name: _column(kind, rng, n, constants) for name, kind in kinds.items() if name != TARGET}
+    for c in operator.columns:
+        if c.kind == "object":  # named by a column the operator reads too, or by one of its own
+            values[c.name] = values.get(c.name[1:], _column("int", rng, n, constants))
     if deletes:
         values[TARGET] = target
     spare = [1, 5 * unit, 200 * unit, 2 * (operator.window.micros or unit)]
@@ -120,7 +160,7 @@ def _numbered(key: I64, rng: np.random.Generator, share: float) -> tuple[I64, I6
     return seq, target
 
 
-def _column(kind: Kind, rng: np.random.Generator, n: int, constants: int) -> AnyArray:
+def _column(kind: str, rng: np.random.Generator, n: int, constants: int) -> AnyArray:
     """One column; about one row in twenty is null in some columns."""
     null = rng.random(n) < rng.choice([0.0, 0.05, 0.05])
     if kind == "float":

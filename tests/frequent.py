@@ -28,6 +28,7 @@ from skyband.operators.base import (
     DISPLACED,
     EXPIRY,
     NEVER,
+    NULL,
     AnyArray,
     Arrivals,
     Changes,
@@ -95,7 +96,7 @@ class FrequentType(QueryType):
         op: Any = question.plan.operators[question.query.operator].operator
         first, end, _ = window_of(question.query, question.query.window, question.data, question.at)
         account, count = np.unique(question.data.columns[op.account][first:end], return_counts=True)
-        return [((int(a),), 0.0) for a in account[count >= op.times]]
+        return [((int(a),), 0.0) for a in account[(count >= op.times) & (account != NULL)]]
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,7 @@ class FrequentLogic:
     def _tell(self, key: int, mine: _Key, at: int, seq: int, gone: int | None, number: int, out: list[tuple[int, ...]]) -> None:
         count: dict[int, int] = {}
         for _, _, n in mine.rows:
-            count[n] = count.get(n, 0) + 1
+            count[n] = count.get(n, 0) + (n != NULL)
         now = {n for n, c in count.items() if c >= self.op.times}
         rank = self.account.__getitem__
         minus = [(n, EXPIRY if n not in count else DISPLACED, mine.entered[n]) for n in sorted(set(mine.entered) - now, key=rank)]
@@ -209,7 +210,7 @@ class FrequentLogic:
         }  # fmt: skip
 
     def objects(self) -> AnyArray:
-        held = {n for k in self.keys.values() for _, _, n in k.rows} | {n for k in self.keys.values() for n in k.entered}
+        held = {n for k in self.keys.values() for _, _, n in k.rows if n != NULL} | {n for k in self.keys.values() for n in k.entered}
         return np.array(sorted(held), np.int64)
 
     def retained(self) -> tuple[AnyArray, AnyArray]:

@@ -93,7 +93,7 @@ def test_fields_have_homes_where_their_place_is_fixed() -> None:
     ],
 )
 def test_a_hint_describes_the_field_at_its_place(field: str, value: Any, hint: str) -> None:
-    from skyband.framework.spec import validate_text
+    from skyband.framework.spec.load import validate_text
 
     data = yaml.safe_load(other("topk"))
     data["queries"]["top"] = {"type": "topk", "scoring": "heat", "k": 3, field: value}

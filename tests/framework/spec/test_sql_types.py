@@ -34,7 +34,8 @@ EXPRESSIONS = {
         "abs(temp)", "abs(price)", "price * 2", "price / 2", "price + temp", "f * i", "abs(f)", "round(temp, 2)", "round(price, 1)",
         "round(o)", "floor(price)", "floor(temp, 1)", "ceil(i * 1.5)", "sqrt(temp)", "power(i, 2)", "ln(temp)", "log10(i)",
         
-        "hypot(temp, i)",        "coalesce(temp, 0)", "coalesce(price, temp)", "case when b then 1 else 2.5 end", "case when b then temp end", "if(b, temp, 0)",
+        "hypot(temp, i)",        "coalesce(temp, 0)", "coalesce(price, temp)",
+    "case when b then 1 else 2.5 end", "case when b then temp end", "if(b, temp, 0)",
         "nullif(temp, 0)", "greatest(temp, i)", "months_between(ts, ts)", "cast(o as decimal(10,2))", "to_number(o, '999')", "f + 1",
     ],
     "string": [
