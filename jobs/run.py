@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     from skyband.framework.streaming.progress import Progress
     from skyband.framework.streaming.runner import Runner
     from skyband.framework.streaming.session import get_session
-    from skyband.framework.tables.writer import writer_for
+    from skyband.framework.tables.writer_factory import writer_for
 
     progress = Progress()
     spark = get_session(plan.job)
