@@ -28,13 +28,14 @@ def run(args: argparse.Namespace) -> int:
 
     fitting_job(plan, Layout(plan.sink))  # before the engine starts: a refusal comes at once
     from skyband.framework.quality.checks import run_checks
+    from skyband.framework.sources.registry import source_format
     from skyband.framework.streaming.progress import Progress
     from skyband.framework.streaming.runner import Runner
     from skyband.framework.streaming.session import get_session
-    from skyband.framework.tables.writer import writer_for
+    from skyband.framework.tables.writer_factory import writer_for
 
     progress = Progress()
-    spark = get_session(plan.job)
+    spark = get_session(plan.job, packages=source_format(plan.source.format).jars)
     runner = Runner(spark, plan, writer_for(plan.sink, spark), (lambda batch: None) if args.quiet else progress)
     once = args.once or args.finish or (plan.trigger_micros is None and not args.continuous)
     ended = runner.run(once=once, finish=args.finish)

@@ -67,6 +67,7 @@ def _verdict(differences: list[str], fine: str) -> str:
 def _against_source(plan: Any, layout: Any, job: Any, args: argparse.Namespace) -> int:
     from skyband.framework.queries.protocol import Question
     from skyband.framework.queries.registry import query_type
+    from skyband.framework.sources.registry import source_format
     from skyband.framework.streaming.session import get_session
     from skyband.framework.verify import accepted as source
     from skyband.framework.verify.objects import objects
@@ -76,7 +77,7 @@ def _against_source(plan: Any, layout: Any, job: Any, args: argparse.Namespace) 
     until = complete_until(plan)
     rng = random.Random(args.seed)
     keys = rng.sample(sorted(until, key=repr), min(args.keys, len(until)))
-    spark = get_session(plan.job)
+    spark = get_session(plan.job, packages=source_format(plan.source.format).jars)
     rows = source.without_late(source.source_rows(spark, plan, layout, job), table_rows(plan, "rejected"))
     rows = source.with_deletions(plan, rows)
     taken = source.accepted(rows, plan.intake, plan.window, {k: until[k] for k in keys})

@@ -21,6 +21,7 @@ from skyband.framework.plan.model import (
 )
 from skyband.framework.plan.row_nodes import predicate, texts_of
 from skyband.framework.queries.registry import query_type
+from skyband.framework.sources.registry import source_format
 from skyband.framework.spec.columns import column_types, derived
 from skyband.framework.spec.models import DerivedColumn, DeriveStep, Job, SourceColumn, WhereStep, kind_of
 
@@ -124,13 +125,11 @@ def _fields(job: Job) -> tuple[Field, ...]:
 
 
 def _source(job: Job, fields: tuple[Field, ...]) -> SourceNode:
-    options = dict(job.source.options)
-    if job.source.format == "csv" and not any(o.lower() == "header" for o in options):
-        options["header"] = "true"
+    source = job.source
     return SourceNode(
-        format=job.source.format,
-        path=job.source.path,
-        options=tuple(options.items()),
+        format=source.format,
+        path=source.path,
+        options=tuple(source_format(source.format).options(source.options).items()),
         fields=tuple(f for f in fields if f.source_name is not None),
         max_files_per_batch=job.run.max_files,
         max_bytes_per_batch=job.run.max_bytes,

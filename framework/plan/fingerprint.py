@@ -20,8 +20,6 @@ from skyband.operators.base import Window
 
 VERSION: Final = 2
 _TOLD: Final = 20
-_SOURCE_OPTIONS: Final = ("subscribe", "subscribepattern", "assign")
-"""Options that say what is read, not how."""
 
 
 def fingerprint(plan: Plan) -> dict[str, Any]:
@@ -33,7 +31,6 @@ def fingerprint(plan: Plan) -> dict[str, Any]:
         "source": {
             "format": plan.source.format,
             "path": _hash(plan.source.path) if plan.source.path is not None else None,
-            **{k.lower(): _hash(v) for k, v in plan.source.options if k.lower() in _SOURCE_OPTIONS},
             "schema": {f.name: f.type if f.source_name in {f.name, None} else f"{f.type} from {f.source_name}" for f in plan.source.fields},
             "id": list(intake.id),
             "event_time": {"column": intake.event_time, "watermark": _duration(intake.delay_micros), "tie_break": list(intake.tie_break)},

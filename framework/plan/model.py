@@ -33,9 +33,9 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class SourceNode:
-    """Where rows come from. ``options`` may hold secrets: never print their values."""
+    """Where rows come from; ``format`` is a name in ``sources.registry``. ``options`` may hold secrets: never print their values."""
 
-    format: Literal["csv", "json", "parquet", "orc", "delta", "kafka", "rate"]
+    format: str
     path: str | None
     options: tuple[tuple[str, str], ...]
     fields: tuple[Field, ...]

@@ -6,11 +6,13 @@ Every check notes errors with places and goes on. Nothing is said about values t
 from __future__ import annotations
 
 from skyband.framework.errors import did_you_mean, one_of
+from skyband.framework.sources.protocol import Section
+from skyband.framework.sources.registry import source_format
 from skyband.framework.spec.check_queries import check_queries
 from skyband.framework.spec.columns import UNKNOWN_TYPE, how_to_say, source_types
 from skyband.framework.spec.cron import check_cron
 from skyband.framework.spec.document import Document, Path
-from skyband.framework.spec.models import DerivedColumn, DeriveStep, Job, WhereStep
+from skyband.framework.spec.models import DerivedColumn, DeriveStep, Job, SourceColumn, WhereStep
 from skyband.framework.spec.scope import Scope
 from skyband.framework.spec.sql import SqlResult, check_sql
 
@@ -91,19 +93,7 @@ def _source(s: Scope) -> None:
     if doc.bad(("source",)):
         return
     if not doc.bad(("source", "format")):
-        files = source.format not in {"kafka", "rate"}
-        if files and source.path is None and not doc.bad(("source", "path")):
-            doc.add(
-                "SKY-E111",
-                f"source needs the field 'path' for format {source.format}",
-                doc.where_key(("source",)),
-                "the folder of the files",
-            )
-        if not files:
-            where = doc.where_value(("source", "format"))
-            doc.add("SKY-E142", f"sources of format {source.format} are not available in this version", where, "files and Delta tables are")
-        if not files and source.path is not None:
-            doc.add("SKY-E117", f"format {source.format} has no path", doc.where_key(("source", "path")), "leave it out")
+        _source_format(s)
     for name in source.columns:
         if name.startswith("__"):
             doc.add(
@@ -126,6 +116,19 @@ def _source(s: Scope) -> None:
             doc.add("SKY-E126", f"event_time needs a timestamp, '{time.column}' is {type_}", doc.where_value((*at, "column")), hint)
     for i, name in enumerate(time.tie_break):
         s.column((*at, "tie_break", i), name)
+
+
+def _source_format(s: Scope) -> None:
+    """What the format itself finds wrong."""
+    doc, source = s.doc, s.job.source
+    columns = {}
+    for name, type_ in source_types(s.job).items():
+        spec = source.columns[name]
+        columns[name] = ((spec.source_name if isinstance(spec, SourceColumn) else None) or name, type_)
+    for m in source_format(source.format).check(Section(source.format, source.path, source.options, columns)):
+        at: Path = ("source", *m.field)
+        if not doc.bad(at):
+            doc.add(m.code, m.message, doc.where_key(at) if m.of_name else doc.where_value(at), m.hint)
 
 
 def _run(s: Scope) -> None:

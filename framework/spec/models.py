@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, PlainValidator, Tag, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from skyband.framework.queries.models import QueryModel
+from skyband.framework.sources.registry import SOURCES
 from skyband.framework.spec.units import NUMBER, WHOLE, Duration, JobName, Name, Number, Option, PositiveDuration, Size, Text
 from skyband.operators.base import Kind
 
@@ -82,10 +83,25 @@ class EventTime(Model):
     tie_break: tuple[Name, ...] = Field(default=(), description="Columns that order rows of equal time, before the id.")
 
 
+def _source_format(value: Any) -> str:
+    formats = list(SOURCES.all())
+    if isinstance(value, str) and value in formats:
+        return value
+    *most, last = (f"'{name}'" for name in formats)
+    raise PydanticCustomError("literal_error", "not a source format", {"expected": f"{', '.join(most)} or {last}"})
+
+
+def _source_formats(schema: dict[str, Any]) -> None:
+    schema |= {"enum": list(SOURCES.all()), "type": "string"}
+
+
+SourceFormatName = Annotated[str, PlainValidator(_source_format)]
+
+
 class Source(Model):
     """Where rows come from and what identifies, orders and groups them."""
 
-    format: Literal["csv", "json", "parquet", "orc", "delta", "kafka", "rate"] = Field(description="Format of the source.")
+    format: SourceFormatName = Field(description="Format of the source.", json_schema_extra=_source_formats)
     path: Text | None = Field(default=None, description="Folder of the files or table. ${NAME} is read from the environment.")
     options: dict[str, Option] = Field(default_factory=dict, repr=False, description="Options for Spark's reader, as they are.")
     columns: dict[Name, ColumnSpec] = Field(alias="schema", min_length=1, description="Columns to read, with their types.")

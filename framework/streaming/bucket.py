@@ -17,9 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.framework.plan.model import only_retained
+from skyband.framework.sources.protocol import ORIGIN
 from skyband.framework.streaming import blocks, rejects
 from skyband.framework.streaming.columns import TextCodes, ints, micros, operator_column
-from skyband.framework.streaming.config import ID_HASHES, KEY_HASHES, ORIGIN, HostConfig
+from skyband.framework.streaming.config import ID_HASHES, KEY_HASHES, HostConfig
 from skyband.framework.streaming.deletions import DELETES, Deletions
 from skyband.framework.streaming.item_rows import ItemRows
 from skyband.framework.streaming.order import canonical_order

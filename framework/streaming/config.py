@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from skyband.framework.plan.model import IntakeNode, OperatorNode, Plan, QueryNode
+from skyband.framework.sources.protocol import ORIGIN
 from skyband.framework.tables.types import arrow_type
 from skyband.operators.base import Window
 
 # Columns the intake adds to the user's: event time twice over is avoided, hashes come from the engine.
 KEY_HASHES = ("__k1", "__k2")
 ID_HASHES = ("__h1", "__h2")
-ORIGIN = "__origin"
 
 
 @dataclass(frozen=True, slots=True)

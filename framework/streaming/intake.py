@@ -8,8 +8,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from skyband.framework.plan.model import Derive, Filter, IntakeNode
+from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.streaming.config import ID_HASHES, KEY_HASHES
-from skyband.framework.streaming.source import CORRUPT, ORIGIN
 
 REASON = "__reason"
 FILTERED = "filtered"
@@ -22,7 +22,7 @@ _FIRST, _LAST = "1970-01-01 00:00:00", "9999-12-30 00:00:00"
 
 
 def intake(df: DataFrame, node: IntakeNode) -> DataFrame:
-    """``df`` (see ``source.read``) as: all fields, hashes, ``__origin``, ``__corrupt``, ``__reason`` (null: accepted so far).
+    """``df`` (see ``SourceFormat.stream``) as: all fields, hashes, ``__origin``, ``__corrupt``, ``__reason`` (null: accepted so far).
 
     Reasons, the first that applies: ``parse``, ``filtered`` (counted, not rejected), ``null_id``, ``null_time``, ``time_range``,
     ``null_key``, ``rule:<names>``.

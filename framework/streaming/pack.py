@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.streaming import blocks, rejects
-from skyband.framework.streaming.config import KEY_HASHES, ORIGIN, HostConfig
+from skyband.framework.streaming.config import KEY_HASHES, HostConfig
 
 HOST, ASIDE = 0, 1
 """Nodes a block can go to: the operator host, or straight through to the tables (``rejected``, ``counts``)."""
@@ -63,7 +64,7 @@ class Pack:
         if rejected.num_rows:
             columns = [f.name for f in self.config.intake.fields]
             made = rejects.rejected(rejected, columns, rejected["__reason"].combine_chunks(), self.config.intake.event_time, ORIGIN)
-            text = pc.coalesce(rejected["__corrupt"].combine_chunks(), made["text"].combine_chunks())
+            text = pc.coalesce(rejected[CORRUPT].combine_chunks(), made["text"].combine_chunks())
             made = made.set_column(made.column_names.index("text"), "text", text)
             block = _block(ASIDE, 0, "rejected", blocks.table_bytes(made))
         return data.filter(pc.is_null(reason)), block

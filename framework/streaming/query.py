@@ -8,12 +8,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from skyband.framework.plan.model import Plan
+from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.config import HostConfig
 from skyband.framework.streaming.intake import intake, with_control
 from skyband.framework.streaming.layout import JobFile, Layout
 from skyband.framework.streaming.pack import SCHEMA, Pack
 from skyband.framework.streaming.processor import OUTPUT, HostProcessor
-from skyband.framework.streaming.source import read
 
 OnBatch = Callable[[DataFrame, int], None]
 
@@ -21,7 +21,8 @@ OnBatch = Callable[[DataFrame, int], None]
 def build(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile) -> DataFrame:
     """The stream of (kind, data) blocks that the tables are made of."""
     config = HostConfig.of(plan, tuple((w, f) for w, f in job.finishes), f"{layout.checkpoint}/{job.generation}")
-    rows = intake(read(spark, plan.source, job.header, stream=True), plan.intake)
+    source = source_format(plan.source.format).stream(spark, plan.source, job.header)
+    rows = intake(source, plan.intake)
     rows = with_control(spark, rows, str(layout.control), plan.intake.event_time, plan.intake.delay_ms)
     packed = rows.mapInArrow(Pack(config), SCHEMA)
     # The stateful step gets a pool of Python workers of its own, or its cache of decoded state would never hit: pools are told apart by

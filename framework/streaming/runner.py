@@ -22,11 +22,11 @@ from pyspark.sql import DataFrame, SparkSession
 from skyband.framework.errors import SkybandError
 from skyband.framework.failpoints import failpoint
 from skyband.framework.plan.model import Plan
+from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming import blocks
 from skyband.framework.streaming.layout import JobFile, Layout, fitting_job, rules_of
 from skyband.framework.streaming.query import start
 from skyband.framework.streaming.session import log_file
-from skyband.framework.streaming.source import header_columns
 from skyband.framework.tables.derive import derive
 from skyband.framework.tables.sink import Sink
 from skyband.framework.tables.writer import Writer
@@ -113,7 +113,7 @@ class Runner:
     def _job_file(self) -> JobFile:
         job = fitting_job(self.plan, self.layout)
         if job is None:
-            header = header_columns(self.spark, self.plan.source)
+            header = source_format(self.plan.source.format).columns(self.spark, self.plan.source)
             partitions = int(self.spark.conf.get("spark.sql.shuffle.partitions") or 2)
             return self.layout.create(self.plan, partitions, header)
         if job.rules != rules_of(self.plan):
@@ -149,17 +149,17 @@ class Runner:
                     query.stop()
                     break
         except StreamingQueryException as e:
-            if "CSV header does not conform" in str(e):
-                where = next((x.strip() for x in str(e).splitlines() if x.strip().startswith("CSV file:")), "a file")
-                hint = f"put its columns in this order under the same file name, then run again: {', '.join(self.job.header or [])}"
-                raise SkybandError("SKY-E301", f"the header is not that of the other files ({where})", hint=hint) from e
-            raise self.failure or SkybandError(
-                "SKY-E300", f"the run failed: {_first_cause(str(e))}", hint=f"the engine's log is {log_file()}"
-            ) from e
+            raise self._told(str(e)) from e
         finally:
             for s, handler in previous.items():
                 signal.signal(s, handler)
         return not stopped
+
+    def _told(self, said: str) -> BaseException:
+        """The engine's error as the user's: the source's own, one of a batch, or what the engine says."""
+        of_source = source_format(self.plan.source.format).failure(said, self.job.header)
+        hint = f"the engine's log is {log_file()}"
+        return of_source or self.failure or SkybandError("SKY-E300", f"the run failed: {_first_cause(said)}", hint=hint)
 
     def _on_batch(self, df: DataFrame, batch_id: int) -> None:
         try:

@@ -21,7 +21,6 @@ from skyband.framework.failpoints import die_with
 from skyband.framework.java import find_java_home
 
 DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
-KAFKA = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
 
 # Dependencies of Delta's that Spark's own jars folder holds already: 28 MB to download instead of 87, and no class twice.
 SHIPPED = (

@@ -21,11 +21,8 @@ from deltalake.transaction import AddAction, RemoveAction
 from skyband.framework.errors import SkybandError
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.schemas import TableSpec
-from skyband.framework.tables.writer import properties
+from skyband.framework.tables.writer_upkeep import maintain, missing_columns, partition_text, properties
 
-_COMPACT_FILES = 64
-_STALE_FILES = 200
-_TARGET_BYTES = 64 << 20
 _ROWS_PER_FILE = 4_000_000
 
 
@@ -129,35 +126,6 @@ class DriverWriter:
         return AddAction(
             relative, os.path.getsize(path), {column: value}, int(time.time() * 1000), True, json.dumps({"numRecords": rows.num_rows})
         )
-
-
-def partition_text(value: int | bool) -> str:
-    """A partition value as the Delta protocol spells it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def missing_columns(spec: TableSpec, found: pa.Schema, partition_by: Sequence[str]) -> list[pa.Field]:
-    """Columns of ``spec`` that a table lacks. SKY-E401 if a column has another type, or the partitioning differs."""
-    hint = "the tables belong to another version of the spec: use a new sink path"
-    if list(partition_by) != list(spec.partition_by):
-        raise SkybandError(
-            "SKY-E401", f"table {spec.name!r} is partitioned by {list(partition_by)}, not {list(spec.partition_by)}", hint=hint
-        )
-    kinds = {f.name: f.type for f in found}
-    for f in spec.schema:
-        if f.name in kinds and kinds[f.name] != f.type:
-            raise SkybandError("SKY-E401", f"column {f.name!r} of table {spec.name!r} is {kinds[f.name]}, not {f.type}", hint=hint)
-    return [f for f in spec.schema if f.name not in kinds]
-
-
-def maintain(table: DeltaTable, spec: TableSpec, root: Path) -> None:
-    """Merges small files of a table that grows; drops files no longer part of the table once their time is up."""
-    alive = len(table.file_uris())
-    if alive > _COMPACT_FILES and spec.partition_by != ("bucket",):
-        table.optimize.compact(target_size=_TARGET_BYTES)
-    if sum(1 for _ in root.rglob("*.parquet")) > 2 * alive + _STALE_FILES:
-        hours = 1 if spec.life == "rewritten" else 168
-        table.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False)
 
 
 def _transaction(app_id: str, version: int) -> CommitProperties:

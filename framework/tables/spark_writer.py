@@ -17,9 +17,8 @@ from pyspark.sql.types import StructField, StructType
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.tables import delta_read
-from skyband.framework.tables.driver_writer import maintain, missing_columns, partition_text
 from skyband.framework.tables.schemas import TableSpec
-from skyband.framework.tables.writer import properties
+from skyband.framework.tables.writer_upkeep import maintain, missing_columns, partition_text, properties
 
 _CHECK = "spark.databricks.delta.replaceWhere.constraintCheck.enabled"
 

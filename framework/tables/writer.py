@@ -6,41 +6,13 @@ Each operation is one Delta commit, so it is there whole or not at all. One proc
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.framework.errors import SkybandError
 from skyband.framework.tables.schemas import TableSpec
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-CHECKPOINT_INTERVAL = 25
-"""Commits between two Delta checkpoints, so that opening a table never reads a long log."""
-
-
-def properties(spec: TableSpec) -> dict[str, str]:
-    """Delta table properties that every reader can live with.
-
-    Files of rewritten tables may go after an hour: they pile up batch by batch. Floats get no statistics: an infinite score has no bound in
-    JSON, and a file with one bound missing is misread by delta-rs' filters.
-    """
-    life = spec.life
-    # Delta refuses booleans and binary here.
-    plain = (pa.types.is_floating, pa.types.is_boolean, pa.types.is_binary)
-    bounded = [f.name for f in spec.schema if not any(kind(f.type) for kind in plain) and f.name not in spec.partition_by]
-    return {
-        "delta.enableDeletionVectors": "false",
-        "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
-        "delta.dataSkippingStatsColumns": ",".join(f"`{n}`" for n in bounded),
-        "delta.logRetentionDuration": "interval 7 days" if life == "append" else "interval 1 day",
-        "delta.deletedFileRetentionDuration": "interval 7 days" if life == "append" else "interval 1 hour",
-    }
 
 
 class Writer(Protocol):
@@ -78,21 +50,3 @@ class Writer(Protocol):
     def maintain(self, spec: TableSpec) -> None:
         """Keeps the table readable after thousands of small commits: merges small files, drops files nobody needs. Off the hot path."""
         ...
-
-
-def writer_for(path: str, spark: SparkSession | None = None) -> Writer:
-    """The back end for tables below ``path``: the driver for a local folder, Spark for any other file system.
-
-    ``SKYBAND_WRITER=driver|spark`` overrides. Raises SkybandError SKY-E401 if Spark is needed and there is no session.
-    """
-    local = path.removeprefix("file://")
-    choice = os.environ.get("SKYBAND_WRITER") or ("driver" if "://" not in local else "spark")
-    if choice == "spark":
-        if spark is None:
-            raise SkybandError("SKY-E401", f"tables at {path} can only be written with a Spark session")
-        from skyband.framework.tables.spark_writer import SparkWriter
-
-        return SparkWriter(path, spark)
-    from skyband.framework.tables.driver_writer import DriverWriter
-
-    return DriverWriter(Path(local).absolute())

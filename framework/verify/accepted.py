@@ -6,65 +6,31 @@ one row after another.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter, deque
 from itertools import groupby
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import IntakeNode, Plan
+from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming import rejects
 from skyband.framework.streaming.columns import TextCodes
 from skyband.framework.streaming.deletions import DELETES, Deletions
 from skyband.framework.streaming.intake import REASON, intake
 from skyband.framework.streaming.layout import JobFile, Layout
-from skyband.framework.streaming.source import read
 from skyband.framework.verify.objects import Accepted
 from skyband.operators.base import Window
 
 
-def read_files(layout: Layout) -> list[str]:
-    """The source files the checkpoint says have been taken (the engine's own log of them)."""
-    found: dict[str, None] = {}
-    log = layout.checkpoint / "sources" / "0"
-    for entry in sorted(log.glob("*")) if log.is_dir() else []:
-        if entry.name.startswith("."):
-            continue
-        for line in entry.read_text().splitlines():
-            if line.startswith("{"):
-                found[json.loads(line)["path"]] = None
-    return list(found)
-
-
 def source_rows(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile) -> pa.Table:
-    """All rows of the files taken so far that the intake passes. Raises SkybandError SKY-E301 if files are gone."""
-    if plan.source.format == "delta":
-        raise SkybandError("SKY-E301", "a Delta source is not read again", hint="only the replay can be verified")
-    files = read_files(layout)
-    gone = [f for f in files if not Path(unquote(urlparse(f).path)).exists()]
-    if gone:
-        raise SkybandError(
-            "SKY-E301",
-            f"{len(gone)} of the {len(files)} source files are gone (first: {gone[0]})",
-            hint="without them only the replay can be verified",
-        )
-    source = plan.source
-    frames = read(spark, _over(source, files), job.header, stream=False)
-    rows = intake(frames, plan.intake).where(f"{REASON} is null")
+    """All rows taken from the source so far that the intake passes. Raises SkybandError SKY-E301 if they cannot be read again."""
+    taken = source_format(plan.source.format).again(spark, plan.source, job.header, layout.checkpoint)
+    rows = intake(taken, plan.intake).where(f"{REASON} is null")
     return rows.select(*[f"`{f.name}`" for f in plan.intake.fields]).toArrow()
-
-
-def _over(source: Any, files: list[str]) -> Any:
-    from dataclasses import replace
-
-    return replace(source, path=[unquote(f) for f in files])
 
 
 def without_late(rows: pa.Table, rejected: pa.Table) -> pa.Table:

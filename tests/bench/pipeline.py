@@ -61,7 +61,7 @@ def run() -> Iterator[dict[str, Any]]:
 def _once(spark: Any, plan: Any) -> dict[str, float]:
     """One run over everything with a finish into fresh tables: rows, seconds, CPU seconds of the driver, the engine and the workers."""
     from skyband.framework.streaming.runner import Batch, Runner
-    from skyband.framework.tables.writer import writer_for
+    from skyband.framework.tables.writer_factory import writer_for
 
     shutil.rmtree(plan.sink, ignore_errors=True)
     rows = 0
@@ -78,7 +78,7 @@ def _once(spark: Any, plan: Any) -> dict[str, float]:
 def _small_batches(spark: Any, demo: Any) -> Iterator[dict[str, Any]]:
     """A batch a day's file: the parts of its time, from the engine's progress and the job's own figures."""
     from skyband.framework.streaming.runner import Batch, Runner
-    from skyband.framework.tables.writer import writer_for
+    from skyband.framework.tables.writer_factory import writer_for
 
     landing = WORK / "small"
     shutil.rmtree(landing, ignore_errors=True)

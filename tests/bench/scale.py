@@ -56,7 +56,7 @@ def run() -> Iterator[dict[str, Any]]:
 
 def _job(spark: Any, name: str, rows: int, keys: int, window: str, k: int) -> dict[str, Any]:
     from skyband.framework.streaming.runner import Batch, Runner
-    from skyband.framework.tables.writer import writer_for
+    from skyband.framework.tables.writer_factory import writer_for
     from skyband.jobs.spec import load_plan
 
     folder = WORK / name.replace(" ", "-")

@@ -4,7 +4,7 @@ ENV = {"LANDING": "/data/landing", "WAREHOUSE": "/data/warehouse"}
 
 SENSORS = r"""job: sensor-anomalies
 source:
-  format: csv                       # csv | json | parquet | orc | delta | kafka | rate
+  format: csv                       # csv | json | parquet | orc | delta
   path: "${LANDING}/sensors/"
   options: {header: true}
   schema: {sensor: string, building: string, ts: timestamp, temp: double, humidity: double, pm25: {type: double, from: PM2.5}}

@@ -119,7 +119,7 @@ def test_one_mistake(old: str, new: str, code: str, marked: str | None, hint: st
         ("topk_pairs", "scoring: value", "scoring: steady", "SKY-E117"),
         ("topk_pairs", "scoring: value", "scoring: heat", "SKY-E130"),
         ("topk_pairs", "  path: /data/x\n", "", "SKY-E111"),
-        ("topk_pairs", "format: parquet", "format: rate", "SKY-E117"),
+        ("topk_pairs", "format: parquet", "format: rate", "SKY-E113"),
         ("topk_pairs", "sink:", "deletes: rain > 0\nsink:", "SKY-E117"),
         ("topk_pairs", "sink:", "run: {max_files: 3, max_bytes: 64m}\nsink:", "SKY-E117"),
         ("topk", "carry", "carry", ""),
@@ -136,10 +136,11 @@ def test_one_mistake_of_other_types(query_type: str, old: str, new: str, code: s
     assert sorted(set(codes)) == ([code] if code else []), [str(e) for e in errors]
 
 
-@pytest.mark.parametrize("name", ["kafka", "rate"])
-def test_sources_that_are_not_files_or_delta_are_not_available(name: str) -> None:
+@pytest.mark.parametrize("name", ["kafka", "rate", "avro"])
+def test_other_formats_of_sources_are_not_allowed(name: str) -> None:
     _, errors = validate_text(other("topk_pairs").replace("  path: /data/x\n", "").replace("format: parquet", f"format: {name}"), ENV)
-    assert [(e.code, e.message) for e in errors] == [("SKY-E142", f"sources of format {name} are not available in this version")]
+    found = [(e.code, e.message, e.hint) for e in errors]
+    assert found == [("SKY-E113", f"'format' cannot be '{name}'", "allowed: csv, json, parquet, orc or delta")]
 
 
 @pytest.mark.parametrize("old, new", [("id: bigint", "seq: bigint"), ("price: double", "score: double")])

@@ -18,7 +18,7 @@ SCRIPT = f"""
 import sys
 from skyband.framework.tables.derive import derive
 from skyband.framework.tables.sink import Sink
-from skyband.framework.tables.writer import writer_for
+from skyband.framework.tables.writer_factory import writer_for
 from tests.framework.tables.plans import make_plan, random_changes
 from tests.framework.tables.test_sink import commit
 plan = make_plan(sys.argv[1], ("grp",))

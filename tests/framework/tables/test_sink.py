@@ -13,7 +13,8 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.tables.derive import derive
 from skyband.framework.tables.driver_writer import DriverWriter
 from skyband.framework.tables.sink import Sink
-from skyband.framework.tables.writer import Writer, writer_for
+from skyband.framework.tables.writer import Writer
+from skyband.framework.tables.writer_factory import writer_for
 from tests.framework.tables.plans import DAY, batch_blocks, make_plan, random_changes, roles_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

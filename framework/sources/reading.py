@@ -1,0 +1,79 @@
+"""The built-in formats read with Spark, as a stream or at rest: the same columns, the same parse errors."""
+
+from __future__ import annotations
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType, _parse_datatype_string
+
+from skyband.framework.plan.model import SourceNode
+from skyband.framework.sources.protocol import CORRUPT, ORIGIN
+
+BATCH_BYTES = "128m"
+"""Most bytes of files in one batch, if the spec sets no bound (a batch has at least one file)."""
+
+
+def files(spark: SparkSession, source: SourceNode, columns: list[str] | None, text: bool, paths: list[str] | None) -> DataFrame:
+    """The files of a folder as a stream, or those in ``paths`` at rest. ``text``: what does not parse goes to ``CORRUPT``."""
+    options = dict(source.options)
+    if text:
+        options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    if columns is not None:
+        options["enforceSchema"] = "false"
+    schema = _schema(source, columns, text)
+    if paths is None:
+        # Without it Spark forgets files older than the newest by a week.
+        options.setdefault("maxFileAge", "36500d")
+        options |= batch_bound(source)
+        frame = spark.readStream.format(source.format).schema(schema).options(**options).load(source.path)
+    else:
+        frame = spark.read.format(source.format).schema(schema).options(**options).load(paths)
+    return rows(frame, source, F.col("_metadata.file_name"), F.col(CORRUPT) if text else None)
+
+
+def delta(spark: SparkSession, source: SourceNode) -> DataFrame:
+    """A Delta table as a stream."""
+    options = dict(source.options) | batch_bound(source)
+    frame = spark.readStream.format("delta").options(**options).load(source.path)
+    return rows(frame, source, F.lit(source.path))
+
+
+def rows(frame: DataFrame, source: SourceNode, origin: Column, corrupt: Column | None = None) -> DataFrame:
+    """``frame``, whose columns have the source's names, as ``SourceFormat`` promises it."""
+    columns = [F.col("`" + str(f.source_name).replace("`", "``") + "`").cast(f.type).alias(f.name) for f in source.fields]
+    parsed = F.lit(None).cast("string") if corrupt is None else corrupt
+    return frame.select(*columns, parsed.alias(CORRUPT), origin.alias(ORIGIN))
+
+
+def batch_bound(source: SourceNode) -> dict[str, str]:
+    """The option of file and table streams that bounds a batch."""
+    if source.max_files_per_batch:
+        return {"maxFilesPerTrigger": str(source.max_files_per_batch)}
+    # The engine takes one of the two. A batch is held in memory: without a bound a first drop could be all there ever was.
+    return {"maxBytesPerTrigger": str(_bytes(source.max_bytes_per_batch or BATCH_BYTES))}
+
+
+def csv_header(spark: SparkSession, source: SourceNode) -> list[str]:
+    """The header of CSV files that only the engine can read; [] if there are none."""
+    try:
+        return list(spark.read.format("csv").options(**dict(source.options)).load(source.path).columns)
+    except AnalysisException as e:
+        if e.getCondition() in ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"):
+            return []
+        raise
+
+
+def _bytes(size: str) -> int:
+    """``128m`` as a number of bytes."""
+    unit = {"b": 0, "k": 10, "m": 20, "g": 30, "t": 40}.get(size[-1].lower())
+    return int(size) if unit is None else int(size[:-1]) << unit
+
+
+def _schema(source: SourceNode, columns: list[str] | None, text: bool) -> StructType:
+    """The schema to read with: files with a header give every column of it a place, in its order."""
+    types = {str(f.source_name): _parse_datatype_string(f.type) for f in source.fields}
+    schema = StructType([StructField(n, types.get(n, StringType())) for n in (columns if columns is not None else types)])
+    if text:
+        schema.add(CORRUPT, StringType())
+    return schema

@@ -1,0 +1,27 @@
+"""The source formats by name: those built in, and those of other packages (entry points ``skyband.sources``). Imports no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from skyband.framework.plugins import Registry
+from skyband.framework.sources.csv_files import CsvFiles
+from skyband.framework.sources.delta_table import DeltaTable
+from skyband.framework.sources.files import Files
+from skyband.framework.sources.protocol import SourceFormat
+
+
+def _built_in() -> Mapping[str, SourceFormat]:
+    return {"csv": CsvFiles(), "json": Files(text=True), "parquet": Files(), "orc": Files(), "delta": DeltaTable()}
+
+
+SOURCES: Final[Registry[SourceFormat]] = Registry(
+    "skyband.sources", "source format", _built_in, needs=("jars", "check", "options", "columns", "stream", "again", "failure")
+)
+"""What a spec's ``source.format`` may name. An entry point names an object that is a ``SourceFormat``."""
+
+
+def source_format(name: str) -> SourceFormat:
+    """The format called ``name``. KeyError if there is none: a spec that names it has been refused."""
+    return SOURCES.all()[name]
