@@ -8,51 +8,8 @@ from typing import Any, Final
 
 DEFAULT_PATH: Final = "job.yaml"
 
-TEMPLATE: Final = """\
-# A Skyband job: one source, any number of queries over its sliding window, one folder of Delta tables.
-#   skyband validate job.yaml    what is wrong with this file
-#   skyband explain job.yaml     which state it keeps, and how much
-#   skyband run job.yaml         run it
-# "${NAME}" is read from the environment; quote it.
-job: sensor-pairs
-
-source:
-  format: csv                  # csv | json | parquet | orc | delta
-  path: "./landing/sensors/"   # a folder; new files are picked up
-  options: {header: true}      # given to Spark's reader as they are
-  schema:                      # column: type (string, int, bigint, double, float, boolean, timestamp, date, decimal(p,s))
-    sensor: string
-    ts: timestamp
-    temp: double
-    humidity: double
-    # pm25: {type: double, from: PM2.5}    # a column with another name in the source
-  id: [sensor, ts]             # what identifies a row
-  event_time: {column: ts, watermark: 10 minutes}   # how long to wait for rows that come out of order
-  # partition_by: [building]   # each value is a stream of its own
-
-transform:                     # Spark SQL, in order
-  - derive: {hours: "unix_micros(ts) / 3.6e9"}
-  - where: "temp is not null"
-
-quality:
-  rows:                        # a row that fails is in the table `rejected`, with the rule's name
-    - {name: plausible_temp, expect: "temp between -60 and 60"}
-
-window: {time: 7 days}         # the largest window a query may use: {count: 1000}, {time: 7 days} or both
-
-scoring:
-  shock:                       # close in time, far apart in temperature; a is the older row of a pair, b the newer
-    expression: (b.hours - a.hours) / abs(a.temp - b.temp)
-    direction: min             # which scores come first
-
-queries:                       # each gives the tables <name>, <name>_changes and <name>_now
-  shocks: {type: topk_pairs, scoring: shock, k: 20, where: "a.sensor = b.sensor", carry: [temp]}
-  shocks_day: {type: topk_pairs, scoring: shock, k: 5, where: "a.sensor = b.sensor", window: {time: 1 day}}
-
-sink: {path: "./tables/sensor_pairs"}
-run: {trigger: once}           # or {trigger: 10 seconds}
-# schedule: {cron: "0 * * * *"}   # for Airflow
-"""
+TEMPLATE: Final = Path(__file__).parent / "first_job.yaml"
+"""The spec that is written, under the name the user gives it."""
 
 
 def add_parser(subparsers: Any) -> None:
@@ -71,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
         path = path / DEFAULT_PATH
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(TEMPLATE.replace("job.yaml", path.name))
+            file.write(TEMPLATE.read_text(encoding="utf-8").replace("job.yaml", path.name))
     except FileExistsError:
         raise SkybandError("SKY-E202", f"{path} is there already", "name another file: skyband init other.yaml") from None
     except OSError as e:

@@ -134,7 +134,7 @@ class Changes:
 class Items:
     """A set of result items in rank order (a snapshot) or grouped by key (a skyband): ``items`` as in ``Changes``.
 
-    ``extra`` holds further columns a kind of state needs in its table (a skyline's ``pred`` for instance).
+    ``extra`` holds further columns a kind of state needs in its table (the row that hides an item, for instance).
     """
 
     key: I64

@@ -15,7 +15,7 @@ def test_the_schema_file_is_current() -> None:
     assert SCHEMA_PATH.read_text(encoding="utf-8") == schema_text(), "run: python -m skyband.framework.spec.schema"
 
 
-@pytest.mark.parametrize("text", [SENSORS, TEMPLATE, *map(other, OTHERS)])
+@pytest.mark.parametrize("text", [SENSORS, TEMPLATE.read_text(encoding="utf-8"), *map(other, OTHERS)])
 def test_examples_fit_the_schema(text: str) -> None:
     jsonschema.Draft202012Validator.check_schema(job_schema())
     jsonschema.validate(yaml.safe_load(text), json.loads(schema_text()))
