@@ -16,7 +16,24 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.framework.messages import (
+    ACCEPTED,
+    CHANGED,
+    COUNTS,
+    DELETED,
+    FRONTIER,
+    HEADS,
+    NEWEST,
+    PENDING,
+    REJECTED,
+    Changes,
+    Skyband,
+    Tally,
+    time_of,
+    unusable_of,
+)
 from skyband.framework.plan.model import only_retained
+from skyband.framework.reasons import DUPLICATE_ID, LATE, NO_TARGET
 from skyband.framework.sources.protocol import ORIGIN
 from skyband.framework.streaming import blocks, rejects
 from skyband.framework.streaming.columns import TextCodes, ints, micros, operator_column
@@ -68,7 +85,7 @@ class Bucket:
         """Everything that is due: rows below the frontier in order, expiries and boundaries between them."""
         started = clock.perf_counter()
         out: list[Block] = []
-        counts: dict[str, int] = {"late": 0, "duplicate_id": 0, "accepted": 0, "changes": 0}
+        counts = Tally({LATE: 0, DUPLICATE_ID: 0, ACCEPTED: 0, CHANGED: 0})
         before = self.pending.num_rows
         frontier = self.config.frontier(watermark_ms)
         rows, limit = self._arrived(data, frontier, counts, out)
@@ -80,25 +97,25 @@ class Bucket:
         operated = clock.perf_counter()
         self.until = limit
         self._heads(touched, out)
-        counts["pending"] = self.pending.num_rows - before
+        counts[PENDING] = self.pending.num_rows - before
         newest = [int(time.max())] if len(time) else []
         if self.pending.num_rows:
             newest.append(int(pc.max(self.pending[self.config.intake.event_time].cast(pa.int64())).as_py()))
         if newest:
-            counts["newest"] = max(newest)
+            counts[NEWEST] = max(newest)
         if frontier is not None:
-            counts["frontier"] = frontier
-        counts["us_decode"] = int(1e6 * (decoded - started))
-        counts["us_order"] = int(1e6 * (accepted - decoded))
-        counts["us_operator"] = int(1e6 * (operated - accepted))
+            counts[FRONTIER] = frontier
+        counts[time_of("decode")] = int(1e6 * (decoded - started))
+        counts[time_of("order")] = int(1e6 * (accepted - decoded))
+        counts[time_of("operator")] = int(1e6 * (operated - accepted))
         for i, node in enumerate(self.config.operators):
             for name, n in self.logics[i].counters().items():
                 if name.startswith("unusable:"):
-                    of = f"unusable:{self.resolver.entry(i, int(name[9:]))}"
-                    counts[of] = max(counts.get(of, 0), int(n))
+                    of = unusable_of(self.resolver.entry(i, int(name[9:])))
+                    counts[of] = max(counts[of], int(n))
                 else:
                     counts[f"{node.name}.{name}"] = int(n)
-        out.append(("counts", json.dumps(counts).encode()))
+        out.append((COUNTS, counts.message()))
         return out
 
     @property
@@ -113,7 +130,7 @@ class Bucket:
             dues.append(int(pc.min(self.pending[self.config.intake.event_time].cast(pa.int64())).as_py()))
         return min(dues) if dues else None
 
-    def _arrived(self, data: list[bytes], frontier: int | None, counts: dict[str, int], out: list[Block]) -> tuple[pa.Table, int]:
+    def _arrived(self, data: list[bytes], frontier: int | None, counts: Tally, out: list[Block]) -> tuple[pa.Table, int]:
         """(rows that may be processed, the limit below which they may). Late rows go to ``rejected``, early ones to ``pending``."""
         tables = [blocks.bytes_table(d) for d in data]
         fresh = pa.concat_tables(tables).cast(self.schema) if tables else self.schema.empty_table()
@@ -127,8 +144,8 @@ class Bucket:
             late = pc.less(fresh[event_time].cast(pa.int64()), pa.scalar(floor, pa.int64()))
             if pc.any(late).as_py():
                 rejected = fresh.filter(late)
-                counts["late"] = rejected.num_rows
-                self._reject(rejected, "late", out)
+                counts[LATE] = rejected.num_rows
+                self._reject(rejected, LATE, out)
                 fresh = fresh.filter(pc.invert(late))
         rows = pa.concat_tables([self.pending, fresh]) if self.pending.num_rows else fresh
         if not rows.num_rows:
@@ -140,7 +157,7 @@ class Bucket:
         self.pending = rows.filter(pc.invert(ready)).combine_chunks()
         return rows.filter(ready), limit
 
-    def _accept(self, rows: pa.Table, counts: dict[str, int], out: list[Block]) -> tuple[I64, I64, I64, I64, pa.Table]:
+    def _accept(self, rows: pa.Table, counts: Tally, out: list[Block]) -> tuple[I64, I64, I64, I64, pa.Table]:
         """(key, time, seq, target, rows) of the accepted rows in canonical order; duplicates and deletions of nothing go to ``rejected``.
 
         A deletion has seq -1 and the seq of the object it deletes as its target; the others' is NULL.
@@ -166,7 +183,7 @@ class Bucket:
         else:
             hashes = ints(rows[ID_HASHES[0]]), ints(rows[ID_HASHES[1]])
             seq, target = self.ids.accept(self.keys, key, time, *hashes, self.until, self.deletions.of(rows))
-            for reason, bad in (("duplicate_id", (seq < 0) & (target == NULL)), ("no_target", target == -1)):
+            for reason, bad in ((DUPLICATE_ID, (seq < 0) & (target == NULL)), (NO_TARGET, target == -1)):
                 if bad.any():
                     rejected = rows.filter(pa.array(bad))
                     counts[reason] = rejected.num_rows
@@ -177,14 +194,12 @@ class Bucket:
         made = seq >= 0
         self.keys.last_time[key[made]] = time[made]
         self.deletions.add(key, time, target)
-        counts["accepted"] = len(seq)
+        counts[ACCEPTED] = len(seq)
         if not made.all():
-            counts["deleted"] = int((~made).sum())
+            counts[DELETED] = int((~made).sum())
         return key, time, seq, target, rows.combine_chunks()
 
-    def _advance(
-        self, key: I64, time: I64, seq: I64, target: I64, rows: pa.Table, limit: int, counts: dict[str, int], out: list[Block]
-    ) -> None:
+    def _advance(self, key: I64, time: I64, seq: I64, target: I64, rows: pa.Table, limit: int, counts: Tally, out: list[Block]) -> None:
         """Runs every operator over the accepted rows and names its changes' objects."""
         kept = rows.select(self.store.schema.names).cast(self.store.schema)
         made = seq >= 0
@@ -202,12 +217,12 @@ class Bucket:
         for i, (node, logic) in enumerate(zip(self.config.operators, self.logics, strict=True)):
             woken = logic.wake()
             changes = logic.advance(arrivals, limit)
-            counts["changes"] += len(changes)
+            counts[CHANGED] += len(changes)
             for name, table in self.resolver.changes(i, changes, self.store, self.key_values):
-                out.append((f"changes:{name}", blocks.table_bytes(table)))
+                out.append((Changes(name).kind, blocks.table_bytes(table)))
             if node.skyband and (len(seq) or (woken is not None and woken < limit)):
                 table = self.resolver.skyband(i, logic.skyband(), self.store, self.key_values, self.number)
-                out.append((f"skyband:{node.name}:{self.number}", blocks.table_bytes(table)))
+                out.append((Skyband(node.name, self.number).kind, blocks.table_bytes(table)))
             pins.append(np.unique(address(*logic.retained())))
         self.retained = pins
         self.store.pins = np.concatenate(pins) if pins else np.empty(0, np.int64)
@@ -247,12 +262,12 @@ class Bucket:
                 if table.num_columns
                 else pa.table({name: pa.array(values).cast(kind)})
             )
-        out.append(("heads", blocks.table_bytes(table)))
+        out.append((HEADS, blocks.table_bytes(table)))
 
     def _reject(self, rows: pa.Table, reason: str, out: list[Block]) -> None:
         columns = [f.name for f in self.config.intake.fields]
         table = rejects.rejected(rows.combine_chunks(), columns, reason, self.config.intake.event_time, ORIGIN)
-        out.append(("rejected", blocks.table_bytes(table)))
+        out.append((REJECTED, blocks.table_bytes(table)))
 
     def _order_columns(self) -> list[str]:
         intake = self.config.intake
