@@ -11,8 +11,9 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from skyband.framework.messages import ASIDE, COUNTS, Tally, time_of
-from skyband.framework.streaming.bucket import CHUNK, SEEN, Bucket
+from skyband.framework.streaming.bucket import Bucket
 from skyband.framework.streaming.config import HostConfig
+from skyband.framework.streaming.operator_host import CHUNK, SEEN
 
 _PIECE = 1 << 20
 
