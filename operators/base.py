@@ -68,6 +68,11 @@ def object_column(columns: Sequence[str]) -> Column:
     return Column("$" + ",".join(columns), "object")
 
 
+def object_columns(column: Column) -> tuple[str, ...]:
+    """The columns that name the objects of a column that ``object_column`` made."""
+    return tuple(column.name[1:].split(","))
+
+
 @dataclass(frozen=True, slots=True)
 class Ragged:
     """Rows of different length: row i is ``values[start[i] : start[i + 1]]``. ``start`` int64 (rows + 1,), ``values`` int64 codes."""

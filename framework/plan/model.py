@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from skyband.framework.items import ItemShape
-from skyband.operators.base import Column, Kind, Operator, Window
+from skyband.operators.base import Column, Kind, Operator, Window, object_columns
 from skyband.operators.expressions.ast import Node
 
 if TYPE_CHECKING:
@@ -161,6 +161,11 @@ class OperatorNode:
     def attributes(self) -> tuple[Column, ...]:
         """The columns of the stream that the operator reads."""
         return tuple(c for c in self.operator.columns if not c.name.startswith("$"))
+
+    @property
+    def objects(self) -> tuple[tuple[str, ...], ...]:
+        """For every column of objects that the operator reads, the columns that name them."""
+        return tuple(object_columns(c) for c in self.operator.columns if c.kind == "object")
 
 
 def only_retained(operators: Iterable[OperatorNode]) -> bool:

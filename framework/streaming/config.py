@@ -52,6 +52,8 @@ class HostConfig:
             names += q.carry
         for node in self.operators:
             names += [c.name for c in node.attributes]
+            if node.operator.keeps != "none":
+                names += [c for named in node.objects for c in named]
         return list(dict.fromkeys(names))
 
     def frontier(self, watermark_ms: int) -> int | None:

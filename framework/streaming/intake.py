@@ -8,12 +8,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from skyband.framework.plan.model import Derive, Filter, IntakeNode
+from skyband.framework.reasons import CONTROL, FILTERED, NULL_ID, NULL_KEY, NULL_TIME, PARSE, REASON, RULE, TIME_RANGE
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.streaming.config import ID_HASHES, KEY_HASHES
 
-REASON = "__reason"
-FILTERED = "filtered"
-CONTROL = "control"
 WATERMARK = "__watermark"
 
 
@@ -24,8 +22,7 @@ _FIRST, _LAST = "1970-01-01 00:00:00", "9999-12-30 00:00:00"
 def intake(df: DataFrame, node: IntakeNode) -> DataFrame:
     """``df`` (see ``SourceFormat.stream``) as: all fields, hashes, ``__origin``, ``__corrupt``, ``__reason`` (null: accepted so far).
 
-    Reasons, the first that applies: ``parse``, ``filtered`` (counted, not rejected), ``null_id``, ``null_time``, ``time_range``,
-    ``null_key``, ``rule:<names>``.
+    The reason is the first that applies, in the order below (see ``reasons``).
     """
     keep: Column = F.lit(True)
     for t in node.transforms:
@@ -39,13 +36,13 @@ def intake(df: DataFrame, node: IntakeNode) -> DataFrame:
     failed = [F.when(~F.coalesce(F.expr(r.sql), F.lit(True)), F.lit(r.name)) for r in node.rules]
     names = F.concat_ws(",", *failed) if failed else F.lit("")
     reason = (
-        F.when(F.col(CORRUPT).isNotNull(), F.lit("parse"))
+        F.when(F.col(CORRUPT).isNotNull(), F.lit(PARSE))
         .when(~keep, F.lit(FILTERED))
-        .when(_any_null(node.id), F.lit("null_id"))
-        .when(F.col(f"`{node.event_time}`").isNull(), F.lit("null_time"))
-        .when(~F.col(f"`{node.event_time}`").between(F.lit(_FIRST).cast("timestamp"), F.lit(_LAST).cast("timestamp")), F.lit("time_range"))
-        .when(_any_null(node.partition_by), F.lit("null_key"))
-        .when(names != "", F.concat(F.lit("rule:"), names))
+        .when(_any_null(node.id), F.lit(NULL_ID))
+        .when(F.col(f"`{node.event_time}`").isNull(), F.lit(NULL_TIME))
+        .when(~F.col(f"`{node.event_time}`").between(F.lit(_FIRST).cast("timestamp"), F.lit(_LAST).cast("timestamp")), F.lit(TIME_RANGE))
+        .when(_any_null(node.partition_by), F.lit(NULL_KEY))
+        .when(names != "", F.concat(F.lit(RULE), names))
     )
     columns = [F.col(f"`{f.name}`").cast(f.type).alias(f.name) for f in node.fields]
     if node.partition_by:

@@ -12,6 +12,7 @@ from skyband.framework.items import SCORE
 from skyband.framework.plan.model import QueryNode
 from skyband.framework.spec.names import QUERY_COLUMN
 from skyband.framework.streaming.config import HostConfig
+from skyband.framework.streaming.objects import ObjectNumbers
 from skyband.framework.streaming.store import WindowStore
 from skyband.framework.tables.types import arrow_type
 from skyband.operators.base import CAUSES, F64, NULL, AnyArray, Changes, Items
@@ -26,8 +27,9 @@ _SIGNS = pa.array(["-", "+"], pa.string())
 class ItemRows:
     """Builds blocks of ``<query>_changes`` and ``<state>_skyband`` rows (all columns but ``batch_id``)."""
 
-    def __init__(self, config: HostConfig) -> None:
+    def __init__(self, config: HostConfig, objects: Mapping[tuple[str, ...], ObjectNumbers]) -> None:
         self.config = config
+        self.objects = objects
         self.by_operator: list[list[QueryNode]] = [[] for _ in config.operators]
         for q in config.queries:
             self.by_operator[q.operator].append(q)
@@ -66,8 +68,9 @@ class ItemRows:
         """The whole skyband of this bucket; what has left the window since is left out."""
         q = self.by_operator[operator][0]
         alive = np.ones(len(items.key), bool)
-        for j in range(items.items.shape[1]):
-            alive &= store.has(items.key, items.items[:, j])
+        for j, part in enumerate(q.item.parts):
+            if part.is_row:
+                alive &= store.has(items.key, items.items[:, j])
         mine = np.nonzero(alive)[0]
         key = items.key[mine]
         columns = list(self._key_columns(keys, key))
@@ -93,6 +96,7 @@ class ItemRows:
         rows: dict[int, tuple[pa.Table, I64]] = {
             j: store.take(key, items[:, j]) for j, part in enumerate(q.item.parts) if part.is_row
         }  # fmt: skip
+        named = {j: self.objects[p.columns].rows(items[:, j]) for j, p in enumerate(q.item.parts) if not p.is_row}
         columns: list[tuple[str, pa.Array | pa.ChunkedArray]] = []
         for c in q.item.columns(intake.id, q.carry if carried is None else carried, intake.partition_by):
             if c.what == "seq":
@@ -100,7 +104,7 @@ class ItemRows:
             elif c.what == "time":
                 columns.append((c.name, pa.array(rows[c.part][1]).cast(_STAMP)))
             else:
-                columns.append((c.name, rows[c.part][0][c.source]))
+                columns.append((c.name, (named[c.part] if c.what == "object" else rows[c.part][0])[c.source]))
         return columns
 
 

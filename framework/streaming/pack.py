@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.framework.messages import ASIDE, COUNTS, HOST, REJECTED, ROWS, ROWS_IN, Tally
+from skyband.framework.reasons import CONTROL, FILTERED, REASON, count_of
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.streaming import blocks, rejects
 from skyband.framework.streaming.config import KEY_HASHES, HostConfig
 
-HOST, ASIDE = 0, 1
-"""Nodes a block can go to: the operator host, or straight through to the tables (``rejected``, ``counts``)."""
-
-SCHEMA = "node int, bucket int, kind string, data binary"
 _ARROW = pa.schema([("node", pa.int32()), ("bucket", pa.int32()), ("kind", pa.string()), ("data", pa.binary())])
 _BLOCK_ROWS = 65536
 
@@ -29,7 +26,7 @@ class Pack:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Blocks of at most ``_BLOCK_ROWS`` rows a bucket, then this task's counts."""
-        counts: dict[str, int] = {"rows_in": 0}
+        counts = Tally({ROWS_IN: 0})
         held: list[pa.Table] = []
         rows = 0
         for batch in batches:
@@ -43,41 +40,40 @@ class Pack:
                 held, rows = [], 0
         if rows:
             yield self._blocks(pa.concat_tables(held))
-        if counts["rows_in"] or "control" in counts:
-            yield _block(ASIDE, 0, "counts", json.dumps(counts).encode())
+        if counts[ROWS_IN] or CONTROL in counts:
+            yield _block(ASIDE, 0, COUNTS, counts.message())
 
-    def _sort_out(self, table: pa.Table, counts: dict[str, int]) -> tuple[pa.Table, pa.RecordBatch | None]:
+    def _sort_out(self, table: pa.Table, counts: Tally) -> tuple[pa.Table, pa.RecordBatch | None]:
         """(rows for the host, a block of rejected rows or None)."""
-        reason = table["__reason"]
+        reason = table[REASON]
         data = table.select(self.config.row_schema().names)
         if reason.null_count == table.num_rows:
-            counts["rows_in"] += table.num_rows
+            counts[ROWS_IN] += table.num_rows
             return data, None
         for item in pc.value_counts(reason.drop_null()).to_pylist():
-            name = "rejected_rule" if item["values"].startswith("rule:") else item["values"]
-            counts[name] = counts.get(name, 0) + item["counts"]
-        control = pc.fill_null(pc.equal(reason, "control"), False)
-        counts["rows_in"] += table.num_rows - int(pc.sum(control).as_py() or 0)
-        bad = pc.invert(pc.fill_null(pc.is_in(reason, pa.array(["filtered", "control", None])), True))
+            counts[count_of(item["values"])] += item["counts"]
+        control = pc.fill_null(pc.equal(reason, CONTROL), False)
+        counts[ROWS_IN] += table.num_rows - int(pc.sum(control).as_py() or 0)
+        bad = pc.invert(pc.fill_null(pc.is_in(reason, pa.array([FILTERED, CONTROL, None])), True))
         rejected = table.filter(bad)
         block = None
         if rejected.num_rows:
             columns = [f.name for f in self.config.intake.fields]
-            made = rejects.rejected(rejected, columns, rejected["__reason"].combine_chunks(), self.config.intake.event_time, ORIGIN)
+            made = rejects.rejected(rejected, columns, rejected[REASON].combine_chunks(), self.config.intake.event_time, ORIGIN)
             text = pc.coalesce(rejected[CORRUPT].combine_chunks(), made["text"].combine_chunks())
             made = made.set_column(made.column_names.index("text"), "text", text)
-            block = _block(ASIDE, 0, "rejected", blocks.table_bytes(made))
+            block = _block(ASIDE, 0, REJECTED, blocks.table_bytes(made))
         return data.filter(pc.is_null(reason)), block
 
     def _blocks(self, rows: pa.Table) -> pa.RecordBatch:
         if self.config.buckets == 1:
-            return _block(HOST, 0, "rows", blocks.table_bytes(rows))
+            return _block(HOST, 0, ROWS, blocks.table_bytes(rows))
         bucket = rows[KEY_HASHES[0]].to_numpy() % self.config.buckets
         order = np.argsort(bucket, kind="stable")
         rows = rows.take(pa.array(order)).combine_chunks()
         cuts = np.searchsorted(bucket[order], np.arange(self.config.buckets + 1))
         made = [
-            (HOST, b, "rows", blocks.table_bytes(rows.slice(cuts[b], cuts[b + 1] - cuts[b])))
+            (HOST, b, ROWS, blocks.table_bytes(rows.slice(cuts[b], cuts[b + 1] - cuts[b])))
             for b in range(self.config.buckets)
             if cuts[b + 1] > cuts[b]
         ]

@@ -10,11 +10,11 @@ from typing import Any
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from skyband.framework.streaming.bucket import CHUNK, SEEN, Bucket
+from skyband.framework.messages import ASIDE, COUNTS, Tally, time_of
+from skyband.framework.streaming.bucket import Bucket
 from skyband.framework.streaming.config import HostConfig
-from skyband.framework.streaming.pack import ASIDE
+from skyband.framework.streaming.operator_host import CHUNK, SEEN
 
-OUTPUT = "kind string, data binary"
 _PIECE = 1 << 20
 
 # Decoded state of this worker process: the processor itself is unpickled anew for every task. An entry is good only if its token is the one
@@ -83,8 +83,8 @@ class HostProcessor(StatefulProcessor):
         saved = clock.perf_counter()
         for kind, block in out:
             yield Row(kind=kind, data=block)
-        times = f'{{"us_load": {int(1e6 * (loaded - started))}, "us_state": {int(1e6 * (saved - ran))}}}'
-        yield Row(kind="counts", data=times.encode())
+        times = Tally({time_of("load"): int(1e6 * (loaded - started)), time_of("state"): int(1e6 * (saved - ran))})
+        yield Row(kind=COUNTS, data=times.message())
 
     def _set_timer(self, bucket: Bucket, before: int | None, token: str, watermark_ms: int) -> None:
         due = bucket.due()

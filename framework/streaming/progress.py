@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TextIO
 
+from skyband.framework.messages import CHANGED, ROWS_IN
+from skyband.framework.reasons import LATE
 from skyband.framework.streaming.runner import Batch
 
 LOUD = 0.01
@@ -20,16 +22,16 @@ class Progress:
 
     def __call__(self, batch: Batch) -> None:
         """The line of one batch."""
-        rows, late = batch.get("rows_in"), batch.get("late")
+        rows, late = batch.get(ROWS_IN), batch.get(LATE)
         rejected = sum(batch.rejected().values())
         self.rows += rows
         self.late += late
         self.rejected += rejected
-        self.changes += batch.get("changes")
+        self.changes += batch.get(CHANGED)
         self.seconds += batch.seconds
         rate = f"{rows / batch.seconds:,.0f} rows/s" if batch.seconds else ""
         print(
-            f"batch {batch.number}: {rows:,} rows, {rate}, late {late:,}, rejected {rejected:,}, changes {batch.get('changes'):,}, "
+            f"batch {batch.number}: {rows:,} rows, {rate}, late {late:,}, rejected {rejected:,}, changes {batch.get(CHANGED):,}, "
             f"{batch.seconds:.1f} s",
             file=self.out,
             flush=True,

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from skyband.framework.messages import PACKED, SENT
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.config import HostConfig
 from skyband.framework.streaming.intake import intake, with_control
 from skyband.framework.streaming.layout import JobFile, Layout
-from skyband.framework.streaming.pack import SCHEMA, Pack
-from skyband.framework.streaming.processor import OUTPUT, HostProcessor
+from skyband.framework.streaming.pack import Pack
+from skyband.framework.streaming.processor import HostProcessor
 
 OnBatch = Callable[[DataFrame, int], None]
 
@@ -24,13 +25,13 @@ def build(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile) -> Data
     source = source_format(plan.source.format).stream(spark, plan.source, job.header)
     rows = intake(source, plan.intake)
     rows = with_control(spark, rows, str(layout.control), plan.intake.event_time, plan.intake.delay_ms)
-    packed = rows.mapInArrow(Pack(config), SCHEMA)
+    packed = rows.mapInArrow(Pack(config), PACKED)
     # The stateful step gets a pool of Python workers of its own, or its cache of decoded state would never hit: pools are told apart by
     # the environment their functions were made in.
     environment = spark.sparkContext.environment
     environment["SKYBAND_STEP"] = "host"
     try:
-        return packed.groupBy("node", "bucket").transformWithState(HostProcessor(config), OUTPUT, "Append", "EventTime")
+        return packed.groupBy("node", "bucket").transformWithState(HostProcessor(config), SENT, "Append", "EventTime")
     finally:
         environment.pop("SKYBAND_STEP", None)
 

@@ -21,7 +21,23 @@ from pyspark.sql import DataFrame, SparkSession
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.failpoints import failpoint
+from skyband.framework.messages import (
+    ACCEPTED,
+    CHANGED,
+    COUNTS,
+    FRONTIER,
+    NEWEST,
+    PENDING,
+    ROWS_IN,
+    RUNS,
+    TIMES,
+    Skyband,
+    Tally,
+    addressed,
+    time_of,
+)
 from skyband.framework.plan.model import Plan
+from skyband.framework.reasons import CONTROL, FILTERED, REASONS
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming import blocks
 from skyband.framework.streaming.layout import JobFile, Layout, fitting_job, rules_of
@@ -34,28 +50,21 @@ from skyband.framework.tables.writer import Writer
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-# Class of reason in ``runs`` -> the counts that intake and host keep of it.
-_REASONS = {
-    "parse": ("parse",), "rule": ("rejected_rule",), "late": ("late",), "duplicate_id": ("duplicate_id",),
-    "no_target": ("no_target",), "null": ("null_id", "null_time", "null_key"), "other": ("time_range",),
-}  # fmt: skip
-
-
 @dataclass(slots=True)
 class Batch:
     """What one micro-batch did: the figures of its ``runs`` row."""
 
     number: int
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: Tally = field(default_factory=Tally)
     seconds: float = 0.0
 
     def get(self, name: str) -> int:
         """A count, 0 if nothing was counted under that name."""
-        return self.counts.get(name, 0)
+        return self.counts[name]
 
     def rejected(self) -> dict[str, int]:
         """Rejected rows by class of reason: the classes that ``runs`` has columns for."""
-        return {name: sum(self.get(r) for r in reasons) for name, reasons in _REASONS.items()}
+        return {c.name: sum(self.counts[n] for n in c.counts) for c in REASONS}
 
 
 Report = Callable[[Batch], None]
@@ -128,7 +137,7 @@ class Runner:
         for row in self.sink.last_runs(2):
             self.last_batch, self.pending = int(row["batch_id"]), int(row["pending"])
             self.newest, self.frontier = _micros(row["newest"]), _micros(row["frontier"])
-            self._totals[self.last_batch] = self.pending, self.newest, self.frontier, "control" in json.loads(row["counters"])
+            self._totals[self.last_batch] = self.pending, self.newest, self.frontier, CONTROL in json.loads(row["counters"])
 
     def _stream(self, once: bool) -> bool:
         """Runs the query to its end, or until a signal stops it: then False."""
@@ -175,19 +184,18 @@ class Runner:
         ran = clock.perf_counter()
         failpoint("state.after")
         tables: dict[str, list[pa.Table]] = defaultdict(list)
-        counts: dict[str, int] = defaultdict(int)
+        counts = Tally()
         for kind, data in zip(made["kind"].to_pylist(), made["data"].to_pylist(), strict=True):
-            if kind == "counts":
-                for name, n in json.loads(data).items():
-                    counts[name] = max(counts[name], n) if name in ("newest", "frontier") else counts[name] + n
-            elif kind.startswith("skyband:"):
+            if kind == COUNTS:
+                counts.add(data)
+            elif isinstance(addressed(kind), Skyband):
                 tables[kind] = [blocks.bytes_table(data)]
             else:
                 tables[kind].append(blocks.bytes_table(data))
-        batch = Batch(batch_id, dict(counts))
+        batch = Batch(batch_id, counts)
         self._total(batch)
         merged = {kind: pa.concat_tables(parts) for kind, parts in tables.items()}
-        merged["runs"] = self._runs_row(batch, ran - started)
+        merged[RUNS] = self._runs_row(batch, ran - started)
         self.sink.commit(batch_id, merged)
         batch.seconds = clock.perf_counter() - started
         self.last_batch = max(self.last_batch, batch_id)
@@ -199,33 +207,31 @@ class Runner:
         """Running totals from the batch before: a repeated batch comes to the same figures."""
         earlier = [b for b in self._totals if b < batch.number]
         pending, newest, frontier, controlled = self._totals[max(earlier)] if earlier else (0, None, None, False)
-        pending += batch.get("pending")
-        if "newest" in batch.counts:
-            newest = max(newest or batch.counts["newest"], batch.counts["newest"])
-        if "frontier" in batch.counts:
-            frontier = max(frontier or batch.counts["frontier"], batch.counts["frontier"])
+        pending += batch.counts[PENDING]
+        if NEWEST in batch.counts:
+            newest = max(newest or batch.counts[NEWEST], batch.counts[NEWEST])
+        if FRONTIER in batch.counts:
+            frontier = max(frontier or batch.counts[FRONTIER], batch.counts[FRONTIER])
         if controlled:
             # The batch before brought a finish's row: from this one on the watermark is past it.
             finished = self.job.finishes[-1][1]
             frontier = max(frontier or finished, finished)
         self.pending, self.newest, self.frontier = pending, newest, frontier
-        self._totals[batch.number] = pending, newest, frontier, "control" in batch.counts
+        self._totals[batch.number] = pending, newest, frontier, CONTROL in batch.counts
         self._totals = {b: t for b, t in self._totals.items() if b >= batch.number - 2}
 
     def _runs_row(self, batch: Batch, seconds: float) -> pa.Table:
-        c = batch.get
-        rejected = batch.rejected()
-        fixed = {"rows_in", "filtered", "accepted", "pending", "changes", "newest", "frontier"}.union(*_REASONS.values())
-        rest = {k: v for k, v in batch.counts.items() if k not in fixed and not k.startswith(("us_", "unusable:"))}
+        counts, rejected = batch.counts, batch.rejected()
         row: dict[str, Any] = {
-            "batch_id": batch.number, "batch_time": datetime.now(UTC), "rows_in": c("rows_in"), "filtered": c("filtered"),
-            "rejected": sum(rejected.values()), "accepted": c("accepted"), "pending": self.pending,
-            "pending_change": c("pending"), "changes": c("changes"), "frontier": _instant(self.frontier), "newest": _instant(self.newest),
-            "unusable": json.dumps({k[9:]: v for k, v in batch.counts.items() if k.startswith("unusable:")}, sort_keys=True),
-            "counters": json.dumps(rest, sort_keys=True), "engine_ms": 1000 * seconds,
+            "batch_id": batch.number, "batch_time": datetime.now(UTC), "rows_in": counts[ROWS_IN], "filtered": counts[FILTERED],
+            "rejected": sum(rejected.values()), "accepted": counts[ACCEPTED], "pending": self.pending,
+            "pending_change": counts[PENDING], "changes": counts[CHANGED],
+            "frontier": _instant(self.frontier), "newest": _instant(self.newest),
+            "unusable": json.dumps(counts.unusable(), sort_keys=True),
+            "counters": json.dumps(counts.counters(), sort_keys=True), "engine_ms": 1000 * seconds,
         }  # fmt: skip
         row |= {f"rejected_{name}": n for name, n in rejected.items()}
-        row |= {f"{name}_ms": c(f"us_{name}") / 1000 for name in ("load", "decode", "order", "operator", "state")}
+        row |= {f"{name}_ms": counts[time_of(name)] / 1000 for name in TIMES}
         return self.sink.runs_row(row)
 
     def _finish(self) -> bool:

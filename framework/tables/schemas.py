@@ -12,15 +12,15 @@ from typing import Final, Literal
 import pyarrow as pa
 
 from skyband.framework.items import ItemShape
+from skyband.framework.messages import TIMES
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
+from skyband.framework.reasons import REASONS
 from skyband.framework.spec.names import QUERY_COLUMN
 from skyband.framework.tables.types import STAMP, arrow_type
 
 _INT: Final = pa.int64()
 _TEXT: Final = pa.string()
-REASONS: Final = ("parse", "rule", "late", "duplicate_id", "no_target", "null", "other")
-"""Classes of rejected rows with a column each in ``runs``."""
-DURATIONS: Final = ("batch", "engine", "load", "decode", "order", "operator", "state", "write")
+DURATIONS: Final = ("batch", "engine", *TIMES, "write")
 """What ``runs`` times, in milliseconds, a column each."""
 
 
@@ -166,7 +166,7 @@ def rejected_schema() -> pa.Schema:
     """Columns of ``rejected``."""
     return pa.schema(
         [
-            field("reason", _TEXT, "parse, rule:<name>, late, duplicate_id, no_target, null_id, null_time, null_key, time_range"),
+            field("reason", _TEXT, ", ".join(r for c in REASONS for r in c.reasons)),
             field("text", _TEXT, "the row: its original text (parse) or the parsed row as JSON"),
             field("origin", _TEXT, "source file or offset"),
             field("event_time", STAMP, "event time of the row, if it has one"),
@@ -177,10 +177,6 @@ def rejected_schema() -> pa.Schema:
 
 def runs_schema() -> pa.Schema:
     """Columns of ``runs``: one row per micro-batch, written last. rows_in = filtered + rejected + accepted + pending_change."""
-    why = {
-        "rule": "a row rule failed", "no_target": "a deletion of no live row", "null": "id, event time or key is null",
-        "other": "another reason", "parse": "not parsable",
-    }  # fmt: skip
     return pa.schema(
         [
             field("batch_id", _INT, "number of the micro-batch"),
@@ -188,7 +184,7 @@ def runs_schema() -> pa.Schema:
             field("rows_in", _INT, "rows read"),
             field("filtered", _INT, "rows dropped by the spec's filters"),
             field("rejected", _INT, "rows in table rejected"),
-            *(field(f"rejected_{r}", _INT, f"rejected: {why.get(r, r)}") for r in REASONS),
+            *(field(f"rejected_{c.name}", _INT, f"rejected: {c.meaning}") for c in REASONS),
             field("accepted", _INT, "rows that became objects of the stream, or deleted one"),
             field("pending", _INT, "rows waiting behind the watermark after this batch"),
             field("pending_change", _INT, "rows waiting after this batch less those before it"),

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.framework.failpoints import failpoint
+from skyband.framework.messages import HEADS, REJECTED, RUNS, Changes, Skyband, addressed
 from skyband.framework.plan.model import Plan
 from skyband.framework.tables.delta_read import to_schema
 from skyband.framework.tables.keys import key_numbers, last_of_each
@@ -43,9 +44,8 @@ class Sink:
     def commit(self, batch_id: int, blocks: Mapping[str, pa.Table]) -> None:
         """Writes one batch.
 
-        Names of ``blocks``: ``changes:<query>``; ``skyband:<operator>:<bucket>``, the whole content of that bucket (maybe no rows);
-        ``heads``, the touched keys; ``rejected``; ``runs``, one row. Tables without rows are left alone. A batch already committed, whole
-        or in part, is completed, never doubled.
+        ``blocks``: tables by the kinds of ``messages``. Tables without rows are left alone. A batch already committed, whole or in part,
+        is completed, never doubled.
         """
         started = clock.perf_counter()
         failpoint("sink.before")
@@ -55,11 +55,11 @@ class Sink:
                 failpoint("sink.between")
             write(table)
             between = True
-        if "runs" in blocks:
+        if RUNS in blocks:
             if between:
                 failpoint("sink.between")
             spent = 1000 * (clock.perf_counter() - started)
-            self._append("runs", _with_durations(blocks["runs"], spent), batch_id)
+            self._append("runs", _with_durations(blocks[RUNS], spent), batch_id)
         failpoint("sink.after")
 
     def runs_row(self, row: Mapping[str, Any]) -> pa.Table:
@@ -92,19 +92,18 @@ class Sink:
 
     def _writes(self, batch_id: int, blocks: Mapping[str, pa.Table]) -> Iterator[tuple[str, Any]]:
         skybands: dict[str, dict[int, pa.Table]] = {}
-        for name, data in blocks.items():
-            kind, _, rest = name.partition(":")
-            if kind == "changes" and data.num_rows:
-                yield changes_name(rest), lambda table, data=data: self._append(table, _stamped(data, batch_id), batch_id)
-            elif kind == "skyband":
-                operator, _, bucket = rest.rpartition(":")
-                skybands.setdefault(operator, {})[int(bucket)] = data
+        for kind, data in blocks.items():
+            match addressed(kind):
+                case Changes(query) if data.num_rows:
+                    yield changes_name(query), lambda table, data=data: self._append(table, _stamped(data, batch_id), batch_id)
+                case Skyband(operator, bucket):
+                    skybands.setdefault(operator, {})[bucket] = data
         for operator, parts in skybands.items():
             yield skyband_name(operator), lambda table, parts=parts: self._skyband(table, parts, batch_id)
-        if "heads" in blocks and blocks["heads"].num_rows:
-            yield "heads", lambda table: self._heads(table, blocks["heads"], batch_id)
-        if "rejected" in blocks and blocks["rejected"].num_rows:
-            yield "rejected", lambda table: self._append(table, _stamped(blocks["rejected"], batch_id), batch_id)
+        if HEADS in blocks and blocks[HEADS].num_rows:
+            yield "heads", lambda table: self._heads(table, blocks[HEADS], batch_id)
+        if REJECTED in blocks and blocks[REJECTED].num_rows:
+            yield "rejected", lambda table: self._append(table, _stamped(blocks[REJECTED], batch_id), batch_id)
 
     def _append(self, table: str, data: pa.Table, batch_id: int) -> None:
         self.writer.append(table, to_schema(data, self.specs[table].schema), self.app_id(table), batch_id)

@@ -16,11 +16,12 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from skyband.framework.plan.model import IntakeNode, Plan
+from skyband.framework.reasons import LATE, REASON
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming import rejects
 from skyband.framework.streaming.columns import TextCodes
 from skyband.framework.streaming.deletions import DELETES, Deletions
-from skyband.framework.streaming.intake import REASON, intake
+from skyband.framework.streaming.intake import intake
 from skyband.framework.streaming.layout import JobFile, Layout
 from skyband.framework.verify.objects import Accepted
 from skyband.operators.base import Window
@@ -35,7 +36,7 @@ def source_rows(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile) -
 
 def without_late(rows: pa.Table, rejected: pa.Table) -> pa.Table:
     """``rows`` less the multiset of rows that ``rejected`` holds as late."""
-    late = Counter(rejected.filter(pc.equal(rejected["reason"], "late"))["text"].to_pylist())
+    late = Counter(rejected.filter(pc.equal(rejected["reason"], LATE))["text"].to_pylist())
     if not late:
         return rows
     texts = rejects.json_rows(rows.combine_chunks()).to_pylist()

@@ -199,4 +199,4 @@ def test_restored_arrays_equal(plans):
     for name, value in values.items():
         if not name.startswith(("chunk/", "seen/")):
             assert again[name] == value, name
-    assert np.array_equal(bucket.keys.next_seq[:2], [10, 10]) or bucket.pending.num_rows
+    assert np.array_equal(bucket.sequencer.keys.next_seq[:2], [10, 10]) or bucket.sequencer.pending.num_rows

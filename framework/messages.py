@@ -1,0 +1,123 @@
+"""What tasks and driver say to each other, each message and each count once, as it is on the wire. Knows nothing of Spark.
+
+Pack sends blocks (node, bucket, kind, data): rows to the host of their bucket, the rest aside, past the host. Host and what passes it send
+(kind, data) to the driver, which adds ``RUNS`` and hands tables by kind to the sink. ``data`` is an Arrow table (``blocks.table_bytes``),
+only that of ``COUNTS`` is JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Final
+
+from skyband.framework.reasons import FILTERED, REASONS
+
+HOST, ASIDE = 0, 1
+"""Nodes that a block of pack's can go to."""
+PACKED: Final = "node int, bucket int, kind string, data binary"
+"""The columns of pack's blocks."""
+SENT: Final = "kind string, data binary"
+"""The columns of what the driver gets."""
+
+ROWS: Final = "rows"
+"""Pack -> host: rows of one bucket (``HostConfig.row_schema``)."""
+COUNTS: Final = "counts"
+"""Pack, host -> driver: a ``Tally``."""
+HEADS: Final = "heads"
+"""Host -> table ``heads``: a row for every key of the bucket that got rows."""
+REJECTED: Final = "rejected"
+"""Pack, host -> table ``rejected``: rows with the reason."""
+RUNS: Final = "runs"
+"""Driver -> table ``runs``: the batch's row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Host -> table ``<query>_changes``: the changes of an entry of the spec."""
+
+    query: str
+
+    @property
+    def kind(self) -> str:
+        """``changes:<query>``."""
+        return f"changes:{self.query}"
+
+
+@dataclass(frozen=True, slots=True)
+class Skyband:
+    """Host -> table ``<operator>_skyband``: the whole content of one bucket, maybe no rows."""
+
+    operator: str
+    bucket: int
+
+    @property
+    def kind(self) -> str:
+        """``skyband:<operator>:<bucket>``."""
+        return f"skyband:{self.operator}:{self.bucket}"
+
+
+def addressed(kind: str) -> Changes | Skyband | None:
+    """The message of a kind that names a query or a state, None for the others."""
+    what, _, rest = kind.partition(":")
+    if what == "changes":
+        return Changes(rest)
+    if what == "skyband":
+        operator, _, bucket = rest.rpartition(":")
+        return Skyband(operator, int(bucket))
+    return None
+
+
+# Counts by name. Operators' own counters are ``<operator>.<name>``; rejected rows are counted under ``reasons.count_of``.
+ROWS_IN: Final = "rows_in"
+ACCEPTED: Final = "accepted"
+DELETED: Final = "deleted"
+CHANGED: Final = "changes"
+PENDING: Final = "pending"
+"""Rows waiting after a call less those before it."""
+NEWEST: Final = "newest"
+"""The latest event time of a row accepted or waiting, in microseconds."""
+FRONTIER: Final = "frontier"
+"""F in microseconds."""
+_MAXIMA: Final = frozenset({NEWEST, FRONTIER})
+"""Counts of which a batch has the largest; of all others it has the sum."""
+
+TIMES: Final = ("load", "decode", "order", "operator", "state")
+"""What tasks time, in microseconds."""
+_TIME, _UNUSABLE = "us_", "unusable:"
+_COLUMNS: Final = frozenset({ROWS_IN, FILTERED, ACCEPTED, PENDING, CHANGED, NEWEST, FRONTIER}).union(*(c.counts for c in REASONS))
+"""Counts that ``runs`` has a column of its own for, alone or with others."""
+
+
+def time_of(what: str) -> str:
+    """The name of a time."""
+    return _TIME + what
+
+
+def unusable_of(query: str) -> str:
+    """The name under which an entry of the spec counts the objects it cannot use."""
+    return _UNUSABLE + query
+
+
+class Tally(dict[str, int]):
+    """Counts by name; 0 is what is not there."""
+
+    def __missing__(self, name: str) -> int:
+        return 0
+
+    def add(self, data: bytes) -> None:
+        """Takes up the counts of a message."""
+        for name, n in json.loads(data).items():
+            self[name] = max(self[name], n) if name in _MAXIMA else self[name] + n
+
+    def message(self) -> bytes:
+        """The data of a ``COUNTS`` message."""
+        return json.dumps(self).encode()
+
+    def unusable(self) -> dict[str, int]:
+        """Objects that could not be used, by entry of the spec."""
+        return {k.removeprefix(_UNUSABLE): n for k, n in self.items() if k.startswith(_UNUSABLE)}
+
+    def counters(self) -> dict[str, int]:
+        """What has no place of its own in ``runs``."""
+        return {k: n for k, n in self.items() if k not in _COLUMNS and not k.startswith((_TIME, _UNUSABLE))}

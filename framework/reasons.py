@@ -1,0 +1,55 @@
+"""Why a row is not processed: the one list of reasons, as table ``rejected`` spells them, and their classes in ``runs``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+REASON: Final = "__reason"
+"""Column of the intake's rows: null for a row that is accepted so far."""
+
+FILTERED: Final = "filtered"
+"""A reason that rejects nothing: the spec's filters drop the row, which is counted."""
+CONTROL: Final = "control"
+"""A reason that rejects nothing: the row is the engine's (a finish), not the source's."""
+
+PARSE: Final = "parse"
+RULE: Final = "rule:"
+"""Begins the reason of a row that breaks rules; their names follow, separated by commas."""
+LATE: Final = "late"
+DUPLICATE_ID: Final = "duplicate_id"
+NO_TARGET: Final = "no_target"
+NULL_ID: Final = "null_id"
+NULL_TIME: Final = "null_time"
+NULL_KEY: Final = "null_key"
+TIME_RANGE: Final = "time_range"
+
+
+def count_of(reason: str) -> str:
+    """The name under which rows with ``reason`` are counted."""
+    return "rejected_rule" if reason.startswith(RULE) else reason
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonClass:
+    """Reasons that are one column, ``rejected_<name>``, of ``runs``; ``meaning`` in words."""
+
+    name: str
+    reasons: tuple[str, ...]
+    meaning: str
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The names of its counts."""
+        return tuple(count_of(r) for r in self.reasons)
+
+
+REASONS: Final = (
+    ReasonClass("parse", (PARSE,), "not parsable"),
+    ReasonClass("rule", (f"{RULE}<name>",), "a row rule failed"),
+    ReasonClass("late", (LATE,), "late"),
+    ReasonClass("duplicate_id", (DUPLICATE_ID,), "duplicate_id"),
+    ReasonClass("no_target", (NO_TARGET,), "a deletion of no live row"),
+    ReasonClass("null", (NULL_ID, NULL_TIME, NULL_KEY), "id, event time or key is null"),
+    ReasonClass("other", (TIME_RANGE,), "another reason"),
+)

@@ -1,0 +1,195 @@
+"""One bucket's operators, with the window's rows that they and their results need: accepted rows in, changes and skybands out.
+
+Its part of the state: the rows kept, in chunks that are written once, each operator's arrays and the rows it names, and the codes of texts
+that stand in those arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband.framework.messages import CHANGED, Changes, Skyband, unusable_of
+from skyband.framework.plan.model import only_retained
+from skyband.framework.streaming import blocks
+from skyband.framework.streaming.columns import TextCodes, operator_column
+from skyband.framework.streaming.config import ID_HASHES, HostConfig
+from skyband.framework.streaming.item_rows import ItemRows, KeyValues
+from skyband.framework.streaming.objects import ObjectNumbers
+from skyband.framework.streaming.outbox import Outbox
+from skyband.framework.streaming.sequencer import Sequenced
+from skyband.framework.streaming.store import Segment, WindowStore, address, split_address
+from skyband.operators.base import NULL, AnyArray, Arrivals, Logic, ObjectLogic, State, object_column
+from skyband.operators.single_rows.blocks import TARGET
+
+I64 = npt.NDArray[np.int64]
+
+CHUNK, SEEN = "chunk", "seen"
+"""Names of state values that are written once: rows, and the hashes of their ids."""
+
+
+def _objects_value(columns: tuple[str, ...]) -> str:
+    """Name of the state value with the objects that ``columns`` name."""
+    return f"objects/{','.join(columns)}"
+
+
+class OperatorHost:
+    """Runs the operators of ``config`` over what a ``Sequencer`` accepts. ``seen``: the window's rows with the hashes of their ids."""
+
+    def __init__(self, config: HostConfig, codes: TextCodes | None = None) -> None:
+        self.window = config.window
+        self.operators = config.operators
+        self.deletes = bool(config.intake.deletes)
+        # Ids of the whole window are needed to know a row that comes twice: apart only if nothing else of the window is kept.
+        apart = only_retained(config.operators)
+        self.hashes = list(ID_HASHES) if config.intake.unique == "checked" else []
+        schema = config.row_schema()
+        kept = config.kept_columns() + ([] if apart else self.hashes)
+        self.store = WindowStore(config.window, pa.schema([schema.field(n) for n in kept]), apart)
+        self.seen = WindowStore(config.window, pa.schema([schema.field(n) for n in self.hashes])) if apart else self.store
+        self.codes = TextCodes(config.texts) if codes is None else codes
+        self.logics: list[Logic] = []
+        self.retained: list[I64] = [np.empty(0, np.int64) for _ in config.operators]
+        self.objects = {named: ObjectNumbers(named, schema) for node in config.operators for named in node.objects}
+        self.items = ItemRows(config, self.objects)
+
+    @classmethod
+    def new(cls, config: HostConfig) -> OperatorHost:
+        """The operators before the first row."""
+        host = cls(config)
+        host.logics = [node.operator.build(None) for node in config.operators]
+        return host
+
+    def run(self, taken: Sequenced, limit: int, keys: KeyValues, bucket: int, out: Outbox) -> None:
+        """Takes the accepted rows and lets time go on to ``limit``; every operator's changes, and its skyband if it may have changed."""
+        self._keep(taken)
+        target = {TARGET: taken.target} if self.deletes else {}
+        arrivals = Arrivals(taken.key, taken.seq, taken.time, self._columns(taken.key, taken.rows) | target)
+        pins = []
+        for i, (node, logic) in enumerate(zip(self.operators, self.logics, strict=True)):
+            woken = logic.wake()
+            changes = logic.advance(arrivals, limit)
+            out.counts[CHANGED] += len(changes)
+            for name, table in self.items.changes(i, changes, self.store, keys):
+                out.put(Changes(name).kind, table)
+            if node.skyband and (len(taken.seq) or (woken is not None and woken < limit)):
+                table = self.items.skyband(i, logic.skyband(), self.store, keys, bucket)
+                out.put(Skyband(node.name, bucket).kind, table)
+            pins.append(np.unique(address(*logic.retained())))
+        self.retained = pins
+        self._pin()
+        self._forget_objects()
+
+    def count(self, out: Outbox) -> None:
+        """The operators' own counters. Of the queries of one entry, the one that could use the fewest objects counts."""
+        for i, node in enumerate(self.operators):
+            for name, n in self.logics[i].counters().items():
+                if name.startswith("unusable:"):
+                    of = unusable_of(self.items.entry(i, int(name[9:])))
+                    out.counts[of] = max(out.counts[of], int(n))
+                else:
+                    out.counts[f"{node.name}.{name}"] = int(n)
+
+    def wakes(self) -> list[int]:
+        """Instants at which something waits: an expiry of a result item, a boundary."""
+        return [w for logic in self.logics if (w := logic.wake()) is not None]
+
+    @property
+    def crowded(self) -> bool:
+        """Too many texts that may be dead are remembered."""
+        return len(self.codes.values) > 1_000_000 + 4 * sum(len(s.at) for s in self.store.segments)
+
+    def save(self, core: dict[str, Any], next_seq: I64, until: int) -> tuple[dict[str, bytes], list[str]]:
+        """(values of its part of the state, names to drop); adds its own to the fields of ``core``. Chunks of rows come once."""
+        values: dict[str, bytes] = {}
+        dropped: list[str] = []
+        for name, store in self._stores():
+            for number, rows in store.unsaved(next_seq, until):
+                values[f"{name}/{number}"] = blocks.table_bytes(rows)
+            dropped += [f"{name}/{n}" for n in store.dropped]
+            store.dropped = []
+            core |= {name: [c.number for c in store.chunks], f"next_{name}": store.next_chunk}
+        for i, node in enumerate(self.operators):
+            # By name: queries may change places in the spec.
+            values[f"retained/{node.name}"] = self.retained[i].tobytes()
+            values[f"operator/{node.name}"] = blocks.arrays_bytes(self.logics[i].checkpoint())
+        for named, numbers in self.objects.items():
+            values[_objects_value(named)] = blocks.table_bytes(numbers.saved())
+        coded = self._coded()
+        if coded:
+            values["texts"] = blocks.table_bytes(self.codes.held(coded))
+        return values, dropped
+
+    @classmethod
+    def restore(
+        cls, config: HostConfig, core: dict[str, Any], read: Callable[[str], bytes | None], next_seq: I64, until: int
+    ) -> OperatorHost:
+        """The operators of what ``save`` gave."""
+        texts = read("texts")
+        host = cls(config, TextCodes(config.texts, blocks.bytes_table(texts) if texts else None))
+        host.retained = [np.frombuffer(read(f"retained/{node.name}") or b"", np.int64).copy() for node in config.operators]
+        host._pin()
+        for name, store in host._stores():
+            store.next_chunk = core[f"next_{name}"]
+            for n in core[name]:
+                store.load(n, blocks.bytes_table(read(f"{name}/{n}") or b""))
+        for named, numbers in host.objects.items():
+            numbers.restore(blocks.bytes_table(read(_objects_value(named)) or b""))
+        held = host.store.alive(config.window, next_seq, until)
+        for i, node in enumerate(config.operators):
+            arrays = blocks.bytes_arrays(read(f"operator/{node.name}") or b"")
+            kept = {"window": held, "retained": host.store.named(host.retained[i]), "none": host.store.named(held.at[:0])}
+            host.logics.append(node.operator.build(State(arrays, host._arrivals(kept[node.operator.keeps]))))
+        return host
+
+    def _keep(self, taken: Sequenced) -> None:
+        """Adds the new objects to the window's rows."""
+        kept, hashes = taken.rows.select(self.store.schema.names).cast(self.store.schema), taken.rows.select(self.hashes)
+        key, seq, time = taken.key, taken.seq, taken.time
+        made = seq >= 0
+        if not made.all():
+            key, seq, time = key[made], seq[made], time[made]
+            kept, hashes = kept.filter(pa.array(made)), hashes.filter(pa.array(made))
+        self.store.append(key, seq, time, kept)
+        if self.hashes and self.seen is not self.store:
+            self.seen.append(key, seq, time, hashes)
+
+    def _pin(self) -> None:
+        self.store.pins = np.concatenate(self.retained) if self.retained else np.empty(0, np.int64)
+
+    def _arrivals(self, rows: Segment) -> Arrivals:
+        """Stored rows as an operator takes them."""
+        key, seq = split_address(rows.at)
+        columns = self._columns(key, rows.rows)
+        if self.deletes:
+            columns[TARGET] = np.full(len(rows.at), NULL)
+        return Arrivals(key, seq, rows.time, columns)
+
+    def _columns(self, key: I64, rows: pa.Table) -> dict[str, AnyArray]:
+        wanted = {c.name: c.kind for node in self.operators for c in node.attributes}
+        columns = {name: operator_column(rows[name], kind, self.codes) for name, kind in wanted.items()}
+        return columns | {object_column(named).name: numbers.number(key, rows) for named, numbers in self.objects.items()}
+
+    def _forget_objects(self) -> None:
+        """Objects that no operator needs any more lose their numbers."""
+        for named, numbers in self.objects.items():
+            reading = [logic for node, logic in zip(self.operators, self.logics, strict=True) if named in node.objects]
+            numbers.keep(cast(ObjectLogic, logic).objects() for logic in reading)
+
+    def _stores(self) -> tuple[tuple[str, WindowStore], ...]:
+        """What is kept, by the name of its state values."""
+        return ((CHUNK, self.store),) if self.seen is self.store else ((CHUNK, self.store), (SEEN, self.seen))
+
+    def _coded(self) -> list[pa.ChunkedArray]:
+        """Text columns of the rows whose codes stand in operators' own arrays."""
+        found = []
+        for node, at in zip(self.operators, self.retained, strict=True):
+            names = [c.name for c in node.attributes if c.kind == "text"]
+            if names and node.operator.keeps == "retained":
+                rows = self.store.named(at).rows
+                found += [rows[n] for n in names]
+        return found
