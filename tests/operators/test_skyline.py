@@ -252,6 +252,7 @@ def test_moocore_and_paretoset_on_windows_with_duplicates(kind: str, d: int) -> 
             assert results[t] == set((lo + np.flatnonzero(paretoset(w, distinct=False))).tolist())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "d", "band"), [("ant", 5, 1), ("ant", 3, 4), ("ind", 5, 2), ("ind", 6, 1), ("ant", 2, 8), ("cor", 4, 3)])
 @pytest.mark.parametrize("restore", [False, True])
 def test_long_windows_reach_the_far_blocks(kind: str, d: int, band: int, restore: bool) -> None:
@@ -273,6 +274,7 @@ def test_long_windows_reach_the_far_blocks(kind: str, d: int, band: int, restore
         assert results[t] == members(dom, usable, alive, band)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["ind", "ant", "cor"])
 @pytest.mark.parametrize("window", [Window(1500, None), Window(None, 2200), Window(2500, 1800)])
 def test_stretches_of_hopeless_arrivals_are_passed_over_exactly(kind: str, window: Window) -> None:
@@ -434,6 +436,7 @@ def test_a_configuration_that_means_nothing_is_refused(change: dict[str, Any], m
         Skyline(**{**good, **change})
 
 
+@pytest.mark.long
 def test_the_fallback_without_numba_gives_the_same_bytes() -> None:
     code = (
         "import sys; from tests.operators.test_skyline import *\n"
