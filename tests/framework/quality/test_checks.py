@@ -46,6 +46,7 @@ def test_changed_checks_are_evaluated_although_no_batch_came(tmp_path: Path) -> 
     )
 
 
+@pytest.mark.long
 def test_results_are_recorded_once_per_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     sink = made(tmp_path, NOT_NULL, ROWS, PRICE)
     assert run_checks(sink.plan, sink) == 0
@@ -67,6 +68,7 @@ def test_results_are_recorded_once_per_run(tmp_path: Path, capfd: pytest.Capture
     assert len(told) == 2 and all("SKY-E500" in line and "warning" in line for line in told)
 
 
+@pytest.mark.long
 def test_a_critical_failure_and_checks_that_cannot_run_fail_the_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     sink = made(
         tmp_path,
