@@ -18,7 +18,7 @@ demo: setup ## set everything up and run the demo job: a year of real flights
 	@$(BIN)/skyband demo
 
 quick: setup ## the tests without Spark and with few random cases: under a minute
-	@SKYBAND_SEEDS=0.05 HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -m "not slow and not chaos and not spark and not real"
+	@SKYBAND_SEEDS=0.05 HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -m "not (slow or chaos or long or spark or real)"
 
 test: lint ## set everything up, check style and types, run the tests
 	@$(BIN)/python -m pytest --durations=20 -m "not slow and not chaos"

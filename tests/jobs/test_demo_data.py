@@ -26,6 +26,7 @@ def landing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_instants_agree_with_new_yorks_clock(source: pd.DataFrame) -> None:
     day = pd.to_datetime(source[["year", "month", "day"]])
     clock = day + pd.to_timedelta(source.sched_dep_time // 100 * 60 + source.sched_dep_time % 100, unit="min")
@@ -41,6 +42,7 @@ def test_instants_agree_with_new_yorks_clock(source: pd.DataFrame) -> None:
     )
 
 
+@pytest.mark.long
 def test_files_hold_every_flight_once(landing: Path, source: pd.DataFrame) -> None:
     read = pd.concat([pd.read_csv(p) for p in sorted(landing.iterdir())], ignore_index=True)
     assert tuple(read.columns) == COLUMNS
@@ -52,11 +54,13 @@ def test_files_hold_every_flight_once(landing: Path, source: pd.DataFrame) -> No
         assert path.name == f"flights-{pd.read_csv(path, nrows=1).date[0]}.csv"
 
 
+@pytest.mark.long
 def test_files_come_in_the_order_of_their_days(landing: Path) -> None:
     by_age = sorted(landing.iterdir(), key=lambda p: p.stat().st_mtime)
     assert [p.name for p in by_age] == sorted(p.name for p in landing.iterdir())
 
 
+@pytest.mark.long
 def test_disorder_is_within_the_demos_watermark(landing: Path) -> None:
     newest, worst = pd.Timestamp("2013-01-01", tz="UTC"), pd.Timedelta(0)
     for path in sorted(landing.iterdir()):
@@ -66,6 +70,7 @@ def test_disorder_is_within_the_demos_watermark(landing: Path) -> None:
     assert worst == pd.Timedelta(hours=9, minutes=38)
 
 
+@pytest.mark.long
 def test_writing_again_does_nothing_and_writing_more_adds(tmp_path: Path) -> None:
     folder = tmp_path / "landing"
     assert write_landing(folder, 3) == 3

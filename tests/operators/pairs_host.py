@@ -1,19 +1,20 @@
-"""A stand-in for the host of ``topk_pairs``: random keyed streams, random jobs, cuts, state saved and restored the way the host does it."""
+"""Random keyed streams and jobs of ``topk_pairs``, and a run of them (see ``host``)."""
 
 from __future__ import annotations
 
 import math
-import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from skyband.operators.base import CAUSES, NULL, Arrivals, Changes, State, Window
+from skyband.operators.base import NULL, Arrivals, Window
 from skyband.operators.expressions import parse
 from skyband.operators.topk_pairs.operator import Between, PairQuery, TopKPairs
+from tests.operators.host import band_of as band_of
+from tests.operators.host import blocks_of, in_order, play
+from tests.operators.host import cuts_of as cuts_of
 from tests.oracles import pairs as oracle
 
 SCHEMA: Any = {"x": "float", "y": "float", "g": "int", "side": "text"}
@@ -184,19 +185,6 @@ def random_case(seed: int, rows: int = 60, everything: bool = False) -> Case:
     return Case(op, stream, SCORES[text], WHERES[where], int(stream.time[-1]) + int(rng.choice([1, 3, 200])))
 
 
-def rows_of(changes: Changes) -> list[tuple[Any, ...]]:
-    cols = (changes.query, changes.key, changes.at, changes.step, changes.pos, changes.sign)
-    body = [c.tolist() for c in cols]
-    items = changes.items
-    return list(
-        zip(*body, [CAUSES[c] for c in changes.cause], items[:, 0].tolist(), items[:, 1].tolist(), changes.score.tolist(), strict=True)
-    )
-
-
-def ordered(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    return sorted(rows, key=lambda r: (r[0], r[1], r[3], r[4]))
-
-
 def text_of(rows: list[tuple[Any, ...]]) -> str:
     """Rows as text: tells -0.0 from 0.0, and lists of two runs compare as bytes."""
     return "\n".join(map(repr, rows))
@@ -206,31 +194,18 @@ def drive(
     case: Case, cuts: list[int], restore: bool = False, loose: int = 0, sub_batch: int | None = None
 ) -> tuple[list[tuple[Any, ...]], Any]:
     """Feed the stream, cut before the rows ``cuts``, perhaps saving and restoring at every cut with up to ``loose`` dead rows per key."""
-    op, stream = case.op, case.stream
-    logic: Any = op.build(None)
-    out: list[tuple[Any, ...]] = []
-    edges = [0, *sorted(set(cuts)), len(stream)]
-    for lo, hi in pairwise(edges):
-        until = int(stream.time[hi]) if hi < len(stream) else case.end
+    fed = 0
+
+    def prepare(logic: Any) -> None:
         logic.size = sub_batch or logic.size
-        got = rows_of(logic.advance(stream.block(lo, hi), until))
-        assert got == ordered(got)
-        out += got
-        w = logic.wake()
-        assert w is None or w >= until
-        if restore:
-            kept = window_rows(case, hi, until, loose)
-            arrays = pickle.loads(pickle.dumps(dict(logic.checkpoint())))
-            before = band_of(logic)
-            logic = pickle.loads(pickle.dumps(op)).build(State(arrays, kept))
-            assert logic.wake() == w
-            assert band_of(logic) == before
-    return ordered(out), logic
 
+    def kept(logic: Any, block: Arrivals, until: int) -> Arrivals:
+        nonlocal fed
+        fed += len(block)
+        return window_rows(case, fed, until, loose)
 
-def band_of(logic: Any) -> list[tuple[Any, ...]]:
-    band = logic.skyband()
-    return list(zip(band.key.tolist(), *band.items.T.tolist(), band.score.tolist(), strict=True))
+    blocks, logic = play(case.op, blocks_of(case.stream, cuts, case.end), kept if restore else None, prepare)
+    return in_order(blocks), logic
 
 
 def window_rows(case: Case, upto: int, until: int, loose: int) -> Arrivals:
@@ -247,9 +222,3 @@ def window_rows(case: Case, upto: int, until: int, loose: int) -> Arrivals:
         first = int(np.argmax(alive)) if alive.any() else len(mine)
         keep[mine[max(0, first - loose) :]] = True
     return Arrivals(rows.key[keep], rows.seq[keep], rows.time[keep], {n: c[keep] for n, c in rows.columns.items()})
-
-
-def cuts_of(stream: Stream, rng: np.random.Generator, share: float) -> list[int]:
-    """Random places where time moves on (a cut may not fall between equal times: until is strict)."""
-    moves = np.flatnonzero(np.diff(stream.time) > 0) + 1
-    return [int(i) for i in moves[rng.random(len(moves)) < share]]

@@ -147,7 +147,7 @@ def asked(op: Any) -> list[Asked | None] | None:
 @pytest.mark.parametrize("name", OPERATORS)
 def test_every_operator_keeps_the_contract(name: str) -> None:
     op = OPERATORS[name]
-    assert sum(check_operator(op, seed, asked=asked(op)) for seed in (*seeds(0, 10), 100, 101)) > 0
+    assert sum(check_operator(op, seed, asked=asked(op)) for seed in seeds(100, 112)) > 0
 
 
 @pytest.mark.slow

@@ -84,6 +84,7 @@ def test_kernels_vectorise(tmp_path, monkeypatch) -> None:
 
 
 @needs_numba
+@pytest.mark.long
 def test_processes_share_compiled_code_and_may_start_together(tmp_path) -> None:
     expression = "abs(a.x - b.x) + exp(a.x)"
     together = [run(expression, tmp_path / "cache") for _ in range(3)]
@@ -96,6 +97,7 @@ def test_processes_share_compiled_code_and_may_start_together(tmp_path) -> None:
     assert files == [".py", ".py"]  # score and count; no temporary file is left
 
 
+@pytest.mark.long
 def test_without_numba_the_same_bytes(tmp_path) -> None:
     expression = "a.x / (b.x - 2) + exp(a.x) * pow(a.x, 1.5)"
     plain = answer(run(expression, tmp_path, SKYBAND_NO_NUMBA="1"))

@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skyband.operators.base import NULL, Arrivals, Changes, Column, State, Window
+from skyband.operators.base import NULL, Arrivals, Changes, Column, Window
 from skyband.operators.skyline.operator import Dimension, Skyline, SkylineQuery
+from tests.operators import host
 from tests.oracles.skyline import LogicalQuery, dominance, members, stream
 from tests.seeds import cases, seeds
 
@@ -118,26 +119,9 @@ class Case:
         return [-1000, *sorted(inner.tolist()), self.end]
 
 
-def restored(op: Skyline, logic: Any) -> Any:
-    """A logic built from what the other one saves, through pickle, in fresh arrays."""
-    arrays = pickle.loads(pickle.dumps(logic.checkpoint()))
-    none = np.empty(0, np.int64)
-    return pickle.loads(pickle.dumps(op)).build(State(arrays, Arrivals(none, none, none, {})))
-
-
-def play(case: Case, cuts: list[int], restore: bool = False, logic: Any = None) -> tuple[list[Changes], Any]:
-    logic = case.op.build(None) if logic is None else logic
-    blocks = []
-    for lo, hi in itertools.pairwise(cuts):
-        wake = logic.wake()
-        block = case.block(lo, hi)
-        changes = logic.advance(block, hi)
-        if len(block) == 0 and len(changes):
-            assert wake is not None and wake < hi
-        blocks.append(changes)
-        if restore:
-            logic = restored(case.op, logic)
-    return blocks, logic
+def play(case: Case, cuts: list[int], restore: bool = False) -> tuple[list[Changes], Any]:
+    blocks = [(case.block(lo, hi), hi) for lo, hi in itertools.pairwise(cuts)]
+    return host.play(case.op, blocks, (lambda *_: host.NO_ROWS) if restore else None)
 
 
 def tuples(blocks: list[Changes]) -> list[tuple[int, ...]]:
@@ -235,6 +219,7 @@ def sample(kind: str, d: int, n: int, seed: int, step: float = 0.0) -> Any:
     return np.round(x / step) * step if step else x
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["ind", "cor", "ant"])
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 6])
 def test_moocore_and_paretoset_on_windows_with_duplicates(kind: str, d: int) -> None:
@@ -252,6 +237,7 @@ def test_moocore_and_paretoset_on_windows_with_duplicates(kind: str, d: int) -> 
             assert results[t] == set((lo + np.flatnonzero(paretoset(w, distinct=False))).tolist())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "d", "band"), [("ant", 5, 1), ("ant", 3, 4), ("ind", 5, 2), ("ind", 6, 1), ("ant", 2, 8), ("cor", 4, 3)])
 @pytest.mark.parametrize("restore", [False, True])
 def test_long_windows_reach_the_far_blocks(kind: str, d: int, band: int, restore: bool) -> None:
@@ -266,13 +252,14 @@ def test_long_windows_reach_the_far_blocks(kind: str, d: int, band: int, restore
     for a in range(0, n, 300):
         blocks.append(logic.advance(plain.block(a, a + 300), a + 300))
         if restore:
-            logic = restored(plain.op, logic)
+            logic = host.restored(plain.op, logic)
     results = sets(blocks, n)
     for t in [*range(0, 200, 20), *range(200, n, 7), n - 1]:
         alive = (np.arange(n) <= t) & (np.arange(n) > t - window)
         assert results[t] == members(dom, usable, alive, band)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["ind", "ant", "cor"])
 @pytest.mark.parametrize("window", [Window(1500, None), Window(None, 2200), Window(2500, 1800)])
 def test_stretches_of_hopeless_arrivals_are_passed_over_exactly(kind: str, window: Window) -> None:
@@ -293,7 +280,7 @@ def test_stretches_of_hopeless_arrivals_are_passed_over_exactly(kind: str, windo
             rows = Arrivals(np.zeros(b - a, np.int64), np.arange(a, b), time[a:b], {f"c{j}": x[a:b, j].copy() for j in range(d)})
             blocks.append(logic.advance(rows, int(time[b]) if b < n else int(time[-1]) + 1))
             if keep:
-                logic = restored(op, logic)
+                logic = host.restored(op, logic)
         return sorted(tuples(blocks))
 
     one_by_one = whole(1)
@@ -434,6 +421,7 @@ def test_a_configuration_that_means_nothing_is_refused(change: dict[str, Any], m
         Skyline(**{**good, **change})
 
 
+@pytest.mark.long
 def test_the_fallback_without_numba_gives_the_same_bytes() -> None:
     code = (
         "import sys; from tests.operators.test_skyline import *\n"

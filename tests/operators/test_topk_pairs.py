@@ -84,6 +84,7 @@ def digest(chosen: range) -> str:
     return whole.hexdigest()
 
 
+@pytest.mark.long
 def test_without_numba_the_same_bytes() -> None:
     code = "from tests.operators.test_topk_pairs import digest, seeds; print(digest(seeds(500, 580)))"
     environment = {**os.environ, "SKYBAND_NO_NUMBA": "1"}
@@ -177,6 +178,7 @@ def test_wrong_configurations_are_refused() -> None:
         logic.advance(Arrivals(np.zeros(1, np.int64), np.array([3]), np.array([3]), {"x": np.ones(1)}), 9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("fn", "text", "direction"), [(0, "abs(a.x - b.x) + abs(a.y - b.y)", "min"), (2, "a.x * b.x * a.y * b.y", "max")])
 def test_the_benchmarks_scase_finds_the_same_skyband(fn: int, text: str, direction: Any) -> None:
     from tests.bench import scase_numba

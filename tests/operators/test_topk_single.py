@@ -353,6 +353,7 @@ def long_block_changes() -> list[Any]:
     return out
 
 
+@pytest.mark.long
 def test_without_numba_the_bytes_are_the_same(tmp_path: Path) -> None:
     code = (
         "import sys, pickle; import numpy as np\n"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from skyband.operators.base import Arrivals, Window
+from skyband.operators.base import Window
 from skyband.operators.expressions import parse
 from skyband.operators.single_rows.scores import Linear
 from skyband.operators.threshold.many import ManyThreshold
 from skyband.operators.threshold.one_function import Threshold, ThresholdQuery
+from tests.operators.host import blocks_of as cut_blocks  # noqa: F401
 from tests.operators.topk_host import Stream
 from tests.oracles.topk import Query, Row, replay
 
@@ -114,8 +114,3 @@ def expected(op: ManyThreshold, stream: Stream, end: int) -> list[Row]:
         for key in range(int(stream.key.max()) + 1):
             out += replay(q, key, stream.events(key, score), asked, end)
     return out
-
-
-def cut_blocks(stream: Stream, cuts: list[int], end: int) -> list[tuple[Arrivals, int]]:
-    edges = [0, *cuts, len(stream)]
-    return [(stream.block(lo, hi), int(stream.time[hi]) if hi < len(stream) else end) for lo, hi in pairwise(edges)]

@@ -1,15 +1,18 @@
-"""A stand-in for the host: random keyed streams, cut at will, with the state saved and restored the way the host does it."""
+"""Random keyed streams for operators of single objects, and a run of them (see ``host``)."""
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from skyband.operators.base import CAUSES, NULL, Arrivals, Changes, State
+from skyband.operators.base import NULL, Arrivals
+from tests.operators.host import Keeper, blocks_of, in_order, play
+from tests.operators.host import cuts_of as cuts_of
+from tests.operators.host import joined as joined
+from tests.operators.host import pick as pick
+from tests.operators.host import rows_of as rows_of
 from tests.oracles.topk import Event, Row
 
 TARGET = "$target"
@@ -78,56 +81,7 @@ def random_stream(rng: np.random.Generator, rows: int, keys: int, d: int, shape:
     return Stream(time.astype(np.int64), key, seq, target, x, deletes)
 
 
-def rows_of(changes: Changes) -> list[Row]:
-    cols = (changes.query, changes.key, changes.at, changes.step, changes.pos, changes.sign)
-    body = [c.tolist() for c in cols]
-    return list(zip(*body, [CAUSES[c] for c in changes.cause], changes.items[:, 0].tolist(), changes.score.tolist(), strict=True))
-
-
-def drive(op: Any, stream: Stream, cuts: list[int], end: int, restore: bool, window_rows: bool = False) -> tuple[list[Row], Any]:
+def drive(op: Any, stream: Stream, cuts: list[int], end: int, restore: bool) -> tuple[list[Row], Any]:
     """Feed the stream cut before the rows ``cuts``, optionally saving and restoring at every cut; returns ordered changes and the logic."""
-    logic = op.build(None)
-    out: list[Row] = []
-    edges = [0, *sorted(set(cuts)), len(stream)]
-    kept = stream.block(0, 0)
-    for lo, hi in pairwise(edges):
-        block = stream.block(lo, hi)
-        until = int(stream.time[hi]) if hi < len(stream) else end
-        got = rows_of(logic.advance(block, until))
-        assert [(r[0], r[1], r[3], r[4]) for r in got] == sorted((r[0], r[1], r[3], r[4]) for r in got)
-        out += got
-        w = logic.wake()
-        assert w is None or w >= until
-        if restore:
-            kept = joined(kept, block)
-            if op.keeps == "retained":
-                want = set(zip(*(a.tolist() for a in logic.retained()), strict=True))
-                have = set(zip(kept.key.tolist(), kept.seq.tolist(), strict=True))
-                assert want <= have
-                kept = pick(kept, np.array([p in want for p in zip(kept.key.tolist(), kept.seq.tolist(), strict=True)], bool))
-            elif op.keeps == "none":
-                kept = stream.block(0, 0)
-            arrays = pickle.loads(pickle.dumps(dict(logic.checkpoint())))
-            logic = pickle.loads(pickle.dumps(op)).build(State(arrays, kept))
-            assert logic.wake() == w
-    out.sort(key=lambda r: (r[0], r[1], r[3], r[4]))
-    return out, logic
-
-
-def pick(rows: Arrivals, keep: Any) -> Arrivals:
-    return Arrivals(rows.key[keep], rows.seq[keep], rows.time[keep], {n: c[keep] for n, c in rows.columns.items()})
-
-
-def joined(a: Arrivals, b: Arrivals) -> Arrivals:
-    """Objects of both, by (key, seq); deletions are not kept."""
-    key, seq, time = np.concatenate([a.key, b.key]), np.concatenate([a.seq, b.seq]), np.concatenate([a.time, b.time])
-    columns = {n: np.concatenate([a.columns[n], b.columns[n]]) for n in b.columns}
-    order = np.lexsort((seq, key))
-    order = order[seq[order] >= 0]
-    return Arrivals(key[order], seq[order], time[order], {n: c[order] for n, c in columns.items()})
-
-
-def cuts_of(stream: Stream, rng: np.random.Generator, share: float) -> list[int]:
-    """Random places where time moves on (a cut may not fall between equal times: until is strict)."""
-    moves = np.flatnonzero(np.diff(stream.time) > 0) + 1
-    return [int(i) for i in moves[rng.random(len(moves)) < share]]
+    blocks, logic = play(op, blocks_of(stream, cuts, end), Keeper(op, stream) if restore else None)
+    return in_order(blocks), logic

@@ -9,7 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
+
+from tests.oracles.events import changes, instants
 
 Attributes = dict[str, Any]
 Row = tuple[Any, ...]
@@ -80,40 +83,35 @@ def first_alive(stream: Stream, query: Query, t: int, arrived: int) -> int:
     return first
 
 
+class Watched:
+    """A query over one key's stream."""
+
+    def __init__(self, stream: Stream, query: Query) -> None:
+        self.stream, self.query = stream, query
+        self.pairs = all_pairs(stream, query.min_score, query.max_score)
+        self.arrived = 0
+
+    def enter(self, row: int) -> None:
+        self.arrived = row + 1
+
+    def first(self, t: int) -> int:
+        return first_alive(self.stream, self.query, t, self.arrived)
+
+    def result(self, t: int) -> list[Pair]:
+        first = self.first(t)
+        return list(islice((p for p in self.pairs if p[2] < self.arrived and p[1] >= first), self.query.k))
+
+    def left(self, item: Pair, t: int) -> str:
+        return "expiry" if item[1] < self.first(t) else "displaced"
+
+    def brought(self, item: Pair, row: int) -> bool:
+        return item[2] == row
+
+
 def replay(query_index: int, key: int, stream: Stream, query: Query, until: int) -> list[Row]:
     """All changes of one query up to ``until`` (exclusive)."""
-    pairs = all_pairs(stream, query.min_score, query.max_score)
-    instants: list[tuple[int, int, int]] = [(t, 1, i) for i, t in enumerate(stream.times) if t < until]
-    if query.micros is not None:
-        instants += [(e, 0, -1) for e in {t + query.micros for t in stream.times} if e < until]
-    if query.every is not None and stream.times:
-        first = -(-stream.times[0] // query.every) * query.every
-        instants += [(b, 2, -1) for b in range(first, until, query.every)]
-    instants.sort()
-    out: list[Row] = []
-    shown: list[Pair] = []
-    step = arrived = 0
-    for t, phase, i in instants:
-        if phase == 1:
-            arrived += 1
-        if (query.every is not None) != (phase == 2):
-            continue
-        first = first_alive(stream, query, t, arrived)
-        now = []
-        for p in pairs:
-            if len(now) == query.k:
-                break
-            if p[2] < arrived and p[1] >= first:
-                now.append(p)
-        minus, plus = [p for p in shown if p not in now], [p for p in now if p not in shown]
-        if minus or plus:
-            step += 1
-            changes: list[tuple[int, str, Pair]] = [(-1, "expiry" if p[1] < first else "displaced", p) for p in minus]
-            for p in plus:
-                changes.append((1, "boundary" if phase == 2 else "arrival" if phase == 1 and p[2] == i else "promoted", p))
-            out += [(query_index, key, t, step, pos, sign, cause, p[3], p[4], p[0]) for pos, (sign, cause, p) in enumerate(changes)]
-        shown = now
-    return out
+    found = instants(stream.times, stream.times, query.micros, query.every, until)
+    return [(query_index, key, *rest, p[3], p[4], p[0]) for *rest, p in changes(found, query.every, Watched(stream, query))]
 
 
 def snapshot(stream: Stream, query: Query, t: int, arrived: int) -> list[tuple[int, int, float]]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skyband.operators.base import ARRIVAL, BOUNDARY, DISPLACED, EXPIRY, PROMOTED, AnyArray
+from skyband.operators.base import CAUSES, AnyArray
+from tests.oracles.events import changes, instants
 
 FAR = 2**62
 
@@ -46,38 +47,33 @@ def members(dom: AnyArray, usable: AnyArray, alive: AnyArray, band: int) -> set[
     return set(np.flatnonzero(alive & usable & (dom[alive].sum(0) < band)).tolist())
 
 
+class Watched:
+    """A query over one key's stream."""
+
+    def __init__(self, times: Sequence[int], dom: AnyArray, usable: AnyArray, band: int, asked: LogicalQuery) -> None:
+        self.times, self.dom, self.usable, self.band = np.array(times, np.int64).reshape(-1), dom, usable, band
+        self.count, self.micros = asked.count or FAR, asked.micros or FAR
+        self.arrived = 0
+
+    def enter(self, row: int) -> None:
+        self.arrived = row + 1
+
+    def alive(self, t: int) -> AnyArray:
+        index = np.arange(len(self.times))
+        return (index < self.arrived) & (index >= self.arrived - self.count) & (self.times + self.micros > t)
+
+    def result(self, t: int) -> list[int]:
+        return sorted(members(self.dom, self.usable, self.alive(t), self.band), reverse=True)
+
+    def left(self, item: int, t: int) -> str:
+        return "displaced" if self.alive(t)[item] else "expiry"
+
+    def brought(self, item: int, row: int) -> bool:
+        return item == row
+
+
 def stream(times: Sequence[int], dom: AnyArray, usable: AnyArray, band: int, asked: LogicalQuery, until: int) -> list[tuple[int, ...]]:
     """Changes (at, step, pos, sign, cause, seq) of one key by definition: all events before ``until``, seqs 0, 1, 2, ..."""
-    n = len(times)
-    t = np.array(times, np.int64).reshape(-1)
-    index = np.arange(n)
-    count, micros = asked.count or FAR, asked.micros or FAR
-    events: list[tuple[int, int, int]] = [(x, 1, i) for i, x in enumerate(times)]
-    if asked.micros is not None:
-        events += [(x, 0, -1) for x in {x + micros for x in times}]
-    if asked.every is not None and n:
-        last = max(e[0] for e in events)
-        first = -(-times[0] // asked.every)
-        events += [(b * asked.every, 2, -1) for b in range(first, last // asked.every + 2)]
-    arrived, step = 0, 0
-    shown: set[int] = set()
-    changes: list[tuple[int, ...]] = []
-    for at, phase, seq in sorted(events):
-        if at >= until:
-            break
-        if phase == 1:
-            arrived = seq + 1
-        alive = (index < arrived) & (index >= arrived - count) & (t + micros > at)
-        if asked.every is not None and phase != 2:
-            continue
-        now = members(dom, usable, alive, band)
-        gone, come = sorted(shown - now, reverse=True), sorted(now - shown, reverse=True)
-        if gone or come:
-            step += 1
-        for pos, i in enumerate(gone):
-            changes.append((at, step, pos, -1, DISPLACED if alive[i] else EXPIRY, i))
-        for pos, i in enumerate(come):
-            cause = BOUNDARY if phase == 2 else ARRIVAL if i == seq else PROMOTED
-            changes.append((at, step, len(gone) + pos, 1, cause, i))
-        shown = now
-    return changes
+    watched = Watched(times, dom, usable, band, asked)
+    found = changes(instants(times, times, asked.micros, asked.every, until), asked.every, watched)
+    return [(at, step, pos, sign, CAUSES.index(cause), seq) for at, step, pos, sign, cause, seq in found]

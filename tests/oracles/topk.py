@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tests.oracles.events import changes, instants
+
 Row = tuple[Any, ...]
 """A change: (query, key, at, step, pos, sign, cause, seq, score)."""
 
@@ -35,51 +37,42 @@ class Query:
     accept: Callable[[float], bool] = lambda s: True
 
 
+class Watched:
+    """A query over one key's events."""
+
+    def __init__(self, events: Sequence[Event], query: Query) -> None:
+        self.events, self.query = events, query
+        self.objects = [(e.time, e.score) for e in events if e.target is None]
+        self.newest, self.deleted = -1, set[int]()
+
+    def enter(self, row: int) -> None:
+        target = self.events[row].target
+        if target is None:
+            self.newest += 1
+        else:
+            self.deleted.add(target)
+
+    def alive(self, seq: int, t: int) -> bool:
+        q = self.query
+        in_count = q.count is None or seq > self.newest - q.count
+        return in_count and (q.micros is None or t < self.objects[seq][0] + q.micros)
+
+    def rank(self, x: tuple[float, int]) -> tuple[float, int]:
+        return (-x[0] if self.query.largest_first else x[0], -x[1])
+
+    def result(self, t: int) -> list[tuple[float, int]]:
+        now = [(self.objects[s][1] + 0.0, s) for s in range(self.newest + 1) if s not in self.deleted and self.alive(s, t)]
+        return sorted((x for x in now if not math.isnan(x[0]) and self.query.accept(x[0])), key=self.rank)[: self.query.k]
+
+    def left(self, item: tuple[float, int], t: int) -> str:
+        return "delete" if item[1] in self.deleted else "displaced" if self.alive(item[1], t) else "expiry"
+
+    def brought(self, item: tuple[float, int], row: int) -> bool:
+        return self.events[row].target is None and item[1] == self.newest
+
+
 def replay(query_index: int, key: int, events: Sequence[Event], query: Query, until: int) -> list[Row]:
     """All changes of one query and key up to ``until`` (exclusive)."""
-    objects = [(e.time, e.score) for e in events if e.target is None]
-    instants: list[tuple[int, int, int]] = [(e.time, 1, i) for i, e in enumerate(events)]
-    if query.micros is not None:
-        instants += [(t, 0, -1) for t in {o[0] + query.micros for o in objects} if t < until]
-    if query.every is not None and events:
-        first = -(-events[0].time // query.every) * query.every
-        instants += [(b, 2, -1) for b in range(first, until, query.every)]
-    instants.sort()
-    newest, deleted = -1, set[int]()
-    out: list[Row] = []
-    shown: list[tuple[float, int]] = []
-    step = 0
-
-    def alive(seq: int, t: int) -> bool:
-        in_count = query.count is None or seq > newest - query.count
-        in_time = query.micros is None or t < objects[seq][0] + query.micros
-        return in_count and in_time
-
-    def rank(x: tuple[float, int]) -> tuple[float, int]:
-        return (-x[0] if query.largest_first else x[0], -x[1])
-
-    for t, phase, i in instants:
-        arriving = None
-        if phase == 1:
-            target = events[i].target
-            if target is None:
-                newest += 1
-                arriving = newest
-            else:
-                deleted.add(target)
-        if (query.every is not None) != (phase == 2):
-            continue
-        now = [(objects[s][1] + 0.0, s) for s in range(newest + 1) if s not in deleted and alive(s, t)]
-        now = sorted((x for x in now if not math.isnan(x[0]) and query.accept(x[0])), key=rank)[: query.k]
-        minus = sorted(set(shown) - set(now), key=rank)
-        plus = sorted(set(now) - set(shown), key=rank)
-        if minus or plus:
-            step += 1
-            rows: list[tuple[int, str, tuple[float, int]]] = []
-            for x in minus:
-                rows.append((-1, "delete" if x[1] in deleted else "displaced" if alive(x[1], t) else "expiry", x))
-            for x in plus:
-                rows.append((1, "boundary" if phase == 2 else "arrival" if x[1] == arriving else "promoted", x))
-            out += [(query_index, key, t, step, pos, sign, cause, x[1], x[0]) for pos, (sign, cause, x) in enumerate(rows)]
-        shown = now
-    return out
+    watched = Watched(events, query)
+    found = instants([e.time for e in events], [t for t, _ in watched.objects], query.micros, query.every, until)
+    return [(query_index, key, *rest, seq, score) for *rest, (score, seq) in changes(found, query.every, watched)]

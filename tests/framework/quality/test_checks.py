@@ -35,6 +35,7 @@ ROWS = Check("near", "expect_table_row_count_to_be_between", '{"min_value": 1}',
 PRICE = Check("near", "expect_column_values_to_not_be_null", '{"column": "older_price"}', "warning")
 
 
+@pytest.mark.long
 def test_changed_checks_are_evaluated_although_no_batch_came(tmp_path: Path) -> None:
     sink = made(tmp_path, NOT_NULL)
     assert run_checks(sink.plan, sink) == 0
@@ -45,6 +46,7 @@ def test_changed_checks_are_evaluated_although_no_batch_came(tmp_path: Path) -> 
     )
 
 
+@pytest.mark.long
 def test_results_are_recorded_once_per_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     sink = made(tmp_path, NOT_NULL, ROWS, PRICE)
     assert run_checks(sink.plan, sink) == 0
@@ -66,6 +68,7 @@ def test_results_are_recorded_once_per_run(tmp_path: Path, capfd: pytest.Capture
     assert len(told) == 2 and all("SKY-E500" in line and "warning" in line for line in told)
 
 
+@pytest.mark.long
 def test_a_critical_failure_and_checks_that_cannot_run_fail_the_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     sink = made(
         tmp_path,
@@ -84,6 +87,7 @@ def test_a_critical_failure_and_checks_that_cannot_run_fail_the_run(tmp_path: Pa
     assert "SKY-E500 critical check failed on table near: expect_table_row_count_to_equal" in capfd.readouterr().err
 
 
+@pytest.mark.long
 def test_without_checks_great_expectations_is_not_imported(tmp_path: Path) -> None:
     code = "import sys, skyband.framework.quality.checks\nprint([m for m in ('great_expectations', 'pyspark') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
