@@ -17,7 +17,7 @@ TEMPLATE: Final = """\
 job: sensor-pairs
 
 source:
-  format: csv                  # csv | json | parquet | orc | delta | kafka | rate
+  format: csv                  # csv | json | parquet | orc | delta
   path: "./landing/sensors/"   # a folder; new files are picked up
   options: {header: true}      # given to Spark's reader as they are
   schema:                      # column: type (string, int, bigint, double, float, boolean, timestamp, date, decimal(p,s))

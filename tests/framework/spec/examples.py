@@ -1,10 +1,10 @@
-"""Specs that tests share: the architecture page's examples, with missing parts filled in."""
+"""Specs that tests share: one of each part and of each query type."""
 
 ENV = {"LANDING": "/data/landing", "WAREHOUSE": "/data/warehouse"}
 
 SENSORS = r"""job: sensor-anomalies
 source:
-  format: csv                       # csv | json | parquet | orc | delta | kafka | rate
+  format: csv                       # csv | json | parquet | orc | delta
   path: "${LANDING}/sensors/"
   options: {header: true}
   schema: {sensor: string, building: string, ts: timestamp, temp: double, humidity: double, pm25: {type: double, from: PM2.5}}
