@@ -40,7 +40,7 @@ CAUSES: tuple[str, ...] = ("expiry", "delete", "displaced", "arrival", "promoted
 
 
 class Misfit(NamedTuple):
-    """Why a window does not fit into a larger one: the ``kind`` of its end, what it asks for, and at most what there is (None: no such end)."""
+    """Why a window does not fit into another: an end of this ``kind``, what it asks for, and the most there is (None: no such end)."""
 
     kind: Literal["count", "time"]
     asked: int
