@@ -14,9 +14,9 @@ Conventions
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -40,12 +40,47 @@ EXPIRY, DELETE, DISPLACED, ARRIVAL, PROMOTED, CROSSING, BOUNDARY = range(7)
 CAUSES: tuple[str, ...] = ("expiry", "delete", "displaced", "arrival", "promoted", "crossing", "boundary")
 
 
+class Misfit(NamedTuple):
+    """Why a window does not fit into another: an end of this ``kind``, what it asks for, and the most there is (None: no such end)."""
+
+    kind: Literal["count", "time"]
+    asked: int
+    most: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A sliding window: ``count`` most recent objects, ``micros`` of time (half open), or both (whichever ends first)."""
+    """A sliding window: ``count`` most recent objects, ``micros`` of time (half open), or both (whichever ends first).
+
+    A query's window is no larger than the one it is asked of (``misfits``), which also bounds what the query leaves out (``within``).
+    """
 
     count: int | None = None
     micros: int | None = None
+
+    def within(self, largest: Window) -> Window:
+        """The window as ``largest`` bounds it: its own ends, and those of ``largest`` where it has none."""
+        return Window(
+            largest.count if self.count is None else self.count,
+            largest.micros if self.micros is None else self.micros,
+        )
+
+    def misfits(self, largest: Window) -> list[Misfit]:
+        """The ends that are of a kind ``largest`` does not have, larger than its, or less than 1; none if the window fits into it."""
+        found = []
+        if self.count is not None and (largest.count is None or not 1 <= self.count <= largest.count):
+            found.append(Misfit("count", self.count, largest.count))
+        if self.micros is not None and (largest.micros is None or not 1 <= self.micros <= largest.micros):
+            found.append(Misfit("time", self.micros, largest.micros))
+        return found
+
+    @staticmethod
+    def union(windows: Iterable[Window]) -> Window:
+        """The smallest window that contains all of ``windows`` (at least one): no end of a kind if one of them has none."""
+        every = list(windows)
+        counts = [w.count for w in every if w.count is not None]
+        times = [w.micros for w in every if w.micros is not None]
+        return Window(max(counts) if len(counts) == len(every) else None, max(times) if len(times) == len(every) else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,15 +26,12 @@ def check_window(window: Window, largest: Window, what: str) -> None:
     """Raise ValueError unless ``window`` has an end, is of a kind ``largest`` has, and is no larger."""
     if window.count is None and window.micros is None:
         raise ValueError(f"{what}: a window needs a count or a duration")
-    for asked, most, kind in ((window.count, largest.count, "count"), (window.micros, largest.micros, "time")):
-        if asked is None:
-            continue
+    for kind, asked, most in window.misfits(largest):
         if asked < 1:
             raise ValueError(f"{what}: a {kind} window must be at least 1, not {asked}")
         if most is None:
             raise ValueError(f"{what}: a {kind} window was asked for, but the state's window is not by {kind}")
-        if asked > most:
-            raise ValueError(f"{what}: {kind} window {asked} is larger than the state's {most}")
+        raise ValueError(f"{what}: {kind} window {asked} is larger than the state's {most}")
 
 
 def within(window: Window, largest: Window) -> Window:

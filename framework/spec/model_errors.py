@@ -22,8 +22,8 @@ from skyband.framework.spec.query_models import query_type_names
 from skyband.framework.spec.units import DURATION_HINT
 
 _TYPES_ELSEWHERE: Final[dict[str, str]] = {
-    "text": "string", "str": "string", "varchar": "string", "datetime": "timestamp", "number": "double", "real": "double", "short": "int",
-    "smallint": "int", "tinyint": "int", "numeric": "decimal(18,2)", "decimal": "decimal(18,2)",
+    "varchar": "string", "datetime": "timestamp", "number": "double", "short": "int", "smallint": "int", "tinyint": "int",
+    "numeric": "decimal(18,2)", "decimal": "decimal(18,2)",
 }  # fmt: skip
 
 

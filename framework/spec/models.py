@@ -79,7 +79,10 @@ class EventTime(Model):
     """When a row happened, and how long to wait for rows that come out of order."""
 
     column: Name = Field(description="A timestamp column: the time of the event, UTC.")
-    watermark: Duration = Field(default=0, description="How much disorder to wait for; rows later than that are rejected as late.")
+    watermark: Duration = Field(
+        default=0, description="How much disorder to wait for; rows later than that are rejected as late.",
+        json_schema_extra={"default": "0 seconds"},
+    )  # fmt: skip
     tie_break: tuple[Name, ...] = Field(default=(), description="Columns that order rows of equal time, before the id.")
 
 
@@ -172,6 +175,8 @@ class Quality(Model):
 class WindowSpec(Model):
     """A sliding window: the most recent ``count`` rows, ``time``, or both (whichever ends first)."""
 
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["count"]}, {"required": ["time"]}]})
+
     count: Annotated[int, Field(ge=1, le=2**40), WHOLE] | None = Field(default=None, description="The most recent N rows of a key.")
     time: PositiveDuration | None = Field(default=None, description="Rows no older than this.")
 
@@ -190,17 +195,19 @@ class ExpressionScoring(Model):
     keep: Keep | None = Field(default=None, description="Keep more than the queries need.")
 
 
+TERM_FUNCTIONS: Final = ("abs_difference", "squared_difference", "sum", "product")
+
+
 class Term(Model):
     """A local score of one attribute, times a weight. Exactly one of the functions."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": [f]} for f in TERM_FUNCTIONS]})
 
     abs_difference: Name | None = Field(default=None, description="abs(a.x - b.x)")
     squared_difference: Name | None = Field(default=None, description="(a.x - b.x) squared")
     sum: Name | None = Field(default=None, description="a.x + b.x")
     product: Name | None = Field(default=None, description="a.x * b.x")
     weight: Annotated[float, Field(gt=0, allow_inf_nan=False), NUMBER] = Field(default=1.0, description="Factor of the term.")
-
-
-TERM_FUNCTIONS: Final = ("abs_difference", "squared_difference", "sum", "product")
 
 
 class GlobalScoring(Model):
@@ -252,6 +259,8 @@ Trigger = Annotated[Annotated[Literal["once"], Tag("<once>")] | Annotated[Positi
 
 class Run(Model):
     """How the job runs. Only ``buckets`` shapes state; the rest may change at any time."""
+
+    model_config = ConfigDict(json_schema_extra={"not": {"required": ["max_files", "max_bytes"]}})
 
     trigger: Trigger = Field(default="once", description="once: what is there now; or how often to look, e.g. 10 seconds.")
     max_files: Annotated[int, Field(ge=1), WHOLE] | None = Field(default=None, description="Most files in one batch.")

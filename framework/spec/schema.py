@@ -25,7 +25,21 @@ def job_schema() -> dict[str, Any]:
     described = FieldInfo.merge_field_infos(Job.model_fields["queries"], annotation=queries)
     whole = create_model("Job", __base__=Job, __doc__=Job.__doc__, queries=(queries, described))
     schema = whole.model_json_schema(by_alias=True)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "Skyband job"}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_without_null(schema), "title": "Skyband job"}
+
+
+def _without_null(schema: Any) -> Any:
+    """The schema without the nulls pydantic allows in optional fields: a field without a value is left out of a spec."""
+    if isinstance(schema, list):
+        return [_without_null(s) for s in schema]
+    if not isinstance(schema, dict):
+        return schema
+    result = {key: _without_null(s) for key, s in schema.items() if (key, s) != ("default", None)}
+    values = [s for s in result.get("anyOf", []) if s != {"type": "null"}]
+    if len(values) == 1:
+        del result["anyOf"]
+        return {**values[0], **result}
+    return {**result, "anyOf": values} if values else result
 
 
 def schema_text() -> str:

@@ -1,4 +1,4 @@
-"""Specs that tests share: the architecture page's examples, with missing parts filled in."""
+"""Specs that tests share: one of each part and of each query type."""
 
 ENV = {"LANDING": "/data/landing", "WAREHOUSE": "/data/warehouse"}
 

@@ -1,4 +1,4 @@
-"""Every example of the architecture page validates, quickly and without the heavy libraries."""
+"""Every example of the tests validates, quickly and without the heavy libraries."""
 
 import subprocess
 import sys

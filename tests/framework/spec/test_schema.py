@@ -6,6 +6,7 @@ import jsonschema
 import pytest
 import yaml
 
+from skyband.framework.spec import validate_text
 from skyband.framework.spec.schema import SCHEMA_PATH, job_schema, schema_text
 from skyband.jobs.init import TEMPLATE
 from tests.framework.spec.examples import OTHERS, SENSORS, other
@@ -21,8 +22,28 @@ def test_examples_fit_the_schema(text: str) -> None:
     jsonschema.validate(yaml.safe_load(text), json.loads(schema_text()))
 
 
-@pytest.mark.parametrize("old, new", [("k: 20", "k: 0"), ("watermark", "watermerk"), ("min\n", "mid\n"), ("time: 7 days", "time: 7")])
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("k: 20", "k: 0"),
+        ("watermark", "watermerk"),
+        ("min\n", "mid\n"),
+        ("time: 7 days", "time: 7"),
+        ("max_score: 0.5", "max_score:"),
+        ("{time: 7 days}", "{}"),
+        ("{abs_difference: temp}", "{}"),
+        ("{abs_difference: temp}", "{abs_difference: temp, sum: temp}"),
+        ("{trigger: once}", "{max_files: 1, max_bytes: 1m}"),
+    ],
+)
 def test_the_schema_refuses_mistakes(old: str, new: str) -> None:
     assert old in SENSORS
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(yaml.safe_load(SENSORS.replace(old, new, 1)), job_schema())
+
+
+def test_init_offers_no_format_that_is_refused() -> None:
+    (line,) = [x for x in TEMPLATE.splitlines() if x.strip().startswith("format:")]
+    for name in line.split("#")[1].split("|"):
+        _, errors = validate_text(TEMPLATE.replace("format: csv", f"format: {name.strip()}"), {})
+        assert errors == []

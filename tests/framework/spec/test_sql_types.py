@@ -33,16 +33,15 @@ EXPRESSIONS = {
         "unix_micros(ts) / 3.6e9", "extract(second from ts)", "i / 2", "i * 1.5", "temp + i", "temp % 2", "o * 2", "o / 2", "abs(o)",
         "abs(temp)", "abs(price)", "price * 2", "price / 2", "price + temp", "f * i", "abs(f)", "round(temp, 2)", "round(price, 1)",
         "round(o)", "floor(price)", "floor(temp, 1)", "ceil(i * 1.5)", "sqrt(temp)", "power(i, 2)", "ln(temp)", "log10(i)",
-        
-        "hypot(temp, i)",        "coalesce(temp, 0)", "coalesce(price, temp)",
-    "case when b then 1 else 2.5 end", "case when b then temp end", "if(b, temp, 0)",
-        "nullif(temp, 0)", "greatest(temp, i)", "months_between(ts, ts)", "cast(o as decimal(10,2))", "to_number(o, '999')", "f + 1",
+        "hypot(temp, i)", "coalesce(temp, 0)", "coalesce(price, temp)", "case when b then 1 else 2.5 end", "case when b then temp end",
+        "if(b, temp, 0)", "nullif(temp, 0)", "greatest(temp, i)", "months_between(ts, ts)", "cast(o as decimal(10,2))",
+        "to_number(o, '999')", "f + 1",
     ],
     "string": [
         "o", "'x'", "concat(o, '-', o)", "o || '-' || o", "concat_ws('-', o, o)", "date_format(ts, 'yyyy')", "upper(o)", "trim(o)",
         "btrim(o)", "substring(o, 1, 2)", "substring_index(o, '.', 1)", "split_part(o, ',', 1)", "split(o, ',')[0]", "md5(o)",
-        "coalesce(o, 'x')", "if(b, 'a', o)", "case when b then o end", "cast(i as string)", "regexp_extract(o, '(a)', 1)", "dayname(day)",
-        "from_unixtime(big)", "conv(o, 10, 2)",
+        "coalesce(o, 'x')", "if(b, 'a', o)", "case when b then o end", "cast(i as string)", "regexp_extract(o, '(a)', 1)",
+        "dayname(day)", "from_unixtime(big)", "conv(o, 10, 2)",
     ],
     "timestamp": [
         "ts", "to_timestamp(o)", "to_timestamp(o, 'yyyy')", "try_to_timestamp(o)", "timestamp_micros(big)", "date_trunc('hour', ts)",
@@ -54,11 +53,19 @@ EXPRESSIONS = {
         "day", "to_date(o)", "cast(o as date)", "date_add(day, 1)", "day + 1", "day - interval 1 day", "trunc(day, 'month')",
         "last_day(day)", "make_date(2020, 1, 1)", "if(b, day, null)",
     ],
-    "boolean": ["b", "temp > 1", "o is null", "isnull(o)", "o in ('a')", "o like 'a%'", "equal_null(i, 1)", "cast(i as boolean)",
-                "if(b, true, b)"],
-    "decimal(10,2)": ["price", "(price)"],
-    "float": ["f"],
-    "int": ["i"],
+    "boolean": [
+        "b", "temp > 1", "o is null", "isnull(o)", "o in ('a')", "o like 'a%'", "equal_null(i, 1)", "cast(i as boolean)",
+        "if(b, true, b)",
+    ],
+    "decimal(10,2)": [
+        "price", "(price)",
+    ],
+    "float": [
+        "f",
+    ],
+    "int": [
+        "i",
+    ],
 }  # fmt: skip
 NOT_TOLD = ["null", "ts - ts", "day - day", "day + interval 1 hour", "array(1, 2)", "map('a', 1)", "struct(i)", "if(b, o, 1)", "unhex(o)",
             "case when b then ts - ts end", "cast(o as timestamp_ntz)"]  # fmt: skip
