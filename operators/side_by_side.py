@@ -69,8 +69,7 @@ class SideBySide:
     @property
     def window(self) -> Window:
         """The parts' windows in one: the largest count and duration, none where a part has none."""
-        counts, micros = [p.window.count for p in self.parts], [p.window.micros for p in self.parts]
-        return Window(None if None in counts else max(c or 0 for c in counts), None if None in micros else max(m or 0 for m in micros))
+        return Window.union(p.window for p in self.parts)
 
     def build(self, state: State | None) -> SideBySideLogic:
         """A logic that continues ``state`` bit for bit, or starts empty."""

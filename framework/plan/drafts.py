@@ -67,20 +67,7 @@ def job_window(window: WindowSpec) -> Window:
 
 def query_window(job: Window, own: QueryWindow | None) -> Window:
     """A query's window: objects leave it when they leave its own or the job's, so a kind it does not name is the job's."""
-    if own is None:
-        return job
-    return Window(own.count if own.count is not None else job.count, own.time if own.time is not None else job.micros)
-
-
-def union_window(windows: Iterable[Window]) -> Window:
-    """The smallest window that contains all of ``windows``: the largest count and time; no bound of a kind if one has none."""
-    every = list(windows)
-    counts = [w.count for w in every]
-    times = [w.micros for w in every]
-    return Window(
-        None if any(c is None for c in counts) else max(c for c in counts if c is not None),
-        None if any(t is None for t in times) else max(t for t in times if t is not None),
-    )
+    return job if own is None else Window(own.count, own.time).within(job)
 
 
 def share(members: Iterable[QueryEntry], key: Callable[[QueryEntry], Any]) -> list[tuple[Any, tuple[QueryEntry, ...]]]:

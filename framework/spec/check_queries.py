@@ -15,7 +15,7 @@ from skyband.framework.spec.models import ExpressionScoring, GlobalScoring, Line
 from skyband.framework.spec.names import FIXED_COLUMNS, HEAD_COLUMNS, JOB_TABLES, QUERY_COLUMN, query_tables
 from skyband.framework.spec.scope import PAIR_SIDES, ROW_SIDES, Scope
 from skyband.framework.spec.units import format_duration
-from skyband.operators.base import Kind
+from skyband.operators.base import Kind, Window
 
 FLOAT: Kind = "float"
 
@@ -104,23 +104,22 @@ def _keys(s: Scope) -> None:
 
 
 def _query_window(s: Scope, path: Path, query: QueryModel) -> None:
-    doc, job = s.doc, s.job.window
-    at: Path = (*path, "window")
-    count, time = (query.window.count, query.window.time) if query.window is not None else (None, None)
-    if query.window is not None and not doc.bad_below(at):
-        if count is None and time is None:
-            doc.add("SKY-E111", "a window needs 'count', 'time' or both", doc.where_key(at))
-        if not doc.bad_below(("window",)):
-            for kind, mine, theirs in (("count", count, job.count), ("time", time, job.time)):
-                if mine is None:
-                    continue
-                where = doc.where_value((*at, kind))
-                if theirs is None:
-                    hint = f"add {kind} to the job's window, or use {'time' if kind == 'count' else 'count'}"
-                    doc.add("SKY-E141", f"the job's window has no {kind}", where, hint)
-                elif mine > theirs:
-                    big = f"{theirs:,} rows" if kind == "count" else format_duration(theirs)
-                    doc.add("SKY-E140", f"larger than the job's window ({big})", where, "the job's window is the largest a query may use")
+    doc, at = s.doc, (*path, "window")
+    if query.window is None or doc.bad_below(at):
+        return
+    own = Window(query.window.count, query.window.time)
+    if own == Window():
+        doc.add("SKY-E111", "a window needs 'count', 'time' or both", doc.where_key(at))
+    if doc.bad_below(("window",)):
+        return
+    for kind, _, largest in own.misfits(Window(s.job.window.count, s.job.window.time)):
+        where = doc.where_value((*at, kind))
+        if largest is None:
+            hint = f"add {kind} to the job's window, or use {'time' if kind == 'count' else 'count'}"
+            doc.add("SKY-E141", f"the job's window has no {kind}", where, hint)
+        else:
+            big = f"{largest:,} rows" if kind == "count" else format_duration(largest)
+            doc.add("SKY-E140", f"larger than the job's window ({big})", where, "the job's window is the largest a query may use")
 
 
 def _operator(s: Scope, path: Path, query: QueryModel) -> None:

@@ -238,18 +238,13 @@ def _both(a: pc.Expression | None, b: pc.Expression | None) -> pc.Expression | N
 
 def narrowed(window: Window, operator: OperatorNode) -> Window:
     """``window`` within the state's. SkybandError SKY-E201 if it is larger, or of a kind the state does not have."""
-    held = operator.window
-    for n, most, unit in ((window.count, held.count, "rows"), (window.micros, held.micros, "")):
-        if n is None:
-            continue
-        if most is None:
-            raise SkybandError(
-                "SKY-E201", f"the state has no window in {'rows' if unit else 'time'}", hint="ask for a window of the kind the job's is"
-            )
-        if n < 1 or n > most:
-            limit = f"{most} rows" if unit else format_duration(most)
-            raise SkybandError("SKY-E201", f"the window must not be larger than {limit}, which is what the state holds")
-    return Window(window.count or held.count, window.micros or held.micros)
+    for misfit in window.misfits(operator.window):
+        if misfit.most is None:
+            said = f"the state has no window in {'rows' if misfit.kind == 'count' else 'time'}"
+            raise SkybandError("SKY-E201", said, hint="ask for a window of the kind the job's is")
+        limit = f"{misfit.most} rows" if misfit.kind == "count" else format_duration(misfit.most)
+        raise SkybandError("SKY-E201", f"the window must not be larger than {limit}, which is what the state holds")
+    return window.within(operator.window)
 
 
 def _alive(rows: pa.Table, query: QueryNode, window: Window, as_of: Any, last_seq: Any) -> Any:

@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from skyband.framework.errors import SkybandError
-from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, union_window
+from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.plan.model import LogicalQuery
 from skyband.framework.plan.row_nodes import linear, predicate, score, texts_of
 from skyband.framework.queries.single_rows.cells import read_cells
 from skyband.framework.queries.single_rows.list_rows import QueryRow, QueryRows, interpret
 from skyband.framework.queries.single_rows.model import ScoredRows
-from skyband.operators.base import Kind, Operator
+from skyband.operators.base import Kind, Operator, Window
 from skyband.operators.expressions.ast import Node
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class QueryList:
             parsed[text] = predicate(context, text, self.parameters)
         self.own_where = [parsed[r.where] for r in self.rows]
         self.whole_where = [parsed[_whole(r)] for r in self.rows]
-        self.window = union_window(r.window for r in self.rows)
+        self.window = Window.union(r.window for r in self.rows)
         self.ints = frozenset(c for c, _ in self.rows[0].weights if context.kinds[c] == "int")
 
     def column(self, bound: str) -> F64:

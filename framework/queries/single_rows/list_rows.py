@@ -259,12 +259,9 @@ def _k(cell: Any) -> int:
 def _window(cell: Any, most: Window) -> Window:
     """A cell such as ``1 day`` or ``500 rows``, no larger than ``most``, of a kind it has."""
     own = parse_window(_text(cell))
-    for mine, theirs, kind, spelled in (
-        (own.count, most.count, "count", f"{most.count} rows"),
-        (own.micros, most.micros, "time", format_duration(most.micros or 0)),
-    ):
-        if mine is not None and theirs is None:
+    for kind, asked, largest in own.misfits(most):
+        if largest is None:
             raise _Wrong(f"the window of the query has no {kind}")
-        if mine is not None and theirs is not None and mine > theirs:
-            raise _Wrong(f"{cell!r} is larger than the query's window ({spelled})")
-    return Window(most.count if own.count is None else own.count, most.micros if own.micros is None else own.micros)
+        spelled = f"{largest} rows" if kind == "count" else format_duration(largest)
+        raise _Wrong(f"{cell!r} is larger than the query's window ({spelled})" if asked > 0 else "a window must be larger than nothing")
+    return own.within(most)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
-from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, share, union_window
+from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, share
 from skyband.framework.plan.row_nodes import predicate, predicate_key, texts_of
 from skyband.framework.queries.skyline.model import Skyline as SkylineModel
-from skyband.operators.base import Column, Operator
+from skyband.operators.base import Column, Operator, Window
 
 _WHY = "one interval of membership per row; scan of the rows that no newer row beats"
 
@@ -26,7 +26,7 @@ def compile_skyline(context: Context, entries: Sequence[QueryEntry]) -> Iterable
 
 def _skyline(context: Context, group: tuple[QueryEntry, ...], first: SkylineModel) -> OperatorDraft:
     where = predicate(context, first.where)
-    window = union_window(m.window for m in group)
+    window = Window.union(m.window for m in group)
 
     def build(texts: tuple[str, ...]) -> Operator:
         from skyband.operators.skyline.operator import Dimension, Skyline, SkylineQuery

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
-from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, share, union_window
+from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, share
 from skyband.framework.plan.row_nodes import predicate, predicate_key, score, score_key, texts_of
 from skyband.framework.queries.single_rows.compile_list import QueryList, cheapest, side_by_side
 from skyband.framework.queries.single_rows.compile_spelled import logical_query, spelled_out
@@ -40,7 +40,7 @@ def _spelled(context: Context, group: tuple[QueryEntry, ...], queries: list[Thre
     name = str(queries[0].scoring)
     direction = context.scoring(name).direction
     function, where = score(context, name), predicate(context, queries[0].where)
-    window = union_window(m.window for m in group)
+    window = Window.union(m.window for m in group)
 
     def build(texts: tuple[str, ...]) -> Operator:
         from skyband.operators.threshold.one_function import Threshold, ThresholdQuery

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, share, union_window
+from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, share
 from skyband.framework.queries.topk_pairs.model import Between as BetweenModel
 from skyband.framework.queries.topk_pairs.model import TopKPairs as TopKPairsModel
 from skyband.framework.spec.expressions import scoring_text
-from skyband.operators.base import Operator
+from skyband.operators.base import Operator, Window
 from skyband.operators.expressions.ast import Node
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _draft(context: Context, group: tuple[QueryEntry, ...], key: _Key, score: No
     queries = [cast(TopKPairsModel, m.query) for m in group]
     keeps = [s.keep.k for s in (context.scoring(q.scoring) for q in queries) if s.keep is not None]
     largest = max([q.k for q in queries] + keeps)
-    window = union_window(m.window for m in group)
+    window = Window.union(m.window for m in group)
     between = queries[0].between
     texts = [*text_constants(score), *(text_constants(where) if where is not None else ())]
     if between is not None:

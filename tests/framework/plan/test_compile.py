@@ -6,7 +6,7 @@ import pytest
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.compile import compile_job
-from skyband.framework.plan.drafts import query_window, union_window
+from skyband.framework.plan.drafts import query_window
 from skyband.framework.plan.model import Check, Derive, Field, Filter, Plan, RowRule
 from skyband.framework.queries.models import QueryWindow
 from skyband.framework.queries.registry import query_type
@@ -123,8 +123,8 @@ def test_window_rules() -> None:
     job = Window(100, 7)
     assert query_window(job, None) == job
     assert query_window(job, QueryWindow(count=5)) == Window(5, 7)
-    assert union_window([Window(5, 7), Window(100, 3)]) == Window(100, 7)
-    assert union_window([Window(5, None), Window(9, None)]) == Window(9, None)
+    assert Window.union([Window(5, 7), Window(100, 3)]) == Window(100, 7)
+    assert Window.union([Window(5, None), Window(9, None)]) == Window(9, None)
 
 
 def test_text_constants_are_numbered_once_for_the_whole_job() -> None:

@@ -14,7 +14,7 @@ from skyband.framework.plan.compile import compile_job
 from skyband.framework.sources.files import files_taken
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.sources.registry import SOURCES, source_format
-from skyband.framework.spec import validate_text
+from skyband.framework.spec.load import validate_text
 from skyband.framework.spec.schema import job_schema
 from tests.framework.sources.lines import LINES
 

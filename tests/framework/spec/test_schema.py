@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 import yaml
 
-from skyband.framework.spec import validate_text
+from skyband.framework.spec.load import validate_text
 from skyband.framework.spec.schema import SCHEMA_PATH, job_schema, schema_text
 from skyband.jobs.init import TEMPLATE
 from tests.framework.spec.examples import OTHERS, SENSORS, other
@@ -43,7 +43,8 @@ def test_the_schema_refuses_mistakes(old: str, new: str) -> None:
 
 
 def test_init_offers_no_format_that_is_refused() -> None:
-    (line,) = [x for x in TEMPLATE.splitlines() if x.strip().startswith("format:")]
+    text = TEMPLATE.read_text(encoding="utf-8")
+    (line,) = [x for x in text.splitlines() if x.strip().startswith("format:")]
     for name in line.split("#")[1].split("|"):
-        _, errors = validate_text(TEMPLATE.replace("format: csv", f"format: {name.strip()}"), {})
+        _, errors = validate_text(text.replace("format: csv", f"format: {name.strip()}"), {})
         assert errors == []

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skyband.framework.errors import SkybandError
-from skyband.framework.spec import validate_text
 from skyband.framework.spec.columns import column_types
+from skyband.framework.spec.load import validate_text
 from skyband.framework.spec.model_walk import walk
 from skyband.framework.spec.sql import check_sql
 from tests.framework.spec.examples import ENV, SENSORS
