@@ -76,7 +76,7 @@ class _Told:
     @property
     def description(self) -> str | None:
         """What the model says about the field, for a hint."""
-        info = self.problem.field
+        info = self.problem.info
         return f"{self.name}: {info.description}" if info is not None and info.description else None
 
     @property

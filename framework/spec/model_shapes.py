@@ -6,16 +6,19 @@ section, type or field.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
+from annotated_types import BaseMetadata
 from pydantic import BaseModel, Discriminator, Tag, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-PLAIN: Final[tuple[tuple[type, Any], ...]] = ((str, ""), (int, 0), (float, 0.0), (bool, False))
+_MAPPINGS: Final = (dict, Mapping)
+_LISTS: Final = (tuple, list, Sequence)
+_PLAIN: Final[tuple[tuple[type, Any], ...]] = ((str, ""), (int, 0), (float, 0.0), (bool, False))
 """Hollow values of plain types."""
 
 
@@ -55,14 +58,14 @@ class Shape:
     @cached_property
     def keys(self) -> Shape | None:
         """The shape of a mapping's keys."""
-        return Shape(get_args(self.bare)[0]) if get_origin(self.bare) is dict else None
+        return Shape(get_args(self.bare)[0]) if get_origin(self.bare) in _MAPPINGS else None
 
     @cached_property
     def items(self) -> Shape | None:
         """The shape of a mapping's values, or of a list's items."""
-        if get_origin(self.bare) is dict:
+        if get_origin(self.bare) in _MAPPINGS:
             return Shape(get_args(self.bare)[1])
-        return Shape(get_args(self.bare)[0]) if get_origin(self.bare) in {tuple, list} else None
+        return Shape(get_args(self.bare)[0]) if get_origin(self.bare) in _LISTS else None
 
     @cached_property
     def _adapter(self) -> TypeAdapter[Any]:
@@ -71,7 +74,8 @@ class Shape:
         # Of a container only its own kind and size are checked; what is in it has shapes of its own.
         inside: Any = dict[Any, Any] if self.keys is not None else tuple[Any, ...]
         for constraint in self.metadata:
-            inside = Annotated[inside, constraint]
+            if isinstance(constraint, BaseMetadata):  # validators of a container would look at what is in it
+                inside = Annotated[inside, constraint]
         return TypeAdapter(inside | None if self.nullable else inside)
 
     def check(self, value: Any) -> tuple[Any, Fault | None]:
@@ -93,7 +97,7 @@ class Shape:
             return {} if self.keys is not None else ()
         if get_origin(self.bare) is Literal:
             return get_args(self.bare)[0]
-        return next((empty for type_, empty in PLAIN if self.bare is type_ or type_ in get_args(self.bare)), None)
+        return next((empty for type_, empty in _PLAIN if self.bare is type_ or type_ in get_args(self.bare)), None)
 
 
 @cache

@@ -32,7 +32,7 @@ _BAD: Final = object()
 class Problem:
     """What is wrong at ``path``: pydantic's type of error, or one of the names above.
 
-    ``key``: the field's name is wrong, not its value. ``model`` is the model that has (or, unknown, lacks) the field, ``field`` what it
+    ``key``: the field's name is wrong, not its value. ``model`` is the model that has (or, unknown, lacks) the field, ``info`` what it
     says about it; both None for items of mappings and lists.
     """
 
@@ -41,7 +41,7 @@ class Problem:
     context: Mapping[str, Any] = field(default_factory=dict)
     key: bool = False
     model: type[BaseModel] | None = None
-    field: FieldInfo | None = None
+    info: FieldInfo | None = None
 
 
 def walk(data: Mapping[str, Any]) -> tuple[Job, list[Problem]]:
@@ -77,9 +77,9 @@ class _Walk:
             known.add(key)
             if key not in data:
                 if info.is_required():
-                    self.problems.append(Problem(at, MISSING, model=model, field=info))
+                    self.problems.append(Problem(at, MISSING, model=model, info=info))
             elif data[key] is None and shape.nullable:
-                self.problems.append(Problem(at, EMPTY, model=model, field=info))
+                self.problems.append(Problem(at, EMPTY, model=model, info=info))
             else:
                 value = self.value(shape, data[key], at, model, info)
                 if value is not _BAD:
@@ -99,11 +99,11 @@ class _Walk:
         if shape.model is not None and isinstance(data, dict):
             return self.model(shape.model, data, path)
         if shape.model is not None:
-            self.problems.append(Problem(path, "model_type", model=model, field=info))
+            self.problems.append(Problem(path, "model_type", model=model, info=info))
             return hollow_model(shape.model, {})
         value, wrong = shape.check(data)
         if wrong is not None:
-            self.problems.append(Problem(path, wrong.kind, wrong.context, model=model, field=info))
+            self.problems.append(Problem(path, wrong.kind, wrong.context, model=model, info=info))
             return _BAD
         if shape.keys is not None and shape.items is not None:
             return self.mapping(shape.keys, shape.items, value, path)

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from skyband.framework.queries.registry import QUERY_TYPES
-from skyband.framework.spec.model_shapes import fields_of, homes
+from skyband.framework.spec.model_shapes import Fault, Shape, fields_of, homes
 from skyband.framework.spec.model_walk import EMPTY, MISSING, NO_TYPE, UNKNOWN, WRONG_TYPE, walk
 from skyband.framework.spec.models import GlobalScoring, Job, Source
 from skyband.framework.spec.query_models import model_of_query, query_type_names
@@ -99,3 +99,21 @@ def test_a_hint_describes_the_field_at_its_place(field: str, value: Any, hint: s
     data["queries"]["top"] = {"type": "topk", "scoring": "heat", "k": 3, field: value}
     _, (error,) = validate_text(yaml.safe_dump(data))
     assert (error.hint or "").startswith(hint)
+
+
+def test_containers_of_any_spelling_are_taken_apart() -> None:
+    from collections.abc import Mapping, Sequence
+    from typing import Annotated
+
+    from pydantic import BeforeValidator, Field
+
+    def refused(value: Any) -> Any:
+        raise ValueError(value)
+
+    listed = Shape(Annotated[Sequence[int], Field(min_length=1), BeforeValidator(refused)])
+    assert listed.items is not None and listed.items.annotation is int and listed.keys is None
+    assert listed.check([1])[1] is None and listed.check([])[1] == Fault(
+        "too_short", {"field_type": "Tuple", "min_length": 1, "actual_length": 0}
+    )
+    named = Shape(Mapping[str, int] | None)
+    assert named.nullable and named.keys is not None and named.items is not None and named.hollow() is None
