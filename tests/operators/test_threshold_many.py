@@ -146,6 +146,7 @@ def uniform(x: Any, size: int) -> list[Arrivals]:
     ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", ["uniform", "anticorrelated", "walk", "nan", "drift", "huge"])
 @pytest.mark.parametrize("d", [1, 3, 4])
 def test_grid_and_scan_agree(shape: str, d: int, monkeypatch: pytest.MonkeyPatch) -> None:

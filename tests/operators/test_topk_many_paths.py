@@ -34,6 +34,7 @@ def op_of(rng: np.random.Generator, q: int, d: int, window: Window, k: int = 5) 
     )  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", ["uniform", "walk", "steps", "falling"])
 @pytest.mark.parametrize("window", [Window(300), Window(300, 250), Window(None, 280)])
 def test_ring_and_grid_against_brute_force(shape: str, window: Window, monkeypatch: pytest.MonkeyPatch) -> None:
