@@ -14,9 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skyband.operators import threshold_many_grid, threshold_many_logic
 from skyband.operators.base import NULL, Arrivals, Changes, Column, State, Window
 from skyband.operators.expressions import parse
+from skyband.operators.threshold import many_grid as threshold_many_grid
+from skyband.operators.threshold import many_logic as threshold_many_logic
 from skyband.operators.threshold.many import ManyThreshold
 from tests.operators.test_topk_single import SHAPES, random_window
 from tests.operators.threshold_many_host import BOUNDS, cut_blocks, expected, random_op, scores, single, value
@@ -145,6 +146,7 @@ def uniform(x: Any, size: int) -> list[Arrivals]:
     ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", ["uniform", "anticorrelated", "walk", "nan", "drift", "huge"])
 @pytest.mark.parametrize("d", [1, 3, 4])
 def test_grid_and_scan_agree(shape: str, d: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skyband.operators import topk_many_index, topk_many_logic, topk_many_window
 from skyband.operators.base import Arrivals, State, Window
 from skyband.operators.jit import HAVE_NUMBA
+from skyband.operators.topk import many_index as topk_many_index
+from skyband.operators.topk import many_logic as topk_many_logic
+from skyband.operators.topk import many_window as topk_many_window
 from skyband.operators.topk.kernels.many_refill import refill_rows
 from skyband.operators.topk.kernels.window_pool import CHUNK, LEAF, leaf_bounds
 from skyband.operators.topk.many import ManyTopK
@@ -32,6 +34,7 @@ def op_of(rng: np.random.Generator, q: int, d: int, window: Window, k: int = 5) 
     )  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", ["uniform", "walk", "steps", "falling"])
 @pytest.mark.parametrize("window", [Window(300), Window(300, 250), Window(None, 280)])
 def test_ring_and_grid_against_brute_force(shape: str, window: Window, monkeypatch: pytest.MonkeyPatch) -> None:
