@@ -31,6 +31,9 @@ I64 = npt.NDArray[np.int64]
 CHUNK, SEEN = "chunk", "seen"
 """Names of state values that are written once: rows, and the hashes of their ids."""
 
+_UNUSABLE = "unusable:"
+"""Begins the counters of operators that are about objects one of their queries cannot use; its number follows."""
+
 
 def _objects_value(columns: tuple[str, ...]) -> str:
     """Name of the state value with the objects that ``columns`` name."""
@@ -88,8 +91,8 @@ class OperatorHost:
         """The operators' own counters. Of the queries of one entry, the one that could use the fewest objects counts."""
         for i, node in enumerate(self.operators):
             for name, n in self.logics[i].counters().items():
-                if name.startswith("unusable:"):
-                    of = unusable_of(self.items.entry(i, int(name[9:])))
+                if name.startswith(_UNUSABLE):
+                    of = unusable_of(self.items.entry(i, int(name.removeprefix(_UNUSABLE))))
                     out.counts[of] = max(out.counts[of], int(n))
                 else:
                     out.counts[f"{node.name}.{name}"] = int(n)
