@@ -13,7 +13,8 @@ import numpy as np
 
 from skyband.operators.base import CAUSES, NULL, Arrivals, Changes, State, Window
 from skyband.operators.expressions import parse
-from skyband.operators.topk_pairs.operator import Between, PairQuery, TopKPairs
+from skyband.operators.topk_pairs.configuration import Between, PairQuery
+from skyband.operators.topk_pairs.operator import TopKPairs
 from tests.oracles import pairs as oracle
 
 SCHEMA: Any = {"x": "float", "y": "float", "g": "int", "side": "text"}
@@ -212,7 +213,7 @@ def drive(
     edges = [0, *sorted(set(cuts)), len(stream)]
     for lo, hi in pairwise(edges):
         until = int(stream.time[hi]) if hi < len(stream) else case.end
-        logic.size = sub_batch or logic.size
+        logic.settings = logic.settings._replace(sub_batch=sub_batch or logic.settings.sub_batch)
         got = rows_of(logic.advance(stream.block(lo, hi), until))
         assert got == ordered(got)
         out += got
