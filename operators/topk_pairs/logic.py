@@ -130,8 +130,9 @@ class PairsLogic:
         every = np.array([q.every_micros or 0 for q in queries], np.int64)
         shown = np.where(every > 0, k, 0)
         tables = Queries(
-            k=k, count=np.array([count_of(w) for w in windows], np.int64), micros=np.array([micros_of(w) for w in windows], np.int64),
-            every=every, list_start=np.cumsum(k) - k, shown_start=np.cumsum(shown) - shown,
+            k=k, window_count=np.array([count_of(w) for w in windows], np.int64),
+            window_micros=np.array([micros_of(w) for w in windows], np.int64), every=every,
+            list_start=np.cumsum(k) - k, shown_start=np.cumsum(shown) - shown,
             worst=np.array([self.configuration.worst_score(q) for q in queries], np.float64),
         )  # fmt: skip
         return tables, int(shown.sum())
@@ -170,7 +171,7 @@ class PairsLogic:
         )  # fmt: skip
         self.objects, self.objects_end = append(
             self.keys, which, start, stop, incoming, self.objects, self.objects_end, self.until - 1,
-            self.settings.count, self.settings.micros,
+            self.settings.window_count, self.settings.window_micros,
         )  # fmt: skip
         return which, seq[start]
 
@@ -277,7 +278,8 @@ class PairsLogic:
         for column in (FIRST_HELD, NEXT_SEQ, FIRST_ALIVE):
             self.keys[~held, column] = a["next"][~held]
         self.until = int(a["until"][0])
-        self.progress = Progress(*(np.array(a[name], empty.dtype) for name, empty in zip(Progress._fields, self.progress, strict=True)))
+        told: list[AnyArray] = [np.array(a[name], empty.dtype) for name, empty in zip(Progress._fields, self.progress, strict=True)]
+        self.progress = Progress(*told)
         scores = np.array(a["sky_score"], np.float64)
         self.keys[:, SKYBAND_LENGTH] = np.bincount(np.asarray(a["sky_key"], np.int64), minlength=len(self.keys))
         self.keys[:, SKYBAND_CAPACITY] = self.keys[:, SKYBAND_LENGTH]

@@ -56,12 +56,12 @@ def gather(settings: Settings, keys: I64, key: int, first_seq: int, size: int, o
     """Put the key's next ``size`` arrivals, from ``first_seq`` on, into the arrays of ``batch``; returns the first seq alive after them."""
     offset = keys[key, REGION_START] - keys[key, FIRST_HELD]
     times, floats, integers = objects.times, objects.floats, objects.integers
-    first_alive = keys[key, FIRST_ALIVE]
+    first_alive = int(keys[key, FIRST_ALIVE])
     for i in range(size):
         seq = first_seq + i
         position = seq + offset
-        first_alive = max(first_alive, seq + 1 - settings.count)
-        while first_alive < seq and times[first_alive + offset] <= times[position] - settings.micros:
+        first_alive = max(first_alive, seq + 1 - settings.window_count)
+        while first_alive < seq and times[first_alive + offset] <= times[position] - settings.window_micros:
             first_alive += 1
         batch.first_partner[i] = first_alive
         for row in range(floats.shape[0]):
@@ -82,9 +82,9 @@ def wake_times(key: int, queries: Queries, history: History, lists: Lists, progr
     for query in range(len(queries.k)):
         wake = progress.due[query, key]
         length, start = lists.length[query], queries.list_start[query]
-        if queries.micros[query] < UNBOUNDED and length > 0:
+        if queries.window_micros[query] < UNBOUNDED and length > 0:
             first_out = oldest(lists.best.older[start : start + length], length)
-            wake = min(wake, history.times[first_out - history.first_held] + queries.micros[query])
+            wake = min(wake, history.times[first_out - history.first_held] + queries.window_micros[query])
         progress.wake[query, key] = wake
 
 
@@ -128,7 +128,7 @@ def drive(
                     arrived, written, done = replay(query, key, arrived, queries, history, sources, lists, progress, rows, written, work)
             if size > 0:
                 keys[key, FIRST_ALIVE] = first_alive
-                most = keys[key, SKYBAND_LENGTH] + candidates.count + size * (size - 1) // 2
+                most = keys[key, SKYBAND_LENGTH] + candidates.found + size * (size - 1) // 2
                 if most > len(merged.score):
                     merged = new_skyband(2 * most)
                 length = merge(settings.keep_k, first_alive, batch, candidates, held, merged, scratch)

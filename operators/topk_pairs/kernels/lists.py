@@ -51,7 +51,7 @@ def select_held(best: Pairs, worst: float, first_alive: int, skyband: Skyband) -
 
 @leaf
 def select(best: Pairs, worst: float, first_alive: int, arrived: int, sources: Sources) -> int:
-    """As ``select_held``, of the skyband and the candidates of the first ``arrived`` arrivals. O(skyband + candidates) and O(k) an entry."""
+    """As ``select_held``, of the skyband and the candidates of the first ``arrived`` arrivals. O(skyband + candidates), O(k) an entry."""
     batch, candidates = sources.batch, sources.candidates
     scores, newer = batch.scores, batch.newer
     found_score, found_older, found_arrival = candidates.score, candidates.older, candidates.arrival
@@ -65,7 +65,7 @@ def select(best: Pairs, worst: float, first_alive: int, arrived: int, sources: S
                 length = enter(best, length, scores[i, j], batch.first_seq + j, newer[i])
                 if length == k:
                     worst = best.score[k - 1]
-    for c in range(candidates.count):
+    for c in range(candidates.found):
         if found_score[c] <= worst and found_arrival[c] < arrived and found_older[c] >= first_alive:
             length = enter(best, length, found_score[c], found_older[c], newer[found_arrival[c]])
             if length == k:
@@ -82,7 +82,7 @@ def arrive(best: Pairs, length: int, worst: float, first_alive: int, i: int, sou
     for j in range(max(first_alive - batch.first_seq, 0), i):
         if row[j] <= worst:
             length = enter(best, length, row[j], batch.first_seq + j, newer)
-    for c in range(candidates.count):
+    for c in range(candidates.found):
         if found_arrival[c] == i and found_score[c] <= worst and found_older[c] >= first_alive:
             length = enter(best, length, found_score[c], found_older[c], newer)
     return length
@@ -113,6 +113,6 @@ def oldest(olders: I64, length: int) -> int:
 def fill_lists(queries: Queries, history: History, upto: int, instant: int, skyband: Skyband, lists: Lists) -> None:
     """Every query's list as of ``instant``, objects before seq ``upto`` having arrived, from the skyband (docs/algorithms.md Theorem A)."""
     for query in range(len(queries.k)):
-        first_alive = alive_from(history, upto, instant, queries.count[query], queries.micros[query])
+        first_alive = alive_from(history, upto, instant, queries.window_count[query], queries.window_micros[query])
         best = part(lists.best, queries.list_start[query], queries.k[query])
         lists.length[query] = select_held(best, queries.worst[query], first_alive, skyband)

@@ -59,7 +59,7 @@ def show(
     k, start = queries.k[query], queries.shown_start[query]
     held = history.first_held
     upto = first_after(history.times, 0, newest - held, edge) + held
-    first_alive = alive_from(history, upto, edge, queries.count[query], queries.micros[query])
+    first_alive = alive_from(history, upto, edge, queries.window_count[query], queries.window_micros[query])
     shown = Pairs(
         progress.shown_score[key, start : start + k],
         progress.shown_older[key, start : start + k],
@@ -85,7 +85,8 @@ def replay(
     2k more. Expiries and boundaries: those before ``batch.limit`` if this is the last sub-batch; else expiries up to it and boundaries
     before it. Visited events cost O(k), refills O(skyband).
     """
-    k, count, micros, every = queries.k[query], queries.count[query], queries.micros[query], queries.every[query]
+    k, every = queries.k[query], queries.every[query]
+    count, micros = queries.window_count[query], queries.window_micros[query]
     worst, start = queries.worst[query], queries.list_start[query]
     best, before, length = part(lists.best, start, k), part(lists.before, start, k), lists.length[query]
     batch, times, held = sources.batch, history.times, history.first_held

@@ -1,6 +1,7 @@
-"""Finding a sub-batch's candidate pairs: blocks of partners newest first, against the staircase frozen at its start (docs/algorithms.md D2).
+"""Finding a sub-batch's candidate pairs: blocks of partners newest first, against the staircase frozen at its start.
 
-Blocks are the outer loop and arrivals the inner one, so that a block stays in the first-level cache while every arrival looks at it.
+See docs/algorithms.md D2. Blocks are the outer loop and arrivals the inner one, so that a block stays in the first-level cache while every
+arrival looks at it.
 Where an object of seq s is at position s + ``offset`` of the arena, partners low..high of an arrival are at low + offset..high + offset.
 """
 
@@ -63,7 +64,7 @@ def scan_arrivals(scoring: Scoring, objects: Objects, offset: int, batch: SubBat
         batch.best[i] = best
 
 
-@jit
+@jit()
 def scan_partners(
     scoring: Scoring, objects: Objects, offset: int, batch: SubBatch, skyband: Skyband, candidates: Candidates, block: F64, work: I64
 ) -> Candidates:
@@ -71,11 +72,13 @@ def scan_partners(
 
     ``skyband`` is the key's own; ``candidates`` are overwritten and may be replaced by larger arrays. O(partners) compares per arrival.
     """
-    count_as_a, score_as_a, count_as_b, score_as_b = scoring.count_as_a, scoring.score_as_a, scoring.count_as_b, scoring.score_as_b
+    count_as_a, score_as_a = scoring.count_as_a, scoring.score_as_a
+    count_as_b, score_as_b = scoring.count_as_b, scoring.score_as_b
     floats, integers = objects.floats, objects.integers
     side, first_partner, best = batch.side, batch.first_partner, batch.best
     older, stair, pairs = skyband.older, skyband.stair, len(skyband.older)
-    found_score, found_older, found_arrival, order = candidates.score, candidates.older, candidates.arrival, candidates.order
+    found_score, found_older = candidates.score, candidates.older
+    found_arrival, order = candidates.arrival, candidates.order
     count, newer_pairs = 0, 0
     high, width = batch.first_seq, SMALLEST
     while high > first_partner[0]:
@@ -108,7 +111,8 @@ def scan_partners(
                 score_as_a(floats, integers, start, stop, x_floats, x_integers, block)
             if count + high - first > len(found_score):
                 candidates = grown(candidates, count, 2 * len(found_score) + high - first)
-                found_score, found_older, found_arrival, order = candidates.score, candidates.older, candidates.arrival, candidates.order
+                found_score, found_older = candidates.score, candidates.older
+                found_arrival, order = candidates.arrival, candidates.order
             at, bar = newer_pairs, limit
             for j in range(high - first - 1, -1, -1):
                 score = block[j]
@@ -130,7 +134,7 @@ def scan_partners(
     return Candidates(found_score, found_older, found_arrival, order, count)
 
 
-@jit
+@jit()
 def scan(
     scoring: Scoring, objects: Objects, offset: int, batch: SubBatch, skyband: Skyband, candidates: Candidates, block: F64, work: I64
 ) -> Candidates:

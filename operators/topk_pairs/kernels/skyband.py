@@ -68,12 +68,12 @@ def sift(scores: F64, newers: I64, length: int, score: float, newer: int) -> Non
 def merge(k: int, first_alive: int, batch: SubBatch, candidates: Candidates, skyband: Skyband, merged: Skyband, scratch: Scratch) -> int:
     """Write the new skyband of pairs with older seq >= ``first_alive`` and its staircase to ``merged``; returns its length.
 
-    Older objects are visited from the newest on: first the arrivals, then those of the skyband and of candidates. Of each one's pairs, those
-    stay that fewer than ``k`` pairs visited before dominate. O((candidates + skyband) log k).
+    Older objects are visited from the newest on: first the arrivals, then those of the skyband and of candidates. Of each one's pairs,
+    those stay that fewer than ``k`` pairs visited before dominate. O((candidates + skyband) log k).
     """
     heap, ranked_score, ranked_newer = scratch.heap, scratch.ranked_score, scratch.ranked_newer
     length, heaped, bar = 0, 0, np.inf  # bar: the k-th best score so far
-    arrival, at, found = batch.size - 1, 0, 0
+    arrival, at, seen = batch.size - 1, 0, 0
     while True:
         ranked = 0
         if arrival >= 0:
@@ -87,11 +87,11 @@ def merge(k: int, first_alive: int, batch: SubBatch, candidates: Candidates, sky
                     ranked += 1
             arrival -= 1
         else:
-            older = np.int64(-1)
+            older = -1
             if at < len(skyband.older):
                 older = skyband.older[at]
-            if found < candidates.count:
-                older = max(older, candidates.older[candidates.order[found] & ORDER_MASK])
+            if seen < candidates.found:
+                older = max(older, candidates.older[candidates.order[seen] & ORDER_MASK])
             if older < first_alive or older < 0:
                 break
             while at < len(skyband.older) and skyband.older[at] == older:
@@ -99,14 +99,14 @@ def merge(k: int, first_alive: int, batch: SubBatch, candidates: Candidates, sky
                     sift(ranked_score, ranked_newer, ranked, skyband.score[at], skyband.newer[at])
                     ranked += 1
                 at += 1
-            while found < candidates.count:
-                x = candidates.order[found] & ORDER_MASK
+            while seen < candidates.found:
+                x = candidates.order[seen] & ORDER_MASK
                 if candidates.older[x] != older:
                     break
                 if heaped < k or candidates.score[x] < bar:
                     sift(ranked_score, ranked_newer, ranked, candidates.score[x], batch.newer[candidates.arrival[x]])
                     ranked += 1
-                found += 1
+                seen += 1
         for i in range(ranked):
             score = ranked_score[i]
             if heaped == k and score >= bar:
@@ -122,7 +122,10 @@ def merge(k: int, first_alive: int, batch: SubBatch, candidates: Candidates, sky
 
 @leaf
 def stairs(k: int, keys: I64, scores: F64, heap: F64, out: F64) -> None:
-    """Write the staircase of every key's skyband (a state read back): ``out`` beside ``scores``; ``heap`` has room for k. O(skyband log k)."""
+    """Write the staircase of every key's skyband (a state read back) to ``out``, beside ``scores``. O(skyband log k).
+
+    ``scores`` and ``out`` float64 (size,), arenas as ``Skyband.score`` and ``stair``; ``heap`` float64 (k,).
+    """
     for key in range(len(keys)):
         held = 0
         start = keys[key, SKYBAND_START]

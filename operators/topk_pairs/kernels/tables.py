@@ -48,9 +48,9 @@ class Settings(NamedTuple):
 
     keep_k: int
     """K, the pairs the skyband keeps for any window."""
-    count: int
+    window_count: int
     """The largest window's objects, or ``UNBOUNDED``."""
-    micros: int
+    window_micros: int
     """The largest window's microseconds, or ``UNBOUNDED``."""
     sub_batch: int
     """S, the arrivals of a key that are taken together."""
@@ -67,9 +67,9 @@ class Queries(NamedTuple):
 
     k: I64
     """int64: pairs in the list."""
-    count: I64
+    window_count: I64
     """int64: objects of the window, or ``UNBOUNDED``."""
-    micros: I64
+    window_micros: I64
     """int64: microseconds of the window, or ``UNBOUNDED``."""
     every: I64
     """int64: microseconds between boundaries, or 0: changes are told at every event."""
@@ -211,7 +211,7 @@ class Candidates(NamedTuple):
     """int64 (size,): index of the newer object in its sub-batch."""
     order: I64
     """int64 (size,): indices by older seq descending, each in the low bits (``ORDER_MASK``) below its sort key."""
-    count: int
+    found: int
     """int64: how many there are."""
 
 
