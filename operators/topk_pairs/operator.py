@@ -1,138 +1,21 @@
-"""Top-k pairs of a stream by any scoring expression, for any number of queries that share it (algorithms.md D2, replaces SCase and TA).
+"""Top-k pairs of a stream by any scoring expression, for any number of queries that share it (docs/algorithms.md D2).
 
 The shared state is the K-skyband of pairs of the largest window, about K + 2K ln(N / sqrt(2K)) of them, and its staircase.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from math import inf
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING
 
-from skyband.operators.base import Column, Kind, State, Window
-from skyband.operators.expressions.ast import Attr, Binary, Literal_, Node
-from skyband.operators.expressions.canonical import attributes
-from skyband.operators.expressions.compile import PairKernel, compile_pair
-from skyband.operators.windows import check_ranked
+from skyband.operators.base import State
+from skyband.operators.topk_pairs.configuration import TopKPairsConfiguration
 
 if TYPE_CHECKING:
     from skyband.operators.topk_pairs.logic import PairsLogic
 
 
-@dataclass(frozen=True, slots=True)
-class PairQuery:
-    """The best ``k`` pairs of ``window`` with score in [min_score, max_score]; ``every_micros``: net changes at its multiples only."""
-
-    name: str
-    k: int
-    window: Window
-    min_score: float | None = None
-    max_score: float | None = None
-    every_micros: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Between:
-    """Two sides: objects whose ``column`` is ``a``, and those where it is ``b``. Others pair with nothing.
-
-    ``kind`` is the column's; for "text" the sides are text constants of the plan.
-    """
-
-    column: str
-    a: str | int | bool
-    b: str | int | bool
-    kind: Kind = "text"
-
-
-@dataclass(frozen=True)
-class TopKPairs:
-    """One scoring expression over a pair (a, b) and its queries.
-
-    a is the older object, or with ``between`` the one of side a, whatever its age. Queries that share a state agree in the bound on its
-    *better* side (``min_score`` for direction min): it decides which pairs are candidates at all. Raises ValueError for k < 1,
-    k > ``keep_k``, a window larger than the state's or of another kind, a bound that is NaN, equal sides, or names used twice.
-    """
-
-    scoring: Node
-    direction: Literal["min", "max"]
-    where: Node | None
-    between: Between | None
-    queries: tuple[PairQuery, ...]
-    keep_k: int
-    window: Window
-    texts: tuple[str, ...] = ()
-
-    state_format: ClassVar[str] = "TopKPairs"
-    query_types: ClassVar[frozenset[str]] = frozenset({"topk_pairs"})
-    keeps: ClassVar[Literal["window", "retained", "none"]] = "window"
-
-    def __post_init__(self) -> None:
-        check_ranked(self.queries, self.keep_k, self.window, self.direction, "topk_pairs")
-        if len({self._better_bound(q) for q in self.queries}) > 1:
-            raise ValueError("queries of one state must agree in " + ("min_score" if self.direction == "min" else "max_score"))
-        if self.between is not None and self.between.a == self.between.b:
-            raise ValueError("the two sides of a pair are equal")
-        if self.between is not None and self.between.kind not in ("text", "int", "bool"):
-            raise ValueError(f"sides are told apart by a text, int or bool column, not {self.between.kind}")
-        _ = self.kernel  # raises ValueError for a scoring expression that is not a number, or a text constant without a code
-
-    def _better_bound(self, q: PairQuery) -> float | None:
-        return q.min_score if self.direction == "min" else q.max_score
-
-    def worst_score(self, q: PairQuery) -> float:
-        """The largest internal score (negated for direction max) the query accepts."""
-        bound = q.max_score if self.direction == "min" else q.min_score
-        return inf if bound is None else (bound if self.direction == "min" else -bound) + 0.0
-
-    def _side(self, which: Literal["a", "b"]) -> Node:
-        assert self.between is not None
-        kind = self.between.kind
-        value = self.between.a if which == "a" else self.between.b
-        typed = str(value) if kind == "text" else bool(value) if kind == "bool" else int(value)
-        column = Attr(type=kind, side=which, name=self.between.column)
-        return Binary(type="bool", op="=", x=column, y=Literal_(type=kind, value=typed))
-
-    def side_codes(self) -> tuple[int, int]:
-        """What the side column holds for a and for b."""
-        assert self.between is not None
-        a, b = self.between.a, self.between.b
-        return (self.texts.index(str(a)), self.texts.index(str(b))) if self.between.kind == "text" else (int(a), int(b))
-
-    @property
-    def candidates(self) -> Node | None:
-        """The condition a pair must meet to be a candidate: ``where``, the sides, the bound on the better side."""
-        parts = [] if self.where is None else [self.where]
-        if self.between is not None:
-            parts += [self._side("a"), self._side("b")]
-        bound = self._better_bound(self.queries[0])
-        if bound is not None:
-            op = ">=" if self.direction == "min" else "<="
-            parts.append(Binary(type="bool", op=op, x=self.scoring, y=Literal_(type="float", value=float(bound))))
-        whole: Node | None = None
-        for part in parts:
-            whole = part if whole is None else Binary(type="bool", op="and", x=whole, y=part)
-        return whole
-
-    @cached_property
-    def kernel(self) -> PairKernel:
-        """Block kernels of the score under ``candidates``; the newer object is ``b`` (``kernel.swapped``: it is ``a``)."""
-        codes = {text: code for code, text in enumerate(self.texts)}
-        return compile_pair(self.scoring, self.candidates, self.direction == "max", codes)
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        """By age, or with ``between`` by side."""
-        return ("older", "newer") if self.between is None else ("a", "b")
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """Attributes of the scoring expression and of the conditions."""
-        found = {c.name: c for n in (self.scoring, self.candidates) if n is not None for c in attributes(n)}
-        return tuple(found.values())
-
-    def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in self.__dict__.items() if name != "kernel"}
+class TopKPairs(TopKPairsConfiguration):
+    """The operator of a ``TopKPairsConfiguration``."""
 
     def build(self, state: State | None) -> PairsLogic:
         """A logic that continues ``state`` bit for bit, or starts empty."""

@@ -18,7 +18,8 @@ import numpy as np
 
 from skyband.operators.base import Arrivals, Window
 from skyband.operators.expressions import parse
-from skyband.operators.topk_pairs.operator import PairQuery, TopKPairs
+from skyband.operators.topk_pairs.configuration import PairQuery
+from skyband.operators.topk_pairs.operator import TopKPairs
 from tests.bench import scase_numba
 from tests.bench.peers import peer
 

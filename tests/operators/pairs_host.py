@@ -11,7 +11,8 @@ import numpy as np
 
 from skyband.operators.base import NULL, Arrivals, Window
 from skyband.operators.expressions import parse
-from skyband.operators.topk_pairs.operator import Between, PairQuery, TopKPairs
+from skyband.operators.topk_pairs.configuration import Between, PairQuery
+from skyband.operators.topk_pairs.operator import TopKPairs
 from tests.operators.host import band_of as band_of
 from tests.operators.host import blocks_of, in_order, play
 from tests.operators.host import cuts_of as cuts_of
@@ -197,7 +198,7 @@ def drive(
     fed = 0
 
     def prepare(logic: Any) -> None:
-        logic.size = sub_batch or logic.size
+        logic.settings = logic.settings._replace(sub_batch=sub_batch or logic.settings.sub_batch)
 
     def kept(logic: Any, block: Arrivals, until: int) -> Arrivals:
         nonlocal fed

@@ -23,7 +23,8 @@ from skyband.operators.threshold.many import ManyThreshold
 from skyband.operators.threshold.one_function import Threshold, ThresholdQuery
 from skyband.operators.topk.many import ManyTopK
 from skyband.operators.topk.one_function import TopK, TopKDeletes, TopKQuery
-from skyband.operators.topk_pairs.operator import Between, PairQuery, TopKPairs
+from skyband.operators.topk_pairs.configuration import Between, PairQuery
+from skyband.operators.topk_pairs.operator import TopKPairs
 from tests.seeds import seeds
 
 SCHEMA: Any = {"x": "float", "y": "float", "n": "int", "t": "text", "ok": "bool", "ts": "time"}

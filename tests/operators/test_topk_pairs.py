@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from skyband.operators.base import Arrivals, Window
 from skyband.operators.expressions import parse
-from skyband.operators.topk_pairs.operator import Between, PairQuery, TopKPairs
+from skyband.operators.topk_pairs.configuration import Between, PairQuery
+from skyband.operators.topk_pairs.operator import TopKPairs
 from tests.operators.pairs_host import SCHEMA, Case, band_of, cuts_of, drive, random_case, random_stream, text_of
 from tests.oracles import pairs as oracle
 from tests.seeds import seeds
@@ -104,7 +105,7 @@ def rows_from(x: Any, y: Any, start: int = 0, key: Any = None) -> Arrivals:
 
 @pytest.mark.parametrize(("k", "n"), [(1, 4000), (20, 4000), (60, 2000)])
 def test_size_laws(k: int, n: int) -> None:
-    """E|skyband| = K + 2K ln(N / sqrt(2K)); candidates per arrival = sub-batch / 2 + 2 sqrt(2K) (algorithms.md D2)."""
+    """E|skyband| = K + 2K ln(N / sqrt(2K)); candidates per arrival = sub-batch / 2 + 2 sqrt(2K) (docs/algorithms.md D2)."""
     logic = closest(Window(n), k).build(None)
     rng = np.random.default_rng(k)
     sizes = []
@@ -122,8 +123,8 @@ def test_a_long_stream_keeps_the_arena_small() -> None:
     rng = np.random.default_rng(1)
     for start in range(0, 20_000, 100):
         logic.advance(rows_from(rng.random(100), rng.random(100), start), start + 100)
-    assert len(logic.times) < 2000
-    assert len(logic.ks) < 20_000
+    assert len(logic.objects.times) < 2000
+    assert len(logic.skybands.score) < 20_000
 
 
 def test_many_keys_at_once_equal_each_key_alone() -> None:

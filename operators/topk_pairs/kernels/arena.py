@@ -1,123 +1,146 @@
 """Where a bucket's windows live: one arena of columns, a contiguous region per key, so that kernels stream through one key's objects.
 
-Row ``k`` of the key table ``km`` (int64) describes key k; its columns are the constants below. Object ``seq`` of a key is at position
-``OFF + seq - BASE``. Regions grow by moving to the arena's end; when that is full the arena is rebuilt without its garbage.
+Regions grow by moving to the arena's end; when that is full the arena is rebuilt without its garbage.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from skyband.operators.base import AnyArray
+from skyband.operators.base import I64, AnyArray
 from skyband.operators.jit import jit
+from skyband.operators.topk_pairs.kernels.tables import (
+    FIRST_ALIVE,
+    FIRST_HELD,
+    NEXT_SEQ,
+    REGION_CAPACITY,
+    REGION_START,
+    History,
+    Objects,
+    history_of,
+    leaf,
+)
 
-OFF, CAP, BASE, NEXT, LO, SOFF, SCAP, SLEN, KM_WIDTH = range(9)
-"""Region start and capacity; first seq held; next seq; first seq alive in the largest window; the skyband's region and length."""
 
-
-@jit
-def first_after(times: AnyArray, lo: int, hi: int, x: int) -> int:
-    """First position in [lo, hi) whose (non-decreasing) time is > x, or hi. O(log(hi - lo))."""
-    while lo < hi:
-        mid = (lo + hi) >> 1
-        if times[mid] > x:
-            hi = mid
+@leaf
+def first_after(times: I64, low: int, high: int, instant: int) -> int:
+    """First position in [low, high) whose (non-decreasing) time is > ``instant``, or high. O(log(high - low))."""
+    while low < high:
+        middle = (low + high) >> 1
+        if times[middle] > instant:
+            high = middle
         else:
-            lo = mid + 1
-    return lo
+            low = middle + 1
+    return low
 
 
-@jit
-def alive_from(km: AnyArray, key: int, times: AnyArray, upto: int, instant: int, count: int, micros: int) -> int:
+@leaf
+def alive_from(history: History, upto: int, instant: int, count: int, micros: int) -> int:
     """First seq alive at ``instant`` in a window, once the objects before seq ``upto`` have arrived."""
-    shift = km[key, OFF] - km[key, BASE]
-    lo = max(int(km[key, BASE]), upto - count)
-    if lo < upto:
-        lo = first_after(times, lo + shift, upto + shift, instant - micros) - int(shift)
-    return lo
+    held = history.first_held
+    first = max(held, upto - count)
+    if first < upto:
+        first = first_after(history.times, first - held, upto - held, instant - micros) + held
+    return first
 
 
-@jit
-def move_rows(src: AnyArray, dst: AnyArray, a: int, z: int, to: int) -> None:
-    """Copy columns a..z of ``src`` to ``dst`` from ``to`` on; ``dst`` may be ``src`` if ``to`` <= a."""
-    for row in range(src.shape[0]):
-        x, y = src[row], dst[row]
-        for i in range(z - a):
-            y[to + i] = x[a + i]
+@leaf
+def move_columns(source: AnyArray, target: AnyArray, first: int, stop: int, to: int) -> None:
+    """Copy columns first..stop of ``source`` to ``target`` from ``to`` on; ``target`` may be ``source`` if ``to`` <= first."""
+    for row in range(source.shape[0]):
+        x, y = source[row], target[row]
+        for i in range(stop - first):
+            y[to + i] = x[first + i]
 
 
-@jit
-def relocate(
-    km: AnyArray, key: int, to: int, cap: int,
-    fcols: AnyArray, icols: AnyArray, times: AnyArray, fnew: AnyArray, inew: AnyArray, tnew: AnyArray,
-) -> None:  # fmt: skip
-    """Move a key's alive objects to a region of ``cap`` at ``to``."""
-    a = km[key, OFF] + km[key, LO] - km[key, BASE]
-    z = km[key, OFF] + km[key, NEXT] - km[key, BASE]
-    move_rows(fcols, fnew, a, z, to)
-    move_rows(icols, inew, a, z, to)
-    for i in range(z - a):
-        tnew[to + i] = times[a + i]
-    km[key, OFF], km[key, CAP], km[key, BASE] = to, cap, km[key, LO]
+@leaf
+def move_objects(source: Objects, target: Objects, first: int, stop: int, to: int) -> None:
+    """As ``move_columns``, for attributes and times."""
+    move_columns(source.floats, target.floats, first, stop, to)
+    move_columns(source.integers, target.integers, first, stop, to)
+    x, y = source.times, target.times
+    for i in range(stop - first):
+        y[to + i] = x[first + i]
 
 
-@jit
-def room(live: int, more: int) -> int:
+@leaf
+def relocate(keys: I64, key: int, to: int, capacity: int, source: Objects, target: Objects) -> None:
+    """Move a key's alive objects to a region of ``capacity`` at ``to``."""
+    offset = keys[key, REGION_START] - keys[key, FIRST_HELD]
+    move_objects(source, target, offset + keys[key, FIRST_ALIVE], offset + keys[key, NEXT_SEQ], to)
+    keys[key, REGION_START], keys[key, REGION_CAPACITY], keys[key, FIRST_HELD] = to, capacity, keys[key, FIRST_ALIVE]
+
+
+@leaf
+def room(alive: int, more: int) -> int:
     """Capacity of a new region: an alive object is moved about once per turnover of the window."""
-    return live + more + max(16, live) if live + more > 0 else 0
+    return alive + more + max(16, alive) if alive + more > 0 else 0
+
+
+@leaf
+def fits(keys: I64, key: int, more: int) -> bool:
+    """Whether a key's region has place for ``more`` objects behind those in it."""
+    return bool(keys[key, NEXT_SEQ] - keys[key, FIRST_HELD] + more <= keys[key, REGION_CAPACITY])
+
+
+@leaf
+def outgrown(keys: I64, key: int, more: int) -> bool:
+    """Whether a key's region is too small for ``more`` objects, or soon would be, even without the dead ones in it."""
+    alive = keys[key, NEXT_SEQ] - keys[key, FIRST_ALIVE]
+    spare = keys[key, REGION_CAPACITY] - alive - more
+    return bool(spare < 0 or (spare < alive // 2 and more < alive // 2))
+
+
+@jit
+def rebuild(keys: I64, arriving: I64, objects: Objects, instant: int, count: int, micros: int) -> tuple[Objects, int]:
+    """An arena of the objects alive after ``instant``, with room for arriving[key] more of each key; returns it and its end. O(arena)."""
+    total = 0
+    for key in range(len(keys)):
+        first = alive_from(history_of(keys, key, objects.times), keys[key, NEXT_SEQ], instant, count, micros)
+        keys[key, FIRST_ALIVE] = max(keys[key, FIRST_ALIVE], first)
+        total += room(keys[key, NEXT_SEQ] - keys[key, FIRST_ALIVE], arriving[key])
+    size = total + total // 4 + 64
+    target = Objects(
+        np.empty((objects.floats.shape[0], size), np.float64),
+        np.empty((objects.integers.shape[0], size), np.int64),
+        np.empty(size, np.int64),
+    )
+    end = 0
+    for key in range(len(keys)):
+        capacity = room(keys[key, NEXT_SEQ] - keys[key, FIRST_ALIVE], arriving[key])
+        relocate(keys, key, end, capacity, objects, target)
+        end += capacity
+    return target, end
 
 
 @jit
 def append(
-    km: AnyArray, keys: AnyArray, start: AnyArray, stop: AnyArray, fin: AnyArray, iin: AnyArray, tin: AnyArray,
-    fcols: AnyArray, icols: AnyArray, times: AnyArray, end: int, instant: int, count: int, micros: int,
-) -> tuple[AnyArray, AnyArray, AnyArray, int]:  # fmt: skip
-    """Append rows start[g]..stop[g] of the incoming matrices to key keys[g]; returns the (perhaps new) arena and its end.
+    keys: I64, which: I64, start: I64, stop: I64, rows: Objects, objects: Objects, end: int, instant: int, count: int, micros: int
+) -> tuple[Objects, int]:
+    """Append rows start[g]..stop[g] to key which[g]; returns the (perhaps new) arena and its end. Amortised O(rows).
 
-    Amortised O(rows). ``instant`` is the last one already processed: what was dead then is dropped when the arena is rebuilt.
+    ``which``, ``start``, ``stop`` int64 (m,). ``instant`` is the last one already processed: what was dead then in the window of ``count``
+    and ``micros`` is dropped when the arena is rebuilt.
     """
     extra = 0
-    for g in range(len(keys)):
-        key, more = keys[g], stop[g] - start[g]
-        if km[key, NEXT] - km[key, BASE] + more <= km[key, CAP]:
-            continue
-        live = km[key, NEXT] - km[key, LO]
-        spare = km[key, CAP] - live - more
-        if spare < 0 or (spare < live // 2 and more < live // 2):
-            extra += room(live, more)
-    if end + extra > len(times):
-        total = 0
-        arriving = np.zeros(len(km), np.int64)
-        for g in range(len(keys)):
-            arriving[keys[g]] = stop[g] - start[g]
-        for key in range(len(km)):
-            km[key, LO] = max(km[key, LO], alive_from(km, key, times, km[key, NEXT], instant, count, micros))
-            total += room(km[key, NEXT] - km[key, LO], arriving[key])
-        size = total + total // 4 + 64
-        fnew = np.empty((fcols.shape[0], size), np.float64)
-        inew = np.empty((icols.shape[0], size), np.int64)
-        tnew = np.empty(size, np.int64)
-        end = 0
-        for key in range(len(km)):
-            cap = room(km[key, NEXT] - km[key, LO], arriving[key])
-            relocate(km, key, end, cap, fcols, icols, times, fnew, inew, tnew)
-            end += cap
-        fcols, icols, times = fnew, inew, tnew
-    for g in range(len(keys)):
-        key, more = keys[g], stop[g] - start[g]
-        if km[key, NEXT] - km[key, BASE] + more > km[key, CAP]:
-            live = km[key, NEXT] - km[key, LO]
-            spare = km[key, CAP] - live - more
-            if spare < 0 or (spare < live // 2 and more < live // 2):
-                cap = room(live, more)
-                relocate(km, key, end, cap, fcols, icols, times, fcols, icols, times)
-                end += cap
+    for g in range(len(which)):
+        key, more = which[g], stop[g] - start[g]
+        if not fits(keys, key, more) and outgrown(keys, key, more):
+            extra += room(keys[key, NEXT_SEQ] - keys[key, FIRST_ALIVE], more)
+    if end + extra > len(objects.times):
+        arriving = np.zeros(len(keys), np.int64)
+        for g in range(len(which)):
+            arriving[which[g]] = stop[g] - start[g]
+        objects, end = rebuild(keys, arriving, objects, instant, count, micros)
+    for g in range(len(which)):
+        key, more = which[g], stop[g] - start[g]
+        if not fits(keys, key, more):
+            if outgrown(keys, key, more):
+                capacity = room(keys[key, NEXT_SEQ] - keys[key, FIRST_ALIVE], more)
+                relocate(keys, key, end, capacity, objects, objects)
+                end += capacity
             else:
-                relocate(km, key, km[key, OFF], km[key, CAP], fcols, icols, times, fcols, icols, times)
-        to = km[key, OFF] + km[key, NEXT] - km[key, BASE]
-        move_rows(fin, fcols, start[g], stop[g], to)
-        move_rows(iin, icols, start[g], stop[g], to)
-        for i in range(more):
-            times[to + i] = tin[start[g] + i]
-        km[key, NEXT] += more
-    return fcols, icols, times, end
+                relocate(keys, key, keys[key, REGION_START], keys[key, REGION_CAPACITY], objects, objects)
+        move_objects(rows, objects, start[g], stop[g], keys[key, REGION_START] + keys[key, NEXT_SEQ] - keys[key, FIRST_HELD])
+        keys[key, NEXT_SEQ] += more
+    return objects, end

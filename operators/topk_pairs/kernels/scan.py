@@ -1,107 +1,145 @@
-"""Finding a sub-batch's candidate pairs: blocks of partners newest first, against the staircase frozen at its start (algorithms.md D2).
+"""Finding a sub-batch's candidate pairs: blocks of partners newest first, against the staircase frozen at its start.
 
-Blocks are the outer loop and arrivals the inner one, so that a block stays in the first-level cache while every arrival looks at it.
+See docs/algorithms.md D2. Blocks are the outer loop and arrivals the inner one, so that a block stays in the first-level cache while every
+arrival looks at it.
+Where an object of seq s is at position s + ``offset`` of the arena, partners low..high of an arrival are at low + offset..high + offset.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from skyband.operators.base import AnyArray
+from skyband.operators.base import F64, I64
 from skyband.operators.jit import jit
+from skyband.operators.topk_pairs.kernels.tables import (
+    FOUND,
+    IS_B,
+    IS_NEITHER,
+    ORDER_BITS,
+    SCORED,
+    Candidates,
+    Objects,
+    Scoring,
+    Skyband,
+    SubBatch,
+    leaf,
+    new_candidates,
+)
 
 SMALLEST, LARGEST, UNCOUNTED = 32, 1024, 64
 """Blocks double from the first size to the second; up to the third, scores are looked at without counting first."""
 
 
 @jit
-def grow_candidates(
-    c_s: AnyArray, c_o: AnyArray, c_i: AnyArray, packed: AnyArray, size: int
-) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray]:
-    """Copies with room for ``size``."""
-    s, o, i, p = np.empty(size, np.float64), np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
-    m = len(c_s)
-    s[:m], o[:m], i[:m], p[:m] = c_s, c_o, c_i, packed
-    return s, o, i, p
+def grown(candidates: Candidates, count: int, size: int) -> Candidates:
+    """A copy of the first ``count`` with room for ``size``."""
+    new = new_candidates(size)
+    for i in range(count):
+        new.score[i], new.older[i] = candidates.score[i], candidates.older[i]
+        new.arrival[i], new.order[i] = candidates.arrival[i], candidates.order[i]
+    return new
 
 
-@jit
-def scan(
-    count_a: Callable[..., int], score_a: Callable[..., None], count_b: Callable[..., int], score_b: Callable[..., None],
-    fcols: AnyArray, icols: AnyArray, shift: int, t0: int, b: int, los: AnyArray, sides: AnyArray, xf: AnyArray, xi: AnyArray,
-    ko: AnyArray, ku: AnyArray, k_lo: int, k_hi: int, intra: AnyArray, least: AnyArray, buf: AnyArray,
-    c_s: AnyArray, c_o: AnyArray, c_i: AnyArray, packed: AnyArray, work: AnyArray,
-) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray, int]:  # fmt: skip
-    """Fill ``intra`` and the candidate arrays (returned, they may have grown, with their number) and ``least``, the best score per arrival.
-
-    Arrival i has seq t0 + i, attributes xf[i], xi[i], first alive partner los[i], and ``sides[i]``: 0 it is the pair's ``b``, 1 its ``a``,
-    2 neither. Object j is at position j + shift. O(partners) compares per arrival.
-    """
-    m = 0
-    for i in range(b):
-        least[i] = np.nan
-        row = intra[i]
-        first = max(los[i] - t0, 0)
-        for j in range(i if sides[i] == 2 else min(first, i)):
+@leaf
+def scan_arrivals(scoring: Scoring, objects: Objects, offset: int, batch: SubBatch, work: I64) -> None:
+    """Score the pairs among the arrivals: fill ``batch.scores`` and start ``batch.best``. O(arrivals^2)."""
+    score_as_a, score_as_b = scoring.score_as_a, scoring.score_as_b
+    for i in range(batch.size):
+        best = np.nan
+        row = batch.scores[i]
+        first = max(batch.first_partner[i] - batch.first_seq, 0)
+        neither = batch.side[i] == IS_NEITHER
+        for j in range(i if neither else min(first, i)):
             row[j] = np.nan
-        if sides[i] == 2 or first >= i:
-            continue
-        if sides[i] == 0:
-            score_b(fcols, icols, t0 + first + shift, t0 + i + shift, xf[i], xi[i], row[first:i])
-        else:
-            score_a(fcols, icols, t0 + first + shift, t0 + i + shift, xf[i], xi[i], row[first:i])
-        work[0] += i - first
-        for j in range(first, i):
-            if row[j] < least[i] or least[i] != least[i]:
-                least[i] = row[j]
-    hi, width, p = t0, SMALLEST, k_lo
-    while hi > los[0]:
-        lo = max(los[0], hi - width)
-        while p < k_hi and ko[p] >= hi:
-            p += 1
-        limit = ku[p - 1] if p > k_lo else np.inf
+        if not neither and first < i:
+            low, high = batch.first_seq + first + offset, batch.first_seq + i + offset
+            if batch.side[i] == IS_B:
+                score_as_b(objects.floats, objects.integers, low, high, batch.floats[i], batch.integers[i], row[first:i])
+            else:
+                score_as_a(objects.floats, objects.integers, low, high, batch.floats[i], batch.integers[i], row[first:i])
+            work[SCORED] += i - first
+            for j in range(first, i):
+                if row[j] < best or best != best:
+                    best = row[j]
+        batch.best[i] = best
+
+
+@jit()
+def scan_partners(
+    scoring: Scoring, objects: Objects, offset: int, batch: SubBatch, skyband: Skyband, candidates: Candidates, block: F64, work: I64
+) -> Candidates:
+    """Find the candidates with objects older than the sub-batch, and their best scores for ``batch.best``.
+
+    ``skyband`` is the key's own; ``candidates`` are overwritten and may be replaced by larger arrays. O(partners) compares per arrival.
+    """
+    count_as_a, score_as_a = scoring.count_as_a, scoring.score_as_a
+    count_as_b, score_as_b = scoring.count_as_b, scoring.score_as_b
+    floats, integers = objects.floats, objects.integers
+    side, first_partner, best = batch.side, batch.first_partner, batch.best
+    older, stair, pairs = skyband.older, skyband.stair, len(skyband.older)
+    found_score, found_older = candidates.score, candidates.older
+    found_arrival, order = candidates.arrival, candidates.order
+    count, newer_pairs = 0, 0
+    high, width = batch.first_seq, SMALLEST
+    while high > first_partner[0]:
+        low = max(first_partner[0], high - width)
+        while newer_pairs < pairs and older[newer_pairs] >= high:
+            newer_pairs += 1
+        limit = stair[newer_pairs - 1] if newer_pairs > 0 else np.inf
         if limit != limit:
             break
-        m0 = m
-        for i in range(b):
-            first = max(lo, los[i])
-            if first >= hi:
+        count_before = count
+        for i in range(batch.size):
+            first = max(low, first_partner[i])
+            if first >= high:
                 break
-            side = sides[i]
-            if side == 2:
+            if side[i] == IS_NEITHER:
                 continue
-            work[0] += hi - first
+            start, stop = first + offset, high + offset
+            x_floats, x_integers = batch.floats[i], batch.integers[i]
+            work[SCORED] += high - first
             if width > UNCOUNTED:
-                if side == 0:
-                    found = count_b(fcols, icols, first + shift, hi + shift, xf[i], xi[i], limit)
+                if side[i] == IS_B:
+                    good = count_as_b(floats, integers, start, stop, x_floats, x_integers, limit)
                 else:
-                    found = count_a(fcols, icols, first + shift, hi + shift, xf[i], xi[i], limit)
-                if found == 0:
+                    good = count_as_a(floats, integers, start, stop, x_floats, x_integers, limit)
+                if good == 0:
                     continue
-            if side == 0:
-                score_b(fcols, icols, first + shift, hi + shift, xf[i], xi[i], buf)
+            if side[i] == IS_B:
+                score_as_b(floats, integers, start, stop, x_floats, x_integers, block)
             else:
-                score_a(fcols, icols, first + shift, hi + shift, xf[i], xi[i], buf)
-            if m + hi - first > len(c_s):
-                c_s, c_o, c_i, packed = grow_candidates(c_s, c_o, c_i, packed, 2 * len(c_s) + hi - first)
-            at, u = p, limit
-            for q in range(hi - first - 1, -1, -1):
-                s = buf[q]
-                if s <= u:
-                    while at < k_hi and ko[at] > first + q:
+                score_as_a(floats, integers, start, stop, x_floats, x_integers, block)
+            if count + high - first > len(found_score):
+                candidates = grown(candidates, count, 2 * len(found_score) + high - first)
+                found_score, found_older = candidates.score, candidates.older
+                found_arrival, order = candidates.arrival, candidates.order
+            at, bar = newer_pairs, limit
+            for j in range(high - first - 1, -1, -1):
+                score = block[j]
+                if score <= bar:
+                    while at < pairs and older[at] > first + j:
                         at += 1
-                    u = ku[at - 1] if at > k_lo else np.inf
-                    if s <= u:
-                        c_s[m], c_o[m], c_i[m] = s, first + q, i
-                        packed[m] = ((t0 - first - q) << 28) | m
-                        m += 1
-                        if s < least[i] or least[i] != least[i]:
-                            least[i] = s
-        if m - m0 > 1:
-            packed[m0:m].sort()
-        hi = lo
+                    bar = stair[at - 1] if at > 0 else np.inf
+                    if score <= bar:
+                        found_score[count], found_older[count], found_arrival[count] = score, first + j, i
+                        order[count] = ((batch.first_seq - first - j) << ORDER_BITS) | count
+                        count += 1
+                        if score < best[i] or best[i] != best[i]:
+                            best[i] = score
+        if count - count_before > 1:
+            order[count_before:count].sort()
+        high = low
         width = min(2 * width, LARGEST)
-    work[1] += m
-    return c_s, c_o, c_i, packed, m
+    work[FOUND] += count
+    return Candidates(found_score, found_older, found_arrival, order, count)
+
+
+@jit()
+def scan(
+    scoring: Scoring, objects: Objects, offset: int, batch: SubBatch, skyband: Skyband, candidates: Candidates, block: F64, work: I64
+) -> Candidates:
+    """Find the sub-batch's candidates, those among its arrivals (``batch.scores``) and the others (returned); see the functions above."""
+    if batch.size == 0:
+        return Candidates(candidates.score, candidates.older, candidates.arrival, candidates.order, 0)
+    scan_arrivals(scoring, objects, offset, batch, work)
+    return scan_partners(scoring, objects, offset, batch, skyband, candidates, block, work)

@@ -1,39 +1,44 @@
-"""One pass that turns a skyband and a sub-batch's candidates into the next skyband and its staircase (algorithms.md D2, Theorem C).
-
-A pair is (score, older, newer): smaller internal score first, then larger older seq, then larger newer; ``newer`` carries a flag in its
-lowest bit. The skyband is kept by older seq descending, within it by rank. ``stair[i]`` is the largest score that a pair older than
-element i may have to be dominated by fewer than K of the elements 0..i: an inclusive threshold, so that one compare (``<=``) serves all;
-+inf while there are fewer than K, NaN if nothing qualifies.
-"""
+"""One pass that turns a skyband and a sub-batch's candidates into the next skyband and its staircase (docs/algorithms.md D2, Theorem C)."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from skyband.operators.base import AnyArray
+from skyband.operators.base import F64, I64
 from skyband.operators.jit import jit
-from skyband.operators.topk_pairs.kernels.arena import SLEN, SOFF
+from skyband.operators.topk_pairs.kernels.tables import (
+    ORDER_MASK,
+    SKYBAND_CAPACITY,
+    SKYBAND_LENGTH,
+    SKYBAND_START,
+    Candidates,
+    Scratch,
+    Skyband,
+    SubBatch,
+    leaf,
+    new_skyband,
+)
 
 
-@jit
-def below(t: float) -> float:
-    """The inclusive threshold of "score < t"."""
-    return np.nan if t == -np.inf else np.nextafter(t, -np.inf)
+@leaf
+def below(threshold: float) -> float:
+    """The inclusive threshold of "score < ``threshold``"."""
+    return np.nan if threshold == -np.inf else np.nextafter(threshold, -np.inf)
 
 
-@jit
-def push(heap: AnyArray, m: int, k: int, s: float) -> int:
-    """Put ``s`` into the max-heap of the ``k`` smallest (the caller knows it belongs there); returns its size. O(log k)."""
-    if m < k:
-        i = m
+@leaf
+def push(heap: F64, held: int, k: int, score: float) -> int:
+    """Put ``score`` into the max-heap of the ``k`` smallest (the caller knows it belongs there); returns its size. O(log k)."""
+    if held < k:
+        i = held
         while i > 0:
             up = (i - 1) >> 1
-            if heap[up] >= s:
+            if heap[up] >= score:
                 break
             heap[i] = heap[up]
             i = up
-        heap[i] = s
-        return m + 1
+        heap[i] = score
+        return held + 1
     i = 0
     while True:
         child = 2 * i + 1
@@ -41,104 +46,129 @@ def push(heap: AnyArray, m: int, k: int, s: float) -> int:
             break
         if child + 1 < k and heap[child + 1] > heap[child]:
             child += 1
-        if heap[child] <= s:
+        if heap[child] <= score:
             break
         heap[i] = heap[child]
         i = child
-    heap[i] = s
-    return m
+    heap[i] = score
+    return held
 
 
-@jit
-def sift(bs: AnyArray, bn: AnyArray, m: int, s: float, n: int) -> None:
-    """Insert (s, n) into the first ``m`` of a buffer kept by (score ascending, newer descending)."""
-    i = m
-    while i > 0 and (bs[i - 1] > s or (bs[i - 1] == s and bn[i - 1] < n)):
-        bs[i], bn[i] = bs[i - 1], bn[i - 1]
+@leaf
+def sift(scores: F64, newers: I64, length: int, score: float, newer: int) -> None:
+    """Insert (score, newer) into the first ``length`` of a buffer kept by (score ascending, newer descending)."""
+    i = length
+    while i > 0 and (scores[i - 1] > score or (scores[i - 1] == score and newers[i - 1] < newer)):
+        scores[i], newers[i] = scores[i - 1], newers[i - 1]
         i -= 1
-    bs[i], bn[i] = s, n
+    scores[i], newers[i] = score, newer
 
 
-@jit
-def merge(
-    k: int, lo: int, t0: int, b: int, intra: AnyArray, flags: AnyArray,
-    c_s: AnyArray, c_o: AnyArray, c_i: AnyArray, packed: AnyArray, c_m: int,
-    ks: AnyArray, ko: AnyArray, kn: AnyArray, k_lo: int, k_hi: int,
-    os: AnyArray, oo: AnyArray, on: AnyArray, ou: AnyArray, heap: AnyArray, bs: AnyArray, bn: AnyArray,
-) -> int:  # fmt: skip
-    """Write the new skyband of pairs with older seq >= ``lo`` and its staircase to (os, oo, on, ou); returns its length.
+@leaf
+def merge(k: int, first_alive: int, batch: SubBatch, candidates: Candidates, skyband: Skyband, merged: Skyband, scratch: Scratch) -> int:
+    """Write the new skyband of pairs with older seq >= ``first_alive`` and its staircase to ``merged``; returns its length.
 
-    Candidates: ``intra[i, j]`` = score of arrivals t0 + j < t0 + i (NaN: none), and (c_s, c_o, c_i) with ``packed`` their order by older
-    seq descending (index in the low 28 bits). Old skyband: (ks, ko, kn)[k_lo:k_hi]. O((candidates + skyband) log k).
+    Older objects are visited from the newest on: first the arrivals, then those of the skyband and of candidates. Of each one's pairs,
+    those stay that fewer than ``k`` pairs visited before dominate. O((candidates + skyband) log k).
     """
-    out, m = 0, 0
-    top = np.inf
-    for j in range(b - 1, -1, -1):
-        if t0 + j < lo:
-            break
-        w = 0
-        for i in range(j + 1, b):
-            s = intra[i, j]
-            if s < top or (m < k and s == s):
-                sift(bs, bn, w, s, 2 * (t0 + i) + flags[i])
-                w += 1
-        for i in range(w):
-            s = bs[i]
-            if m < k or s < top:
-                m = push(heap, m, k, s)
-                if m == k:
-                    top = heap[0]
-                os[out], oo[out], on[out] = s, t0 + j, bn[i]
-                ou[out] = below(top) if m == k else np.inf
-                out += 1
-            else:
-                break
-    p, c = k_lo, 0
+    heap, ranked_score, ranked_newer = scratch.heap, scratch.ranked_score, scratch.ranked_newer
+    length, heaped, bar = 0, 0, np.inf  # bar: the k-th best score so far
+    arrival, at, seen = batch.size - 1, 0, 0
     while True:
-        older = np.int64(-1)
-        if p < k_hi:
-            older = ko[p]
-        if c < c_m:
-            older = max(older, c_o[packed[c] & 268435455])
-        if older < lo or older < 0:
-            break
-        w = 0
-        while p < k_hi and ko[p] == older:
-            if m < k or ks[p] < top:
-                sift(bs, bn, w, ks[p], kn[p])
-                w += 1
-            p += 1
-        while c < c_m:
-            x = packed[c] & 268435455
-            if c_o[x] != older:
+        ranked = 0
+        if arrival >= 0:
+            older = batch.first_seq + arrival
+            if older < first_alive:
                 break
-            if m < k or c_s[x] < top:
-                i = c_i[x]
-                sift(bs, bn, w, c_s[x], 2 * (t0 + i) + flags[i])
-                w += 1
-            c += 1
-        for i in range(w):
-            s = bs[i]
-            if m < k or s < top:
-                m = push(heap, m, k, s)
-                if m == k:
-                    top = heap[0]
-                os[out], oo[out], on[out] = s, older, bn[i]
-                ou[out] = below(top) if m == k else np.inf
-                out += 1
-            else:
+            for i in range(arrival + 1, batch.size):
+                score = batch.scores[i, arrival]
+                if score < bar or (heaped < k and score == score):
+                    sift(ranked_score, ranked_newer, ranked, score, batch.newer[i])
+                    ranked += 1
+            arrival -= 1
+        else:
+            older = -1
+            if at < len(skyband.older):
+                older = skyband.older[at]
+            if seen < candidates.found:
+                older = max(older, candidates.older[candidates.order[seen] & ORDER_MASK])
+            if older < first_alive or older < 0:
                 break
-    return out
+            while at < len(skyband.older) and skyband.older[at] == older:
+                if heaped < k or skyband.score[at] < bar:
+                    sift(ranked_score, ranked_newer, ranked, skyband.score[at], skyband.newer[at])
+                    ranked += 1
+                at += 1
+            while seen < candidates.found:
+                x = candidates.order[seen] & ORDER_MASK
+                if candidates.older[x] != older:
+                    break
+                if heaped < k or candidates.score[x] < bar:
+                    sift(ranked_score, ranked_newer, ranked, candidates.score[x], batch.newer[candidates.arrival[x]])
+                    ranked += 1
+                seen += 1
+        for i in range(ranked):
+            score = ranked_score[i]
+            if heaped == k and score >= bar:
+                break
+            heaped = push(heap, heaped, k, score)
+            if heaped == k:
+                bar = heap[0]
+            merged.score[length], merged.older[length], merged.newer[length] = score, older, ranked_newer[i]
+            merged.stair[length] = below(bar) if heaped == k else np.inf
+            length += 1
+    return length
+
+
+@leaf
+def stairs(k: int, keys: I64, scores: F64, heap: F64, out: F64) -> None:
+    """Write the staircase of every key's skyband (a state read back) to ``out``, beside ``scores``. O(skyband log k).
+
+    ``scores`` and ``out`` float64 (size,), arenas as ``Skyband.score`` and ``stair``; ``heap`` float64 (k,).
+    """
+    for key in range(len(keys)):
+        held = 0
+        start = keys[key, SKYBAND_START]
+        for i in range(start, start + keys[key, SKYBAND_LENGTH]):
+            if held < k or scores[i] < heap[0]:
+                held = push(heap, held, k, scores[i])
+            out[i] = below(heap[0]) if held == k else np.inf
+
+
+@leaf
+def copy_skyband(source: Skyband, first: int, length: int, target: Skyband, to: int) -> None:
+    """Copy ``length`` pairs from place ``first`` to place ``to`` of another arena."""
+    for i in range(length):
+        target.score[to + i], target.older[to + i] = source.score[first + i], source.older[first + i]
+        target.newer[to + i], target.stair[to + i] = source.newer[first + i], source.stair[first + i]
 
 
 @jit
-def stairs(k: int, km: AnyArray, ks: AnyArray, out: AnyArray, heap: AnyArray) -> AnyArray:
-    """The staircase of every key's skyband (a state read back): ``out`` beside ``ks``. O(skyband log k)."""
-    for key in range(len(km)):
-        m = 0
-        a = km[key, SOFF]
-        for i in range(a, a + km[key, SLEN]):
-            if m < k or ks[i] < heap[0]:
-                m = push(heap, m, k, ks[i])
-            out[i] = below(heap[0]) if m == k else np.inf
-    return out
+def compact(keys: I64, skyband: Skyband, more: int) -> tuple[Skyband, int]:
+    """An arena of all keys' skybands without garbage, and its end; there is room for ``more`` behind it. O(arena)."""
+    total = more
+    for key in range(len(keys)):
+        total += keys[key, SKYBAND_LENGTH] + keys[key, SKYBAND_LENGTH] // 2
+    target = new_skyband(2 * total + 64)
+    end = 0
+    for key in range(len(keys)):
+        length = keys[key, SKYBAND_LENGTH]
+        copy_skyband(skyband, keys[key, SKYBAND_START], length, target, end)
+        keys[key, SKYBAND_START], keys[key, SKYBAND_CAPACITY] = end, length + length // 2
+        end += length + length // 2
+    return target, end
+
+
+@jit
+def store(keys: I64, key: int, merged: Skyband, length: int, skyband: Skyband, end: int) -> tuple[Skyband, int]:
+    """Make the first ``length`` of ``merged`` the key's skyband; returns the (perhaps new) arena and its end. Amortised O(length)."""
+    if length > keys[key, SKYBAND_CAPACITY]:
+        capacity = 2 * length + 8
+        keys[key, SKYBAND_LENGTH] = 0
+        if end + capacity > len(skyband.score):
+            skyband, end = compact(keys, skyband, capacity)
+        keys[key, SKYBAND_START], keys[key, SKYBAND_CAPACITY] = end, capacity
+        end += capacity
+    copy_skyband(merged, 0, length, skyband, keys[key, SKYBAND_START])
+    keys[key, SKYBAND_LENGTH] = length
+    return skyband, end

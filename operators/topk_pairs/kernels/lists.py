@@ -1,0 +1,118 @@
+"""The list of the best k pairs of one query: entering, leaving, filling it from a skyband and candidates.
+
+A list is ``Pairs`` in rank order with room for exactly k, and its ``length``.
+"""
+
+from __future__ import annotations
+
+from skyband.operators.base import I64, NEVER
+from skyband.operators.topk_pairs.kernels.arena import alive_from
+from skyband.operators.topk_pairs.kernels.tables import History, Lists, Pairs, Queries, Skyband, Sources, leaf, part
+
+
+@leaf
+def ranks_before(score: float, older: int, newer: int, score2: float, older2: int, newer2: int) -> bool:
+    """Rank order: score, larger older, larger newer."""
+    return score < score2 or (score == score2 and (older > older2 or (older == older2 and newer > newer2)))
+
+
+@leaf
+def enter(best: Pairs, length: int, score: float, older: int, newer: int) -> int:
+    """Insert a pair (it may fall out again); returns the list's length. O(k)."""
+    scores, olders, newers = best.score, best.older, best.newer
+    k = len(scores)
+    i = length
+    if length == k:
+        i = length - 1
+        if not ranks_before(score, older, newer, scores[i], olders[i], newers[i]):
+            return length
+    while i > 0 and ranks_before(score, older, newer, scores[i - 1], olders[i - 1], newers[i - 1]):
+        scores[i], olders[i], newers[i] = scores[i - 1], olders[i - 1], newers[i - 1]
+        i -= 1
+    scores[i], olders[i], newers[i] = score, older, newer
+    return min(k, length + 1)
+
+
+@leaf
+def select_held(best: Pairs, worst: float, first_alive: int, skyband: Skyband) -> int:
+    """Fill ``best`` with the best of the skyband with older seq >= ``first_alive`` and score <= ``worst``; returns its length."""
+    scores, olders, newers = skyband.score, skyband.older, skyband.newer
+    k = len(best.score)
+    length = 0
+    for i in range(len(olders)):
+        if olders[i] < first_alive:
+            break
+        if scores[i] <= worst:
+            length = enter(best, length, scores[i], olders[i], newers[i])
+            if length == k:
+                worst = best.score[k - 1]
+    return length
+
+
+@leaf
+def select(best: Pairs, worst: float, first_alive: int, arrived: int, sources: Sources) -> int:
+    """As ``select_held``, of the skyband and the candidates of the first ``arrived`` arrivals. O(skyband + candidates), O(k) an entry."""
+    batch, candidates = sources.batch, sources.candidates
+    scores, newer = batch.scores, batch.newer
+    found_score, found_older, found_arrival = candidates.score, candidates.older, candidates.arrival
+    k = len(best.score)
+    length = select_held(best, worst, first_alive, sources.skyband)
+    if length == k:
+        worst = best.score[k - 1]
+    for i in range(arrived):
+        for j in range(max(first_alive - batch.first_seq, 0), i):
+            if scores[i, j] <= worst:
+                length = enter(best, length, scores[i, j], batch.first_seq + j, newer[i])
+                if length == k:
+                    worst = best.score[k - 1]
+    for c in range(candidates.found):
+        if found_score[c] <= worst and found_arrival[c] < arrived and found_older[c] >= first_alive:
+            length = enter(best, length, found_score[c], found_older[c], newer[found_arrival[c]])
+            if length == k:
+                worst = best.score[k - 1]
+    return length
+
+
+@leaf
+def arrive(best: Pairs, length: int, worst: float, first_alive: int, i: int, sources: Sources) -> int:
+    """Enter the candidates of arrival i into a list that holds all the others that belong there; returns its length."""
+    batch, candidates = sources.batch, sources.candidates
+    found_score, found_older, found_arrival = candidates.score, candidates.older, candidates.arrival
+    row, newer = batch.scores[i], batch.newer[i]
+    for j in range(max(first_alive - batch.first_seq, 0), i):
+        if row[j] <= worst:
+            length = enter(best, length, row[j], batch.first_seq + j, newer)
+    for c in range(candidates.found):
+        if found_arrival[c] == i and found_score[c] <= worst and found_older[c] >= first_alive:
+            length = enter(best, length, found_score[c], found_older[c], newer)
+    return length
+
+
+@leaf
+def drop_expired(best: Pairs, length: int, first_alive: int) -> int:
+    """Drop pairs whose older seq is < ``first_alive``; returns how many stay."""
+    scores, olders, newers = best.score, best.older, best.newer
+    stay = 0
+    for i in range(length):
+        if olders[i] >= first_alive:
+            scores[stay], olders[stay], newers[stay] = scores[i], olders[i], newers[i]
+            stay += 1
+    return stay
+
+
+@leaf
+def oldest(olders: I64, length: int) -> int:
+    """The smallest older seq, or ``NEVER`` in an empty list."""
+    least = NEVER
+    for i in range(length):
+        least = min(least, int(olders[i]))
+    return least
+
+
+@leaf
+def fill_lists(queries: Queries, history: History, upto: int, instant: int, skyband: Skyband, lists: Lists) -> None:
+    """Every query's list as of ``instant``, objects before seq ``upto`` having arrived, from the skyband (docs/algorithms.md Theorem A)."""
+    for query in range(len(queries.k)):
+        first_alive = alive_from(history, upto, instant, queries.window_count[query], queries.window_micros[query])
+        best = part(lists.best, queries.list_start[query], queries.k[query])
+        lists.length[query] = select_held(best, queries.worst[query], first_alive, skyband)
