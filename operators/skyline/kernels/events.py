@@ -1,231 +1,249 @@
 """Events of one key and query: who leaves and who enters the result when a window's head moves or an object arrives.
 
-Membership is pure sequence arithmetic. With ``head`` the first seq alive in the query's window and ``crit`` the seq of the object's
-(K - newer dominators)-th newest older dominator (-1 if there are fewer, ``GONE`` once K newer ones arrived), an object is in the K-skyband
-iff ``crit < head <= seq`` (algorithms.md D4, interval theorem). So an event compares ``crit`` before (``old``) and after (``new``).
-
-A key's retained objects sit in *slots* (rows of ``obj``: seq, time, newer dominators, K older dominators newest first, keys);
-``slot[p]`` for lo <= p < hi lists them in seq order, -1 where one was removed.
+Membership is pure sequence arithmetic. With ``head`` the first seq alive in the query's window, and the *critical dominator* of an object
+its (K - newer dominators)-th newest older dominator (seq -1 if there are fewer, ``GONE`` once K newer ones arrived), an object is in the
+K-skyband iff ``critical < head <= seq`` (docs/algorithms.md D4, interval theorem). So an event compares the critical dominators before it
+(``CRITICAL``) and after it (``CRITICAL_NEXT``); between events both are the same.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
 from skyband.operators.base import ARRIVAL, BOUNDARY, DISPLACED, EXPIRY, NEVER, PROMOTED, AnyArray
 from skyband.operators.jit import jit
+from skyband.operators.skyline.kernels.borrowed import borrowed
+from skyband.operators.skyline.kernels.state import (
+    CHILD,
+    COUNT,
+    CRITICAL,
+    CRITICAL_NEXT,
+    END,
+    EVERY,
+    FRONT,
+    HEAD,
+    LAST,
+    MICROS,
+    NEXT,
+    NEXT_BOUNDARY,
+    ORPHANS,
+    POSITION,
+    SEQ,
+    STEP,
+    TIME,
+    ChangeRows,
+    Retained,
+    Shown,
+    with_room,
+)
+from skyband.operators.windows import UNBOUNDED
 
-SEQ, TIME, NEWER, PRED = 0, 1, 2, 3
-"""Columns of an object row; ``PRED`` .. ``PRED + K - 1`` the older dominators, then the keys."""
 
-COUNT, MICROS, EVERY, HEAD, POS, FRONT, DUE, STEP = range(8)
-"""Fields of a query: its window (MANY and 0 for none), boundary length (0: none), first seq alive, first position alive and the seq there
-(or NEVER), next boundary (NEVER if nothing changed since the last), steps so far."""
+class Event(NamedTuple):
+    """One event of a query of a key (int64 each)."""
 
-GONE: int = 2**62
+    query: int
+    """Index of the query."""
+    key: int
+    """Dense number of the key."""
+    at: int
+    """Instant, microseconds."""
+    step: int
+    """The step it is if something changes."""
+    first: int
+    """Number of change rows before it."""
 
 
 @jit
-def put(out: AnyArray, n: int, w: int, key: int, at: int, step: int, pos: int, sign: int, cause: int, seq: int) -> None:
-    """Write one change."""
-    r = out[n]
-    r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7] = w, key, at, step, pos, sign, cause, seq
+def put(changes: ChangeRows, event: Event, sign: int, cause: int, seq: int) -> None:
+    """Write one change; there must be room."""
+    n = changes.size[0]
+    row = changes.rows[n]
+    row[0], row[1], row[2], row[3] = event.query, event.key, event.at, event.step
+    row[4], row[5], row[6], row[7] = n - event.first, sign, cause, seq
+    changes.size[0] = n + 1
 
 
 @jit
-def refront(q: AnyArray, obj: AnyArray, slot: AnyArray, hi: int) -> None:
-    """Skip removed objects at the query's first position."""
-    p = q[POS]
-    while p < hi and slot[p] < 0:
+def settle_front(query: AnyArray, rows: AnyArray, slot: AnyArray, end: int) -> None:
+    """Skip removed objects at the query's first position; (8,), (c, 3 + K + D), (c + 64,) int64."""
+    p = query[POSITION]
+    while p < end and slot[p] < 0:
         p += 1
-    q[POS] = p
-    q[FRONT] = obj[slot[p], SEQ] if p < hi else NEVER
+    query[POSITION] = p
+    query[FRONT] = rows[slot[p], SEQ] if p < end else NEVER
 
 
 @jit(inline="always")
-def link(x: int, parent: int, child: AnyArray, after: AnyArray, before: AnyArray) -> None:
-    """Put slot x first in its parent's list (-1: in none). O(1)."""
-    before[x] = -1
-    after[x] = -1
-    if parent >= 0:
-        y = child[parent]
-        after[x] = y
-        if y >= 0:
-            before[y] = x
-        child[parent] = x
+def gather_orphans(query: AnyArray, head: int, retained: Retained) -> tuple[int, int]:
+    """The query's first position from seq ``head`` on, and how many objects have their critical dominator before it.
 
-
-@jit(inline="always")
-def unlink(x: int, parent: int, child: AnyArray, after: AnyArray, before: AnyArray) -> None:
-    """Take slot x out of its list; ``parent`` is -1 if it has left already. O(1)."""
-    y, z = before[x], after[x]
-    if y >= 0:
-        after[y] = z
-    elif parent >= 0:
-        child[parent] = z
-    if z >= 0:
-        before[z] = y
-
-
-@jit
-def move(
-    q: AnyArray, w: int, key: int, at: int, head: int, fresh: int, hit: AnyArray, hits: int, obj: AnyArray, slot: AnyArray, hi: int,
-    old: AnyArray, new: AnyArray, child: AnyArray, after: AnyArray, lift: AnyArray, out: AnyArray, n: int,
-) -> int:  # fmt: skip
-    """One event of query ``q``: its head moves to ``head``, slot ``fresh`` arrives (-1: none) and dominates slots ``hit``, newest first.
-
-    Writes the net change in rank order and returns the number of change rows. The objects whose ``crit`` is slot s form the list
-    ``child[s]``, ``after[...]``: who may be promoted when s leaves. O(hits + leaving + their children), or O(retained) for many children.
+    The slots of the first ``ORPHANS`` of these stand in ``retained.orphans``, newest first. O(leaving + their children).
     """
-    first, was = n, q[HEAD]
-    step = q[STEP] + 1
-    for j in range(hits):
-        s = hit[j]
-        if obj[s, SEQ] >= head and old[s] < was and new[s] >= head:
-            put(out, n, w, key, at, step, n - first, -1, DISPLACED, obj[s, SEQ])
-            n += 1
-    p0 = q[POS]
-    p1 = p0
-    orphans = 0
-    while p1 < hi and (slot[p1] < 0 or obj[slot[p1], SEQ] < head):
-        if slot[p1] >= 0:
-            x = child[slot[p1]]
-            while x >= 0:
-                if orphans < len(lift):
-                    # newest first
-                    i = orphans
-                    while i > 0 and obj[lift[i - 1], SEQ] < obj[x, SEQ]:
-                        lift[i] = lift[i - 1]
+    rows, links, slot, orphans, end = retained.rows, retained.links, retained.slot, retained.orphans, retained.marks[END]
+    position = query[POSITION]
+    count = 0
+    while position < end and (slot[position] < 0 or rows[slot[position], SEQ] < head):
+        if slot[position] >= 0:
+            s = links[slot[position], CHILD]
+            while s >= 0:
+                if count < ORPHANS:
+                    i = count
+                    while i > 0 and rows[orphans[i - 1], SEQ] < rows[s, SEQ]:
+                        orphans[i] = orphans[i - 1]
                         i -= 1
-                    lift[i] = x
-                orphans += 1
-                x = after[x]
-        p1 += 1
-    for p in range(p1 - 1, p0 - 1, -1):
-        s = slot[p]
-        if s >= 0 and old[s] < was:
-            put(out, n, w, key, at, step, n - first, -1, EXPIRY, obj[s, SEQ])
-            n += 1
-    if fresh >= 0 and new[fresh] < head:
-        put(out, n, w, key, at, step, n - first, 1, ARRIVAL, obj[fresh, SEQ])
-        n += 1
-    if orphans <= len(lift):
+                    orphans[i] = s
+                count += 1
+                s = links[s, NEXT]
+        position += 1
+    return position, count
+
+
+@jit(inline="always")
+def put_promoted(event: Event, was: int, head: int, position: int, orphans: int, retained: Retained, changes: ChangeRows) -> None:
+    """Write who enters because the head moves from ``was`` to ``head``: some of the ``orphans``, or of all objects if those are many."""
+    rows, links, slot = retained.rows, retained.links, retained.slot
+    if orphans <= ORPHANS:
         for i in range(orphans):
-            s = lift[i]
-            if obj[s, SEQ] >= head and was <= old[s] < head and new[s] < head:
-                put(out, n, w, key, at, step, n - first, 1, PROMOTED, obj[s, SEQ])
-                n += 1
+            s = retained.orphans[i]
+            if rows[s, SEQ] >= head and was <= links[s, CRITICAL] < head and links[s, CRITICAL_NEXT] < head:
+                put(changes, event, 1, PROMOTED, rows[s, SEQ])
     else:
-        for p in range(hi - 1, p1 - 1, -1):
+        for p in range(retained.marks[END] - 1, position - 1, -1):
             s = slot[p]
-            if s >= 0 and was <= old[s] < head and new[s] < head:
-                put(out, n, w, key, at, step, n - first, 1, PROMOTED, obj[s, SEQ])
-                n += 1
-    q[HEAD] = head
-    if p1 > p0 or q[FRONT] < head:
-        q[POS] = p1
-        refront(q, obj, slot, hi)
-    if n > first:
-        if q[EVERY] > 0:
-            n = first
-            q[DUE] = min(q[DUE], -((-at) // q[EVERY]) * q[EVERY])
-        else:
-            q[STEP] = step
-    return n
+            if s >= 0 and was <= links[s, CRITICAL] < head and links[s, CRITICAL_NEXT] < head:
+                put(changes, event, 1, PROMOTED, rows[s, SEQ])
 
 
 @jit
-def boundary(
-    q: AnyArray, w: int, key: int, at: int, last: int, obj: AnyArray, slot: AnyArray, hi: int, old: AnyArray,
-    shown: AnyArray, scratch: AnyArray, out: AnyArray, n: int,
-) -> int:  # fmt: skip
-    """Net change of an ``every`` query since its last boundary; ``shown`` holds [0, 0] = length, then (seq, time), newest first.
+def move_head(
+    query: AnyArray, index: int, key: int, at: int, head: int, fresh: int, dominated: int, retained: Retained, changes: ChangeRows
+) -> None:
+    """One event of a query (8,): its head moves to ``head``, slot ``fresh`` arrives (-1: none) and dominates ``dominated`` objects.
 
-    O(retained).
+    Writes the net change in rank order; there must be room. The objects whose critical dominator is slot s are the list ``CHILD``,
+    ``NEXT`` ...: who may be promoted when s leaves. O(dominated + leaving + their children), or O(retained) for many children.
     """
-    first = n
-    m = 0
-    for p in range(hi - 1, q[POS] - 1, -1):
+    query, retained, changes = borrowed(query), borrowed(retained), borrowed(changes)
+    rows, links, slot, end = retained.rows, retained.links, retained.slot, retained.marks[END]
+    was = query[HEAD]
+    event = Event(index, key, at, query[STEP] + 1, changes.size[0])
+    for j in range(dominated):
+        s = retained.dominated[j, 0]
+        if rows[s, SEQ] >= head and links[s, CRITICAL] < was and links[s, CRITICAL_NEXT] >= head:
+            put(changes, event, -1, DISPLACED, rows[s, SEQ])
+    position, orphans = gather_orphans(query, head, retained)
+    for p in range(position - 1, query[POSITION] - 1, -1):
         s = slot[p]
-        if s >= 0 and old[s] < q[HEAD]:
-            m += 1
-            scratch[m, 0] = obj[s, SEQ]
-            scratch[m, 1] = obj[s, TIME]
-    had = shown[0, 0]
-    j = 1
-    for i in range(1, had + 1):
-        while j <= m and scratch[j, 0] > shown[i, 0]:
-            j += 1
-        if j <= m and scratch[j, 0] == shown[i, 0]:
-            continue
-        dead = shown[i, 0] <= last - q[COUNT] or (q[MICROS] > 0 and shown[i, 1] + q[MICROS] <= at)
-        put(out, n, w, key, at, q[STEP] + 1, n - first, -1, EXPIRY if dead else DISPLACED, shown[i, 0])
-        n += 1
-    j = 1
-    for i in range(1, m + 1):
-        while j <= had and shown[j, 0] > scratch[i, 0]:
-            j += 1
-        if j <= had and shown[j, 0] == scratch[i, 0]:
-            continue
-        put(out, n, w, key, at, q[STEP] + 1, n - first, 1, BOUNDARY, scratch[i, 0])
-        n += 1
-    for i in range(1, m + 1):
-        shown[i, 0] = scratch[i, 0]
-        shown[i, 1] = scratch[i, 1]
-    shown[0, 0] = m
-    q[DUE] = NEVER
-    if n > first:
-        q[STEP] += 1
+        if s >= 0 and links[s, CRITICAL] < was:
+            put(changes, event, -1, EXPIRY, rows[s, SEQ])
+    if fresh >= 0 and links[fresh, CRITICAL_NEXT] < head:
+        put(changes, event, 1, ARRIVAL, rows[fresh, SEQ])
+    put_promoted(event, was, head, position, orphans, retained, changes)
+    query[HEAD] = head
+    if position > query[POSITION] or query[FRONT] < head:
+        query[POSITION] = position
+        settle_front(query, rows, slot, end)
+    if changes.size[0] > event.first:
+        if query[EVERY] > 0:
+            changes.size[0] = event.first
+            query[NEXT_BOUNDARY] = min(query[NEXT_BOUNDARY], -((-at) // query[EVERY]) * query[EVERY])
+        else:
+            query[STEP] = event.step
+
+
+@jit
+def list_members(query: AnyArray, retained: Retained, members: AnyArray) -> int:
+    """Write (seq, time) of the objects in the query's result, newest first; returns how many. O(retained)."""
+    rows, links, slot = retained.rows, retained.links, retained.slot
+    n = 0
+    for p in range(retained.marks[END] - 1, query[POSITION] - 1, -1):
+        s = slot[p]
+        if s >= 0 and links[s, CRITICAL] < query[HEAD]:
+            members[n, 0] = rows[s, SEQ]
+            members[n, 1] = rows[s, TIME]
+            n += 1
     return n
 
 
 @jit
-def leave_at(q: AnyArray, obj: AnyArray, slot: AnyArray, hi: int) -> int:
-    """When the query's oldest retained object leaves by time, or NEVER. O(1)."""
-    if q[MICROS] == 0 or q[POS] >= hi:
-        return NEVER
-    refront(q, obj, slot, hi)
-    return NEVER if q[POS] >= hi else obj[slot[q[POS]], TIME] + q[MICROS]
+def cross_boundary(query: AnyArray, index: int, key: int, at: int, retained: Retained, shown: Shown, changes: ChangeRows) -> None:
+    """Net change of a query (8,) with boundaries since its last one; there must be room. O(retained)."""
+    event = Event(index, key, at, query[STEP] + 1, changes.size[0])
+    last = retained.marks[LAST]
+    members, listed = shown.members, shown.lists[index]
+    now, had = list_members(query, retained, members), shown.length[index]
+    j = 0
+    for i in range(had):
+        seq = listed[i, 0]
+        while j < now and members[j, 0] > seq:
+            j += 1
+        if j == now or members[j, 0] != seq:
+            dead = seq <= last - query[COUNT] or (query[MICROS] < UNBOUNDED and listed[i, 1] + query[MICROS] <= at)
+            put(changes, event, -1, EXPIRY if dead else DISPLACED, seq)
+    j = 0
+    for i in range(now):
+        seq = members[i, 0]
+        while j < had and listed[j, 0] > seq:
+            j += 1
+        if j == had or listed[j, 0] != seq:
+            put(changes, event, 1, BOUNDARY, seq)
+    for i in range(now):
+        listed[i, 0] = members[i, 0]
+        listed[i, 1] = members[i, 1]
+    shown.length[index] = now
+    query[NEXT_BOUNDARY] = NEVER
+    if changes.size[0] > event.first:
+        query[STEP] = event.step
 
 
-@jit
-def room(out: AnyArray, n: int, need: int) -> AnyArray:
-    """``out`` with space for ``need`` more rows."""
-    if n + need <= out.shape[0]:
-        return out
-    bigger = np.empty((2 * (n + need), out.shape[1]), np.int64)
-    bigger[:n] = out[:n]
-    return bigger
+@jit(inline="always")
+def next_expiry(query: AnyArray, rows: AnyArray, slot: AnyArray, end: int) -> int:
+    """When the oldest retained object of a query (8,) leaves by time, or NEVER; (c, 3 + K + D), (c + 64,) int64. O(1)."""
+    instant = NEVER
+    if query[MICROS] < UNBOUNDED and query[POSITION] < end:
+        settle_front(query, rows, slot, end)
+        if query[POSITION] < end:
+            instant = rows[slot[query[POSITION]], TIME] + query[MICROS]
+    return instant
 
 
-@jit
+@jit(inline="always")
+def head_after(query: AnyArray, at: int, retained: Retained) -> int:
+    """The query's first seq alive after the expiries at the instant ``at``."""
+    rows, slot = retained.rows, retained.slot
+    head: int = query[HEAD]
+    for p in range(query[POSITION], retained.marks[END]):
+        s = slot[p]
+        if s >= 0:
+            if rows[s, TIME] + query[MICROS] > at:
+                break
+            head = rows[s, SEQ] + 1
+    return head
+
+
+@jit(inline="always")
 def elapse(
-    q: AnyArray, w: int, key: int, before: int, boundaries_before: int, last: int, hit: AnyArray, obj: AnyArray, slot: AnyArray, hi: int,
-    old: AnyArray, child: AnyArray, after: AnyArray, lift: AnyArray, shown: AnyArray, scratch: AnyArray, out: AnyArray, n: int,
-) -> tuple[AnyArray, int, int]:  # fmt: skip
-    """Take the query's expiries at instants < ``before`` and its boundaries < ``boundaries_before``, in order.
+    query: AnyArray, index: int, key: int, before: int, boundaries_before: int, retained: Retained, shown: Shown, changes: ChangeRows
+) -> tuple[ChangeRows, int]:
+    """Take the expiries of a query (8,) at instants < ``before`` and its boundaries < ``boundaries_before``, in order.
 
     All that expires at an instant leaves in one event; a boundary comes after the expiries at its instant.
-    Returns (out, rows, next instant).
+    Returns the changes, with more room if need be, and the query's next instant.
     """
+    end = retained.marks[END]
     while True:
-        e = leave_at(q, obj, slot, hi)
-        b = q[DUE]
-        if e <= b:
-            if e >= before:
+        expiry = next_expiry(query, retained.rows, retained.slot, end)
+        boundary = query[NEXT_BOUNDARY]
+        if expiry <= boundary:
+            if expiry >= before:
                 break
-            head = q[HEAD]
-            for p in range(q[POS], hi):
-                s = slot[p]
-                if s >= 0:
-                    if obj[s, TIME] + q[MICROS] > e:
-                        break
-                    head = obj[s, SEQ] + 1
-            out = room(out, n, hi - q[POS] + 1)
-            n = move(q, w, key, e, head, -1, hit, 0, obj, slot, hi, old, old, child, after, lift, out, n)
+            head = head_after(query, expiry, retained)
+            changes = with_room(changes, end - query[POSITION] + 1)
+            move_head(query, index, key, expiry, head, -1, 0, retained, changes)
         else:
-            if b >= boundaries_before:
+            if boundary >= boundaries_before:
                 break
-            out = room(out, n, hi - q[POS] + shown[0, 0] + 1)
-            n = boundary(q, w, key, b, last, obj, slot, hi, old, shown, scratch, out, n)
-    return out, n, min(e, b)
+            changes = with_room(changes, end - query[POSITION] + shown.length[index] + 1)
+            cross_boundary(query, index, key, boundary, retained, shown, changes)
+    return changes, min(expiry, boundary)

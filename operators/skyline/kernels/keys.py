@@ -1,138 +1,220 @@
-"""What happens to a key's state around its events: copied over when it is not active, put back when it is; the layout of coarse words."""
+"""What happens to a key's state around its events: copied over when the key is not active, unpacked and packed again when it is."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from skyband.operators.base import AnyArray
 from skyband.operators.jit import jit
-from skyband.operators.skyline.kernels.events import COUNT, MICROS, NEWER, PRED, link
-from skyband.operators.skyline.kernels.scan import find
+from skyband.operators.skyline.kernels.block_tests import LANES
+from skyband.operators.skyline.kernels.critical import link
+from skyband.operators.skyline.kernels.events import settle_front
+from skyband.operators.skyline.kernels.positions import settle_oldest
+from skyband.operators.skyline.kernels.skip import new_stretch
+from skyband.operators.skyline.kernels.state import (
+    CHILD,
+    COARSE_END,
+    COUNT,
+    CRITICAL,
+    CRITICAL_NEXT,
+    DOMINATORS,
+    END,
+    FIRST,
+    FREE,
+    HEAD,
+    HOLES,
+    LAST,
+    NEWER,
+    NEXT_EVENT,
+    ORPHANS,
+    POSITION,
+    SCANNED,
+    SEQ,
+    SLOTS,
+    Block,
+    Retained,
+    Settings,
+    Shown,
+    Table,
+    Workspace,
+)
 
 
 @jit
-def sizes(
-    nk: int, nq: int, active: AnyArray, lo_row: AnyArray, hi_row: AnyArray, start: AnyArray, shown_start: AnyArray
-) -> tuple[int, int, int]:
-    """(most objects an active key can hold, rows of all keys together, longest shown list) after the arrivals."""
-    biggest = 1
-    total = start[nk]
-    shown_most = 0
-    for k in range(nk):
+def most(table: Table, block: Block, active: AnyArray) -> tuple[int, int, int]:
+    """Bounds after the arrivals: objects of an active key (keys,), rows of all keys together, length of a shown list. O(keys Q)."""
+    queries, boundaries = table.queries.shape[1], table.shown_start.shape[0] > 1
+    objects, rows, shown = 1, table.start[len(active)], 0
+    for k in range(len(active)):
         if active[k]:
-            m = start[k + 1] - start[k] + hi_row[k] - lo_row[k]
-            biggest = max(biggest, m)
-            total += hi_row[k] - lo_row[k]
-            if shown_start.shape[0] > 1:
-                for w in range(nq):
-                    shown_most = max(shown_most, m + shown_start[k * nq + w + 1] - shown_start[k * nq + w])
-    return biggest, total, shown_most
+            arrivals = block.end[k] - block.first[k]
+            size = table.start[k + 1] - table.start[k] + arrivals
+            objects = max(objects, size)
+            rows += arrivals
+            if boundaries:
+                for w in range(k * queries, k * queries + queries):
+                    shown = max(shown, size + table.shown_start[w + 1] - table.shown_start[w])
+    return objects, rows, shown
 
 
 @jit
-def smallest_window(nk: int, nq: int, state_count: int, per_query: AnyArray) -> tuple[int, int]:
-    """(count, micros) of the smallest windows of the queries; micros is 0 if none has an end in time."""
-    count = state_count
-    micros: Any = np.int64(0)
-    for w in range(nq if nk > 0 else 0):
-        count = min(count, per_query[0, w, COUNT])
-        if per_query[0, w, MICROS] > 0:
-            micros = per_query[0, w, MICROS] if micros == 0 else min(micros, per_query[0, w, MICROS])
-    return count, micros
+def new_table(table: Table, rows: int) -> Table:
+    """Room for the state after the arrivals: ``rows`` objects. What is changed in place is shared with ``table``."""
+    queries, boundaries = table.queries.shape[1], table.shown_start.shape[0] > 1
+    return Table(
+        np.zeros(table.start.shape[0], np.int64),
+        np.empty((rows, table.rows.shape[1]), np.int64),
+        np.empty(rows, np.int64),
+        table.last,
+        table.due,
+        table.queries,
+        np.zeros(table.shown_start.shape[0], np.int64),
+        np.empty((table.shown.shape[0] + (queries * rows if boundaries else 0), 2), np.int64),
+    )
 
 
 @jit
-def one_in_each(shifts: AnyArray) -> int:
-    """A word with 1 in every field."""
-    ones: Any = np.int64(0)
-    for j in range(shifts.shape[0]):
-        ones += np.int64(1) << shifts[j]
-    return int(ones)
+def trimmed(table: Table) -> Table:
+    """The state without the room that is left over."""
+    rows, shown = table.start[-1], table.shown_start[-1]
+    return Table(
+        table.start, table.rows[:rows], table.words[:rows], table.last, table.due, table.queries, table.shown_start, table.shown[:shown]
+    )
 
 
 @jit
-def take_shown(w: int, first: int, end: int, shown_rows: AnyArray, shown: AnyArray) -> None:
-    """Query w's shown list, its length before it."""
-    shown[w, 0, 0] = end - first
-    shown[w, 1 : 1 + end - first] = shown_rows[first:end]
+def new_workspace(slots: int, longest: int, settings: Settings, dead: int, table: Table) -> Workspace:
+    """Room for the key at work: ``slots`` objects, shown lists of at most ``longest``; ``dead`` is the dead word."""
+    queries, places = table.queries.shape[1], slots + 2 * LANES
+    retained = Retained(
+        np.empty((slots, table.rows.shape[1]), np.int64),
+        np.empty((slots, 5), np.int64),
+        np.empty((slots, settings.band), np.int64),
+        np.empty(slots, np.int64),
+        np.full(places, dead, np.int64),
+        np.empty(places, np.int32),
+        np.full(places, -1, np.int64),
+        np.empty((slots, 2), np.int64),
+        np.empty(ORPHANS, np.int64),
+        np.zeros(SCANNED + 1, np.int64),
+    )
+    shown = Shown(np.empty((queries, longest, 2), np.int64), np.zeros(queries, np.int64), np.empty((longest, 2), np.int64))
+    return Workspace(retained, shown, new_stretch())
 
 
 @jit
-def tie_up(
-    m: int, band: int, lo: int, obj: AnyArray, slot: AnyArray, pred: AnyArray, old: AnyArray, new: AnyArray,
-    child: AnyArray, after: AnyArray, before_of: AnyArray,
-) -> None:  # fmt: skip
-    """Places of a key's m objects, their dominators by place, and each object among the children of the one that decides."""
-    for i in range(m):
-        slot[lo + i] = i
-        child[i] = -1
-    for i in range(m):
+def find(rows: AnyArray, n: int, seq: int) -> int:
+    """The row of ``seq`` among the first n object rows, or -1. O(log n)."""
+    a = 0
+    b = n
+    while a < b:
+        m = (a + b) >> 1
+        if rows[m, SEQ] < seq:
+            a = m + 1
+        else:
+            b = m
+    return a if a < n and rows[a, SEQ] == seq else -1
+
+
+@jit(inline="always")
+def load_objects(key: int, band: int, table: Table, retained: Retained) -> int:
+    """Unpack a key's objects into slots 0, 1, ... and find their dominators; returns how many there are. O(objects K log objects)."""
+    rows, links, dominators = retained.rows, retained.links, retained.dominators
+    start = table.start[key]
+    size: int = table.start[key + 1] - start
+    for s in range(size):
+        for j in range(rows.shape[1]):
+            rows[s, j] = table.rows[start + s, j]
+        retained.word[LANES + s] = table.words[start + s]
+        retained.slot[LANES + s] = s
+        links[s, CHILD] = -1
+    for s in range(size):
         for j in range(band):
-            pred[i, j] = find(obj, i, obj[i, PRED + j]) if obj[i, PRED + j] >= 0 else -1
-        j = band - 1 - obj[i, NEWER]
-        old[i] = new[i] = obj[i, PRED + j]
-        link(i, pred[i, j], child, after, before_of)
+            dominators[s, j] = find(rows, s, rows[s, DOMINATORS + j]) if rows[s, DOMINATORS + j] >= 0 else -1
+        left = band - 1 - rows[s, NEWER]
+        links[s, CRITICAL] = links[s, CRITICAL_NEXT] = rows[s, DOMINATORS + left]
+        link(s, dominators[s, left], links)
+    return size
 
 
-@jit
-def carry_over(
-    k: int, nk: int, nq: int, active: AnyArray, start: AnyArray, rows: AnyArray, words: AnyArray, shown_start: AnyArray,
-    shown_rows: AnyArray, new_start: AnyArray, new_rows: AnyArray, new_words: AnyArray, new_shown_start: AnyArray, new_shown: AnyArray,
-    r: int, b_rows: int,
-) -> tuple[int, int, int]:  # fmt: skip
-    """Copy the run of inactive keys from ``k`` on; returns the next key and the ends of the new rows and shown rows."""
-    end = k
-    while end < nk and not active[end]:
-        new_start[end + 1] = start[end + 1] - start[k] + r
-        end += 1
-    size = start[end] - start[k]
-    new_rows[r : r + size] = rows[start[k] : start[end]]
-    new_words[r : r + size] = words[start[k] : start[end]]
-    r += size
-    if shown_start.shape[0] > 1:
-        for i in range(k * nq, end * nq):
-            new_shown_start[i + 1] = shown_start[i + 1] - shown_start[k * nq] + b_rows
-        b0 = shown_start[k * nq]
-        size = shown_start[end * nq] - b0
-        new_shown[b_rows : b_rows + size] = shown_rows[b0 : b0 + size]
-        b_rows += size
-    return end, r, b_rows
+@jit(inline="always")
+def load_key(key: int, band: int, table: Table, retained: Retained, shown: Shown) -> None:
+    """Unpack a key's objects, the queries' first positions and shown lists."""
+    marks, queries = retained.marks, table.queries
+    size = load_objects(key, band, table, retained)
+    marks[FIRST] = marks[COARSE_END] = LANES
+    marks[END] = LANES + size
+    marks[SLOTS] = size
+    marks[FREE] = marks[HOLES] = 0
+    marks[LAST] = table.last[key]
+    marks[NEXT_EVENT] = table.due[key]
+    settle_oldest(retained)
+    for w in range(queries.shape[1]):
+        p = LANES
+        while p < LANES + size and retained.rows[p - LANES, SEQ] < queries[key, w, HEAD]:
+            p += 1
+        queries[key, w, POSITION] = p
+        settle_front(queries[key, w], retained.rows, retained.slot, LANES + size)
+    if table.shown_start.shape[0] > 1:
+        for w in range(queries.shape[1]):
+            start = table.shown_start[key * queries.shape[1] + w]
+            shown.length[w] = table.shown_start[key * queries.shape[1] + w + 1] - start
+            for i in range(shown.length[w]):
+                shown.lists[w, i, 0] = table.shown[start + i, 0]
+                shown.lists[w, i, 1] = table.shown[start + i, 1]
 
 
-@jit
-def put_back(
-    k: int, nq: int, lo: int, hi: int, slot: AnyArray, obj: AnyArray, word: AnyArray, shown: AnyArray, new_start: AnyArray,
-    new_rows: AnyArray, new_words: AnyArray, new_shown_start: AnyArray, new_shown: AnyArray, r: int, b_rows: int,
-) -> tuple[int, int]:  # fmt: skip
-    """Write an active key's retained objects and shown lists; returns the ends of the new rows and shown rows."""
-    for p in range(lo, hi):
-        if slot[p] >= 0:
-            new_rows[r] = obj[slot[p]]
-            new_words[r] = word[p]
+@jit(inline="always")
+def store_objects(key: int, retained: Retained, new: Table) -> None:
+    """Pack a key's objects behind those of the keys before it. O(positions)."""
+    rows, slot = retained.rows, retained.slot
+    r = new.start[key]
+    for p in range(retained.marks[FIRST], retained.marks[END]):
+        s = slot[p]
+        if s >= 0:
+            for j in range(rows.shape[1]):
+                new.rows[r, j] = rows[s, j]
+            new.words[r] = retained.word[p]
             r += 1
-    new_start[k + 1] = r
-    if new_shown_start.shape[0] > 1:
-        for w in range(nq):
-            size = shown[w, 0, 0]
-            new_shown[b_rows : b_rows + size] = shown[w, 1 : 1 + size]
-            b_rows += size
-            new_shown_start[k * nq + w + 1] = b_rows
-    return r, b_rows
+    new.start[key + 1] = r
+
+
+@jit(inline="always")
+def store_key(key: int, retained: Retained, shown: Shown, new: Table) -> None:
+    """Pack a key's objects, heads and shown lists."""
+    marks, queries = retained.marks, new.queries
+    store_objects(key, retained, new)
+    new.last[key] = marks[LAST]
+    new.due[key] = marks[NEXT_EVENT]
+    for w in range(queries.shape[1]):
+        queries[key, w, HEAD] = max(queries[key, w, HEAD], marks[LAST] - queries[key, w, COUNT] + 1)
+    if new.shown_start.shape[0] > 1:
+        for w in range(queries.shape[1]):
+            start = new.shown_start[key * queries.shape[1] + w]
+            for i in range(shown.length[w]):
+                new.shown[start + i, 0] = shown.lists[w, i, 0]
+                new.shown[start + i, 1] = shown.lists[w, i, 1]
+            new.shown_start[key * queries.shape[1] + w + 1] = start + shown.length[w]
 
 
 @jit
-def coarse_layout(count: int, top_field: int) -> tuple[int, int, int, int]:
-    """(bits of a coarse field, bits a field loses, guard bits, a word nothing beats) for ``count`` fields in 30 bits.
-
-    At least 4 bits a field up to 7 dimensions.
-    """
-    bits = 30 // max(1, count)
-    drop = 0
-    while (top_field >> drop) >= (1 << (bits - 1)):
-        drop += 1
-    guard: Any = np.int64(0)
-    for j in range(count):
-        guard += np.int64(1) << (j * bits + bits - 1)
-    return bits, drop, guard, guard + (1 << (bits - 1)) - 1
+def carry_over(key: int, active: AnyArray, table: Table, new: Table) -> int:
+    """Copy the inactive keys from ``key`` to the next active one (keys,); returns that. O(their rows)."""
+    end = key
+    moved = new.start[key] - table.start[key]
+    while end < len(active) and not active[end]:
+        new.start[end + 1] = table.start[end + 1] + moved
+        end += 1
+    for i in range(table.start[key], table.start[end]):
+        for j in range(table.rows.shape[1]):
+            new.rows[i + moved, j] = table.rows[i, j]
+        new.words[i + moved] = table.words[i]
+    if table.shown_start.shape[0] > 1:
+        queries = table.queries.shape[1]
+        moved = new.shown_start[key * queries] - table.shown_start[key * queries]
+        for w in range(key * queries, end * queries):
+            new.shown_start[w + 1] = table.shown_start[w + 1] + moved
+        for i in range(table.shown_start[key * queries], table.shown_start[end * queries]):
+            new.shown[i + moved, 0] = table.shown[i, 0]
+            new.shown[i + moved, 1] = table.shown[i, 1]
+    return end

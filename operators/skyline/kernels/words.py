@@ -5,12 +5,12 @@ integers as they are; a ``max`` dimension is complemented. Exact tests compare k
 
 *Words.* All dimensions of an object also share one int64, a few bits each, rounded monotonically, with a guard bit above each field H.
 ``p <= r`` everywhere implies ``((r | H) - p) & H == H``: one subtraction tests all dimensions of one object, four or eight objects an
-instruction, and keys decide the few hits (algorithms.md section 6). ``equal`` dimensions share a hash and its complement as two fields.
+instruction, and keys decide the few hits (docs/algorithms.md D4). ``equal`` dimensions share a hash and its complement as two fields.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,17 +21,44 @@ FOLD: int = 2**63 - 1
 MAX_FIELDS: int = 12
 
 
-def layout(dims: int, equals: int) -> tuple[I64, int, int, int]:
-    """Shifts (f,), guard bits, largest field value, dead word, for ``dims`` ordered and ``equals`` equality dimensions.
+COARSE_BITS: int = 30
+"""Bits of a coarse word."""
 
-    Field values stay in [1, top - 1]; the dead word (top in the first field, 0 in the second) fails both tests against every such word.
-    """
+
+class WordLayout(NamedTuple):
+    """How the f fields of a word lie, and how they are cut down to those of a coarse word. Scalars are int64."""
+
+    shifts: I64
+    """(f,) int64: place of each field's lowest bit."""
+    guard: int
+    """The highest bit of each field, which no value has."""
+    top: int
+    """Largest field value; those of objects are in [1, top - 1]."""
+    dead: int
+    """``top`` in the first field, 0 in the second: fails both tests against every object's word."""
+    ones: int
+    """1 in every field."""
+    coarse_bits: int
+    """Bits of a coarse field: at least 4 up to 7 fields."""
+    coarse_drop: int
+    """How many low bits a field loses."""
+    coarse_guard: int
+    """The highest bit of each coarse field."""
+    coarse_dead: int
+    """The coarse word that fails both tests."""
+
+
+def layout(dims: int, equals: int) -> WordLayout:
+    """The fields for ``dims`` ordered and ``equals`` equality dimensions."""
     fields = max(2, min(dims, MAX_FIELDS) + (2 if equals else 0))
     bits = 62 // fields
     shifts = np.arange(fields, dtype=np.int64) * bits
-    guard = sum(1 << (int(s) + bits - 1) for s in shifts)
+    ones = sum(1 << int(s) for s in shifts)
+    guard = ones << (bits - 1)
     top = (1 << (bits - 1)) - 1
-    return shifts, guard, top, guard + top
+    cut = COARSE_BITS // fields
+    cut_guard = sum(1 << (j * cut + cut - 1) for j in range(fields))
+    return WordLayout(shifts, guard, top, guard + top, ones, cut, max(0, bits - cut), cut_guard, cut_guard + (1 << (cut - 1)) - 1)
 
 
 @jit

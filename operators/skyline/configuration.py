@@ -1,0 +1,91 @@
+"""Skylines and K-skybands of sliding windows as exact change streams (docs/algorithms.md D4; replaces Lazy and Eager, paper 3).
+
+An object is in the K-skyband of a window iff fewer than K objects alive in the window dominate it. Dominance is strict (<= in every
+dimension, < in one), so equal objects coexist; with ``distinct`` a newer equal object counts as one dominator of the older. Objects
+with a null or NaN in a dimension, and objects the predicate ``where`` does not hold for, occupy the window and do nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Literal
+
+from skyband.operators.base import Column, Window
+from skyband.operators.expressions import Node, attributes
+from skyband.operators.windows import check_window
+
+MAX_BAND: int = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class SkylineQuery:
+    """The K-skyband of ``window``; ``every_micros``: net changes at its multiples since 1970 only."""
+
+    name: str
+    window: Window
+    every_micros: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """An attribute and which values are better; ``equal``: objects are compared only within the same value."""
+
+    column: Column
+    direction: Literal["min", "max", "equal"]
+
+
+@dataclass(frozen=True)
+class SkylineConfiguration:
+    """One shared state (dimensions, band K, ``distinct``, ``where``) and the windows n <= N it answers.
+
+    ``window`` is the largest window N; a query's window has ends of the same kinds or fewer, and those it lacks are the state's. Raises
+    ValueError for no ordered dimension, an ordered text dimension, a column used twice, K < 1, or a window larger than N.
+    """
+
+    dimensions: tuple[Dimension, ...]
+    queries: tuple[SkylineQuery, ...]
+    window: Window
+    band: int = 1
+    distinct: bool = False
+    where: Node | None = None
+    texts: tuple[str, ...] = ()
+
+    state_format: ClassVar[str] = "Skyline"
+    query_types: ClassVar[frozenset[str]] = frozenset({"skyline"})
+    keeps: ClassVar[Literal["window", "retained", "none"]] = "retained"
+
+    def __post_init__(self) -> None:
+        check_window(self.window, self.window, "skyline")
+        if not self.queries:
+            raise ValueError("a skyline state needs at least one query")
+        if len({q.name for q in self.queries}) < len(self.queries):
+            raise ValueError("two queries of one name")
+        for q in self.queries:
+            check_window(q.window, self.window, q.name)
+            if q.every_micros is not None and q.every_micros < 1:
+                raise ValueError(f"{q.name}: every must be at least 1 microsecond")
+        if not 1 <= self.band <= MAX_BAND:
+            raise ValueError(f"band must be between 1 and {MAX_BAND}, not {self.band}")
+        if all(d.direction == "equal" for d in self.dimensions):
+            raise ValueError("a skyline needs at least one dimension with direction min or max")
+        if len({d.column.name for d in self.dimensions}) < len(self.dimensions):
+            raise ValueError("a column is used as two dimensions")
+        for d in self.dimensions:
+            if d.direction not in ("min", "max", "equal"):
+                raise ValueError(f"{d.column.name}: direction is {d.direction!r}, not 'min', 'max' or 'equal'")
+            if d.column.kind == "text" and d.direction != "equal":
+                raise ValueError(f"{d.column.name}: text has no order here; use direction 'equal'")
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Single objects."""
+        return ("",)
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The dimensions, then what else ``where`` reads."""
+        found = {d.column.name: d.column for d in self.dimensions}
+        for c in () if self.where is None else attributes(self.where):
+            found.setdefault(c.name, c)
+        return tuple(found.values())

@@ -1,0 +1,145 @@
+"""One arrival: where it stands among the retained objects, what it shows, and what is no longer retained."""
+
+from __future__ import annotations
+
+from skyband.operators.base import AnyArray
+from skyband.operators.jit import jit
+from skyband.operators.skyline.kernels.critical import dominator_slot, foresee, link, unlink
+from skyband.operators.skyline.kernels.events import move_head
+from skyband.operators.skyline.kernels.positions import close_holes, drop_before, first_from, many_holes, remove_position, settle_oldest
+from skyband.operators.skyline.kernels.scan import scan_retained
+from skyband.operators.skyline.kernels.state import (
+    COUNT,
+    CRITICAL,
+    CRITICAL_NEXT,
+    DOMINATORS,
+    END,
+    FIRST,
+    FREE,
+    FRONT,
+    GONE,
+    HEAD,
+    LAST,
+    MICROS,
+    NEWER,
+    NEXT_BOUNDARY,
+    NEXT_EVENT,
+    OLDEST,
+    SEQ,
+    SLOTS,
+    TIME,
+    Block,
+    ChangeRows,
+    Retained,
+    Settings,
+    with_room,
+)
+from skyband.operators.skyline.kernels.words import WordLayout
+from skyband.operators.windows import UNBOUNDED
+
+
+@jit(inline="always")
+def new_object(row: int, band: int, block: Block, retained: Retained) -> int:
+    """Write the arrival of ``row`` into a free slot, its dominators still open; returns the slot. O(D)."""
+    rows, keys, marks = retained.rows, block.keys, retained.marks
+    fresh: int = marks[SLOTS]
+    if marks[FREE] > 0:
+        marks[FREE] -= 1
+        fresh = retained.free[marks[FREE]]
+    else:
+        marks[SLOTS] += 1
+    rows[fresh, SEQ] = block.seq[row]
+    rows[fresh, TIME] = block.time[row]
+    rows[fresh, NEWER] = 0
+    for j in range(keys.shape[0]):
+        rows[fresh, DOMINATORS + band + j] = keys[j, row]
+    return fresh
+
+
+@jit(inline="always")
+def show_arrival(
+    key: int, seq: int, at: int, fresh: int, dominated: int, least: int, queries: AnyArray, retained: Retained, changes: ChangeRows
+) -> ChangeRows:
+    """Move the heads of the queries (Q, 8) of a key to where arrival ``seq`` puts them, and write what that changes.
+
+    ``least`` is what ``foresee`` returned, ``GONE`` for an object that only occupies the window. Returns the changes.
+    """
+    marks = retained.marks
+    for w in range(queries.shape[0]):
+        head = max(queries[w, HEAD], seq - queries[w, COUNT] + 1)
+        if queries[w, FRONT] < head or least < head:
+            changes = with_room(changes, marks[END] - marks[FIRST] + dominated + 2)
+            move_head(queries[w], w, key, at, head, fresh, dominated, retained, changes)
+            marks[NEXT_EVENT] = min(marks[NEXT_EVENT], queries[w, NEXT_BOUNDARY])
+        else:
+            queries[w, HEAD] = head
+    return changes
+
+
+@jit(inline="always")
+def count_dominator(dominated: int, band: int, layout: WordLayout, queries: AnyArray, retained: Retained) -> None:
+    """Give what the arrival dominates one newer dominator more; those with K are no longer retained. O(dominated)."""
+    rows, links, marks = retained.rows, retained.links, retained.marks
+    for j in range(dominated):
+        s = retained.dominated[j, 0]
+        left = band - 1 - rows[s, NEWER]
+        unlink(s, dominator_slot(s, left, retained), links)
+        rows[s, NEWER] += 1
+        links[s, CRITICAL] = links[s, CRITICAL_NEXT]
+        if left > 0:
+            link(s, dominator_slot(s, left - 1, retained), links)
+        else:
+            retained.free[marks[FREE]] = s
+            marks[FREE] += 1
+            remove_position(retained.dominated[j, 1], layout, queries, retained)
+
+
+@jit(inline="always")
+def append_object(fresh: int, word: int, settings: Settings, queries: AnyArray, retained: Retained) -> None:
+    """Give the arrival in slot ``fresh`` the next position, with ``word`` (with guard bits), and tell the queries (Q, 8). O(Q)."""
+    rows, links, marks = retained.rows, retained.links, retained.marks
+    if many_holes(retained):
+        close_holes(queries, retained)
+    links[fresh, CRITICAL] = links[fresh, CRITICAL_NEXT]
+    link(fresh, retained.dominators[fresh, settings.band - 1], links)
+    end = marks[END]
+    retained.word[end] = word
+    retained.slot[end] = fresh
+    if marks[FIRST] == end:
+        marks[OLDEST] = rows[fresh, SEQ]
+    marks[END] = end + 1
+    for w in range(queries.shape[0]):
+        queries[w, FRONT] = min(queries[w, FRONT], rows[fresh, SEQ])
+        if queries[w, MICROS] < UNBOUNDED:
+            marks[NEXT_EVENT] = min(marks[NEXT_EVENT], rows[fresh, TIME] + queries[w, MICROS])
+    if settings.window_micros < UNBOUNDED:
+        marks[NEXT_EVENT] = min(marks[NEXT_EVENT], rows[fresh, TIME] + settings.window_micros)
+
+
+@jit(inline="always")
+def take_arrival(
+    row: int, passed: bool, key: int, settings: Settings, layout: WordLayout, block: Block, queries: AnyArray, retained: Retained,
+    changes: ChangeRows,
+) -> ChangeRows:  # fmt: skip
+    """The event of arrival ``row`` of a key; if it is ``passed`` over it only occupies the window. Returns the changes.
+
+    O(scanned + dominated + dropped), see ``scan``.
+    """
+    marks = retained.marks
+    seq = block.seq[row]
+    marks[LAST] = seq
+    keep = seq - settings.window_count + 1
+    alive = first_from(keep, retained) if marks[OLDEST] < keep else marks[FIRST]
+    fresh, dominated, least = -1, 0, GONE
+    if block.usable[row] and not passed:
+        fresh = new_object(row, settings.band, block, retained)
+        dominated = scan_retained(fresh, block.words[row], alive, settings, layout, retained)
+        least = foresee(fresh, dominated, settings.band, retained)
+    changes = show_arrival(key, seq, block.time[row], fresh, dominated, least, queries, retained, changes)
+    count_dominator(dominated, settings.band, layout, queries, retained)
+    drop_before(alive, retained)
+    if marks[OLDEST] < keep:
+        settle_oldest(retained)
+    if fresh >= 0:
+        append_object(fresh, block.words[row] + layout.guard, settings, queries, retained)
+    return changes
