@@ -25,8 +25,7 @@ from skyband.framework.streaming.item_rows import ItemRows
 from skyband.framework.streaming.order import canonical_order
 from skyband.framework.streaming.sequence import Ids, Keys, number_rows
 from skyband.framework.streaming.store import Segment, WindowStore, address, split_address
-from skyband.operators.base import NEVER, NULL, AnyArray, Arrivals, Logic, State
-from skyband.operators.single_rows.blocks import TARGET
+from skyband.operators.base import DELETION_TARGET, NEVER, NULL, AnyArray, Arrivals, Logic, State
 
 I64 = npt.NDArray[np.int64]
 
@@ -196,7 +195,7 @@ class Bucket:
         self.store.append(key_, seq_, time_, kept)
         if self.ids is not None and self.seen is not self.store:
             self.seen.append(key_, seq_, time_, hashes)
-        arrivals = Arrivals(key, seq, time, self._columns(rows) | ({TARGET: target} if self.config.intake.deletes else {}))
+        arrivals = Arrivals(key, seq, time, self._columns(rows) | ({DELETION_TARGET: target} if self.config.intake.deletes else {}))
         pins = []
         for i, (node, logic) in enumerate(zip(self.config.operators, self.logics, strict=True)):
             woken = logic.wake()
@@ -215,7 +214,7 @@ class Bucket:
         """Stored rows as an operator takes them."""
         columns = self._columns(rows.rows)
         if self.config.intake.deletes:
-            columns[TARGET] = np.full(len(rows.at), NULL)
+            columns[DELETION_TARGET] = np.full(len(rows.at), NULL)
         return Arrivals(*split_address(rows.at), rows.time, columns)
 
     def _columns(self, rows: pa.Table) -> dict[str, AnyArray]:

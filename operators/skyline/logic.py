@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skyband.operators.base import I64, NEVER, NULL, AnyArray, Arrivals, Changes, Instant, Items, State, Window
-from skyband.operators.single_rows.blocks import count_of, micros_of
 from skyband.operators.skyline.kernels.events import COUNT, DUE, EVERY, HEAD, MICROS, NEWER, PRED, SEQ, STEP, TIME
 from skyband.operators.skyline.kernels.run import run
 from skyband.operators.skyline.kernels.words import (
@@ -26,7 +25,7 @@ from skyband.operators.skyline.kernels.words import (
     used_fields,
     words_of,
 )
-from skyband.operators.windows import check_window, within
+from skyband.operators.windows import check_window, count_of, within
 
 if TYPE_CHECKING:
     from skyband.operators.expressions import RowKernel
@@ -59,7 +58,7 @@ class SkylineLogic:
         windows = [within(q.window, op.window) for q in op.queries]
         self._fresh = np.zeros((len(windows), 8), np.int64)
         self._fresh[:, COUNT] = [count_of(w) for w in windows]
-        self._fresh[:, MICROS] = [micros_of(w) for w in windows]
+        self._fresh[:, MICROS] = [w.micros or 0 for w in windows]
         self._fresh[:, EVERY] = [q.every_micros or 0 for q in op.queries]
         self._fresh[:, DUE] = NEVER
         self._boundaries = any(q.every_micros for q in op.queries)
@@ -167,7 +166,8 @@ class SkylineLogic:
             return Changes.empty(1)
         keys, words, usable = self._keys_and_words(arrivals)
         out, m, self.start, self.rows, self.words, self.shown_start, self.shown = run(
-            self.op.band, self._dims, self.op.distinct, count_of(self.op.window), micros_of(self.op.window), until, self._guard, self._dead,
+            self.op.band, self._dims, self.op.distinct, count_of(self.op.window), self.op.window.micros or 0, until,
+            self._guard, self._dead,
             self._shifts,
             self._skip_shifts, self._top,
             active, lo, hi, np.ascontiguousarray(arrivals.seq, np.int64), np.ascontiguousarray(arrivals.time, np.int64), keys, words,

@@ -17,25 +17,17 @@ import numpy as np
 from skyband.operators.base import F64, I64, NEVER, NULL, AnyArray, Arrivals, Changes, Column, Instant, Items, State, Window
 from skyband.operators.expressions.ast import Node
 from skyband.operators.jit import HAVE_NUMBA
-from skyband.operators.single_rows.blocks import (
-    TARGET_COLUMN,
-    Tombstones,
-    changes,
-    count_of,
-    cut,
-    earliest,
-    external,
-    last_key,
-    list_sizes,
-    micros_of,
-    spans,
-    widened,
-)
+from skyband.operators.single_rows.arrays import earliest, spans, widened
+from skyband.operators.single_rows.blocks import DELETION_COLUMN, cut, last_key
+from skyband.operators.single_rows.changes import changes_of, external
+from skyband.operators.single_rows.kernels.emit import ChangeRows
 from skyband.operators.single_rows.scores import Direction, Linear, Scorer, scorer
+from skyband.operators.single_rows.tombstones import Tombstones
 from skyband.operators.topk.kernels.bands import absorb
 from skyband.operators.topk.kernels.compact import compact, mark_deleted
 from skyband.operators.topk.kernels.one_function import groups_of, publish, run
-from skyband.operators.windows import check_ranked, check_window, within
+from skyband.operators.topk.list_sizes import list_sizes
+from skyband.operators.windows import UNBOUNDED, check_ranked, check_window, count_of, micros_of, within
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +91,7 @@ class TopK:
     @property
     def columns(self) -> tuple[Column, ...]:
         """Attributes of the scoring function and the predicate, and the deletions' targets."""
-        return self.scores.columns + ((TARGET_COLUMN,) if self.deletes else ())
+        return self.scores.columns + ((DELETION_COLUMN,) if self.deletes else ())
 
     def __getstate__(self) -> dict[str, object]:
         return {k: v for k, v in self.__dict__.items() if k != "scores"}
@@ -168,7 +160,7 @@ class TopKLogic:
         self.floor = np.array([op._floor(q) for q in qs], np.float64)
         self.ceiling = op._ceiling(qs[0])
         self.ends = count_of(op.window), micros_of(op.window)
-        self.clocked = any(micros) or bool(self.every.any())
+        self.clocked = min(micros) < UNBOUNDED or bool(self.every.any())
         self.rep_col = np.concatenate([[0], np.cumsum(np.where(self.every > 0, self.k, 0))]).astype(np.int64)
         self.work = np.zeros(4, np.int64)
         self.unusable = 0
@@ -239,9 +231,8 @@ class TopKLogic:
         if self.clocked and self.next_seq.size:
             also = np.flatnonzero(self.clocks[WAKE].min(axis=0) < until)
         if self.op.deletes or not HAVE_NUMBA:
-            b = cut(arrivals, self.next_seq, also, self.op.deletes)
-            groups, dels = np.array([b.keys, b.lo, b.hi, b.dlo, b.dhi, b.seq0], np.int64), np.array([b.dpos, b.dtime, b.dtarget], np.int64)
-            return groups, dels, b.time, b.rows
+            b, objects = cut(arrivals, self.next_seq, also, self.op.deletes)
+            return np.array(b[:6], np.int64), np.array(b[7:], np.int64), b.time, objects
         key, seq = np.asarray(arrivals.key, np.int64), np.asarray(arrivals.seq, np.int64)
         time = np.ascontiguousarray(arrivals.time, np.int64)
         if len(key) and key[0] == key[-1] and (len(also) == 0 or (len(also) == 1 and also[0] == key[0])):  # one global stream
@@ -281,8 +272,8 @@ class TopKLogic:
             )  # fmt: skip
         if n == 0:
             return _NO_CHANGES
-        return Changes(*publish(_scratch.oi, _scratch.os, n, op.direction == "min")) if HAVE_NUMBA else changes(
-            _scratch.oi, _scratch.os, n, op.direction == "min"
+        return Changes(*publish(_scratch.oi, _scratch.os, n, op.direction == "min")) if HAVE_NUMBA else changes_of(
+            ChangeRows(_scratch.oi, _scratch.os), n, op.direction == "min"
         )  # fmt: skip
 
     def _offsets(self) -> I64:

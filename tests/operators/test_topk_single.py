@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skyband.operators import topk
 from skyband.operators.base import NULL, Arrivals, Column, State, Window
 from skyband.operators.expressions import parse
 from skyband.operators.single_rows.scores import Linear, scorer
+from skyband.operators.topk import one_function as topk
 from skyband.operators.topk.one_function import TopK, TopKDeletes, TopKQuery
 from tests.operators.topk_host import Stream, cuts_of, drive, random_stream
 from tests.oracles.topk import Query, Row, replay

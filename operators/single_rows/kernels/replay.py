@@ -1,10 +1,9 @@
-"""Replay of one query and key over a block of arrivals: the event loop that every top-k operator shares (algorithms.md D1, step 2).
+"""Replay of one query and key over a block of arrivals: the event loop that every top-k operator shares (docs/algorithms.md D1, step 2).
 
-The query's *list* holds every alive candidate that ranks at or above its cutoff (thr, seq ``cut``): at most 2 * size of them, in rank
-order. Only rows that reach the cutoff (*candidates*, found beforehand by a scan or an index) and the departures of the first k are
-visited; between them nothing can change. Members beyond the first k may be dead until they would be promoted, or the list is long. When
-fewer than k are left and the list is not ``full`` (= all there is), ``replay`` stops in the middle of the event, the driver refills the
-list, and ``replay`` goes on.
+The query's *list* holds every alive candidate that ranks at or above its cutoff: fewer than 2 * limit of them, in rank order. Only rows
+that reach the cutoff (*candidates*, found beforehand by a scan or an index) and the departures of the first k are visited; between them
+nothing can change. Members beyond the first k may be dead until they would be promoted, or the list is long. When fewer than k are left
+and the list does not hold all there is, ``replay`` stops in the middle of the event, the driver refills the list, and ``replay`` goes on.
 
 Work per visit hardly grows with the list: the oldest of the first k is followed instead of sought, a departure moves the tail of the list
 instead of sieving it, and the time column is not read until needed.
@@ -18,45 +17,42 @@ import numpy as np
 
 from skyband.operators.base import DELETE, EXPIRY, NEVER, AnyArray
 from skyband.operators.jit import jit
-from skyband.operators.single_rows.kernels.emit import boundary, changed, event
-from skyband.operators.single_rows.kernels.ranked_list import lower_bound, oldest, place_of, shift
+from skyband.operators.single_rows.blocks import Block
+from skyband.operators.single_rows.kernels.arrays import lower_bound, shift
+from skyband.operators.single_rows.kernels.emit import ChangeRows, Event, more_rows
+from skyband.operators.single_rows.kernels.expiry import ALWAYS, alive_from
+from skyband.operators.single_rows.kernels.net_change import Shown, changed, write_boundary, write_event
+from skyband.operators.single_rows.kernels.ranked_list import RankedList, oldest, place_of
+from skyband.operators.single_rows.kernels.replay_state import (
+    AT,
+    BASE,
+    BEFORE,
+    CAUSE,
+    CUT,
+    DELETION,
+    DONE,
+    FULL,
+    LEFT,
+    LIMIT,
+    NEXT,
+    OUT,
+    PENDING,
+    PLACE,
+    REFILL,
+    ROW,
+    ROWS,
+    SEEN,
+    SIZE,
+    VISITS,
+    Candidates,
+    Progress,
+    Query,
+    Records,
+    Span,
+)
+from skyband.operators.windows import UNBOUNDED
 
-ALWAYS = -(2**63)
-"""A time nothing is older than."""
-
-FAR_PAST = -(2**62)
-FAR_FUTURE = 2**62
 SHORT = 256
-
-# What a replay stopped for.
-DONE, REFILL, ROWS = range(3)
-
-# Places of the replay's integer state; between two calls for one query it holds an event stopped in the middle.
-PENDING, ROW, DELETION, SIZE, FULL, CUT, OUT, SEEN, AT, BEFORE, LEFT, PLACE, CAUSE, NEXT, LIMIT, VISITS, BASE, STATE = range(18)
-
-
-@jit
-def alive_from(t: int, micros: int) -> int:
-    """The smallest time of an object alive at instant t in a time window (0: no time window)."""
-    if micros == 0 or t < FAR_PAST + micros:
-        return ALWAYS
-    return t - micros + 1
-
-
-@jit
-def grown(a: AnyArray, size: int) -> AnyArray:
-    """A copy of the vector ``a`` with room for ``size``."""
-    b = np.empty(size, a.dtype)
-    b[: len(a)] = a
-    return b
-
-
-@jit
-def grown_rows(a: AnyArray, size: int) -> AnyArray:
-    """A copy of the matrix ``a`` with room for ``size`` rows."""
-    b = np.empty((size, a.shape[1]), a.dtype)
-    b[: len(a)] = a
-    return b
 
 
 @jit
@@ -75,32 +71,6 @@ def purge(
                 hs[w], hq[w], ht[w] = hs[a], hq[a], ht[a]
             w += 1
     return w, x
-
-
-@jit
-def begin(
-    st: AnyArray, fs: AnyArray, lo: int, j: int, m: int, size: int, full: bool, floor: float, hs: AnyArray, hq: AnyArray, out: int
-) -> None:
-    """Set the state up for a list of ``m`` just filled with up to ``size``."""
-    st[PENDING], st[ROW], st[DELETION], st[SIZE], st[OUT], st[NEXT], st[LIMIT] = 0, lo, j, m, out, 0, size
-    settle(st, fs, full, floor, hs, hq)
-
-
-@jit
-def fitted(size: int, most: int, visits: int, cost: int) -> int:
-    """The next list size, when a refill costs as much as ``cost`` list visits and ``visits`` were made since the last one: longer
-    lists, fewer refills."""
-    return max(size, min(2 * size, most)) if cost > visits else size
-
-
-@jit
-def settle(st: AnyArray, fs: AnyArray, full: bool, floor: float, hs: AnyArray, hq: AnyArray) -> None:
-    """Set the cutoff below the list's last member, or as low as it can be if the list holds all there is."""
-    m = st[SIZE]
-    if full:
-        fs[0], st[CUT], st[FULL] = floor, -1, 1
-    else:
-        fs[0], st[CUT], st[FULL] = hs[m - 1], hq[m - 1], 0
 
 
 @jit
@@ -172,21 +142,24 @@ def _leave(
 
 @jit
 def replay(
-    st: AnyArray, fs: AnyArray, q: int, key: int, k: int, n: int, micros: int, every: int,
-    lo: int, known: int, hi: int, d_hi: int, seq0: int, rows: AnyArray, scores: AnyArray, candidates: int, tm: AnyArray,
-    dpos: AnyArray, dtime: AnyArray, dtarget: AnyArray, hs: AnyArray, hq: AnyArray, ht: AnyArray, gone_s: AnyArray, gone_q: AnyArray,
-    step: AnyArray, due: AnyArray, rep_n: AnyArray, col: int, rep_s: AnyArray, rep_q: AnyArray, rep_t: AnyArray, rep_d: AnyArray,
-    until: int, timed: bool, oi: AnyArray, os: AnyArray,
-) -> tuple[AnyArray, AnyArray, int]:  # fmt: skip
-    """Go on from ``st`` to the end of the block (DONE), to the next refill (REFILL), or to row ``known`` (ROWS): candidates are known for
-    rows before it only. Returns the change rows, which may have moved, and what it stopped for.
+    query: Query, span: Span, block: Block, candidates: Candidates, found: int, known: int,
+    ranked: RankedList, progress: Progress, records: Records, changes: ChangeRows,
+) -> tuple[ChangeRows, int]:  # fmt: skip
+    """Go on from ``progress`` to the end of the block (DONE), to the next refill (REFILL), or to row ``known`` (ROWS): candidates are
+    known for rows before it only. Returns the change rows, which may have moved, and what it stopped for.
 
-    Rows [lo, hi) of ``tm`` arrive (the first with seq ``seq0``); ``rows``/``scores`` are the candidates among them in order. Deletion j
-    comes before row ``dpos[j]``. O(k) per change and O(list) moves per visited event.
-
-    Unless ``timed`` (no time window, no boundaries, no deletions of this key) times are left out: ``ht`` is not kept, and a change's
-    ``at`` is the number of the row it came with, to be replaced (see ``stamp``).
+    ``candidates`` are ``found`` rows of the span, in order. O(k) per change and O(list) moves per visited event.
     """
+    st, fs = progress.places, progress.cutoff
+    q, k, n, micros, every, col = query.number, query.k, query.count, query.micros, query.every, query.column
+    key, lo, hi, seq0, d_hi, until, timed = (
+        span.key, span.begin, span.end, span.first_seq, span.deletions_end, span.until, span.timed
+    )  # fmt: skip
+    tm, dpos, dtime, dtarget = block.time, block.deletion_row, block.deletion_time, block.deletion_seq
+    rows, scores = candidates.row, candidates.score
+    hs, hq, ht, gone_s, gone_q = ranked.score, ranked.seq, ranked.time, ranked.left_score, ranked.left_seq
+    step, due, rep_n = records.step, records.due, records.shown
+    rep_s, rep_q, rep_t, rep_d = records.shown_score, records.shown_seq, records.shown_time, records.shown_deleted
     i, j, m, r, c, size = st[ROW], st[DELETION], st[SIZE], st[OUT], st[NEXT], st[LIMIT]
     thr, full = fs[0], st[FULL] == 1
     pending, visits = st[PENDING] == 1, st[VISITS]
@@ -195,15 +168,15 @@ def replay(
     stop = DONE
     while True:
         if not pending:
-            if r + 4 * k + 4 > len(os):
-                oi, os = grown_rows(oi, 2 * len(os) + 4 * k + 4), grown(os, 2 * len(os) + 4 * k + 4)
-            while c < candidates and (rows[c] < i or not scores[c] >= thr):
+            if r + 4 * k + 4 > len(changes.score):
+                changes = more_rows(changes, 2 * len(changes.score) + 4 * k + 4)
+            while c < found and (rows[c] < i or not scores[c] >= thr):
                 c += 1
-            h = rows[c] if c < candidates else known
+            h = rows[c] if c < found else known
             e: Any = np.int64(NEVER)
             by_count = False
             if o >= 0:
-                if micros > 0:
+                if micros < UNBOUNDED:
                     e = ht[o] + micros
                 leaves = lo + (hq[o] + n - seq0)
                 if leaves <= h and leaves < known:
@@ -231,10 +204,10 @@ def replay(
                 b = due[q, key]
                 r0 = r
                 i = lower_bound(tm, i, h, b + 1)
-                r = boundary(
-                    oi, os, r, q, key, b, step[q, key] + 1, k, hs, hq, ht, m,
-                    rep_s[key, col : col + k], rep_q[key, col : col + k], rep_t[key, col : col + k], rep_d[key, col : col + k],
-                    rep_n[q, key], seq0 + (i - lo) - n, alive_from(b, micros),
+                shown = Shown(rep_s[key, col : col + k], rep_q[key, col : col + k], rep_t[key, col : col + k], rep_d[key, col : col + k])
+                r = write_boundary(
+                    changes, r, Event(q, key, b, step[q, key] + 1), ranked, min(k, m), shown, rep_n[q, key], seq0 + (i - lo) - n,
+                    alive_from(b, micros),
                 )  # fmt: skip
                 rep_n[q, key] = min(k, m)
                 due[q, key] = NEVER
@@ -268,7 +241,7 @@ def replay(
                 if by_count:
                     since = alive_from(at, micros) if timed else ALWAYS
                     m, x, o = _leave(hs, hq, ht, m, k, o, seq0 + (h - lo) - n + 1, since, gone_s, gone_q, timed)
-                if c < candidates and rows[c] == h:
+                if c < found and rows[c] == h:
                     pi = _place(hs, m, scores[c])
                     _insert(hs, hq, ht, m, pi, scores[c], seq0 + (h - lo), at, timed)
                     m += 1
@@ -282,7 +255,7 @@ def replay(
                 st[PENDING], st[ROW], st[DELETION], st[SIZE], st[OUT], st[NEXT], st[LIMIT] = 1, i, j, m, r, c, size
                 st[FULL], st[VISITS], fs[0] = 0, visits, thr
                 st[SEEN], st[AT], st[BEFORE], st[LEFT], st[PLACE], st[CAUSE] = h, at, m0, x, pi, cause
-                return oi, os, REFILL
+                return changes, REFILL
         elif i > h and pi < 0:
             arriving = seq0 + (h - lo)
             for a in range(m):
@@ -295,7 +268,7 @@ def replay(
                     due[q, key] = -((-at) // every) * every
             else:
                 step[q, key] += 1
-                r = event(oi, os, r, q, key, at, step[q, key], k, m0, x, gone_s, gone_q, cause, hs, hq, m, pi)
+                r = write_event(changes, r, Event(q, key, at, step[q, key]), k, m0, x, cause, ranked, m, pi)
         if m >= 2 * size:
             m, _ = purge(hs, hq, ht, m, 0, seq0 + (i - lo) - n, alive_from(at, micros) if timed else ALWAYS, gone_s, gone_q)
             if m > size + size // 2:  # keep the list short: what it drops, a refill finds again; and shorter while arrivals push it
@@ -306,20 +279,21 @@ def replay(
             o = oldest(hq, min(k, m))
     fs[0], st[VISITS], st[LIMIT] = thr, visits, size
     st[PENDING], st[ROW], st[DELETION], st[SIZE], st[OUT], st[FULL] = 0, i, j, m, r, 1 if full else 0
-    return oi, os, stop
+    return changes, stop
 
 
 @jit
-def stamp(oi: AnyArray, r0: int, r: int, tm: AnyArray) -> None:
-    """Put the times of the rows noted in changes [r0, r) there: all at once, so that the reads overlap."""
-    for a in range(r0, r):
-        oi[a, 2] = tm[oi[a, 2]]
+def stamp(changes: ChangeRows, begin: int, end: int, time: AnyArray) -> None:
+    """Put the times of the rows noted in changes [begin, end) there: all at once, so that the reads overlap."""
+    numbers = changes.numbers
+    for row in range(begin, end):
+        numbers[row, 2] = time[numbers[row, 2]]
 
 
 @jit
-def next_wake(hq: AnyArray, ht: AnyArray, m: int, micros: int) -> int:
-    """The next expiry by time of the first ``m``, or NEVER."""
-    if micros == 0 or m == 0:
+def next_wake(ranked: RankedList, size: int, micros: int) -> int:
+    """The next expiry by time of the first ``size``, or NEVER."""
+    if micros >= UNBOUNDED or size == 0:
         return NEVER
-    t: int = ht[oldest(hq, m)] + micros
-    return t
+    instant: int = ranked.time[oldest(ranked.seq, size)] + micros
+    return instant

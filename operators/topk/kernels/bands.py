@@ -11,9 +11,11 @@ import numpy as np
 
 from skyband.operators.base import AnyArray
 from skyband.operators.jit import HAVE_NUMBA, jit
-from skyband.operators.single_rows.kernels.ranked_list import heap_push, heap_to_order, lower_bound
-from skyband.operators.single_rows.kernels.replay import alive_from
+from skyband.operators.single_rows.kernels.arrays import lower_bound
+from skyband.operators.single_rows.kernels.expiry import alive_from
+from skyband.operators.single_rows.kernels.heap import Heap, heap_push, heap_to_order
 from skyband.operators.topk.kernels.scan import band
+from skyband.operators.windows import UNBOUNDED
 
 FEW = 24
 
@@ -31,8 +33,8 @@ def _rank_nb(score: AnyArray, m: int, wa: AnyArray, wi: AnyArray) -> None:
     else:
         c = 0
         for j in range(m):
-            c = heap_push(wa, wi, c, score[j], -j)
-        heap_to_order(wa, wi, c)
+            c = heap_push(Heap(wa, wi), c, score[j], -j)
+        heap_to_order(Heap(wa, wi), c)
         for j in range(m):
             wi[j] = -wi[j]
 
@@ -90,7 +92,7 @@ def absorb(
             continue
         oldest_seq = seq0 + (hi - lo) - n
         a = max(lo, min(hi, lo + (oldest_seq - seq0)))
-        if micros > 0:
+        if micros < UNBOUNDED:
             a = lower_bound(tm, a, hi, since)
         m = band(sc, a, hi, best, k, row, score, count)
         if cap < m + length[key]:

@@ -6,8 +6,8 @@ import numpy as np
 
 from skyband.operators.base import NEVER, AnyArray
 from skyband.operators.jit import HAVE_NUMBA, jit
-from skyband.operators.single_rows.kernels.ranked_list import lower_bound
-from skyband.operators.single_rows.kernels.replay import alive_from
+from skyband.operators.single_rows.kernels.arrays import lower_bound
+from skyband.operators.single_rows.kernels.expiry import alive_from
 
 
 @jit

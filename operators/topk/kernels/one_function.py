@@ -11,32 +11,39 @@ import numpy as np
 
 from skyband.operators.base import AnyArray
 from skyband.operators.jit import jit
-from skyband.operators.single_rows.kernels.ranked_list import into_rank_order, lower_bound, select
-from skyband.operators.single_rows.kernels.replay import (
+from skyband.operators.single_rows.blocks import Block
+from skyband.operators.single_rows.kernels.arrays import grown, lower_bound
+from skyband.operators.single_rows.kernels.emit import ChangeRows
+from skyband.operators.single_rows.kernels.expiry import FAR_FUTURE, alive_from
+from skyband.operators.single_rows.kernels.heap import Heap
+from skyband.operators.single_rows.kernels.ranked_list import RankedList
+from skyband.operators.single_rows.kernels.replay import next_wake, replay, stamp
+from skyband.operators.single_rows.kernels.replay_state import (
     AT,
     BASE,
     CUT,
     DELETION,
     DONE,
-    FAR_FUTURE,
     LIMIT,
     NEXT,
     OUT,
+    PENDING,
+    PLACES,
     ROW,
     ROWS,
     SIZE,
-    STATE,
     VISITS,
-    alive_from,
-    begin,
+    Candidates,
+    Progress,
+    Query,
+    Records,
+    Span,
     fitted,
-    grown,
-    next_wake,
-    replay,
     settle,
-    stamp,
 )
+from skyband.operators.single_rows.kernels.select import Below, into_rank_order, select
 from skyband.operators.topk.kernels.scan import gather
+from skyband.operators.windows import UNBOUNDED
 
 
 @jit
@@ -52,11 +59,11 @@ def refill_from_rows(
     c = 0
     a = max(lo, min(arrived, lo + (min_seq - seq0)))
     a = lower_bound(tm, a, arrived, min_time)
-    c = select(sc, sd, True, now, a, arrived, c_hi - lo, thr, lo + (cut - seq0), floor, wa, wi, c, need)
+    c = select(sc, sd, now, a, arrived, c_hi - lo, Below(thr, lo + (cut - seq0), floor), Heap(wa, wi), c, need)
     a = max(lower_bound(cq, c_lo, c_hi, min_seq), lower_bound(ct, c_lo, c_hi, min_time))
     if a < c_hi:
-        c = select(cs, cd, True, now, a, c_hi, 0, thr, lower_bound(cq, c_lo, c_hi, cut), floor, wa, wi, c, need)
-    into_rank_order(wa, wi, c)
+        c = select(cs, cd, now, a, c_hi, 0, Below(thr, lower_bound(cq, c_lo, c_hi, cut), floor), Heap(wa, wi), c, need)
+    into_rank_order(Heap(wa, wi), c)
     for i in range(c):
         src = wi[i]
         hs[m + i] = wa[i]
@@ -79,8 +86,8 @@ def refill_from_band(
     if arrived > lo:
         a = max(lo, min(arrived, lo + (min_seq - seq0)))
         a = lower_bound(tm, a, arrived, min_time)
-        c = select(sc, sd, False, 0, a, arrived, 0, thr, lo + (cut - seq0), floor, wa, wi, 0, need)
-        into_rank_order(wa, wi, c)
+        c = select(sc, sd, 0, a, arrived, 0, Below(thr, lo + (cut - seq0), floor), Heap(wa, wi), 0, need)
+        into_rank_order(Heap(wa, wi), c)
     b, e = c_lo, c_hi
     if m > 0:  # the first member after the cutoff
         while b < e:
@@ -129,7 +136,10 @@ def run(
     step, wake, due, rep_n = clocks[0], clocks[1], clocks[2], clocks[3]
     rep_q, rep_t, rep_d = rep_i[0], rep_i[1], rep_i[2]
     dpos, dtime, dtarget = dels[0], dels[1], dels[2]
-    st, fs = np.zeros(STATE, np.int64), np.zeros(1, np.float64)
+    st, fs = np.zeros(PLACES, np.int64), np.zeros(2, np.float64)
+    progress = Progress(st, fs)
+    block = Block(procs, p_lo, p_hi, p_dlo, p_dhi, p_seq, tm, dpos, dtime, dtarget)
+    records = Records(step, wake, due, rep_n, rep_s, rep_q, rep_t, rep_d)
     cap = 64
     hs, hq, ht = np.empty(cap, np.float64), np.empty(cap, np.int64), np.empty(cap, np.int64)
     wa, wi = np.empty(cap, np.float64), np.empty(cap, np.int64)
@@ -160,19 +170,22 @@ def run(
                     cs, cq, ct, c_lo, c_hi, sc, tm, sd, lo, lo, seq0, seq0 - n, since,
                     np.inf, FAR_FUTURE, floor, hs, hq, ht, 0, first, wa, wi,
                 )  # fmt: skip
-            begin(st, fs, lo, p_dlo[g], m, size, m < first, floor, hs, hq, out)
+            st[PENDING], st[ROW], st[DELETION], st[SIZE], st[OUT], st[NEXT], st[LIMIT] = 0, lo, p_dlo[g], m, out, 0, size
+            settle(progress, RankedList(hs, hq, ht, gone_s, gone_q), m < first, floor)
             st[VISITS], st[BASE] = 0, size
-            timed = micros > 0 or every > 0 or p_dlo[g] < d_hi
+            timed = micros < UNBOUNDED or every > 0 or p_dlo[g] < d_hi
             known, ahead = lo, piece
             while True:
                 i, known = known, min(hi, known + ahead)
                 ahead *= 2
                 found = gather(sc, i, known, 0, fs[0], rows, scores)
                 st[NEXT] = 0
-                oi, os, need = replay(
-                    st, fs, q, key, k, n, micros, every, lo, known, hi, d_hi, seq0, rows, scores, found, tm, dpos, dtime, dtarget,
-                    hs, hq, ht, gone_s, gone_q, step, due, rep_n, rep_col[q], rep_s, rep_q, rep_t, rep_d, until, timed, oi, os,
+                query, span = Query(q, k, n, micros, every, rep_col[q]), Span(key, lo, hi, seq0, d_hi, until, timed)
+                changes, need = replay(
+                    query, span, block, Candidates(rows, scores), found, known, RankedList(hs, hq, ht, gone_s, gone_q), progress, records,
+                    ChangeRows(oi, os),
                 )  # fmt: skip
+                oi, os = changes.numbers, changes.score
                 if need == DONE:
                     break
                 if need == ROWS:
@@ -199,12 +212,12 @@ def run(
                         fs[0], st[CUT], floor, hs, hq, ht, m, size - m, wa, wi,
                     )  # fmt: skip
                 st[SIZE] = m + got
-                settle(st, fs, got < size - m, floor, hs, hq)
+                settle(progress, RankedList(hs, hq, ht, gone_s, gone_q), got < size - m, floor)
                 counters[0] += 1
             if not timed:
-                stamp(oi, out, st[OUT], tm)
+                stamp(ChangeRows(oi, os), out, st[OUT], tm)
             out = st[OUT]
-            wake[q, key] = min(next_wake(hq, ht, min(k, st[SIZE]), micros), due[q, key])
+            wake[q, key] = min(next_wake(RankedList(hs, hq, ht, gone_s, gone_q), min(k, st[SIZE]), micros), due[q, key])
     for g in range(len(procs)):
         next_seq[procs[g]] = p_seq[g] + (p_hi[g] - p_lo[g])
     return oi, os, out

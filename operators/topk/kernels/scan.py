@@ -11,7 +11,8 @@ import numpy as np
 
 from skyband.operators.base import AnyArray
 from skyband.operators.jit import HAVE_NUMBA, jit
-from skyband.operators.single_rows.kernels.ranked_list import BLOCK, shift
+from skyband.operators.single_rows.kernels.arrays import shift
+from skyband.operators.single_rows.kernels.select import BLOCK
 
 _SEQUENCE = 0x03F79D71B4CB0A89
 _PLACES = np.zeros(64, np.int64)

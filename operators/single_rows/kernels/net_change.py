@@ -1,0 +1,91 @@
+"""The net change of a top-k list: of one event, and of one boundary of a query with ``every``."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from skyband.operators.base import ARRIVAL, BOUNDARY, DELETE, DISPLACED, EXPIRY, F64, I64, PROMOTED
+from skyband.operators.jit import jit
+from skyband.operators.single_rows.kernels.emit import ChangeRows, Event, put
+from skyband.operators.single_rows.kernels.ranked_list import RankedList
+
+
+class Shown(NamedTuple):
+    """Room for what one query with boundaries has shown of one key, in rank order; how many is counted by its user.
+
+    ``score`` float64 (k,), ``seq`` int64 (k,), ``time`` int64 (k,), ``deleted`` int64 (k,): 1 if the object was deleted since.
+    """
+
+    score: F64
+    seq: I64
+    time: I64
+    deleted: I64
+
+
+@jit
+def changed(k: int, shown: int, left: int, size: int, place: int) -> bool:
+    """Whether an event changed the first k: ``shown`` were there, ``left`` of them went, now the list has ``size`` members with the
+    arrival at ``place`` (or -1)."""
+    kept = shown - left
+    now = min(k, size)
+    if left > 0 or (0 <= place <= kept and place < now):
+        return True
+    return now > kept + (1 if 0 <= place <= kept else 0)
+
+
+@jit
+def write_event(
+    changes: ChangeRows, row: int, event: Event, k: int, shown: int, left: int, cause: int, ranked: RankedList, size: int, place: int
+) -> int:
+    """Write the net change of one event from change ``row`` on: members went for ``cause``, the rest as in ``changed``. O(changes)."""
+    score, seq = ranked.score, ranked.seq
+    kept = shown - left
+    now = min(k, size)
+    entered = 0 <= place <= kept
+    pos = 0
+    for i in range(left):
+        row = put(changes, row, event, pos, -1, cause, ranked.left_seq[i], ranked.left_score[i])
+        pos += 1
+    if entered and kept + 1 > k and place < k:
+        row = put(changes, row, event, pos, -1, DISPLACED, seq[k], score[k])
+        pos += 1
+    if entered and place < now and place < kept:
+        row = put(changes, row, event, pos, 1, ARRIVAL, seq[place], score[place])
+        pos += 1
+    for i in range(kept + (1 if entered and place < kept else 0), now):
+        row = put(changes, row, event, pos, 1, ARRIVAL if i == place else PROMOTED, seq[i], score[i])
+        pos += 1
+    return row
+
+
+@jit
+def write_boundary(
+    changes: ChangeRows, row: int, event: Event, ranked: RankedList, now: int, shown: Shown, was: int, min_seq: int, min_time: int
+) -> int:
+    """Write the net change from the ``was`` shown members to the first ``now`` of the list, then show the latter. O(k).
+
+    A shown member that is gone was deleted, has expired (seq < ``min_seq`` or time < ``min_time``), or was displaced.
+    """
+    score, seq, time = ranked.score, ranked.seq, ranked.time
+    pos = 0
+    j = 0
+    for i in range(was):
+        while j < now and (score[j] > shown.score[i] or (score[j] == shown.score[i] and seq[j] > shown.seq[i])):
+            j += 1
+        if j < now and seq[j] == shown.seq[i]:
+            continue
+        expired = shown.seq[i] < min_seq or shown.time[i] < min_time
+        cause = DELETE if shown.deleted[i] else (EXPIRY if expired else DISPLACED)
+        row = put(changes, row, event, pos, -1, cause, shown.seq[i], shown.score[i])
+        pos += 1
+    j = 0
+    for i in range(now):
+        while j < was and (shown.score[j] > score[i] or (shown.score[j] == score[i] and shown.seq[j] > seq[i])):
+            j += 1
+        if j < was and shown.seq[j] == seq[i]:
+            continue
+        row = put(changes, row, event, pos, 1, BOUNDARY, seq[i], score[i])
+        pos += 1
+    for i in range(now):
+        shown.score[i], shown.seq[i], shown.time[i], shown.deleted[i] = score[i], seq[i], time[i], 0
+    return row
