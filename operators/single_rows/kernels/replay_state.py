@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from skyband.operators.base import F64, I64
 from skyband.operators.jit import jit
+from skyband.operators.single_rows.kernels.net_change import Taken
 from skyband.operators.single_rows.kernels.ranked_list import RankedList
 
 
@@ -78,6 +79,14 @@ class Progress(NamedTuple):
     cutoff: F64
 
 
+class Moment(NamedTuple):
+    """The next event: the first ``row`` of the block that is not before it, its instant, and the ``kind`` of thing that happens."""
+
+    row: int
+    at: int
+    kind: int
+
+
 # Places of ``Progress.places``.
 ROW, DELETION, NEXT, OUT = range(4)
 """The next row of the block, the next deletion, the next candidate, the next change to write."""
@@ -94,6 +103,19 @@ PLACES = 17
 
 # What a replay stopped for.
 DONE, REFILL, ROWS = range(3)
+
+
+@jit
+def suspend(places: I64, pending: bool, taken: Taken) -> None:
+    """Note the event taken last, and whether it waits for a refill."""
+    places[PENDING], places[SEEN], places[AT] = 1 if pending else 0, taken.row, taken.at
+    places[BEFORE], places[LEFT], places[CAUSE], places[PLACE] = taken.shown, taken.left, taken.cause, taken.place
+
+
+@jit
+def resume(places: I64) -> Taken:
+    """The event that ``suspend`` noted."""
+    return Taken(places[SEEN], places[AT], places[BEFORE], places[LEFT], places[CAUSE], places[PLACE])
 
 
 @jit
