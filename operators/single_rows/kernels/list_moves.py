@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skyband.operators.jit import jit
+from skyband.operators.jit import inner
 from skyband.operators.single_rows.kernels.arrays import shift
 from skyband.operators.single_rows.kernels.ranked_list import RankedList, oldest, place_of
 
@@ -29,7 +29,7 @@ class Departure(NamedTuple):
     oldest: int
 
 
-@jit
+@inner
 def purge(ranked: RankedList, size: int, k: int, alive: Alive) -> tuple[int, int]:
     """Drop dead members; those of the first ``k`` are noted as left. Returns the new size and how many were. O(size).
 
@@ -49,7 +49,7 @@ def purge(ranked: RankedList, size: int, k: int, alive: Alive) -> tuple[int, int
     return kept, left
 
 
-@jit
+@inner
 def place_for(ranked: RankedList, size: int, score: float) -> int:
     """``place_of``; in a list that is not long by counting, since a mispredicted branch costs as much as thirty compares."""
     scores = ranked.score
@@ -61,7 +61,7 @@ def place_for(ranked: RankedList, size: int, score: float) -> int:
     return int(place)
 
 
-@jit
+@inner
 def remove(ranked: RankedList, size: int, begin: int, end: int, timed: bool) -> int:
     """Close places [begin, end) of a list of ``size``; returns what is left."""
     if end > begin:
@@ -72,7 +72,7 @@ def remove(ranked: RankedList, size: int, begin: int, end: int, timed: bool) -> 
     return size - (end - begin)
 
 
-@jit
+@inner
 def insert(ranked: RankedList, size: int, place: int, score: float, seq: int, time: int, timed: bool) -> None:
     """Open a place of a list of ``size`` and put (score, seq, time) there."""
     shift(ranked.score, place, size, 1)
@@ -83,7 +83,7 @@ def insert(ranked: RankedList, size: int, place: int, score: float, seq: int, ti
         ranked.time[place] = time
 
 
-@jit
+@inner
 def without_dead(ranked: RankedList, size: int, place: int, alive: Alive, timed: bool) -> int:
     """Drop the dead members that stand at ``place`` in a row; returns the new size."""
     end = place
@@ -92,7 +92,7 @@ def without_dead(ranked: RankedList, size: int, place: int, alive: Alive, timed:
     return int(remove(ranked, size, place, end, timed))
 
 
-@jit
+@inner
 def expire(ranked: RankedList, size: int, k: int, first: int, alive: Alive, timed: bool) -> Departure:
     """Take the dead ones out of the first ``k``, of which the one at ``first`` is the oldest, and see to it that whoever follows them is
     alive."""
@@ -113,7 +113,7 @@ def expire(ranked: RankedList, size: int, k: int, first: int, alive: Alive, time
     return Departure(size, 1, next_oldest)
 
 
-@jit
+@inner
 def delete(ranked: RankedList, size: int, k: int, first: int, seq: int, alive: Alive, timed: bool) -> Departure:
     """Take the member of ``seq`` out, if there is one, and see to it that whoever moves up into the first ``k`` is alive. ``first``: as
     in ``expire``. O(size)."""

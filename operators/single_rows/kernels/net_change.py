@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from skyband.operators.base import ARRIVAL, BOUNDARY, DELETE, DISPLACED, EXPIRY, F64, I64, PROMOTED
-from skyband.operators.jit import jit
+from skyband.operators.jit import inner
 from skyband.operators.single_rows.kernels.emit import ChangeRows, Event, put
 from skyband.operators.single_rows.kernels.ranked_list import RankedList
 
@@ -35,7 +35,7 @@ class Taken(NamedTuple):
     place: int
 
 
-@jit
+@inner
 def changed(k: int, taken: Taken, size: int) -> bool:
     """Whether an event changed the first k of a list that has ``size`` members now."""
     kept, now = taken.shown - taken.left, min(k, size)
@@ -44,7 +44,7 @@ def changed(k: int, taken: Taken, size: int) -> bool:
     return now > kept + (1 if 0 <= taken.place <= kept else 0)
 
 
-@jit
+@inner
 def write_event(changes: ChangeRows, row: int, event: Event, k: int, taken: Taken, ranked: RankedList, size: int) -> int:
     """Write the net change of one event from change ``row`` on and return the row after it. Sizes as in ``changed``. O(changes)."""
     score, seq, place = ranked.score, ranked.seq, taken.place
@@ -67,7 +67,7 @@ def write_event(changes: ChangeRows, row: int, event: Event, k: int, taken: Take
     return row
 
 
-@jit
+@inner
 def write_boundary(
     changes: ChangeRows, row: int, event: Event, ranked: RankedList, now: int, shown: Shown, was: int, min_seq: int, min_time: int
 ) -> int:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from skyband.operators.base import DELETE, EXPIRY, NEVER, AnyArray
-from skyband.operators.jit import jit
+from skyband.operators.jit import inner, jit
 from skyband.operators.single_rows.blocks import Block
 from skyband.operators.single_rows.kernels.arrays import lower_bound
 from skyband.operators.single_rows.kernels.emit import ChangeRows, Event, more_rows
@@ -35,6 +35,7 @@ from skyband.operators.single_rows.kernels.replay_state import (
     OUT,
     PENDING,
     REFILL,
+    ROOM,
     ROW,
     ROWS,
     SIZE,
@@ -54,7 +55,7 @@ from skyband.operators.windows import UNBOUNDED
 NOTHING, EXPIRES, DELETED, ARRIVES, LEAVES = range(5)
 
 
-@jit(forceinline=True)
+@inner
 def next_moment(
     query: Query, span: Span, block: Block, ranked: RankedList, first: int, row: int, deletion: int, candidate: int, known: int
 ) -> Moment:
@@ -87,7 +88,7 @@ def next_moment(
     return Moment(at_row, at, kind)
 
 
-@jit
+@inner
 def take_boundary(
     query: Query, span: Span, block: Block, ranked: RankedList, size: int, records: Records, row: int, before: int,
     changes: ChangeRows, out: int,
@@ -112,7 +113,7 @@ def take_boundary(
     return row, out
 
 
-@jit
+@inner
 def mark_shown_deleted(query: Query, key: int, seq: int, records: Records) -> None:
     """Note that a member a boundary has shown was deleted. O(k)."""
     for i in range(query.column, query.column + records.shown[query.number, key]):
@@ -120,7 +121,7 @@ def mark_shown_deleted(query: Query, key: int, seq: int, records: Records) -> No
             records.shown_deleted[key, i] = 1
 
 
-@jit(forceinline=True)
+@inner
 def take(
     query: Query, span: Span, moment: Moment, deleted: int, candidates: Candidates, candidate: int, ranked: RankedList, size: int,
     first: int,
@@ -154,7 +155,7 @@ def take(
     return Taken(moment.row, moment.at, shown, gone.left, cause, place), size, first
 
 
-@jit
+@inner
 def tell(query: Query, key: int, taken: Taken, ranked: RankedList, size: int, records: Records, changes: ChangeRows, out: int) -> int:
     """Write the net change of an event, or note that there is something to tell at the next boundary; the next change to write."""
     number = query.number
@@ -168,7 +169,7 @@ def tell(query: Query, key: int, taken: Taken, ranked: RankedList, size: int, re
     return int(write_event(changes, out, Event(number, key, taken.at, records.step[number, key]), query.k, taken, ranked, size))
 
 
-@jit
+@inner
 def found_again(taken: Taken, ranked: RankedList, size: int, seq: int) -> Taken:
     """The event with the place of its object, of ``seq``, which may have come with the refill. O(list)."""
     place = -1
@@ -178,7 +179,7 @@ def found_again(taken: Taken, ranked: RankedList, size: int, seq: int) -> Taken:
     return Taken(taken.row, taken.at, taken.shown, taken.left, taken.cause, place)
 
 
-@jit
+@inner
 def shorten(query: Query, span: Span, row: int, at: int, ranked: RankedList, progress: Progress) -> None:
     """Drop what is dead from a list that has become long as of ``row`` and ``at``, and its tail if it is long still: what it drops, a
     refill finds again; and fill it with less while arrivals push it. O(list)."""
@@ -193,26 +194,23 @@ def shorten(query: Query, span: Span, row: int, at: int, ranked: RankedList, pro
     places[SIZE], places[LIMIT] = size, limit
 
 
-@jit
-def replay(
+@inner
+def replay_on(
     query: Query, span: Span, block: Block, candidates: Candidates, found: int, known: int,
     ranked: RankedList, progress: Progress, records: Records, changes: ChangeRows,
-) -> tuple[ChangeRows, int]:  # fmt: skip
-    """Go on from ``progress`` to the end of the block (DONE), to the next refill (REFILL), or to row ``known`` (ROWS): candidates are
-    known for rows before it only. Returns the change rows, which may have moved, and what it stopped for.
-
-    ``candidates`` are ``found`` rows of the span, in order. O(k) per change and O(list) moves per visited event.
-    """
+) -> int:  # fmt: skip
+    """As ``replay``, but stops also when there is too little room for changes (ROOM)."""
     places, due, k = progress.places, records.due, query.k
     row, deletion, candidate, out = places[ROW], places[DELETION], places[NEXT], places[OUT]
     size, limit, visits, full, cutoff = places[SIZE], places[LIMIT], places[VISITS], places[FULL] == 1, progress.cutoff[0]
-    pending, stop = places[PENDING] == 1, DONE
+    pending, stop, room = places[PENDING] == 1, DONE, len(changes.score) - 4 * k - 4
     taken = resume(places)
     first = oldest(ranked.seq, min(k, size))
     while True:
         if not pending:
-            if out + 4 * k + 4 > len(changes.score):
-                changes = more_rows(changes, 2 * len(changes.score) + 4 * k + 4)
+            if out > room:
+                stop = ROOM
+                break
             while candidate < found and (candidates.row[candidate] < row or not candidates.score[candidate] >= cutoff):
                 candidate += 1
             reaches = candidates.row[candidate] if candidate < found else known
@@ -225,8 +223,7 @@ def replay(
             if query.every > 0 and due[query.number, span.key] < moment.at:
                 row, out = take_boundary(query, span, block, ranked, size, records, row, moment.row, changes, out)
                 continue
-            row = moment.row
-            deleted, entry = -1, -1
+            row, deleted, entry = moment.row, -1, -1
             if moment.kind == DELETED:
                 deleted = block.deletion_seq[deletion]
                 deletion += 1
@@ -245,18 +242,40 @@ def replay(
         pending = False
         out = tell(query, span.key, taken, ranked, size, records, changes, out)
         if size >= 2 * limit:
-            places[SIZE], places[LIMIT], places[FULL] = size, limit, 1 if full else 0
-            progress.cutoff[0] = cutoff
+            places[SIZE], places[LIMIT], places[FULL], progress.cutoff[0] = size, limit, 1 if full else 0, cutoff
             shorten(query, span, row, taken.at, ranked, progress)
             size, limit, full, cutoff = places[SIZE], places[LIMIT], places[FULL] == 1, progress.cutoff[0]
             first = oldest(ranked.seq, min(k, size))
     places[ROW], places[DELETION], places[NEXT], places[OUT] = row, deletion, candidate, out
     places[SIZE], places[LIMIT], places[VISITS], places[FULL], progress.cutoff[0] = size, limit, visits, 1 if full else 0, cutoff
     suspend(places, stop == REFILL, taken)
-    return changes, stop
+    return stop
+
+
+@inner
+def room_for(changes: ChangeRows, k: int) -> int:
+    """How much room for changes a replay that stopped for ROOM goes on with."""
+    return 2 * len(changes.score) + 4 * k + 4
 
 
 @jit
+def replay(
+    query: Query, span: Span, block: Block, candidates: Candidates, found: int, known: int,
+    ranked: RankedList, progress: Progress, records: Records, changes: ChangeRows,
+) -> tuple[ChangeRows, int]:  # fmt: skip
+    """Go on from ``progress`` to the end of the block (DONE), to the next refill (REFILL), or to row ``known`` (ROWS): candidates are
+    known for rows before it only. Returns the change rows, which may have moved, and what it stopped for.
+
+    ``candidates`` are ``found`` rows of the span, in order. O(k) per change and O(list) moves per visited event.
+    """
+    while True:
+        stop = replay_on(query, span, block, candidates, found, known, ranked, progress, records, changes)
+        if stop != ROOM:
+            return changes, stop
+        changes = more_rows(changes, room_for(changes, query.k))
+
+
+@inner
 def stamp(changes: ChangeRows, begin: int, end: int, time: AnyArray) -> None:
     """Put the times of the rows noted in changes [begin, end) there: all at once, so that the reads overlap."""
     numbers = changes.numbers
@@ -264,7 +283,7 @@ def stamp(changes: ChangeRows, begin: int, end: int, time: AnyArray) -> None:
         numbers[row, 2] = time[numbers[row, 2]]
 
 
-@jit
+@inner
 def next_wake(ranked: RankedList, size: int, micros: int) -> int:
     """The next expiry by time of the first ``size``, or NEVER."""
     if micros >= UNBOUNDED or size == 0:

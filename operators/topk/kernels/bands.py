@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.operators.base import F64
-from skyband.operators.jit import HAVE_NUMBA, jit
+from skyband.operators.jit import HAVE_NUMBA, inner, jit
 from skyband.operators.single_rows.blocks import Block
 from skyband.operators.single_rows.kernels.arrays import lower_bound
 from skyband.operators.single_rows.kernels.expiry import alive_from
@@ -23,7 +23,7 @@ from skyband.operators.windows import UNBOUNDED
 FEW = 24
 
 
-@jit
+@inner
 def _rank_nb(score: F64, size: int, ranked: Heap) -> None:
     scores, places = ranked.score, ranked.place
     if size <= FEW:
@@ -58,7 +58,7 @@ def new_members(room: int) -> Members:
     return Members(np.empty(room, np.float64), np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64))
 
 
-@jit
+@inner
 def copy_members(source: Members, begin: int, count: int, target: Members, to: int) -> None:
     """Copy ``count`` members from place ``begin`` of one pool to place ``to`` of another."""
     for i in range(count):
@@ -81,14 +81,30 @@ def packed(keys: Keys, members: Members, more: int) -> tuple[Members, int]:
     return pool, end
 
 
-@jit
+@inner
+def newcomers(
+    block: Block, group: int, scores: F64, k: int, count: int, micros: int, since: int, best: F64, scratch: Scratch
+) -> tuple[int, Alive, int]:
+    """The band of a key's new rows into ``scratch``. Returns the key, who is alive after the block, and the band's size (-1: no rows)."""
+    begin, end, first_seq = block.begin[group], block.end[group], block.first_seq[group]
+    alive = Alive(first_seq + (end - begin) - count, since)
+    if begin == end:
+        return block.keys[group], alive, -1
+    first = max(begin, min(end, begin + (alive.seq - first_seq)))
+    if micros < UNBOUNDED:
+        first = lower_bound(block.time, first, end, since)
+    return block.keys[group], alive, band(scores, first, end, best, k, scratch.row, scratch.score, scratch.count)
+
+
+@inner
 def merge(
     block: Block, group: int, k: int, alive: Alive, newer: Heap, new: int, scratch: Scratch, keys: Keys, members: Members, merged: Members
 ) -> int:
     """Merge a key's band with the band of its new rows into ``merged``; returns its size. O(band).
 
-    ``newer``: the ``new`` entries of ``scratch`` (row, score, number of dominators) in rank order.
+    ``scratch`` holds the ``new`` ones (row, score, number of dominators), newest first; ``newer`` is room to put them in rank order.
     """
+    _rank(scratch.score, new, newer)
     begin, first_seq, key = block.begin[group], block.first_seq[group], block.keys[group]
     old, end = keys.start[key], keys.start[key] + keys.length[key]
     score, seq, time, dominators = members.score, members.seq, members.time, members.dominators
@@ -120,30 +136,25 @@ def absorb(
     """
     k, count, micros = queries.keep_k, queries.keep_count, queries.keep_micros
     since = alive_from(until - 1, micros)
+    start, length, owned = keys.start, keys.length, keys.room
     room = 0
     newer, merged = Heap(np.empty(0, np.float64), np.empty(0, np.int64)), new_members(0)
     best = np.empty(k, np.float64)
     for group in range(len(block.keys)):
-        key, lo, hi = block.keys[group], block.begin[group], block.end[group]
-        if lo == hi:
+        key, alive, new = newcomers(block, group, scores, k, count, micros, since, best, scratch)
+        if new < 0:
             continue
-        alive = Alive(block.first_seq[group] + (hi - lo) - count, since)
-        first = max(lo, min(hi, lo + (alive.seq - block.first_seq[group])))
-        if micros < UNBOUNDED:
-            first = lower_bound(block.time, first, hi, since)
-        new = band(scores, first, hi, best, k, scratch.row, scratch.score, scratch.count)
-        if room < new + keys.length[key]:
-            room = 2 * (new + keys.length[key])
+        if room < new + length[key]:
+            room = 2 * (new + length[key])
             newer, merged = Heap(np.empty(room, np.float64), np.empty(room, np.int64)), new_members(room)
-        _rank(scratch.score, new, newer)
         size = merge(block, group, k, alive, newer, new, scratch, keys, members, merged)
-        if size > keys.room[key]:
-            keys.length[key] = keys.room[key] = 0
+        if size > owned[key]:
+            length[key] = owned[key] = 0
             most = size + size // 2 + 2
             if end + most > len(members.score):
                 members, end = packed(keys, members, most)
-            keys.start[key], keys.room[key] = end, most
+            start[key], owned[key] = end, most
             end += most
-        copy_members(merged, 0, size, members, keys.start[key])
-        keys.length[key] = size
+        copy_members(merged, 0, size, members, start[key])
+        length[key] = size
     return members, end

@@ -1,6 +1,7 @@
 """Top-k of one scoring function: the driver that replays a block for every query and key (docs/algorithms.md D1).
 
-Scores of the whole block are known; lists are filled from the members of the last block and the rows of this one.
+Scores of the whole block are known; lists are filled from the members of the last block and the rows of this one. Only ``replay_block``
+makes arrays: the others stop when there is too little room, and go on.
 """
 
 from __future__ import annotations
@@ -8,27 +9,34 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.operators.base import F64
-from skyband.operators.jit import jit
+from skyband.operators.jit import inner, jit
 from skyband.operators.single_rows.blocks import Block
-from skyband.operators.single_rows.kernels.emit import ChangeRows
+from skyband.operators.single_rows.kernels.emit import ChangeRows, more_rows
 from skyband.operators.single_rows.kernels.expiry import FAR_FUTURE, alive_from
 from skyband.operators.single_rows.kernels.list_moves import Alive
-from skyband.operators.single_rows.kernels.replay import next_wake, replay, stamp
+from skyband.operators.single_rows.kernels.replay import next_wake, replay_on, room_for, stamp
 from skyband.operators.single_rows.kernels.replay_state import (
+    AHEAD,
     AT,
     BASE,
     CUT,
     DELETION,
     DONE,
+    FOUND,
+    KNOWN,
     LIMIT,
     NEXT,
     OUT,
     PENDING,
     PLACES,
     REFILL,
+    REFILLS,
+    ROOM,
     ROW,
     SIZE,
+    START,
     VISITS,
+    WIDER,
     Candidates,
     Progress,
     Query,
@@ -46,67 +54,106 @@ from skyband.operators.topk.kernels.state import (
     Queries,
     Scratch,
     Source,
-    candidates_of,
-    changes_in,
+    Task,
     new_lists,
     query_of,
+    source_of,
     span_of,
     wider_lists,
 )
 
 
-@jit
-def begin(query: Query, queries: Queries, source: Source, deletion: int, lists: Lists, progress: Progress, out: int, since: int) -> None:
-    """Fill a key's list as of its last event, the instant before ``since``; ``deletion`` and ``out``: its first deletion and change."""
+@inner
+def start(task: Task, query: Query, source: Source, deletion: int, lists: Lists, progress: Progress) -> None:
+    """Fill a key's list as of the instant before ``task.since``; ``deletion``: the key's first."""
     span, places, number = source.span, progress.places, query.number
-    need, floor = queries.limit_at_first[number], queries.floor[number]
-    alive = Alive(span.first_seq - query.count, alive_from(since - 1, query.micros))
+    need, floor = task.queries.limit_at_first[number], task.queries.floor[number]
+    alive = Alive(span.first_seq - query.count, alive_from(task.since - 1, query.micros))
     size = append(source, Wanted(need, np.inf, FAR_FUTURE, floor, alive, span.begin, deletion), lists, 0)
-    places[PENDING], places[ROW], places[DELETION], places[SIZE], places[OUT] = 0, span.begin, deletion, size, out
-    places[LIMIT], places[BASE], places[VISITS] = queries.limit[number], queries.limit[number], 0
+    places[PENDING], places[ROW], places[DELETION], places[SIZE] = 0, span.begin, deletion, size
+    places[LIMIT], places[BASE], places[VISITS] = task.queries.limit[number], task.queries.limit[number], 0
+    places[KNOWN], places[AHEAD] = span.begin, task.piece
     settle(progress, lists.ranked, size < need, floor)
 
 
-@jit
-def refill(query: Query, floor: float, source: Source, lists: Lists, progress: Progress) -> Lists:
-    """Fill a list that ran short, a longer one if refills have become too frequent. Returns the lists, which may have moved."""
-    span, places = source.span, progress.places
+@inner
+def lengthen(query: Query, source: Source, progress: Progress) -> None:
+    """Choose what a list that ran short is filled with: more if refills have become too frequent."""
+    places, size = progress.places, progress.places[SIZE]
+    cost = (source.end - source.begin + places[ROW] - source.span.begin) // 256
+    places[LIMIT] = max(size + 1, fitted(places[LIMIT], max(8 * query.k + 64, cost), places[VISITS], cost))
+
+
+@inner
+def refill(task: Task, query: Query, source: Source, lists: Lists, progress: Progress) -> None:
+    """Fill a list that ran short; candidates are sought from here on with its new cutoff."""
+    span, places, floor = source.span, progress.places, task.queries.floor[query.number]
     row, size, limit = places[ROW], places[SIZE], places[LIMIT]
-    cost = (source.end - source.begin + row - span.begin) // 256
-    limit = max(size + 1, fitted(limit, max(8 * query.k + 64, cost), places[VISITS], cost))
-    places[LIMIT], places[VISITS] = limit, 0
-    if len(lists.ranked.score) < 2 * limit + 1:
-        lists = wider_lists(lists, 2 * limit + 1)
     alive = Alive(span.first_seq + (row - span.begin) - query.count, alive_from(places[AT], query.micros))
     wanted = Wanted(limit - size, progress.cutoff[0], places[CUT], floor, alive, row, places[DELETION])
     found = append(source, wanted, lists, size)
-    places[SIZE] = size + found
+    places[SIZE], places[VISITS], places[KNOWN], places[AHEAD] = size + found, 0, row, task.piece
     settle(progress, lists.ranked, found < limit - size, floor)
-    return lists
+    places[REFILLS] += 1
 
 
-@jit
-def replay_key(
-    query: Query, floor: float, source: Source, candidates: Candidates, lists: Lists, progress: Progress, records: Records,
-    changes: ChangeRows, piece: int,
-) -> tuple[ChangeRows, Lists, int]:  # fmt: skip
-    """Replay one key's part of a block for one query, from ``progress`` on. Returns changes and lists, which may have moved, and how often
-    the list was filled again. Candidates are sought ``piece`` rows ahead at first."""
-    span, places = source.span, progress.places
-    known, ahead, refills = span.begin, piece, 0
+@inner
+def look_ahead(task: Task, source: Source, progress: Progress) -> None:
+    """Find the candidates of the next piece of the block."""
+    places = progress.places
+    row = places[KNOWN]
+    places[KNOWN] = min(source.span.end, row + places[AHEAD])
+    places[AHEAD] *= 2
+    places[FOUND] = gather(source.scores, row, places[KNOWN], 0, progress.cutoff[0], task.candidates.row, task.candidates.score)
+    places[NEXT] = 0
+
+
+@inner
+def replay_key(task: Task, query: Query, group: int, lists: Lists, progress: Progress, changes: ChangeRows, stop: int) -> int:
+    """Replay one key's part of a block for one query to its end (DONE), or until the lists (WIDER) or the changes (ROOM) need more room.
+
+    ``stop``: START, or what it stopped for the last time.
+    """
+    block, places, records = task.block, progress.places, task.records
+    span = span_of(block, group, query, task.until)
+    source = source_of(task, span)
+    if stop == START:
+        start(task, query, source, block.deletion_begin[group], lists, progress)
+    begin = places[OUT]
     while True:
-        row = known
-        known = min(span.end, row + ahead)
-        ahead *= 2
-        found = gather(source.scores, row, known, 0, progress.cutoff[0], candidates.row, candidates.score)
-        places[NEXT] = 0
-        changes, stop = replay(query, span, source.block, candidates, found, known, lists.ranked, progress, records, changes)
-        if stop == DONE:
-            return changes, lists, refills
         if stop == REFILL:
-            known, ahead = places[ROW], piece
-            lists = refill(query, floor, source, lists, progress)
-            refills += 1
+            lengthen(query, source, progress)
+            if len(lists.ranked.score) < 2 * places[LIMIT] + 1:
+                return WIDER
+        if stop in (REFILL, WIDER):
+            refill(task, query, source, lists, progress)
+        if stop != ROOM:
+            look_ahead(task, source, progress)
+        stop = replay_on(query, span, block, task.candidates, places[FOUND], places[KNOWN], lists.ranked, progress, records, changes)
+        if not span.timed:
+            stamp(changes, begin, places[OUT], block.time)
+            begin = places[OUT]
+        if stop == ROOM:
+            return ROOM
+        if stop == DONE:
+            expiry = next_wake(lists.ranked, min(query.k, places[SIZE]), query.micros)
+            records.wake[query.number, span.key] = min(expiry, records.due[query.number, span.key])
+            return DONE
+
+
+@inner
+def replay_keys(task: Task, query: Query, group: int, lists: Lists, progress: Progress, changes: ChangeRows, stop: int) -> tuple[int, int]:
+    """``replay_key`` for the keys of a block from ``group`` on. Returns the group it stopped at, and for what: DONE, WIDER or ROOM."""
+    block, wake = task.block, task.records.wake
+    while group < len(block.keys):
+        idle = block.begin[group] == block.end[group] and block.deletion_begin[group] == block.deletion_end[group]
+        if not (idle and wake[query.number, block.keys[group]] >= task.until):
+            stop = replay_key(task, query, group, lists, progress, changes, stop)
+            if stop != DONE:
+                return group, stop
+            stop = START
+        group += 1
+    return group, DONE
 
 
 @jit
@@ -119,28 +166,20 @@ def replay_block(
 
     ``scores`` float64 (rows,): internal scores, NaN for no candidate. Candidates are sought ``piece`` rows ahead at first.
     """
-    candidates, changes = candidates_of(scratch), changes_in(scratch)
+    candidates, changes = Candidates(scratch.row, scratch.score), ChangeRows(scratch.change_numbers, scratch.change_score)
+    task = Task(queries, block, scores, keys, members, ends, records, candidates, since, until, piece)
     lists, progress = new_lists(64), Progress(np.zeros(PLACES, np.int64), np.zeros(2, np.float64))
-    out, refills = 0, 0
     for number in range(len(queries.k)):
-        query, floor, room = query_of(queries, number), queries.floor[number], 2 * queries.limit[number] + 1
+        query, group, stop = query_of(queries, number), 0, START
+        room = 2 * queries.limit[number] + 1
         if len(lists.ranked.score) < room:
             lists = wider_lists(lists, room)
-        for group in range(len(block.keys)):
-            key, deletion = block.keys[group], block.deletion_begin[group]
-            idle = block.begin[group] == block.end[group] and deletion == block.deletion_end[group]
-            if idle and records.wake[number, key] >= until:
-                continue
-            span = span_of(block, group, query, until)
-            source = Source(span, block, scores, members, keys.start[key], keys.start[key] + keys.length[key], ends)
-            begin(query, queries, source, deletion, lists, progress, out, since)
-            changes, lists, more = replay_key(query, floor, source, candidates, lists, progress, records, changes, piece)
-            refills += more
-            if not span.timed:
-                stamp(changes, out, progress.places[OUT], block.time)
-            out = progress.places[OUT]
-            expiry = next_wake(lists.ranked, min(query.k, progress.places[SIZE]), query.micros)
-            records.wake[number, key] = min(expiry, records.due[number, key])
+        while stop != DONE:
+            group, stop = replay_keys(task, query, group, lists, progress, changes, stop)
+            if stop == WIDER:
+                lists = wider_lists(lists, 2 * progress.places[LIMIT] + 1)
+            elif stop == ROOM:
+                changes = more_rows(changes, room_for(changes, query.k))
     for group in range(len(block.keys)):
         keys.next_seq[block.keys[group]] = block.first_seq[group] + (block.end[group] - block.begin[group])
-    return changes, out, refills
+    return changes, progress.places[OUT], progress.places[REFILLS]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from skyband.operators.jit import jit
+from skyband.operators.jit import inner
 from skyband.operators.single_rows.kernels.arrays import lower_bound
 from skyband.operators.single_rows.kernels.list_moves import Alive
 from skyband.operators.single_rows.kernels.select import Below, into_rank_order, select
@@ -24,7 +24,7 @@ class Wanted(NamedTuple):
     now: int
 
 
-@jit
+@inner
 def first_alive(source: Source, wanted: Wanted) -> int:
     """The first row of the span that is alive, at most ``wanted.arrived``. O(log rows)."""
     span = source.span
@@ -32,7 +32,7 @@ def first_alive(source: Source, wanted: Wanted) -> int:
     return int(lower_bound(source.block.time, row, wanted.arrived, wanted.alive.time))
 
 
-@jit
+@inner
 def append_from_window(source: Source, wanted: Wanted, lists: Lists, size: int) -> int:
     """Append to the list of ``size`` from members in seq order and the rows so far; returns how many there were.
 
@@ -59,7 +59,7 @@ def append_from_window(source: Source, wanted: Wanted, lists: Lists, size: int) 
     return int(count)
 
 
-@jit
+@inner
 def first_after(members: Members, begin: int, end: int, score: float, seq: int) -> int:
     """The first of members [begin, end), in rank order, that ranks after (score, seq). O(log members)."""
     while begin < end:
@@ -71,7 +71,7 @@ def first_after(members: Members, begin: int, end: int, score: float, seq: int) 
     return begin
 
 
-@jit
+@inner
 def append_from_band(source: Source, wanted: Wanted, lists: Lists, size: int) -> int:
     """As ``append_from_window``, from members in rank order: a merge. O(rows + need log need + log members)."""
     members, begin, end, span, block = source.members, source.begin, source.end, source.span, source.block
@@ -101,7 +101,7 @@ def append_from_band(source: Source, wanted: Wanted, lists: Lists, size: int) ->
     return filled - size
 
 
-@jit
+@inner
 def append(source: Source, wanted: Wanted, lists: Lists, size: int) -> int:
     """Append to the list of ``size`` who is wanted; returns how many there were."""
     if source.ends.deletes:

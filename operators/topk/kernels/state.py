@@ -7,13 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.operators.base import F64, I64
-from skyband.operators.jit import jit
+from skyband.operators.jit import inner, jit
 from skyband.operators.single_rows.blocks import Block
 from skyband.operators.single_rows.kernels.arrays import grown
-from skyband.operators.single_rows.kernels.emit import ChangeRows
 from skyband.operators.single_rows.kernels.heap import Heap
 from skyband.operators.single_rows.kernels.ranked_list import RankedList
-from skyband.operators.single_rows.kernels.replay_state import Candidates, Query, Span
+from skyband.operators.single_rows.kernels.replay_state import Candidates, Query, Records, Span
 from skyband.operators.windows import UNBOUNDED
 
 
@@ -102,6 +101,23 @@ class Scratch(NamedTuple):
     change_score: F64
 
 
+class Task(NamedTuple):
+    """What one call works on: the events of [``since``, ``until``). ``scores`` as in ``Source``, ``candidates`` is room for those of the
+    largest key; they are sought ``piece`` rows ahead at first."""
+
+    queries: Queries
+    block: Block
+    scores: F64
+    keys: Keys
+    members: Members
+    ends: Ends
+    records: Records
+    candidates: Candidates
+    since: int
+    until: int
+    piece: int
+
+
 class Lists(NamedTuple):
     """Room for one query's list and for the selections that fill it."""
 
@@ -109,7 +125,7 @@ class Lists(NamedTuple):
     best: Heap
 
 
-@jit
+@inner
 def query_of(queries: Queries, number: int) -> Query:
     """One of the queries."""
     return Query(
@@ -117,7 +133,7 @@ def query_of(queries: Queries, number: int) -> Query:
     )  # fmt: skip
 
 
-@jit
+@inner
 def span_of(block: Block, group: int, query: Query, until: int) -> Span:
     """The part of the block that belongs to ``block.keys[group]``."""
     timed = query.micros < UNBOUNDED or query.every > 0 or block.deletion_begin[group] < block.deletion_end[group]
@@ -145,13 +161,8 @@ def wider_lists(lists: Lists, room: int) -> Lists:
     return Lists(ranked, Heap(grown(b.score, room), grown(b.place, room)))
 
 
-@jit
-def candidates_of(scratch: Scratch) -> Candidates:
-    """Room for candidates."""
-    return Candidates(scratch.row, scratch.score)
-
-
-@jit
-def changes_in(scratch: Scratch) -> ChangeRows:
-    """Room for changes."""
-    return ChangeRows(scratch.change_numbers, scratch.change_score)
+@inner
+def source_of(task: Task, span: Span) -> Source:
+    """What a key's lists are filled from."""
+    begin = task.keys.start[span.key]
+    return Source(span, task.block, task.scores, task.members, begin, begin + task.keys.length[span.key], task.ends)
