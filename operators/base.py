@@ -35,6 +35,14 @@ NULL: int = -(2**63)
 NEVER: int = 2**63 - 1
 """An instant that does not come."""
 
+DELETION_TARGET: str = "$target"
+"""Name of the column of ``Arrivals`` (int64) that brings deletions to operators that take them.
+
+A deletion is a row of its own with ``seq`` = -1 and the deleted object's seq in this column; the column holds ``NULL`` in the rows of
+objects. Within a key deletions stand where they happen: after the objects that came before them. The host resolves ids to live targets;
+a deletion without one never gets here. Other columns of a deletion's row are not read.
+"""
+
 # Causes of a change, as small integers in blocks and as words in tables.
 EXPIRY, DELETE, DISPLACED, ARRIVAL, PROMOTED, CROSSING, BOUNDARY = range(7)
 CAUSES: tuple[str, ...] = ("expiry", "delete", "displaced", "arrival", "promoted", "crossing", "boundary")

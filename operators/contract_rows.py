@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from skyband.operators.base import F64, I64, NULL, AnyArray, Arrivals, Operator
-from skyband.operators.single_rows.blocks import TARGET
+from skyband.operators.base import DELETION_TARGET, F64, I64, NULL, AnyArray, Arrivals, Operator
 
 GAPS = ((0, 0, 1, 2, 7), (0, 0, 1, 2, 7), (1,), (0, 0, 0, 40), (3, 11), (0, 1))
 """Steps of the clock between rows, in units; one of these per stream."""
@@ -117,14 +116,14 @@ def random_rows(operator: Operator, rng: np.random.Generator, rows: int, keys: i
     time = np.cumsum(gaps) + int(rng.choice([-50, 100, 1_600_000_000_000_000]))
     names: dict[int, int] = {}
     key = np.array([names.setdefault(k, len(names)) for k in key.tolist()], np.int64)
-    deletes = TARGET in kinds
+    deletes = DELETION_TARGET in kinds
     seq, target = _numbered(key, rng, float(rng.choice([0.1, 0.4])) if deletes else 0.0)
-    values = {name: _column(kind, rng, n, constants) for name, kind in kinds.items() if name != TARGET}
+    values = {name: _column(kind, rng, n, constants) for name, kind in kinds.items() if name != DELETION_TARGET}
     for c in operator.columns:
         if c.kind == "object":  # named by a column the operator reads too, or by one of its own
             values[c.name] = values.get(c.name[1:], _column("int", rng, n, constants))
     if deletes:
-        values[TARGET] = target
+        values[DELETION_TARGET] = target
     spare = [1, 5 * unit, 200 * unit, 2 * (operator.window.micros or unit)]
     return Rows(time.astype(np.int64), key, seq, target, values, kinds, constants, int(time[-1]) + int(rng.choice(spare)))
 

@@ -23,8 +23,7 @@ from skyband.framework.streaming.objects import ObjectNumbers
 from skyband.framework.streaming.outbox import Outbox
 from skyband.framework.streaming.sequencer import Sequenced
 from skyband.framework.streaming.store import Segment, WindowStore, address, split_address
-from skyband.operators.base import NULL, AnyArray, Arrivals, Logic, ObjectLogic, State, object_column
-from skyband.operators.single_rows.blocks import TARGET
+from skyband.operators.base import DELETION_TARGET, NULL, AnyArray, Arrivals, Logic, ObjectLogic, State, object_column
 
 I64 = npt.NDArray[np.int64]
 
@@ -70,7 +69,7 @@ class OperatorHost:
     def run(self, taken: Sequenced, limit: int, keys: KeyValues, bucket: int, out: Outbox) -> None:
         """Takes the accepted rows and lets time go on to ``limit``; every operator's changes, and its skyband if it may have changed."""
         self._keep(taken)
-        target = {TARGET: taken.target} if self.deletes else {}
+        target = {DELETION_TARGET: taken.target} if self.deletes else {}
         arrivals = Arrivals(taken.key, taken.seq, taken.time, self._columns(taken.key, taken.rows) | target)
         pins = []
         for i, (node, logic) in enumerate(zip(self.operators, self.logics, strict=True)):
@@ -169,7 +168,7 @@ class OperatorHost:
         key, seq = split_address(rows.at)
         columns = self._columns(key, rows.rows)
         if self.deletes:
-            columns[TARGET] = np.full(len(rows.at), NULL)
+            columns[DELETION_TARGET] = np.full(len(rows.at), NULL)
         return Arrivals(key, seq, rows.time, columns)
 
     def _columns(self, key: I64, rows: pa.Table) -> dict[str, AnyArray]:

@@ -10,8 +10,8 @@ import numpy as np
 from skyband.operators.base import F64, I64, AnyArray, Column, Window
 from skyband.operators.expressions import attributes, compile_row
 from skyband.operators.expressions.ast import Node
-from skyband.operators.single_rows.blocks import TARGET_COLUMN, count_of, micros_of
-from skyband.operators.windows import check_window
+from skyband.operators.single_rows.blocks import DELETION_COLUMN
+from skyband.operators.windows import check_window, count_of, micros_of
 
 MAX_QUERIES = 30_000
 MAX_PREDICATES = 62
@@ -87,7 +87,7 @@ class LinearQueries:
         """The attributes, those of the predicates, and the deletions' targets."""
         own = [Column(a, "int" if a in self.ints else "float") for a in self.attributes]
         own += [c for node in self.where for c in attributes(node)]
-        return tuple(dict.fromkeys(own)) + ((TARGET_COLUMN,) if self.deletes else ())
+        return tuple(dict.fromkeys(own)) + ((DELETION_COLUMN,) if self.deletes else ())
 
     @cached_property
     def predicates(self) -> tuple[Any, ...]:
@@ -103,7 +103,7 @@ class LinearQueries:
         return out
 
     def filled(self) -> tuple[I64, I64, I64, I64]:
-        """Per query the window's count (``MANY``: none) and microseconds (0: none), ``every`` (0: per event), the predicate (-1: none)."""
+        """Per query the window's count and microseconds (``UNBOUNDED``: none), ``every`` (0: per event), the predicate (-1: none)."""
         zero = np.zeros(len(self.names), np.int64)
         counts, micros = (zero if a is None else a for a in (self.counts, self.micros))
         return (

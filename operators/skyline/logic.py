@@ -10,7 +10,7 @@ import numpy as np
 
 from skyband.operators.base import I64, NEVER, NULL, AnyArray, Arrivals, Changes, Instant, Items, State, Window
 from skyband.operators.expressions import RowKernel, compile_row
-from skyband.operators.single_rows.blocks import widened
+from skyband.operators.single_rows.arrays import widened
 from skyband.operators.skyline.configuration import SkylineConfiguration
 from skyband.operators.skyline.kernels.advance import advance_keys
 from skyband.operators.skyline.kernels.state import (

@@ -6,7 +6,7 @@ import numpy as np
 
 from skyband.operators.base import F64, I64, AnyArray
 from skyband.operators.jit import HAVE_NUMBA
-from skyband.operators.single_rows.blocks import extent
+from skyband.operators.single_rows.arrays import extent
 from skyband.operators.threshold.kernels.many_grid import ENTRIES, FILLS, FULL, NEW, OUTSIDE, TESTS, WILD, probe
 
 MAX_ENTRIES = 8_000_000

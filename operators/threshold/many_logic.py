@@ -7,21 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skyband.operators.base import F64, I64, NEVER, NULL, AnyArray, Arrivals, Changes, Instant, Items, State, Window
-from skyband.operators.single_rows.blocks import (
-    MANY,
-    TARGET_COLUMN,
-    Tombstones,
-    changes,
-    count_of,
-    cut,
-    earliest,
-    external,
-    last_key,
-    spans,
-    widened,
-)
-from skyband.operators.single_rows.kernels.replay import grown, grown_rows
+from skyband.operators.single_rows.arrays import earliest, spans, widened
+from skyband.operators.single_rows.blocks import DELETION_COLUMN, columns_of, cut, last_key
+from skyband.operators.single_rows.changes import changes_of, external
+from skyband.operators.single_rows.kernels.arrays import grown, grown_rows
+from skyband.operators.single_rows.kernels.emit import ChangeRows
 from skyband.operators.single_rows.scores import as_floats
+from skyband.operators.single_rows.tombstones import Tombstones
 from skyband.operators.threshold.kernels.many import run
 from skyband.operators.threshold.kernels.many_lists import (
     AT,
@@ -46,7 +38,7 @@ from skyband.operators.threshold.kernels.many_lists import (
     spot,
 )
 from skyband.operators.threshold.many_grid import Influence
-from skyband.operators.windows import check_window, within
+from skyband.operators.windows import UNBOUNDED, check_window, count_of, within
 
 if TYPE_CHECKING:
     from skyband.operators.threshold.many import ManyThreshold
@@ -87,41 +79,47 @@ class ManyThresholdLogic:
         op = self.op
         self._grow(last_key(arrivals) + 1)
         also = np.flatnonzero(self.k_wake < until)
-        block = cut(arrivals, self.next_seq, also, op.deletes)
+        block, objects = cut(arrivals, self.next_seq, also, op.deletes)
         rows, groups = len(block.time), len(block.keys)
         self.rows += rows
-        of, row, score = self._passes(block.columns(arrivals, tuple(c.name for c in op.columns)), rows)
+        of, row, score = self._passes(columns_of(arrivals, objects, tuple(c.name for c in op.columns)), rows)
         if op.deletes and len(of):
-            at = row if block.rows is None else block.rows[row]
+            at = row if objects is None else objects[row]
             self._note(of, np.asarray(arrivals.key, np.int64)[at], np.asarray(arrivals.seq, np.int64)[at])
         q = len(self.n)
         found_at, order = grouped(q, of, len(of))
         del_at = due_at = np.zeros(q + 1, np.int64)
         deletions = due_groups = NONE
-        if len(block.dpos):
-            dof, dat, m = deleted_from(block.keys, block.dlo, block.dhi, block.dtarget, self.log, self.log_table, self.listed)
+        if len(block.deletion_row):
+            dof, dat, m = deleted_from(
+                block.keys, block.deletion_begin, block.deletion_end, block.deletion_seq, self.log, self.log_table, self.listed
+            )
             del_at, by_query = grouped(q, dof, m)
             deletions = dat[by_query]
-            self.fresh_tombs.append(Tombstones(np.repeat(block.keys, block.dhi - block.dlo), block.dtarget, block.dtime))
-            self.fresh += len(block.dpos)
+            self.fresh_tombs.append(
+                Tombstones(np.repeat(block.keys, block.deletion_end - block.deletion_begin), block.deletion_seq, block.deletion_time)
+            )
+            self.fresh += len(block.deletion_row)
         if groups:
             uof, uat, m = due_lists(
-                block.keys, block.lo, block.hi, block.seq0, self.first, self.k_wake, self.k_leave, self.slots, self.n, self.micros,
+                block.keys, block.begin, block.end, block.first_seq, self.first, self.k_wake, self.k_leave, self.slots, self.n, self.micros,
                 self.pq, self.pt, until,
             )  # fmt: skip
             due_at, by_query = grouped(q, uof, m)
             due_groups = uat[by_query]
         self._slot_room(min(len(of), q * groups))
         oi, os, n, self.ps, self.pq, self.pt, self.pd, self.end, self.live, self.count = run(
-            self.n, self.micros, self.every, block.keys, block.lo, block.hi, block.dlo, block.dhi, block.seq0, block.time,
-            block.dpos, block.dtime, block.dtarget, found_at, row[order], score[order], del_at, deletions, due_at, due_groups,
+            self.n, self.micros, self.every, block.keys, block.begin, block.end, block.deletion_begin, block.deletion_end,
+            block.first_seq, block.time,
+            block.deletion_row, block.deletion_time, block.deletion_seq,
+            found_at, row[order], score[order], del_at, deletions, due_at, due_groups,
             self.first, self.k_wake, self.k_leave, self.slots, self.count, self.table, self.live,
             self.ps, self.pq, self.pt, self.pd, self.end, until,
         )  # fmt: skip
-        self.next_seq[block.keys] = block.seq0 + block.hi - block.lo
+        self.next_seq[block.keys] = block.first_seq + block.end - block.begin
         self.until = until
         self._tidy()
-        return changes(oi, os, n, self.op.direction == "min")
+        return changes_of(ChangeRows(oi, os), n, self.op.direction == "min")
 
     def _passes(self, columns: dict[str, AnyArray], rows: int) -> tuple[I64, I64, F64]:
         """(query, row, score) of every row that passes, by row and then by query."""
@@ -225,7 +223,7 @@ class ManyThresholdLogic:
         self.first = np.full(len(self.next_seq), -1)
         chained(self.slots, self.count, self.first)
         key, seq, time = (np.asarray(v, np.int64) for v in (rows.key, rows.seq, rows.time))
-        of, row, score = self._passes({c.name: rows.columns[c.name] for c in op.columns if c != TARGET_COLUMN}, len(rows))
+        of, row, score = self._passes({c.name: rows.columns[c.name] for c in op.columns if c != DELETION_COLUMN}, len(rows))
         self.influence.unusable[:] = 0
         alive = seq[row] >= self.next_seq[key[row]] - self.n[of]
         if len(self.pt):
@@ -293,7 +291,7 @@ class ManyThresholdLogic:
         if k < 1:
             raise ValueError(f"k = {k}: at least 1")
         n, micros = int(self.n[query]), int(self.micros[query])
-        own = Window(n if n < MANY else None, micros or None)
+        own = Window(n if n < UNBOUNDED else None, micros if micros < UNBOUNDED else None)
         check_window(window, own, "snapshot")
         w = within(window, own)
         s = int(self.table[spot(self.table, self.slots, key, query)]) if 0 <= key < len(self.next_seq) else -1

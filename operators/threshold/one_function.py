@@ -13,22 +13,13 @@ import numpy as np
 
 from skyband.operators.base import F64, I64, NEVER, NULL, AnyArray, Arrivals, Changes, Column, Instant, Items, State, Window
 from skyband.operators.expressions.ast import Node
-from skyband.operators.single_rows.blocks import (
-    TARGET_COLUMN,
-    Block,
-    Tombstones,
-    changes,
-    count_of,
-    cut,
-    earliest,
-    external,
-    last_key,
-    micros_of,
-    widened,
-)
+from skyband.operators.single_rows.arrays import earliest, widened
+from skyband.operators.single_rows.blocks import DELETION_COLUMN, Block, columns_of, cut, last_key
+from skyband.operators.single_rows.changes import changes_of, external
 from skyband.operators.single_rows.scores import Direction, Linear, Scorer, scorer
+from skyband.operators.single_rows.tombstones import Tombstones
 from skyband.operators.threshold.kernels.one_function import run
-from skyband.operators.windows import check_window, within
+from skyband.operators.windows import UNBOUNDED, check_window, count_of, micros_of, within
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +101,7 @@ class Threshold:
     @property
     def columns(self) -> tuple[Column, ...]:
         """Attributes of the scoring function and the predicate, and the deletions' targets."""
-        return self.scores.columns + ((TARGET_COLUMN,) if self.deletes else ())
+        return self.scores.columns + ((DELETION_COLUMN,) if self.deletes else ())
 
     def __getstate__(self) -> dict[str, object]:
         return {k: v for k, v in self.__dict__.items() if k != "scores"}
@@ -163,7 +154,7 @@ class ThresholdLogic:
         for q in np.flatnonzero(self.every):
             b, newest = self.shown_at[q][key], self.shown_seq[q][key]
             was = (self.due[q][key] < NEVER) & (b != NULL) & (time <= b) & (seq > newest - self.n[q]) & (dead > b)
-            keep |= was & ((time > b - self.micros[q]) if self.micros[q] else True)
+            keep |= was & ((time > b - self.micros[q]) if self.micros[q] < UNBOUNDED else True)
         keep &= self._passes(score)
         self.mk, self.ms, self.mq, self.mt, self.md = key[keep], score[keep], seq[keep], time[keep], dead[keep]
 
@@ -188,9 +179,9 @@ class ThresholdLogic:
         op = self.op
         self._grow(last_key(arrivals) + 1)
         also = np.flatnonzero(self.wake_at.min(axis=0) < until) if self.next_seq.size else np.empty(0, np.int64)
-        block = cut(arrivals, self.next_seq, also, op.deletes)
+        block, objects = cut(arrivals, self.next_seq, also, op.deletes)
         rows = len(block.time)
-        score, unusable = op.scores(block.columns(arrivals, tuple(c.name for c in op.scores.columns)), rows)
+        score, unusable = op.scores(columns_of(arrivals, objects, tuple(c.name for c in op.scores.columns)), rows)
         self.rows += rows
         self.unusable += unusable
         key, sc, seq, time, dead = self._items(block, score)
@@ -202,30 +193,32 @@ class ThresholdLogic:
         np.subtract.at(mine, ends, 1)
         here = np.flatnonzero(np.cumsum(mine)[:-1] > 0)
         packed = np.concatenate([[0], np.cumsum(ends - moff[:-1])]).astype(np.int64)
-        oi, os, n = run(
-            self.low, self.high, self.n, self.micros, self.every, block.keys, block.lo, block.hi, block.dlo, block.dhi, block.seq0,
-            block.time, block.dpos, block.dtime, block.dtarget, packed, sc[here], seq[here], time[here], dead[here],
+        found, n = run(
+            self.low, self.high, self.n, self.micros, self.every,
+            block.keys, block.begin, block.end, block.deletion_begin, block.deletion_end,
+            block.first_seq,
+            block.time, block.deletion_row, block.deletion_time, block.deletion_seq, packed, sc[here], seq[here], time[here], dead[here],
             self.step, self.wake_at, self.due, self.shown_at, self.shown_seq, self.until, until,
         )  # fmt: skip
-        self.next_seq[block.keys] = block.seq0 + block.hi - block.lo
+        self.next_seq[block.keys] = block.first_seq + block.end - block.begin
         self.until = until
         self._keep(key, sc, seq, time, dead)
-        return changes(oi, os, n, op.direction == "min")
+        return changes_of(found, n, op.direction == "min")
 
     def _items(self, block: Block, score: F64) -> tuple[I64, F64, I64, I64, I64]:
         """Kept and newly passing objects of all keys by (key, seq), with their instants of deletion."""
         rows = np.flatnonzero(self._passes(score))
-        of = np.searchsorted(block.hi, rows, "right")
+        of = np.searchsorted(block.end, rows, "right")
         key = np.concatenate([self.mk, block.keys[of]])
         sc = np.concatenate([self.ms, score[rows]])
-        seq = np.concatenate([self.mq, block.seq0[of] + rows - block.lo[of]])
+        seq = np.concatenate([self.mq, block.first_seq[of] + rows - block.begin[of]])
         time = np.concatenate([self.mt, block.time[rows]])
         dead = np.concatenate([self.md, np.full(len(rows), NEVER)])
         if len(block.keys) and (len(block.keys) > 1 or len(self.mk)):
             order = np.argsort(key, kind="stable")
             key, sc, seq, time, dead = key[order], sc[order], seq[order], time[order], dead[order]
-        if len(block.dpos):
-            new = Tombstones(np.repeat(block.keys, block.dhi - block.dlo), block.dtarget, block.dtime)
+        if len(block.deletion_row):
+            new = Tombstones(np.repeat(block.keys, block.deletion_end - block.deletion_begin), block.deletion_seq, block.deletion_time)
             dead = np.minimum(dead, new.times(key, seq))
             self.tombs = self.tombs.with_(new)
         return key, sc, seq, time, dead

@@ -7,28 +7,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skyband.operators.base import F64, I64, NEVER, NULL, AnyArray, Arrivals, Changes, Instant, Items, State, Window
-from skyband.operators.single_rows.blocks import (
-    MANY,
-    TARGET_COLUMN,
-    Block,
-    Tombstones,
-    changes,
-    count_of,
-    cut,
-    earliest,
-    external,
-    last_key,
-    list_sizes,
-    spans,
-    widened,
-)
+from skyband.operators.single_rows.arrays import earliest, spans, widened
+from skyband.operators.single_rows.blocks import DELETION_COLUMN, Block, columns_of, cut, last_key
+from skyband.operators.single_rows.changes import changes_of, external
+from skyband.operators.single_rows.kernels.emit import ChangeRows
 from skyband.operators.single_rows.scores import as_floats
+from skyband.operators.single_rows.tombstones import Tombstones
 from skyband.operators.topk.kernels.many import run
 from skyband.operators.topk.kernels.many_refill import first_from
 from skyband.operators.topk.kernels.window_pool import score_rows
+from skyband.operators.topk.list_sizes import list_sizes
 from skyband.operators.topk.many_index import InfluenceIndex
 from skyband.operators.topk.many_window import ManyWindow
-from skyband.operators.windows import check_window, within
+from skyband.operators.windows import UNBOUNDED, check_window, count_of, within
 
 if TYPE_CHECKING:
     from skyband.operators.topk.many import ManyTopK
@@ -104,9 +95,9 @@ class ManyTopKLogic:
     def _advance(self, arrivals: Arrivals, until: Instant) -> Changes:
         op = self.op
         also = np.flatnonzero(self.wake_at.min(axis=0) < until) if self.next_seq.size else np.empty(0, np.int64)
-        block = cut(arrivals, self.next_seq, also, op.deletes)
+        block, objects = cut(arrivals, self.next_seq, also, op.deletes)
         self.rows += len(block.time)
-        columns = block.columns(arrivals, tuple(c.name for c in op.columns))
+        columns = columns_of(arrivals, objects, tuple(c.name for c in op.columns))
         cols = tuple(as_floats(columns[a]) for a in op.attributes)
         shift = self._append(block, columns, cols)
         found = self._candidates(block, cols, self.new_flags)
@@ -114,8 +105,9 @@ class ManyTopKLogic:
         oi, os, n, self.ps, self.pq, self.pt, self.pool = run(
             self.k, self.n, self.micros, self.floor, self.ceiling, self.every, self.size, self.w, self.boxed, self.low, self.high,
             self.where,
-            block.keys, block.lo, block.hi, block.dlo, block.dhi, block.seq0, block.time, shift, window.head, window.wrap,
-            window.x, window.tm, window.flags, window.dead, block.dpos, block.dtime, block.dtarget, *found,
+            block.keys, block.begin, block.end, block.deletion_begin, block.deletion_end,
+            block.first_seq, block.time, shift, window.head, window.wrap,
+            window.x, window.tm, window.flags, window.dead, block.deletion_row, block.deletion_time, block.deletion_seq, *found,
             self.l_at, self.l_room, self.l_m, self.l_size, self.l_thr, self.l_cut, self.l_full, self.l_old, self.ps, self.pq, self.pt,
             self.pool,
             window.zlo, window.zhi, window.leaf_at, self.step, self.wake_at, self.due, self.rep_n, self.rep_col,
@@ -124,11 +116,11 @@ class ManyTopKLogic:
         if len(self.marked):
             window.dead[self.marked] = -1
             self.marked = self.marked[:0]
-        self.next_seq[block.keys] = block.seq0 + block.hi - block.lo
+        self.next_seq[block.keys] = block.first_seq + block.end - block.begin
         self.until = until
         if n:
             os[:n] *= self.sign[oi[:n, 0]]
-        return changes(oi, os, n, False)
+        return changes_of(ChangeRows(oi, os), n, False)
 
     def _advance_in_parts(self, arrivals: Arrivals, until: Instant) -> Changes:
         """A long block of one key in pieces, cut where time moves on, so that cutoffs keep up with the rows."""
@@ -154,13 +146,13 @@ class ManyTopKLogic:
         """Store the block's rows; returns by how much each key's pool rows are ahead of its block rows."""
         self.new_flags = self.op.flags(columns, len(block.time))
         shift = self.window.append(block, self.next_seq, self.until, cols, self.new_flags)
-        if len(block.dpos):
-            of = np.repeat(np.arange(len(block.keys)), block.dhi - block.dlo)
-            place = block.lo[of] + shift[of] + block.dtarget - block.seq0[of]
+        if len(block.deletion_row):
+            of = np.repeat(np.arange(len(block.keys)), block.deletion_end - block.deletion_begin)
+            place = block.begin[of] + shift[of] + block.deletion_seq - block.first_seq[of]
             here = place >= self.window.head[block.keys[of]]
             self.marked = self.window.rows(place[here])
             self.window.dead[self.marked] = np.flatnonzero(here)
-            self.tombs = self.tombs.with_(Tombstones(block.keys[of], block.dtarget, block.dtime))
+            self.tombs = self.tombs.with_(Tombstones(block.keys[of], block.deletion_seq, block.deletion_time))
         return shift
 
     def _grow(self, keys: int) -> None:
@@ -230,15 +222,13 @@ class ManyTopKLogic:
         key, seq, time = key[keep], seq[keep], np.ascontiguousarray(time[keep])
         ends = np.searchsorted(key, np.arange(keys), "right").astype(np.int64)
         begins = np.searchsorted(key, np.arange(keys)).astype(np.int64)
-        columns = {c.name: rows.columns[c.name][keep] for c in op.columns if c != TARGET_COLUMN}
+        columns = {c.name: rows.columns[c.name][keep] for c in op.columns if c != DELETION_COLUMN}
         self.window.grow(keys)
         after = self.next_seq
         self.next_seq = after - (ends - begins)  # as before these rows came
         none = np.empty(0, np.int64)
         every_key = np.arange(keys)
-        block = Block(
-            every_key, begins, ends, np.zeros(keys, np.int64), np.zeros(keys, np.int64), self.next_seq, time, None, none, none, none
-        )
+        block = Block(every_key, begins, ends, np.zeros(keys, np.int64), np.zeros(keys, np.int64), self.next_seq, time, none, none, none)
         self._append(block, columns, tuple(as_floats(columns[c]) for c in op.attributes))
         self.next_seq = after
         if op.deletes:
@@ -292,7 +282,7 @@ class ManyTopKLogic:
         w = within(window, self.op.window)
         rows = self.window
         hi = int(rows.tail[key])
-        lo = max(int(rows.head[key]), hi - min(count_of(w), MANY))
+        lo = max(int(rows.head[key]), hi - min(count_of(w), UNBOUNDED))
         if w.micros is not None:
             lo = first_from(rows.tm, lo, hi, rows.wrap, self.until - w.micros)
         s, q = np.empty(hi - lo, np.float64), query

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.operators.base import F64, I64, NEVER, AnyArray, Instant, Window
-from skyband.operators.single_rows.blocks import MANY, Block, count_of, extent, micros_of, widened
-from skyband.operators.single_rows.kernels.replay import alive_from
+from skyband.operators.single_rows.arrays import extent, widened
+from skyband.operators.single_rows.blocks import Block
+from skyband.operators.single_rows.kernels.expiry import alive_from
 from skyband.operators.topk.kernels.many_refill import first_from
 from skyband.operators.topk.kernels.window_pool import LEAF, append, plan
+from skyband.operators.windows import UNBOUNDED, count_of, micros_of
 
 SLACK = 131_072
 
@@ -17,7 +19,7 @@ class ManyWindow:
     """Columns ``x`` float64 (d, rows), times ``tm`` (for time windows), predicate bits ``flags`` and deletions ``dead`` where needed.
 
     Rows are named by *place*: place p is row p, or p - ``wrap`` from ``wrap`` on. Key g has places [head[g], tail[g]). ``wrap`` is the
-    ring's length for one key, and MANY (never reached) for slabs.
+    ring's length for one key, and UNBOUNDED (never reached) for slabs.
     """
 
     def __init__(self, window: Window, d: int, flags: bool, deletes: bool) -> None:
@@ -26,13 +28,13 @@ class ManyWindow:
         self.slab, self.room, self.head, self.tail, self.leaf_at = (empty for _ in range(5))
         self.x, self.tm, self.flags, self.dead, self.end = np.empty((d, 0)), empty, empty, empty, 0
         self.zlo, self.zhi = np.empty((d, 0)), np.empty((d, 0))
-        self.wrap = MANY
+        self.wrap = UNBOUNDED
 
     def grow(self, keys: int) -> None:
         """Make room for ``keys`` keys."""
-        if len(self.slab) == 1 < keys and self.wrap < MANY:
+        if len(self.slab) == 1 < keys and self.wrap < UNBOUNDED:
             self._lay(int(self.tail[0] - self.head[0]))
-            self.wrap = MANY
+            self.wrap = UNBOUNDED
             self.room[0] = self.end = self.x.shape[1]
         for name in ("slab", "room", "head", "tail", "leaf_at"):
             setattr(self, name, widened(getattr(self, name), keys, 0, 0))
@@ -40,7 +42,7 @@ class ManyWindow:
     def append(self, block: Block, next_seq: I64, until: Instant, cols: tuple[F64, ...], flags: I64) -> I64:
         """Drop what has expired before ``until`` and store the block's rows; returns by how much each key's places are ahead of its
         block rows. O(rows), amortised."""
-        keys, new = block.keys, block.hi - block.lo
+        keys, new = block.keys, block.end - block.begin
         if len(self.slab) == 1:
             if len(keys):
                 self._append_ring(block, until, cols, flags)
@@ -52,19 +54,19 @@ class ManyWindow:
             )  # fmt: skip
             self._reserve(self.end)
             append(
-                keys, block.lo, block.hi, target, self.slab, self.head, self.tail, self.x, self.tm, self.flags, self.dead,
+                keys, block.begin, block.end, target, self.slab, self.head, self.tail, self.x, self.tm, self.flags, self.dead,
                 cols, block.time, flags, self.leaf_at,
             )  # fmt: skip
-        return self.tail[keys] - block.hi
+        return self.tail[keys] - block.end
 
     def _append_ring(self, block: Block, until: Instant, cols: tuple[F64, ...], flags: I64) -> None:
-        head, tail, new = int(self.head[0]), int(self.tail[0]), int(block.hi[0] - block.lo[0])
+        head, tail, new = int(self.head[0]), int(self.tail[0]), int(block.end[0] - block.begin[0])
         head = max(head, tail - count_of(self.window))
         if self.window.micros is not None and tail > head:
             head = first_from(self.tm, head, tail, self.wrap, alive_from(until - 1, self.window.micros))
         self.head[0] = head
         need = tail - head + new + LEAF
-        if need > self.x.shape[1] or self.wrap == MANY:
+        if need > self.x.shape[1] or self.wrap == UNBOUNDED:
             self._lay(max(need, min(2 * need, count_of(self.window) + SLACK + LEAF)))
         elif head >= self.wrap:
             for a in (self.head, self.tail, self.leaf_at):
@@ -72,7 +74,7 @@ class ManyWindow:
             self.leaf_at[0] = max(self.leaf_at[0], 0)
         tail = int(self.tail[0])
         for to, lo, hi in self.parts(tail, tail + new):
-            some = slice(int(block.lo[0]) + lo - tail, int(block.lo[0]) + hi - tail)
+            some = slice(int(block.begin[0]) + lo - tail, int(block.begin[0]) + hi - tail)
             for i, c in enumerate(cols):
                 self.x[i, to] = c[some]
             for a, v in ((self.tm, block.time), (self.flags, flags)):
@@ -85,7 +87,7 @@ class ManyWindow:
     def parts(self, a: int, b: int) -> list[tuple[slice, int, int]]:
         """Places [a, b) of the only key or of a slab: (rows, first place, end) of its one or two stretches."""
         at = min(max(a, self.wrap), b)
-        out = [(slice(a, at), a, at), (slice(at - self.wrap, b - self.wrap), at, b)] if self.wrap < MANY else [(slice(a, b), a, b)]
+        out = [(slice(a, at), a, at), (slice(at - self.wrap, b - self.wrap), at, b)] if self.wrap < UNBOUNDED else [(slice(a, b), a, b)]
         return [p for p in out if p[2] > p[1]]
 
     def rows(self, places: I64) -> I64:

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skyband.operators import topk_many_index, topk_many_logic
 from skyband.operators.base import Arrivals, Window
 from skyband.operators.expressions import parse
+from skyband.operators.topk import many_index as topk_many_index
+from skyband.operators.topk import many_logic as topk_many_logic
 from skyband.operators.topk.many import ManyTopK
 from tests.operators.test_topk_single import SHAPES, random_window
 from tests.operators.topk_host import Stream, cuts_of, drive, random_stream, rows_of

@@ -9,9 +9,9 @@ import numpy as np
 
 from skyband.operators.base import ARRIVAL, BOUNDARY, DELETE, EXPIRY, NEVER, NULL, AnyArray
 from skyband.operators.jit import jit
-from skyband.operators.single_rows.kernels.emit import put
-from skyband.operators.single_rows.kernels.ranked_list import heap_push, heap_to_order, lower_bound
-from skyband.operators.single_rows.kernels.replay import grown, grown_rows
+from skyband.operators.single_rows.kernels.arrays import grown, grown_rows, lower_bound
+from skyband.operators.single_rows.kernels.emit import ChangeRows, Event, put
+from skyband.operators.single_rows.kernels.heap import Heap, heap_push, heap_to_order
 from skyband.operators.threshold.kernels.many_lists import (
     AT,
     DEAD,
@@ -30,6 +30,7 @@ from skyband.operators.threshold.kernels.many_lists import (
     next_change,
     spot,
 )
+from skyband.operators.windows import UNBOUNDED
 
 
 @jit
@@ -50,7 +51,7 @@ def was_shown(i: int, pq: AnyArray, pt: AnyArray, pd: AnyArray, b: int, newest: 
     """Whether member ``i`` was in the result as of boundary ``b`` (NULL: nothing was shown yet), when ``newest`` was the last seq."""
     if b == NULL or pq[i] > newest or pq[i] <= newest - n:
         return False
-    return (micros == 0 or pt[i] > b - micros) and (len(pd) == 0 or pd[i] > b)
+    return (micros >= UNBOUNDED or pt[i] > b - micros) and (len(pd) == 0 or pd[i] > b)
 
 
 @jit
@@ -60,25 +61,27 @@ def at_boundary(
 ) -> int:  # fmt: skip
     """Write the net change of the boundary that is due, with ``newest`` the last seq by then. O(changes), O(members) after deletions."""
     b, was, until = slots[s, DUE], slots[s, SHOWN], slots[s, NEWEST]
+    heap, changes = Heap(wa, wi), ChangeRows(oi, os)
     pos, step = 0, slots[s, STEP] + 1
+    event = Event(slots[s, QUERY], slots[s, KEY], b, step)
     w = 0
     for x in range(base, a if slots[s, DEAD] > was else head):  # who has left stands in front, unless it was deleted
         if (x < head or pd[x] < NEVER) and was_shown(x, pq, pt, pd, was, until, n, micros):
-            w = heap_push(wa, wi, w, ps[x], x)
-    heap_to_order(wa, wi, w)
+            w = heap_push(heap, w, ps[x], x)
+    heap_to_order(heap, w)
     for x in range(w):
         cause = DELETE if len(pd) > 0 and pd[wi[x]] <= b else EXPIRY
-        r = put(oi, os, r, slots[s, QUERY], slots[s, KEY], b, step, pos, -1, cause, pq[wi[x]], wa[x])
+        r = put(changes, r, event, pos, -1, cause, pq[wi[x]], wa[x])
         pos += 1
     w = 0
     x = a
     while x > head and pq[x - 1] > until:  # who is new stands at the end
         x -= 1
         if len(pd) == 0 or pd[x] == NEVER:
-            w = heap_push(wa, wi, w, ps[x], x)
-    heap_to_order(wa, wi, w)
+            w = heap_push(heap, w, ps[x], x)
+    heap_to_order(heap, w)
     for x in range(w):
-        r = put(oi, os, r, slots[s, QUERY], slots[s, KEY], b, step, pos, 1, BOUNDARY, pq[wi[x]], wa[x])
+        r = put(changes, r, event, pos, 1, BOUNDARY, pq[wi[x]], wa[x])
         pos += 1
     slots[s, STEP] += 1 if pos > 0 else 0
     slots[s, DUE], slots[s, SHOWN], slots[s, NEWEST] = NEVER, b, newest
@@ -143,7 +146,7 @@ def run(
             base, m = begin, a
             for c in range(c0, c1):
                 ps[m], pq[m] = found_scores[c], seq0 + (found_rows[c] - lo)
-                if micros > 0:
+                if micros < UNBOUNDED:
                     pt[m] = tm[found_rows[c]]
                 if deletes:
                     pd[m] = NEVER
@@ -152,6 +155,7 @@ def run(
             if cap < m - base:
                 cap = 2 * (m - base)
                 wa, wi = np.empty(cap, np.float64), np.empty(cap, np.int64)
+            heap = Heap(wa, wi)
             while True:
                 while deletes and head < a and pd[head] < NEVER:
                     head += 1
@@ -161,7 +165,7 @@ def run(
                 if a < m:
                     row = lo + (pq[a] - seq0)
                 if head < a:
-                    if micros > 0:
+                    if micros < UNBOUNDED:
                         e = pt[head] + micros
                     c = lo + (pq[head] + n - seq0)
                     if c <= row and c < hi:
@@ -201,7 +205,7 @@ def run(
                             if r + 8 > len(os):
                                 oi, os = grown_rows(oi, 2 * len(os)), grown(os, 2 * len(os))
                             slots[s, STEP] += 1
-                            r = put(oi, os, r, q, key, now, slots[s, STEP], 0, -1, DELETE, pq[x], ps[x])
+                            r = put(ChangeRows(oi, os), r, Event(q, key, now, slots[s, STEP]), 0, -1, DELETE, pq[x], ps[x])
                         elif slots[s, DUE] == NEVER:
                             slots[s, DUE] = -((-now) // every) * every
                     continue
@@ -219,15 +223,15 @@ def run(
                 stop = head
                 for x in range(left, stop):
                     if not deletes or pd[x] == NEVER:
-                        w = heap_push(wa, wi, w, ps[x], x)
-                heap_to_order(wa, wi, w)
+                        w = heap_push(heap, w, ps[x], x)
+                heap_to_order(heap, w)
                 if r + w + 8 > len(os):
                     oi, os = grown_rows(oi, 2 * len(os) + w), grown(os, 2 * len(os) + w)
                 slots[s, STEP] += 1
                 for x in range(w):
-                    r = put(oi, os, r, q, key, now, slots[s, STEP], x, -1, cause, pq[wi[x]], wa[x])
+                    r = put(ChangeRows(oi, os), r, Event(q, key, now, slots[s, STEP]), x, -1, cause, pq[wi[x]], wa[x])
                 if came:
-                    r = put(oi, os, r, q, key, now, slots[s, STEP], w, 1, ARRIVAL, pq[a - 1], ps[a - 1])
+                    r = put(ChangeRows(oi, os), r, Event(q, key, now, slots[s, STEP]), w, 1, ARRIVAL, pq[a - 1], ps[a - 1])
             if every == 0:
                 base = head
             else:

@@ -13,8 +13,8 @@ import numpy as np
 
 from skyband.operators.base import NEVER, AnyArray
 from skyband.operators.jit import jit
-from skyband.operators.single_rows.blocks import MANY
-from skyband.operators.single_rows.kernels.replay import grown
+from skyband.operators.single_rows.kernels.arrays import grown
+from skyband.operators.windows import UNBOUNDED
 
 KEY, QUERY, STEP, DUE, SHOWN, NEWEST, DEAD, NEXT, AT, ROOM, LO, HI, HEAD = range(13)
 COLUMNS = 13
@@ -128,9 +128,9 @@ def next_change(slots: AnyArray, s: int, n: int, micros: int, pq: AnyArray, pt: 
     leave: Any = np.int64(NEVER)
     if slots[s, HEAD] < slots[s, HI]:
         i = slots[s, AT] + slots[s, HEAD]
-        if micros > 0:
+        if micros < UNBOUNDED:
             wake = min(wake, pt[i] + micros)
-        if n < MANY:
+        if n < UNBOUNDED:
             leave = pq[i] + n
     return wake, leave
 

@@ -9,8 +9,13 @@ import numpy as np
 
 from skyband.operators.base import NEVER, AnyArray
 from skyband.operators.jit import jit
-from skyband.operators.single_rows.kernels.ranked_list import oldest
-from skyband.operators.single_rows.kernels.replay import (
+from skyband.operators.single_rows.blocks import Block
+from skyband.operators.single_rows.kernels.arrays import grown
+from skyband.operators.single_rows.kernels.emit import ChangeRows
+from skyband.operators.single_rows.kernels.expiry import alive_from
+from skyband.operators.single_rows.kernels.ranked_list import RankedList, oldest
+from skyband.operators.single_rows.kernels.replay import replay
+from skyband.operators.single_rows.kernels.replay_state import (
     AT,
     BASE,
     CUT,
@@ -20,21 +25,24 @@ from skyband.operators.single_rows.kernels.replay import (
     NEXT,
     OUT,
     PENDING,
+    PLACES,
     REFILL,
     ROW,
     SIZE,
-    STATE,
     VISITS,
-    alive_from,
+    Candidates,
+    Progress,
+    Query,
+    Records,
+    Span,
     fitted,
-    grown,
-    replay,
     settle,
 )
 from skyband.operators.topk.kernels.many_plain import NO_SEQ, replay_plain
 from skyband.operators.topk.kernels.many_refill import corners_pay, look_again, refill_rows
 from skyband.operators.topk.kernels.scan import gather
 from skyband.operators.topk.kernels.window_pool import CHUNK, LEAF, leaf_bounds, score_rows
+from skyband.operators.windows import UNBOUNDED
 
 
 @jit
@@ -61,7 +69,10 @@ def run(
     among the first k ``l_old``.
     """
     oi, os = np.empty((1024, 8), np.int64), np.empty(1024, np.float64)
-    st, fs = np.zeros(STATE, np.int64), np.zeros(2, np.float64)
+    st, fs = np.zeros(PLACES, np.int64), np.zeros(2, np.float64)
+    progress = Progress(st, fs)
+    block = Block(procs, p_lo, p_hi, p_dlo, p_dhi, p_seq, time, dpos, dtime, dtarget)
+    records = Records(step, wake, due, rep_n, rep_s, rep_q, rep_t, rep_d)
     most = 1
     for g in range(len(procs)):
         most = max(most, p_hi[g] - p_lo[g])
@@ -74,7 +85,7 @@ def run(
     indexed = len(found_at) > 0
     for q in range(len(query_k)):
         k, n, micros, every = query_k[q], query_n[q], query_micros[q], query_every[q]
-        plain = micros == 0 and every == 0 and len(dead) == 0
+        plain = micros >= UNBOUNDED and every == 0 and len(dead) == 0
         floor, ceiling, w, box, wh = query_floor[q], query_ceiling[q], weights[q], boxed[q], where[q]
         for g in range(len(procs)):
             key = procs[g]
@@ -122,10 +133,12 @@ def run(
                         st, fs, q, key, k, n, hi, seq0 - lo, crow, cscore, found, time, hs, hq, step[q, key], oi, os
                     )  # fmt: skip
                 else:
-                    oi, os, stop = replay(
-                        st, fs, q, key, k, n, micros, every, lo, hi, hi, d_hi, seq0, crow, cscore, found, time, dpos, dtime, dtarget,
-                        hs, hq, ht, gone_s, gone_q, step, due, rep_n, rep_col[q], rep_s, rep_q, rep_t, rep_d, until, True, oi, os,
+                    query, span = Query(q, k, n, micros, every, rep_col[q]), Span(key, lo, hi, seq0, d_hi, until, True)
+                    changes, stop = replay(
+                        query, span, block, Candidates(crow, cscore), found, hi, RankedList(hs, hq, ht, gone_s, gone_q), progress, records,
+                        ChangeRows(oi, os),
                     )  # fmt: skip
+                    oi, os = changes.numbers, changes.score
                     need = stop == REFILL
                 if not need:
                     break
@@ -162,7 +175,7 @@ def run(
                     zlo, zhi, min(known, (i + up) // LEAF * LEAF), work,
                 )  # fmt: skip
                 st[SIZE] = m + got
-                settle(st, fs, got < size - m, floor, hs, hq)
+                settle(progress, RankedList(hs, hq, ht, gone_s, gone_q), got < size - m, floor)
                 work[0] += 1
                 crow, cscore = rows, scores  # the cutoff is lower now: look again at the rest of the block
                 found = look_again(
@@ -178,5 +191,5 @@ def run(
                 continue
             o = oldest(hq, min(k, m))
             l_old[q, key] = hq[o] if o >= 0 else NO_SEQ
-            wake[q, key] = min(ht[o] + micros if o >= 0 and micros > 0 else NEVER, due[q, key])
+            wake[q, key] = min(ht[o] + micros if o >= 0 and micros < UNBOUNDED else NEVER, due[q, key])
     return oi, os, out, ps, pq, pt, pool

@@ -20,7 +20,7 @@ import numpy as np
 
 from skyband.operators.base import AnyArray
 from skyband.operators.jit import jit
-from skyband.operators.single_rows.kernels.replay import grown
+from skyband.operators.single_rows.kernels.arrays import grown
 
 TILE = 512
 UNKNOWN, NONE, ALL = -1, -2, -3

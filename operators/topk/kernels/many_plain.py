@@ -10,9 +10,10 @@ import numpy as np
 
 from skyband.operators.base import ARRIVAL, DISPLACED, EXPIRY, NEVER, PROMOTED, AnyArray
 from skyband.operators.jit import jit
-from skyband.operators.single_rows.kernels.emit import put
-from skyband.operators.single_rows.kernels.ranked_list import place_of, shift
-from skyband.operators.single_rows.kernels.replay import (
+from skyband.operators.single_rows.kernels.arrays import grown, grown_rows, shift
+from skyband.operators.single_rows.kernels.emit import ChangeRows, Event, put
+from skyband.operators.single_rows.kernels.ranked_list import place_of
+from skyband.operators.single_rows.kernels.replay_state import (
     AT,
     BASE,
     BEFORE,
@@ -28,8 +29,6 @@ from skyband.operators.single_rows.kernels.replay import (
     SEEN,
     SIZE,
     VISITS,
-    grown,
-    grown_rows,
 )
 
 NO_SEQ = NEVER // 4
@@ -119,19 +118,19 @@ def replay_plain(
         entered = 0 <= pi < k
         if left == 1 or entered or shown > kept:
             step += 1
-            at, pos = time[h], 0
+            event, changes, pos = Event(q, key, time[h], step), ChangeRows(oi, os), 0
             if left == 1:
-                out = put(oi, os, out, q, key, at, step, pos, -1, EXPIRY, gone_q, gone_s)
+                out = put(changes, out, event, pos, -1, EXPIRY, gone_q, gone_s)
                 pos += 1
             if entered and kept == k:
-                out = put(oi, os, out, q, key, at, step, pos, -1, DISPLACED, hq[k], hs[k])
+                out = put(changes, out, event, pos, -1, DISPLACED, hq[k], hs[k])
                 pos += 1
             if entered and pi < kept:
-                out = put(oi, os, out, q, key, at, step, pos, 1, ARRIVAL, hq[pi], hs[pi])
+                out = put(changes, out, event, pos, 1, ARRIVAL, hq[pi], hs[pi])
                 pos += 1
                 kept += 1
             for i in range(kept, shown):
-                out = put(oi, os, out, q, key, at, step, pos, 1, ARRIVAL if i == pi else PROMOTED, hq[i], hs[i])
+                out = put(changes, out, event, pos, 1, ARRIVAL if i == pi else PROMOTED, hq[i], hs[i])
                 pos += 1
         if m >= 2 * size:
             w, alive = 0, h + up - n

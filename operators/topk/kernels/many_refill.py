@@ -12,7 +12,8 @@ import numpy as np
 
 from skyband.operators.base import AnyArray
 from skyband.operators.jit import HAVE_NUMBA, jit
-from skyband.operators.single_rows.kernels.ranked_list import into_rank_order, select
+from skyband.operators.single_rows.kernels.heap import Heap
+from skyband.operators.single_rows.kernels.select import Below, into_rank_order, select
 from skyband.operators.topk.kernels.scan import gather
 from skyband.operators.topk.kernels.window_pool import LEAF, leaf_bound, leaf_bounds, score_rows
 
@@ -173,15 +174,15 @@ def refill_rows(
         score_rows(w, x, p, p + n, box, low, high, where, flags, ceiling, chunk)
         if not HAVE_NUMBA or known_lo >= known_hi:  # newest first throughout
             if len(dead):
-                c = select(chunk, dead[p : p + n], True, now, 0, n, b, thr, cut_place - b, floor, wa, wi, c, need)
+                c = select(chunk, dead[p : p + n], now, 0, n, b, Below(thr, cut_place - b, floor), Heap(wa, wi), c, need)
             else:
-                c = select(chunk, dead, False, now, 0, n, b, thr, cut_place - b, floor, wa, wi, c, need)
+                c = select(chunk, dead, now, 0, n, b, Below(thr, cut_place - b, floor), Heap(wa, wi), c, need)
         elif len(dead):
             c = _select_any(chunk, dead[p : p + n], True, now, n, b, thr, cut_place - b, floor, wa, wi, c, need)
         else:
             c = _select_any(chunk, dead, False, now, n, b, thr, cut_place - b, floor, wa, wi, c, need)
         e = b
-    into_rank_order(wa, wi, c)
+    into_rank_order(Heap(wa, wi), c)
     for i in range(c):
         p = wi[i] if wi[i] < wrap else wi[i] - wrap
         hs[m + i], hq[m + i], ht[m + i] = wa[i], base_seq + wi[i], tm[p] if len(tm) else 0

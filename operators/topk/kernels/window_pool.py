@@ -11,8 +11,9 @@ import numpy as np
 
 from skyband.operators.base import NEVER, AnyArray
 from skyband.operators.jit import HAVE_NUMBA, jit
-from skyband.operators.single_rows.kernels.ranked_list import lower_bound, shift
-from skyband.operators.single_rows.kernels.replay import alive_from
+from skyband.operators.single_rows.kernels.arrays import lower_bound, shift
+from skyband.operators.single_rows.kernels.expiry import alive_from
+from skyband.operators.windows import UNBOUNDED
 
 CHUNK = 1024
 LEAF = 128
@@ -27,7 +28,7 @@ def plan(
     for g in range(len(procs)):
         key = procs[g]
         h = max(head[key], tail[key] - n)
-        if micros > 0:
+        if micros < UNBOUNDED:
             h = lower_bound(tm, h, tail[key], alive_from(until - 1, micros))
         head[key] = h
         need = tail[key] - h + new[g]

@@ -1,0 +1,41 @@
+"""Helpers for arrays with a place per key or per row."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skyband.operators.base import F64, I64, NEVER, AnyArray
+
+
+def earliest(wake: AnyArray) -> int | None:
+    """The smallest instant of ``wake``, or None if all are ``NEVER``."""
+    if wake.size == 0:
+        return None
+    least = int(wake.min())
+    return None if least == NEVER else least
+
+
+def widened(a: AnyArray, keys: int, fill: int, axis: int) -> AnyArray:
+    """``a`` with room for ``keys`` keys along ``axis``, new places ``fill``."""
+    have = a.shape[axis]
+    if keys <= have:
+        return a
+    shape = list(a.shape)
+    shape[axis] = keys - have
+    return np.concatenate([a, np.full(shape, fill, a.dtype)], axis=axis)
+
+
+def extent(x: F64) -> tuple[F64, F64]:
+    """Smallest and largest finite value of every row of x (d, n); 0 where there is none."""
+    low, high = x.min(axis=1), x.max(axis=1)
+    for i in np.flatnonzero(~np.isfinite(low + high)):
+        v = x[i][np.isfinite(x[i])]
+        low[i], high[i] = (v.min(), v.max()) if len(v) else (0.0, 0.0)
+    return low, high
+
+
+def spans(at: I64, m: I64) -> I64:
+    """Positions at[0]..at[0]+m[0], at[1].., one after the other."""
+    ends = np.cumsum(m)
+    out: I64 = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(at - (ends - m), m)
+    return out
