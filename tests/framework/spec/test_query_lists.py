@@ -180,6 +180,17 @@ def test_a_table_that_cannot_be_read(mistakes: Callable[..., list[tuple[str, str
     assert mistakes(BY_WEIGHTS, table) == [("SKY-E145", f"the table of queries cannot be used: {why}")]
 
 
+def test_windows_of_a_table_are_not_judged_by_a_window_that_is_wrong(tmp_path: Path) -> None:
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(spec_of(BY_WEIGHTS).replace("{count: 100, time: 1 day}", "{time: 1 dya}"))
+    (tmp_path / "table.csv").write_text("name,weight_x,window\na,1,200 rows\nb,2,9 days\nc,many,\n")
+    _, errors = validate_file(str(spec), {})
+    assert [(e.code, e.message) for e in errors] == [
+        ("SKY-E115", "'1 dya' is not a usable duration: unknown unit 'dya'"),
+        ("SKY-E144", "table.csv: line 4, weight_x: takes a number, not 'many'"),
+    ]
+
+
 def test_all_mistakes_of_a_table_are_told_but_not_thousands(mistakes: Callable[..., list[tuple[str, str]]]) -> None:
     found = mistakes(BY_WEIGHTS, "name,weight_x,k\n" + "".join(f"q{i},1,0\n" for i in range(500)))
     assert len(found) == 21 and found[-1][1] == "table.csv: the other 480 mistakes are not shown"
