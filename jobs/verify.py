@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import random
 import time as clock
 from typing import Any
 
+from skyband.framework.plan.model import Plan
 from skyband.jobs.spec import load_plan
-
-_MEMBERS = 20
-"""Queries of one table that are looked at."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -64,59 +61,19 @@ def _verdict(differences: list[str], fine: str) -> str:
     return "DIFFERENT\n" + "\n".join(f"    {d}" for d in differences[:10])
 
 
-def _against_source(plan: Any, layout: Any, job: Any, args: argparse.Namespace) -> int:
-    from skyband.framework.queries.protocol import Question
-    from skyband.framework.queries.registry import query_type
-    from skyband.framework.sources.registry import source_format
-    from skyband.framework.streaming.session import get_session
-    from skyband.framework.verify import accepted as source
-    from skyband.framework.verify.objects import objects
-    from skyband.framework.verify.replay import change_times, complete_until, result_at, table_rows
+def _against_source(plan: Plan, layout: Any, job: Any, args: argparse.Namespace) -> int:
+    from skyband.framework.verify.sample import compare
 
     started = clock.monotonic()
-    until = complete_until(plan)
-    rng = random.Random(args.seed)
-    keys = rng.sample(sorted(until, key=repr), min(args.keys, len(until)))
-    spark = get_session(plan.job, packages=source_format(plan.source.format).jars)
-    rows = source.without_late(source.source_rows(spark, plan, layout, job), table_rows(plan, "rejected"))
-    rows = source.with_deletions(plan, rows)
-    taken = source.accepted(rows, plan.intake, plan.window, {k: until[k] for k in keys})
-    wrong = looked = skipped = 0
-    for key in keys:
-        mine = taken[key]
-        data = objects(plan, mine)
-        for query in plan.queries:
-            if not mine.time:
-                continue
-            kind = query_type(query.type)
-            # Of a table of queries a few, at as many instants in all.
-            asked: list[Any] = rng.sample(query.asked, min(_MEMBERS, len(query.asked))) if query.asked else [None]
-            for one in asked:
-                stream = (one.name, *key) if query.members else key
-                n = -(-args.instants // len(asked))
-                for at in _instants(rng, [*mine.time, *change_times(plan, query, stream)], until[key], n, query.every_micros):
-                    expected = kind.brute_force(Question(plan, query, data, at, one))
-                    if expected is None:
-                        skipped += 1
-                        continue
-                    looked += 1
-                    got = result_at(plan, query, stream, at)
-                    if expected == got:
-                        continue
-                    wrong += 1
-                    whose = f" for {stream}" if stream else ""
-                    print(f"{query.name}: DIFFERENT at {at} us{whose}")
-                    print(f"    by definition {expected[:3]} ...\n    in the tables {got[:3]} ...")
-    left_out = f", {skipped} left out (window too large for brute force)" if skipped else ""
+    found = compare(plan, layout, job, args.keys, args.instants, args.seed)
+    for d in found.differences:
+        whose = f" for {d.stream}" if d.stream else ""
+        print(f"{d.query}: DIFFERENT at {d.at} us{whose}")
+        print(f"    by definition {d.expected[:3]} ...\n    in the tables {d.got[:3]} ...")
+    spent, wrong = clock.monotonic() - started, len(found.differences)
+    left_out = f", {found.skipped} left out (window too large for brute force)" if found.skipped else ""
     print(
-        f"source: {sum(len(t.time) for t in taken.values()):,} accepted rows of {len(keys)} of {len(until)} keys, "
-        f"{looked} results recomputed by brute force{left_out}, {wrong} different ({clock.monotonic() - started:.1f} s)"
+        f"source: {found.rows:,} accepted rows of {found.keys} of {found.of_keys} keys, "
+        f"{found.looked} results recomputed by brute force{left_out}, {wrong} different ({spent:.1f} s)"
     )
     return wrong
-
-
-def _instants(rng: random.Random, times: list[int], until: int, n: int, every: int | None) -> list[int]:
-    """Instants of events and between them, none after ``until``; only those whose result has been emitted, for ``every``."""
-    low, high = min(times), until
-    picks = {rng.choice(times) for _ in range(3 * n // 4)} | {rng.randint(low, max(low, high)) for _ in range(n - 3 * n // 4)}
-    return sorted(p for p in picks if p <= until and (not every or p // every * every <= until))

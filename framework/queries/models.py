@@ -21,6 +21,8 @@ class QueryPart(BaseModel):
 class QueryWindow(QueryPart):
     """A window of a query: no larger than the job's and of a kind the job's window has."""
 
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["count"]}, {"required": ["time"]}]})
+
     count: Annotated[int, Field(ge=1, le=2**40), WHOLE] | None = Field(default=None, description="The most recent n rows of a key.")
     time: PositiveDuration | None = Field(default=None, description="Rows no older than this.")
 
