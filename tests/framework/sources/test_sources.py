@@ -6,11 +6,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from skyband.framework.errors import SkybandError
 from skyband.framework.plan.compile import compile_job
+from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.files import files_taken
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.sources.registry import SOURCES, source_format
@@ -76,6 +78,35 @@ def test_built_in_formats_need_a_path(name: str) -> None:
 def test_a_csv_files_header_is_as_the_spec_says() -> None:
     csv = source_format("csv")
     assert [dict(csv.options(o)) for o in ({}, {"Header": "false"})] == [{"header": "true"}, {"Header": "false"}]
+
+
+def test_a_csv_source_has_the_columns_of_its_files_header(tmp_path: Path) -> None:
+    csv, no_spark = source_format("csv"), cast("SparkSession", None)
+
+    def node(header: str = "true", *names: str) -> SourceNode:
+        fields = tuple(Field(n, "string", "text", n) for n in names)
+        return SourceNode("csv", str(tmp_path), (("header", header), ("sep", ";")), fields)
+
+    (tmp_path / "_hidden.csv").write_text("no;no\n")
+    (tmp_path / "a.csv").write_text("")
+    with pytest.raises(SkybandError, match=f"no files to read in {tmp_path}") as none_yet:
+        csv.columns(no_spark, node())
+    (tmp_path / "b.csv").write_bytes('\ufeffid;a name;"x;y"\n1;2;3\n'.encode())
+    assert csv.columns(no_spark, node("true", "a name", "id")) == ["id", "a name", "x;y"]
+    assert csv.columns(no_spark, node("false", "other")) is None
+    with pytest.raises(SkybandError, match="column 'a nam' is not in the header") as misspelled:
+        csv.columns(no_spark, node("true", "a nam"))
+    assert (none_yet.value.code, misspelled.value.code, misspelled.value.hint) == ("SKY-E301", "SKY-E301", "did you mean 'a name'?")
+
+
+def test_a_file_with_another_header_is_told_from_other_failures() -> None:
+    said = "CSV header does not conform to the schema.\n Header: id, y\nCSV file: file:///in/b.csv\n"
+    told = source_format("csv").failure(said, ["id", "x"])
+    assert told is not None and told.code == "SKY-E301"
+    assert told.message == "the header is not that of the other files (CSV file: file:///in/b.csv)"
+    assert told.hint == "put its columns in this order under the same file name, then run again: id, x"
+    assert source_format("csv").failure("out of memory", ["id", "x"]) is None
+    assert source_format("json").failure(said, None) is None
 
 
 def test_an_unknown_format_is_told_what_there_is(lines: None) -> None:
