@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 import skyband.operators
-from skyband.operators.base import Changes, Column, Window
+from skyband.operators.base import NULL, Changes, Column, Window
 from skyband.operators.contract import Asked, BrokenContract, asked_of, check_operator
+from skyband.operators.contract_rows import random_rows
 from skyband.operators.expressions import parse
 from skyband.operators.side_by_side import SideBySide
 from skyband.operators.single_rows.scores import Linear
@@ -165,6 +166,32 @@ def test_no_operator_is_forgotten() -> None:
             if kind.__module__ == module.name and isinstance(getattr(kind, "state_format", None), str) and hasattr(kind, "build"):
                 found.add(kind)
     assert found and found == {type(op) for op in OPERATORS.values()}
+
+
+def test_the_rows_are_full_of_what_breaks_operators() -> None:
+    op = replace(many_thresholds(COUNT, True), where=(row("x >= 1 and t <> 'b' and ok"),), texts=("a", "b"))
+    seen: set[str] = set()
+    for seed in range(60):
+        rows = random_rows(op, np.random.default_rng(seed), 90, 3)
+        x, target = rows.values["x"], rows.values["$target"]
+        assert (np.diff(rows.time) >= 0).all() and rows.end > rows.time[-1]
+        assert ((rows.seq < 0) == (target != NULL)).all() and (rows.target == target).all()
+        seen |= {name for name, found in {
+            "nan": np.isnan(x), "inf": x == np.inf, "-inf": x == -np.inf, "-0.0": (x == 0) & np.signbit(x), "text": rows.values["t"] == 1,
+            "other text": rows.values["t"] >= 2, "no text": rows.values["t"] == NULL, "no int": rows.values["n"] == NULL,
+            "no bool": rows.values["ok"] == NULL, "before 1970": rows.time < 0, "before 2020": rows.time > 10**15,
+        }.items() if found.any()}  # fmt: skip
+        for key in range(int(rows.key.max()) + 1):
+            mine = np.flatnonzero(rows.key == key)
+            objects = mine[rows.seq[mine] >= 0]
+            assert (rows.seq[objects] == np.arange(len(objects))).all()
+            come = np.cumsum(rows.seq[mine] >= 0)
+            age = (come - target[mine])[target[mine] != NULL]
+            assert (age > 0).all()
+            seen |= {"deleted in the window"} if (age <= COUNT.count).any() else set()
+            if len(objects) and np.unique(rows.time[objects], return_counts=True)[1].max() > 12:
+                seen.add("burst")
+    assert len(seen) == 13, seen
 
 
 # ---------------------------------------------------------------- operators that break it

@@ -142,6 +142,7 @@ def changes_by_definition(score: Any, n: int, k: int) -> list[tuple[int, int, in
     return out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", ["random", "ties", "rising", "falling", "waves", "infinite", "steps"])
 @pytest.mark.parametrize("piece", [3, 64, 100, 4096])
 def test_long_blocks(shape: str, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,6 +94,7 @@ def test_without_checks_great_expectations_is_not_imported(tmp_path: Path) -> No
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.long
 def test_expectations_are_found_by_their_own_names() -> None:
     gx = import_gx()
     assert expectation_class(gx, "expect_column_values_to_be_between") is gx.expectations.ExpectColumnValuesToBeBetween
