@@ -2,7 +2,7 @@
 
 A predicate restricts candidates, so a skyband built without it has pruned what it needs: states are shared only if all four are equal.
 A bound on the better side of the score (``min_score`` for direction min) is such a predicate; one on the worse side only cuts a result.
-K is the largest k (and the scoring's ``keep.k``), N the union of the windows (architecture, section 5, "Compiler").
+K is the largest k (and the scoring's ``keep.k``), N the union of the windows (docs/semantics.md Sharing).
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def explain(plan: Plan, rate: float | None = None) -> str:
 def skyband_size(k: int, n: float, pairs: bool) -> float:
     """Expected items of a K-skyband over N rows when scores do not depend on age.
 
-    Pairs: K + 2K ln(N / sqrt(2K)) (algorithms.md, D2), at most all pairs. Single rows: K(1 + ln(N/K)) (D1), at most N.
+    Pairs: K + 2K ln(N / sqrt(2K)) (docs/algorithms.md D2), at most all pairs. Single rows: K(1 + ln(N/K)) (D1), at most N.
     """
     if pairs:
         every = n * (n - 1) / 2
@@ -45,7 +45,7 @@ def skyline_size(k: int, n: float, d: int) -> float:
     """Expected retained rows of a K-skyband with ``d`` ordered dimensions over N rows, if dimensions and age are independent.
 
     Those with fewer than K newer dominators: the K-skyband in d + 1 dimensions, at most N. For K = 1 its mean is the complete homogeneous
-    symmetric polynomial h_d of 1, 1/2, ..., 1/N, with leading term ln(N)^d / d! (algorithms.md, D4; measured 1.2 to 1.6 times that term,
+    symmetric polynomial h_d of 1, 1/2, ..., 1/N, leading term ln(N)^d / d! (docs/algorithms.md D4; measured 1.2 to 1.6 times that term,
     which h_d is); for larger K about K times that of N / K.
     """
     if n <= k:

@@ -1,4 +1,4 @@
-"""The spec as typed, frozen models: shapes, defaults and documentation of every field (architecture, section 4).
+"""The spec as typed, frozen models: shapes, defaults and documentation of every field.
 
 Only what can be said field by field is checked here; what needs two fields or a look at the columns is in ``check``. The JSON schema that
 editors use is generated from these models, so every field carries a description.

@@ -1,4 +1,4 @@
-"""Names of a job's tables and of their columns (architecture, section 6)."""
+"""Names of a job's tables and of their columns (docs/semantics.md Tables)."""
 
 from __future__ import annotations
 

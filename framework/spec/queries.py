@@ -1,4 +1,4 @@
-"""Models of the query types of a spec, told apart by ``type`` (architecture, sections 2 and 4)."""
+"""Models of the query types of a spec, told apart by ``type``."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def intervals(opened: pa.Table, changes: pa.Table, keys: Sequence[str], seqs: Se
 
 
 def rank_order(rows: pa.Table, query: QueryNode, number: I64) -> I64:
-    """Positions of ``rows`` by key number, then rank: score, larger older-seq first, larger newer-seq first (architecture 3.6)."""
+    """Positions of ``rows`` by key number, then rank: score, larger older-seq first, larger newer-seq first (docs/semantics.md 6)."""
     item = np.stack([rows[s].to_numpy() for s in seq_columns(query.roles)])
     by: list[npt.NDArray[np.int64] | npt.NDArray[np.float64]] = [-item.max(axis=0), -item.min(axis=0)]
     if query.scored:

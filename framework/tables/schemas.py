@@ -1,4 +1,4 @@
-"""The tables of a job: names, columns with comments, partitioning (architecture, section 6).
+"""The tables of a job: names, columns with comments, partitioning (docs/semantics.md Tables).
 
 Comments are Arrow field metadata under ``comment``: both writers put them into the Delta schema, where BI tools show them.
 """

@@ -1,4 +1,4 @@
-"""A change stream replayed item by item, by its definition: the independent check of the derived results (architecture, section 6)."""
+"""A change stream replayed item by item, by its definition: the independent check of the derived results (docs/semantics.md Tables)."""
 
 from __future__ import annotations
 

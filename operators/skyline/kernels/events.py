@@ -2,7 +2,7 @@
 
 Membership is pure sequence arithmetic. With ``head`` the first seq alive in the query's window and ``crit`` the seq of the object's
 (K - newer dominators)-th newest older dominator (-1 if there are fewer, ``GONE`` once K newer ones arrived), an object is in the K-skyband
-iff ``crit < head <= seq`` (algorithms.md D4, interval theorem). So an event compares ``crit`` before (``old``) and after (``new``).
+iff ``crit < head <= seq`` (docs/algorithms.md D4, interval theorem). So an event compares ``crit`` before (``old``) and after (``new``).
 
 A key's retained objects sit in *slots* (rows of ``obj``: seq, time, newer dominators, K older dominators newest first, keys);
 ``slot[p]`` for lo <= p < hi lists them in seq order, -1 where one was removed.

@@ -2,7 +2,7 @@
 
 Per key the retained objects (those with fewer than K newer dominators) are scanned newest first. The scan ends at the K-th dominator of
 the arrival: whatever is older and dominated by the arrival is dominated by those K as well, hence gone already. So one short scan gives
-both the K newest older dominators and every object the arrival dominates (strictness and ``distinct`` keep this true, algorithms.md D4).
+both the K newest older dominators and every object the arrival dominates (strictness and ``distinct`` keep it so, docs/algorithms.md D4).
 Words (``skyline_words``) test many objects per instruction, keys decide the hits.
 """
 

@@ -2,7 +2,7 @@
 
 Key ``key`` owns places ``start[key]`` .. + ``room[key]`` of the columns (cs score, cq seq, ct time, cd dominators), the first
 ``length[key]`` in use; members that have expired since the key's last rows are still there. A dominator is newer and ranks before; it
-expires later, so the numbers only grow, and a member goes with its K-th (algorithms.md D1; the counters are SMA's, paper 2).
+expires later, so the numbers only grow, and a member goes with its K-th (docs/algorithms.md D1; the counters are SMA's, paper 2).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Top-k of one scoring function: the driver that replays a block for every query and key (algorithms.md D1).
+"""Top-k of one scoring function: the driver that replays a block for every query and key (docs/algorithms.md D1).
 
 Scores of the whole block are known; lists are filled from the skyband of the last block and the rows of this one.
 """

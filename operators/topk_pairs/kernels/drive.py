@@ -70,7 +70,7 @@ def fill_lists(
     c_s: AnyArray, c_o: AnyArray, c_i: AnyArray, ks: AnyArray, ko: AnyArray, kn: AnyArray,
     ls: AnyArray, lo: AnyArray, ln: AnyArray, lm: AnyArray,
 ) -> None:  # fmt: skip
-    """Every query's list as of ``instant``, objects before seq ``upto`` having arrived, from the skyband (algorithms.md Theorem A)."""
+    """Every query's list as of ``instant``, objects before seq ``upto`` having arrived, from the skyband (docs/algorithms.md Theorem A)."""
     a = km[key, SOFF]
     z = a + km[key, SLEN]
     for q in range(len(qi)):

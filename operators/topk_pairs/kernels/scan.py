@@ -1,4 +1,4 @@
-"""Finding a sub-batch's candidate pairs: blocks of partners newest first, against the staircase frozen at its start (algorithms.md D2).
+"""Finding a sub-batch's candidate pairs: partners newest first, against the staircase frozen at its start (docs/algorithms.md D2).
 
 Blocks are the outer loop and arrivals the inner one, so that a block stays in the first-level cache while every arrival looks at it.
 """

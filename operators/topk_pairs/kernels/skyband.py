@@ -1,4 +1,4 @@
-"""One pass that turns a skyband and a sub-batch's candidates into the next skyband and its staircase (algorithms.md D2, Theorem C).
+"""One pass that turns a skyband and a sub-batch's candidates into the next skyband and its staircase (docs/algorithms.md D2, Theorem C).
 
 A pair is (score, older, newer): smaller internal score first, then larger older seq, then larger newer; ``newer`` carries a flag in its
 lowest bit. The skyband is kept by older seq descending, within it by rank. ``stair[i]`` is the largest score that a pair older than

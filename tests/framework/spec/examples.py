@@ -1,4 +1,4 @@
-"""Specs that tests share: the architecture page's examples, with missing parts filled in."""
+"""Specs that tests share, with missing parts filled in."""
 
 ENV = {"LANDING": "/data/landing", "WAREHOUSE": "/data/warehouse"}
 

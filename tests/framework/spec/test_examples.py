@@ -1,4 +1,4 @@
-"""Every example of the architecture page validates, quickly and without the heavy libraries."""
+"""Every shared example of a spec validates, quickly and without the heavy libraries."""
 
 import subprocess
 import sys
