@@ -44,7 +44,7 @@ def driver() -> Callable[..., Any]:
 
 
 def sub_batch(k: int) -> int:
-    """Arrivals taken together: about 4 sqrt(2K), where candidates within the sub-batch and those of older partners balance (D2)."""
+    """Arrivals taken together: about 4 sqrt(2K), where candidates within and outside of the sub-batch balance (docs/algorithms.md D2)."""
     return max(8, min(256, 4 * isqrt(2 * k)))
 
 
