@@ -91,8 +91,7 @@ def driver() -> Callable[..., Any]:
 
 
 def sub_batch(k: int) -> int:
-    """Arrivals taken together: about 4 sqrt(2K), where candidates within the sub-batch and those of older partners balance
-    (docs/algorithms.md D2)."""
+    """Arrivals taken together: about 4 sqrt(2K), where their own pairs and those with older partners balance (docs/algorithms.md D2)."""
     return max(8, min(256, 4 * isqrt(2 * k)))
 
 
@@ -178,14 +177,15 @@ class PairsLogic:
     def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
         """See ``Logic.advance``. One kernel call; about N vectorised scores per arrival, O(k) per change."""
         wake = self.progress.wake
-        keys = np.flatnonzero(wake.min(axis=0) < until) if wake.size else np.empty(0, np.int64)
-        first_new = self.keys[keys, NEXT_SEQ]
+        keys = due = np.flatnonzero(wake.min(axis=0) < until) if wake.size else np.empty(0, np.int64)
+        first_new = self.keys[due, NEXT_SEQ]
         if len(arrivals):
             self._count_unusable(arrivals)
-            mine, firsts = self._append(arrivals)
-            keys = np.union1d(mine, keys) if len(keys) else mine
-            first_new = self.keys[keys, NEXT_SEQ]
-            first_new[np.searchsorted(keys, mine)] = firsts
+            keys, first_new = mine, firsts = self._append(arrivals)
+            if len(due):
+                keys = np.union1d(mine, due)
+                first_new = self.keys[keys, NEXT_SEQ]
+                first_new[np.searchsorted(keys, mine)] = firsts
         if not len(keys):
             self.until = max(self.until, until)
             return Changes.empty(2)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -177,6 +179,24 @@ def test_wrong_configurations_are_refused() -> None:
             logic.snapshot(0, k, Window(n))
     with pytest.raises(ValueError, match="seqs"):
         logic.advance(Arrivals(np.zeros(1, np.int64), np.array([3]), np.array([3]), {"x": np.ones(1)}), 9)
+
+
+def test_leaves_call_leaves_and_hand_arrays_to_leaves_only() -> None:
+    """A leaf counts no references: an array it got from a counting kernel would leak, one it gave to such a kernel be freed too early."""
+    functions: dict[str, tuple[str, ast.FunctionDef]] = {}
+    for path in sorted((ROOT / "operators" / "topk_pairs" / "kernels").glob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef):
+                decorators = [ast.unparse(d) for d in node.decorator_list]
+                functions[node.name] = ("leaf" if decorators == ["leaf"] else "counting", node)
+    assert {"part", "replay", "merge"} <= {name for name, (kind, _) in functions.items() if kind == "leaf"}
+    for kind, node in functions.values():
+        called = {c.func.id for c in ast.walk(node) if isinstance(c, ast.Call) and isinstance(c.func, ast.Name)} & set(functions)
+        if kind == "leaf":
+            assert {name for name in called if functions[name][0] != "leaf"} == set(), node.name
+        else:
+            handed = [ast.unparse(functions[name][1].returns or ast.Constant(None)) for name in called if functions[name][0] == "leaf"]
+            assert set(re.findall(r"\w+", " ".join(handed))) <= {"tuple", "int", "float", "bool", "None"}, node.name
 
 
 @pytest.mark.long

@@ -20,10 +20,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def leaf(function: F) -> F:
-    """``jit`` for a kernel that makes no arrays, calls leaves only, and hands no array to any but leaves.
+    """``jit`` for a kernel that makes no arrays, calls leaves (and scoring functions) only, and returns arrays to leaves only.
 
-    It borrows its caller's arrays and counts no references, which otherwise costs two atomic instructions for every field taken out of
-    a NamedTuple. Numba refuses to compile a leaf that makes an array.
+    It borrows its caller's arrays and counts no references, which otherwise costs two atomic instructions for each field taken out of a
+    NamedTuple. Numba refuses to compile a leaf that makes an array or returns a bare one; nothing checks those in a tuple it returns.
     """
     return jit(_nrt=False)(function)
 
