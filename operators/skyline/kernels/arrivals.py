@@ -137,8 +137,8 @@ def take_arrival(
         least = foresee(fresh, dominated, settings.band, retained)
     changes = show_arrival(key, seq, block.time[row], fresh, dominated, least, queries, retained, changes)
     count_dominator(dominated, settings.band, layout, queries, retained)
-    drop_before(alive, retained)
     if marks[OLDEST] < keep:
+        drop_before(alive, retained)
         settle_oldest(retained)
     if fresh >= 0:
         append_object(fresh, block.words[row] + layout.guard, settings, queries, retained)

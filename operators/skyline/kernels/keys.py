@@ -91,13 +91,15 @@ def new_workspace(slots: int, longest: int, settings: Settings, dead: int, table
         np.empty((slots, 5), np.int64),
         np.empty((slots, settings.band), np.int64),
         np.empty(slots, np.int64),
-        np.full(places, dead, np.int64),
+        np.empty(places, np.int64),
         np.empty(places, np.int32),
-        np.full(places, -1, np.int64),
+        np.empty(places, np.int64),
         np.empty((slots, 2), np.int64),
         np.empty(ORPHANS, np.int64),
         np.zeros(SCANNED + 1, np.int64),
     )
+    for i in range(LANES):
+        retained.word[i] = dead
     shown = Shown(np.empty((queries, longest, 2), np.int64), np.zeros(queries, np.int64), np.empty((longest, 2), np.int64))
     return Workspace(retained, shown, new_stretch())
 

@@ -87,10 +87,10 @@ def skip_chunks(p: int, alive: int, coarse_end: int, test: WordTest, coarse_test
 
 
 @jit(inline="always")
-def take_dominators(up: int, p: int, fresh: int, found: int, settings: Settings, retained: Retained) -> tuple[int, int]:
+def take_dominators(up: int, p: int, fresh: int, found: int, settings: Settings, retained: Retained) -> tuple[int, int, int]:
     """Test the objects at position p + the bits of ``up`` as dominators of slot ``fresh``, newest first, which has ``found`` already.
 
-    Returns how many it has then, and the bit of the K-th (0 if there are fewer).
+    Returns how many it has then, the bit of the K-th (0 if there are fewer), and the number of tests.
     """
     rows, slot, first = retained.rows, retained.slot, DOMINATORS + settings.band
     last, tests = 0, 0
@@ -106,15 +106,14 @@ def take_dominators(up: int, p: int, fresh: int, found: int, settings: Settings,
                 last = bit
                 break
         up ^= np.int64(1) << bit
-    retained.marks[TESTS] += tests
-    return found, last
+    return found, last, tests
 
 
 @jit(inline="always")
-def take_dominated(down: int, p: int, fresh: int, count: int, settings: Settings, retained: Retained) -> int:
+def take_dominated(down: int, p: int, fresh: int, count: int, settings: Settings, retained: Retained) -> tuple[int, int]:
     """Test the objects at position p + the bits of ``down`` as dominated by slot ``fresh``, newest first.
 
-    Writes them to ``retained.dominated`` behind the ``count`` that stand there; returns how many there are then.
+    Writes them to ``retained.dominated`` behind the ``count`` that stand there. Returns how many there are then, and the number of tests.
     """
     rows, slot, dominated, first = retained.rows, retained.slot, retained.dominated, DOMINATORS + settings.band
     tests = 0
@@ -128,8 +127,7 @@ def take_dominated(down: int, p: int, fresh: int, count: int, settings: Settings
             dominated[count, 1] = p + bit
             count += 1
         down ^= np.int64(1) << bit
-    retained.marks[TESTS] += tests
-    return count
+    return count, tests
 
 
 @jit(inline="always")
@@ -143,7 +141,7 @@ def scan_retained(fresh: int, word: int, alive: int, settings: Settings, layout:
     test = WordTest(word + layout.guard + layout.guard + 1, word - 1, layout.guard)
     coarse_test = test
     coarse_end = 0
-    found, dominated = 0, 0
+    found, dominated, tests = 0, 0, 0
     p = end
     while p > alive:
         if p == end:
@@ -159,10 +157,12 @@ def scan_retained(fresh: int, word: int, alive: int, settings: Settings, layout:
         if p < alive:  # what is below has left
             up = (up >> (alive - p)) << (alive - p)
             down = (down >> (alive - p)) << (alive - p)
-        found, last = take_dominators(up, p, fresh, found, settings, retained)
-        dominated = take_dominated((down >> last) << last, p, fresh, dominated, settings, retained)
+        found, last, tests_up = take_dominators(up, p, fresh, found, settings, retained)
+        dominated, tests_down = take_dominated((down >> last) << last, p, fresh, dominated, settings, retained)
+        tests += tests_up + tests_down
         if found == band:
             break
+    retained.marks[TESTS] += tests
     retained.marks[SCANNED] += end - p
     for j in range(found, band):
         rows[fresh, DOMINATORS + j] = -1

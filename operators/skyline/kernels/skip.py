@@ -15,6 +15,7 @@ import numpy as np
 from skyband.operators.base import NEVER, AnyArray
 from skyband.operators.jit import jit
 from skyband.operators.skyline.kernels.block_tests import LANES, far_masks, highest
+from skyband.operators.skyline.kernels.borrowed import borrowed
 from skyband.operators.skyline.kernels.positions import first_from
 from skyband.operators.skyline.kernels.state import COUNT, END, FRONT, NEXT_EVENT, OLDEST, SEQ, TIME, Block, Retained, Settings, Stretch
 from skyband.operators.skyline.kernels.words import WordLayout
@@ -122,7 +123,7 @@ def dominated_by_older(place: int, above: int, position: int, guard: int, retain
     return over
 
 
-@jit(inline="always")
+@jit
 def pass_over(
     begin: int, m: int, position: int, oldest: int, layout: WordLayout, block: Block, retained: Retained, stretch: Stretch
 ) -> int:
@@ -131,6 +132,7 @@ def pass_over(
     An object is tried as p if its seq is at least ``oldest``; the retained ones are those from ``position`` on. O(AHEAD + KNOWN) per
     arrival, and O(MANY) for those that no known object dominates.
     """
+    layout, block, retained, stretch = borrowed(layout), borrowed(block), borrowed(retained), borrowed(stretch)
     ahead, following, words, usable, guard = stretch.ahead, stretch.following, block.words, block.usable, layout.guard
     for i in range(AHEAD):
         ahead[i] = layout.dead
