@@ -123,8 +123,8 @@ class _LinearScorer:
         out = np.empty(rows, np.float64) if out is None else out
         x = tuple([as_floats(columns[name]) for name in self.names])
         if HAVE_NUMBA:
-            if len(x) > 1 and not all(c.flags.writeable for c in x):  # one type for all
-                x = tuple(read_only(c) for c in x)
+            if len(x) > 1 and not all([c.flags.writeable for c in x]):  # one type for all
+                x = tuple([read_only(c) for c in x])
             return out, int(_linear_nb(x, self.w, out))
         with np.errstate(all="ignore"):
             return out, _linear_np(x, self.w, out)

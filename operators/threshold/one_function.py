@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from skyband.operators.single_rows.blocks import DELETION_COLUMN, Block, columns
 from skyband.operators.single_rows.changes import changes_of, external
 from skyband.operators.single_rows.scores import Direction, Linear, Scorer, scorer
 from skyband.operators.single_rows.tombstones import Tombstones
-from skyband.operators.threshold.kernels.one_function import run
+from skyband.operators.threshold.kernels.one_function import PassingItems, ThresholdQueries, ThresholdRecords, replay_block
 from skyband.operators.windows import UNBOUNDED, check_window, count_of, micros_of, within
 
 
@@ -111,6 +111,17 @@ class Threshold:
         return ThresholdLogic(self, state)
 
 
+class Kept(NamedTuple):
+    """Objects between blocks, by key and then in seq order, (objects,) each: int64 ``key``, float64 internal ``score``, int64 ``seq``,
+    ``time`` and ``deleted_at``, the instant of deletion or ``NEVER``."""
+
+    key: I64
+    score: F64
+    seq: I64
+    time: I64
+    deleted_at: I64
+
+
 class ThresholdLogic:
     """State of one bucket: per key the passing objects in seq order (score, seq, time, instant of deletion)."""
 
@@ -123,15 +134,15 @@ class ThresholdLogic:
         both = np.array([q.interval() for q in qs], np.float64)
         if op.direction == "min":
             both = -both[:, ::-1]
-        self.low, self.high = np.ascontiguousarray(both[:, 0]), np.ascontiguousarray(both[:, 1])
-        self.n = np.array([count_of(x) for x in w], np.int64)
-        self.micros = np.array([micros_of(x) for x in w], np.int64)
-        self.every = np.array([q.every_micros or 0 for q in qs], np.int64)
+        self.queries = ThresholdQueries(
+            np.ascontiguousarray(both[:, 0]), np.ascontiguousarray(both[:, 1]), np.array([count_of(x) for x in w], np.int64),
+            np.array([micros_of(x) for x in w], np.int64), np.array([q.every_micros or 0 for q in qs], np.int64),
+        )  # fmt: skip
         self.rows = self.unusable = 0
         empty = np.empty(0, np.int64)
         self.until, self.next_seq = NULL, empty
         self.step, self.wake_at, self.due, self.shown_at, self.shown_seq = (np.empty((len(qs), 0), np.int64) for _ in range(5))
-        self.mk, self.ms, self.mq, self.mt, self.md = empty, np.empty(0, np.float64), empty, empty, empty
+        self.kept = Kept(empty, np.empty(0, np.float64), empty, empty, empty)
         self.tombs = Tombstones.empty()
         if state is not None:
             self._restore(state)
@@ -151,19 +162,19 @@ class ThresholdLogic:
         keep = (dead == NEVER) & (seq >= self.next_seq[key] - count_of(self.op.window))
         if self.op.window.micros is not None and len(key):
             keep &= time >= self.until - self.op.window.micros
-        for q in np.flatnonzero(self.every):
+        for q in np.flatnonzero(self.queries.every):
             b, newest = self.shown_at[q][key], self.shown_seq[q][key]
-            was = (self.due[q][key] < NEVER) & (b != NULL) & (time <= b) & (seq > newest - self.n[q]) & (dead > b)
-            keep |= was & ((time > b - self.micros[q]) if self.micros[q] < UNBOUNDED else True)
+            was = (self.due[q][key] < NEVER) & (b != NULL) & (time <= b) & (seq > newest - self.queries.count[q]) & (dead > b)
+            keep |= was & ((time > b - self.queries.micros[q]) if self.queries.micros[q] < UNBOUNDED else True)
         keep &= self._passes(score)
-        self.mk, self.ms, self.mq, self.mt, self.md = key[keep], score[keep], seq[keep], time[keep], dead[keep]
+        self.kept = Kept(key[keep], score[keep], seq[keep], time[keep], dead[keep])
 
     def _passes(self, score: F64) -> AnyArray:
         """Whether a score may pass some query (exact for one query, the hull of their intervals for more)."""
-        some = self.low <= self.high
+        some = self.queries.low <= self.queries.high
         if not some.any():
             return np.zeros(len(score), bool)
-        passes: AnyArray = (score >= self.low[some].min()) & (score <= self.high[some].max())
+        passes: AnyArray = (score >= self.queries.low[some].min()) & (score <= self.queries.high[some].max())
         return passes
 
     def _grow(self, keys: int) -> None:
@@ -193,13 +204,9 @@ class ThresholdLogic:
         np.subtract.at(mine, ends, 1)
         here = np.flatnonzero(np.cumsum(mine)[:-1] > 0)
         packed = np.concatenate([[0], np.cumsum(ends - moff[:-1])]).astype(np.int64)
-        found, n = run(
-            self.low, self.high, self.n, self.micros, self.every,
-            block.keys, block.begin, block.end, block.deletion_begin, block.deletion_end,
-            block.first_seq,
-            block.time, block.deletion_row, block.deletion_time, block.deletion_seq, packed, sc[here], seq[here], time[here], dead[here],
-            self.step, self.wake_at, self.due, self.shown_at, self.shown_seq, self.until, until,
-        )  # fmt: skip
+        items = PassingItems(packed, sc[here], seq[here], time[here], dead[here])
+        records = ThresholdRecords(self.step, self.wake_at, self.due, self.shown_at, self.shown_seq)
+        found, n = replay_block(self.queries, block, items, records, self.until, until)
         self.next_seq[block.keys] = block.first_seq + block.end - block.begin
         self.until = until
         self._keep(key, sc, seq, time, dead)
@@ -209,12 +216,12 @@ class ThresholdLogic:
         """Kept and newly passing objects of all keys by (key, seq), with their instants of deletion."""
         rows = np.flatnonzero(self._passes(score))
         of = np.searchsorted(block.end, rows, "right")
-        key = np.concatenate([self.mk, block.keys[of]])
-        sc = np.concatenate([self.ms, score[rows]])
-        seq = np.concatenate([self.mq, block.first_seq[of] + rows - block.begin[of]])
-        time = np.concatenate([self.mt, block.time[rows]])
-        dead = np.concatenate([self.md, np.full(len(rows), NEVER)])
-        if len(block.keys) and (len(block.keys) > 1 or len(self.mk)):
+        key = np.concatenate([self.kept.key, block.keys[of]])
+        sc = np.concatenate([self.kept.score, score[rows]])
+        seq = np.concatenate([self.kept.seq, block.first_seq[of] + rows - block.begin[of]])
+        time = np.concatenate([self.kept.time, block.time[rows]])
+        dead = np.concatenate([self.kept.deleted_at, np.full(len(rows), NEVER)])
+        if len(block.keys) and (len(block.keys) > 1 or len(self.kept.key)):
             order = np.argsort(key, kind="stable")
             key, sc, seq, time, dead = key[order], sc[order], seq[order], time[order], dead[order]
         if len(block.deletion_row):
@@ -231,14 +238,14 @@ class ThresholdLogic:
         """Steps, clocks and deleted seqs; scores are computed again from the kept rows."""
         saved = {"until": np.array([self.until], np.int64)}
         saved.update({name: np.array(getattr(self, name)) for name in self._SAVED})
-        kept = Tombstones(self.mk, self.mq, self.md)
-        self.tombs = kept.where(self.md < NEVER).with_(self.tombs.alive(self.next_seq, self.until, self.op.window))
+        kept = Tombstones(self.kept.key, self.kept.seq, self.kept.deleted_at)
+        self.tombs = kept.where(self.kept.deleted_at < NEVER).with_(self.tombs.alive(self.next_seq, self.until, self.op.window))
         saved.update(tomb_key=self.tombs.key, tomb_seq=self.tombs.seq, tomb_time=self.tombs.time)
         return saved
 
     def retained(self) -> tuple[I64, I64]:
         """The objects that are or may become part of a result, or still have to be reported as gone."""
-        return self.mk.copy(), self.mq.copy()
+        return self.kept.key.copy(), self.kept.seq.copy()
 
     def snapshot(self, key: int, k: int, window: Window, query: int = 0) -> Items:
         """The first k of the result for any window n <= N, in rank order."""
@@ -246,21 +253,23 @@ class ThresholdLogic:
             raise ValueError(f"k = {k}: at least 1")
         check_window(window, self.op.window, "snapshot")
         w = within(window, self.op.window)
-        keep = (self.mk == key) & (self.md == NEVER) & (self.ms >= self.low[query]) & (self.ms <= self.high[query])
+        kept, queries = self.kept, self.queries
+        keep = (kept.key == key) & (kept.deleted_at == NEVER) & (kept.score >= queries.low[query]) & (kept.score <= queries.high[query])
         if keep.any():
-            keep &= self.mq >= self.next_seq[key] - count_of(w)
+            keep &= kept.seq >= self.next_seq[key] - count_of(w)
             if w.micros is not None:
-                keep &= self.mt >= self.until - w.micros
-        s, q = self.ms[keep], self.mq[keep]
-        best = np.lexsort((q, s))[::-1][:k]
-        return Items(np.full(len(best), key, np.int64), q[best].reshape(-1, 1), external(s[best], self.op.direction == "min"))
+                keep &= kept.time >= self.until - w.micros
+        score, seq = kept.score[keep], kept.seq[keep]
+        best = np.lexsort((seq, score))[::-1][:k]
+        return Items(np.full(len(best), key, np.int64), seq[best].reshape(-1, 1), external(score[best], self.op.direction == "min"))
 
     def skyband(self) -> Items:
         """All alive objects that pass some query, grouped by key, in seq order."""
-        keep = (self.md == NEVER) & (self.mq >= self.next_seq[self.mk] - count_of(self.op.window))
+        kept = self.kept
+        keep = (kept.deleted_at == NEVER) & (kept.seq >= self.next_seq[kept.key] - count_of(self.op.window))
         if self.op.window.micros is not None and len(keep):
-            keep &= self.mt >= self.until - self.op.window.micros
-        return Items(self.mk[keep], self.mq[keep].reshape(-1, 1), external(self.ms[keep], self.op.direction == "min"))
+            keep &= kept.time >= self.until - self.op.window.micros
+        return Items(kept.key[keep], kept.seq[keep].reshape(-1, 1), external(kept.score[keep], self.op.direction == "min"))
 
     def counters(self) -> dict[str, int]:
         """Rows and unusable objects per query since the last call."""

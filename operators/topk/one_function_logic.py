@@ -15,10 +15,9 @@ from skyband.operators.single_rows.changes import changes_of, external
 from skyband.operators.single_rows.kernels.emit import ChangeRows
 from skyband.operators.single_rows.kernels.replay_state import Records
 from skyband.operators.single_rows.tombstones import Tombstones
-from skyband.operators.topk.kernels.bands import absorb
+from skyband.operators.topk.kernels.advance import Plain, advance_bands, advance_windows
 from skyband.operators.topk.kernels.blocks import block_of, publish
-from skyband.operators.topk.kernels.compact import compact, mark_deleted
-from skyband.operators.topk.kernels.one_function import replay_block
+from skyband.operators.topk.kernels.compact import mark_deleted
 from skyband.operators.topk.kernels.state import Ends, Keys, Members, Queries, Scratch
 from skyband.operators.topk.list_sizes import list_sizes
 from skyband.operators.topk.one_function_configuration import TopKConfiguration
@@ -31,7 +30,6 @@ FEW_CHANGES = 1024
 MANY_CHANGES = 1 << 18
 
 _NONE, _ZERO, _NO_CHANGES = np.empty(0, np.int64), np.zeros(1, np.int64), Changes.empty(1)
-_NO_ENDS = Ends(False, _NONE, _NONE)
 
 
 class _Scratch(threading.local):
@@ -39,21 +37,27 @@ class _Scratch(threading.local):
 
     def __init__(self) -> None:
         self.score = np.empty(0)
-        self.arrays = Scratch(_NONE, self.score, _NONE, np.empty((FEW_CHANGES, 8), np.int64), np.empty(FEW_CHANGES))
+        self.arrays: Plain = tuple(Scratch(_NONE, self.score, _NONE, np.empty((FEW_CHANGES, 8), np.int64), np.empty(FEW_CHANGES)))
+        self.keys, self.end, self.first_seq = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64)
 
     def fit(self, rows: int) -> F64:
         """Make room for ``rows`` rows; what is much too large goes. Returns room for their scores."""
         if len(self.score) < rows or len(self.score) > max(16 * rows, 1 << 18):
             self.score = np.empty(rows)
-            self.arrays = Scratch(np.empty(rows, np.int64), np.empty(rows), np.empty(rows, np.int64), *self.arrays[3:])
-        if len(self.arrays.change_score) > MANY_CHANGES:
-            self.keep(ChangeRows(np.empty((FEW_CHANGES, 8), np.int64), np.empty(FEW_CHANGES)))
+            self.arrays = (np.empty(rows, np.int64), np.empty(rows), np.empty(rows, np.int64), *self.arrays[3:])
+        if len(self.arrays[-1]) > MANY_CHANGES:
+            self.keep((np.empty((FEW_CHANGES, 8), np.int64), np.empty(FEW_CHANGES)))
         return self.score[:rows]
 
-    def keep(self, changes: ChangeRows) -> None:
-        """Keep the room changes were written to, which may be new."""
-        if changes.score is not self.arrays.change_score:
-            self.arrays = Scratch(*self.arrays[:3], *changes)
+    def keep(self, changes: Plain) -> None:
+        """Keep the room changes were written to (``ChangeRows``), which may be new."""
+        if changes[1] is not self.arrays[-1]:
+            self.arrays = (*self.arrays[:3], *changes)
+
+    def one_key(self, key: int, rows: int, first_seq: int) -> tuple[I64, I64, I64]:
+        """``keys``, ``end`` and ``first_seq`` of a block of one key."""
+        self.keys[0], self.end[0], self.first_seq[0] = key, rows, first_seq
+        return self.keys, self.end, self.first_seq
 
 
 _scratch = _Scratch()
@@ -95,10 +99,12 @@ class TopKLogic:
         self.clocked = bool(self.queries.micros.min() < UNBOUNDED) or bool(self.queries.every.any())
         self.unusable = self.rows = self.refills = 0
         self.until = NULL
-        self.keys, self.end = Keys(*(np.empty(0, np.int64) for _ in range(4))), 0
-        self.members = Members(np.empty(0, np.float64), *(np.empty(0, np.int64) for _ in range(3)))
+        self._queries: Plain = tuple(self.queries)
+        self._keys: Plain = tuple(Keys(*(np.empty(0, np.int64) for _ in range(4))))
+        self.end = 0
+        self._members: Plain = (np.empty(0, np.float64), *(np.empty(0, np.int64) for _ in range(3)))
         width = int(self.queries.column[-1])
-        self.records = Records(
+        self._records: Plain = (
             *(np.empty((len(op.queries), 0), np.int64) for _ in range(4)),
             np.empty((0, width), np.float64), *(np.empty((0, width), np.int64) for _ in range(3)),
         )  # fmt: skip
@@ -106,11 +112,26 @@ class TopKLogic:
         if state is not None:
             self._restore(state)
 
+    @property
+    def keys(self) -> Keys:
+        """Every key's next seq and members; what kernels get is the plain tuple."""
+        return Keys(*self._keys)
+
+    @property
+    def members(self) -> Members:
+        """The candidates between blocks."""
+        return Members(*self._members)
+
+    @property
+    def records(self) -> Records:
+        """What is known of every query and key."""
+        return Records(*self._records)
+
     def _restore(self, state: State) -> None:
         a = state.arrays
         self.until = int(a["until"][0])
         known = {field: np.array(a[name], np.int64) for name, field in self._CLOCKS + self._SHOWN}
-        self.records = Records(shown_score=np.array(a["rep_s"]), **known)
+        self._records = tuple(Records(shown_score=np.array(a["rep_s"]), **known))
         next_seq = np.array(a["next_seq"])
         if self.op.deletes:
             self.tombs = Tombstones(np.array(a["tomb_key"]), np.array(a["tomb_seq"]), np.array(a["tomb_time"]))
@@ -131,7 +152,7 @@ class TopKLogic:
 
     def _pack(self, next_seq: I64, length: I64, members: Members) -> None:
         """Take members that stand one key after the other."""
-        self.keys, self.members = Keys(next_seq, np.cumsum(length) - length, length, length.copy()), members
+        self._keys, self._members = tuple(Keys(next_seq, np.cumsum(length) - length, length, length.copy())), tuple(members)
         self.end = int(length.sum())
 
     def _score(self, columns: Mapping[str, AnyArray], rows: int) -> F64:
@@ -142,11 +163,11 @@ class TopKLogic:
         return score
 
     def _grow(self, keys: int) -> None:
-        if keys <= len(self.keys.next_seq):
+        if keys <= len(self._keys[0]):
             return
-        self.keys = Keys(*(widened(a, keys, 0, 0) for a in self.keys))
-        step, wake, due, shown, *last = self.records
-        self.records = Records(
+        self._keys = tuple(widened(a, keys, 0, 0) for a in self._keys)
+        step, wake, due, shown, *last = self._records
+        self._records = (
             widened(step, keys, 0, 1), widened(wake, keys, NEVER, 1), widened(due, keys, NEVER, 1), widened(shown, keys, 0, 1),
             *(widened(a, keys, 0, 0) for a in last),
         )  # fmt: skip
@@ -161,8 +182,8 @@ class TopKLogic:
         key, seq = np.asarray(arrivals.key, np.int64), np.asarray(arrivals.seq, np.int64)
         time = np.ascontiguousarray(arrivals.time, np.int64)
         if len(key) and key[0] == key[-1] and (len(also) == 0 or (len(also) == 1 and also[0] == key[0])):  # one global stream
-            end = np.array([len(key)])
-            return Block(key[:1].copy(), _ZERO, end, _ZERO, _ZERO, seq[:1].copy(), time, _NONE, _NONE, _NONE), None
+            keys, end, first_seq = _scratch.one_key(key[0], len(key), seq[0])
+            return Block(keys, _ZERO, end, _ZERO, _ZERO, first_seq, time, _NONE, _NONE, _NONE), None
         return block_of(key, seq, time, also, self.keys.next_seq), None
 
     def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
@@ -174,34 +195,28 @@ class TopKLogic:
         columns = arrivals.columns if objects is None else columns_of(arrivals, objects, tuple(c.name for c in op.scores.columns))
         scores = self._score(columns, rows)
         self.rows += rows
-        ends = self._ends(block, rows)
-        found, changes, refills = replay_block(
-            self.queries, block, scores, self.keys, self.members, ends, self.records, _scratch.arrays, self.until, until, PIECE
-        )
+        given = self._queries, tuple(block), scores, self._keys, self._members
+        rest = self._records, _scratch.arrays, self.until, until, PIECE
+        if op.deletes:
+            found, changes, refills, self._members = advance_windows(*given, self._ends(block, rows), *rest)
+        else:
+            found, changes, refills, self._members, self.end = advance_bands(*given, self.end, *rest)
         self.refills += refills
         self.until = until
-        if op.deletes:
-            self.members = compact(self.queries, block, scores, self.keys, self.members, ends, until)
-        else:
-            self.members, self.end = absorb(
-                self.queries, block, scores, self.keys, self.members, self.end, until, _scratch.arrays
-            )  # fmt: skip
         _scratch.keep(found)
         if changes == 0:
             return _NO_CHANGES
         negate = op.direction == "min"
-        return Changes(*publish(found, changes, negate)) if HAVE_NUMBA else changes_of(found, changes, negate)
+        return Changes(*publish(*found, changes, negate)) if HAVE_NUMBA else changes_of(ChangeRows(*found), changes, negate)
 
-    def _ends(self, block: Block, rows: int) -> Ends:
-        """Which deletion ends which row and which member."""
-        if not self.op.deletes:
-            return _NO_ENDS
+    def _ends(self, block: Block, rows: int) -> tuple[bool, I64, I64]:
+        """Which deletion ends which row and which member (``Ends``)."""
         ends = Ends(True, np.full(rows, NEVER), np.full(len(self.members.seq), NEVER))
         if len(block.deletion_row):
             mark_deleted(block, self.keys, self.members.seq, ends)
             key = np.repeat(block.keys, block.deletion_end - block.deletion_begin)
             self.tombs = self.tombs.with_(Tombstones(key, block.deletion_seq, block.deletion_time))
-        return ends
+        return tuple(ends)
 
     def wake(self) -> Instant | None:
         """The next expiry of a list member or the next boundary of a query with something to tell."""

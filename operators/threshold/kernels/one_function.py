@@ -1,161 +1,340 @@
 """Threshold queries: replay of the objects that pass, first in first out (a result set has no k, so there is nothing to refill).
 
-``items`` of a key are the kept objects of earlier blocks and the passing ones of this block, in seq order. A query takes those whose
-internal score lies in its interval; each enters when it arrives and leaves at its expiry or deletion.
+A query takes the items whose internal score lies in its interval; each enters when it arrives and leaves at its expiry or deletion.
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from skyband.operators.base import ARRIVAL, BOUNDARY, DELETE, EXPIRY, NEVER, NULL, AnyArray
-from skyband.operators.jit import jit
+from skyband.operators.base import ARRIVAL, BOUNDARY, DELETE, EXPIRY, F64, I64, NEVER, NULL, AnyArray
+from skyband.operators.jit import inner, jit
+from skyband.operators.single_rows.blocks import Block
 from skyband.operators.single_rows.kernels.arrays import lower_bound
 from skyband.operators.single_rows.kernels.emit import ChangeRows, Event, change_rows, more_rows, put
 from skyband.operators.single_rows.kernels.heap import Heap, heap_push, heap_to_order
 from skyband.operators.windows import UNBOUNDED
 
 
-@jit
-def was_shown(t: int, seq: int, dead: int, b: int, newest: int, n: int, micros: int) -> bool:
-    """Whether an object was in the result as of boundary ``b`` (NULL: nothing was shown yet), when ``newest`` was the last seq."""
-    return b != NULL and t <= b and seq > newest - n and (micros >= UNBOUNDED or t > b - micros) and dead > b
+class ThresholdQueries(NamedTuple):
+    """(queries,) each: float64 ``low``, ``high``, the closed interval of internal scores that pass; int64 ``count`` and ``micros`` of the
+    window (``UNBOUNDED``: none) and ``every`` (0: per event)."""
+
+    low: F64
+    high: F64
+    count: I64
+    micros: I64
+    every: I64
 
 
-@jit
-def run(
-    q_low: AnyArray, q_high: AnyArray, q_n: AnyArray, q_micros: AnyArray, q_every: AnyArray,
-    procs: AnyArray, p_lo: AnyArray, p_hi: AnyArray, p_dlo: AnyArray, p_dhi: AnyArray, p_seq: AnyArray,
-    tm: AnyArray, dpos: AnyArray, dtime: AnyArray, dtarget: AnyArray,
-    moff: AnyArray, ms: AnyArray, mq: AnyArray, mt: AnyArray, md: AnyArray,
-    step: AnyArray, wake: AnyArray, due: AnyArray, shown_at: AnyArray, shown_seq: AnyArray, prev_until: int, until: int,
-) -> tuple[ChangeRows, int]:  # fmt: skip
-    """Change rows (query, key, at, step, pos, sign, cause, seq; internal score) and their number. O(items) per query plus O(log) per group.
+class Query(NamedTuple):
+    """One of the queries, by its number."""
 
-    Rows, deletions and keys as in ``topk_single.run``; items of ``procs[g]`` at moff[g]..moff[g+1]: score, seq, time, instant of deletion.
+    number: int
+    count: int
+    micros: int
+    every: int
+
+
+class PassingItems(NamedTuple):
+    """The kept objects of earlier blocks and the passing ones of this one, by key and then in seq order.
+
+    ``begin`` int64 (keys of the block + 1,): those of key g are begin[g]..begin[g + 1]. (items,) each: internal ``score`` float64, ``seq``
+    int64, ``time`` int64, ``deleted_at`` int64, the instant of deletion or ``NEVER``.
     """
-    changes, r = change_rows(1024), 0
-    cap = 1024
-    f, gone = np.empty(cap, np.int64), np.empty(cap, np.int8)
-    heap = Heap(np.empty(cap, np.float64), np.empty(cap, np.int64))
-    for q in range(len(q_low)):
-        low, high, n, micros, every = q_low[q], q_high[q], q_n[q], q_micros[q], q_every[q]
-        for g in range(len(procs)):
-            key = procs[g]
-            lo, hi, j, d_hi, seq0 = p_lo[g], p_hi[g], p_dlo[g], p_dhi[g], p_seq[g]
-            if lo == hi and j == d_hi and wake[q, key] >= until:
+
+    begin: I64
+    score: F64
+    seq: I64
+    time: I64
+    deleted_at: I64
+
+
+class ThresholdRecords(NamedTuple):
+    """What is known of every query and key between blocks: int64 (queries, keys) each.
+
+    ``step``, ``wake`` and ``due`` as in top-k's ``Records``; ``shown_at`` the last boundary (``NULL``: none) and ``shown_seq`` the last seq
+    by then, which together tell who was shown.
+    """
+
+    step: I64
+    wake: I64
+    due: I64
+    shown_at: I64
+    shown_seq: I64
+
+
+class Taken(NamedTuple):
+    """Room for the items of one key that one query takes, in seq order.
+
+    ``item`` int64 (room,): which; ``gone`` int8 (room,): 1 once it has left; ``leaving``: room to put some in rank order. ``places`` int64
+    (6,): see below.
+    """
+
+    item: I64
+    gone: AnyArray
+    leaving: Heap
+    places: I64
+
+
+# Places of ``Taken.places``: how many items there are, how many of them have arrived, the first that may still be in the result, the
+# next deletion, the next change to write, and the key's part of the block.
+SIZE, ARRIVED, HEAD, DELETION, OUT, GROUP = range(6)
+
+# What happens at a moment: nothing more, an expiry by time, a deletion, a row's arrival (of an item or of one that pushes the head out).
+NOTHING, EXPIRES, DELETED, ARRIVES, LEAVES = range(5)
+
+
+class Moment(NamedTuple):
+    """The next event: its row of the block, its instant, and what happens."""
+
+    row: int
+    at: int
+    kind: int
+
+
+@inner
+def was_shown(items: PassingItems, item: int, query: Query, records: ThresholdRecords, key: int) -> bool:
+    """Whether an item was in the result as of the last boundary."""
+    boundary, newest = records.shown_at[query.number, key], records.shown_seq[query.number, key]
+    if boundary == NULL or items.time[item] > boundary or items.seq[item] <= newest - query.count:
+        return False
+    return (query.micros >= UNBOUNDED or items.time[item] > boundary - query.micros) and items.deleted_at[item] > boundary
+
+
+@inner
+def collect(
+    queries: ThresholdQueries,
+    query: Query,
+    block: Block,
+    group: int,
+    items: PassingItems,
+    records: ThresholdRecords,
+    since: int,
+    passing: Taken,
+) -> None:
+    """Find the items of a key that the query takes: those alive at ``since``, those still to be reported as gone, those to arrive."""
+    low, high, key, first_seq = queries.low[query.number], queries.high[query.number], block.keys[group], block.first_seq[group]
+    size, arrived = 0, 0
+    for i in range(items.begin[group], items.begin[group + 1]):
+        if not low <= items.score[i] <= high:
+            continue
+        gone = 0
+        if items.seq[i] < first_seq:
+            alive = items.seq[i] >= first_seq - query.count and items.deleted_at[i] >= since
+            alive = alive and (query.micros >= UNBOUNDED or items.time[i] + query.micros >= since)
+            if not alive and not (query.every > 0 and was_shown(items, i, query, records, key)):
                 continue
-            if cap < moff[g + 1] - moff[g]:
-                cap = 2 * (moff[g + 1] - moff[g])
-                f, gone = np.empty(cap, np.int64), np.empty(cap, np.int8)
-                heap = Heap(np.empty(cap, np.float64), np.empty(cap, np.int64))
-            m, a = 0, 0
-            b_at, b_seq = shown_at[q, key], shown_seq[q, key]
-            for i in range(moff[g], moff[g + 1]):
-                if low <= ms[i] <= high:
-                    if mq[i] < seq0:
-                        alive = mq[i] >= seq0 - n and (micros >= UNBOUNDED or mt[i] + micros >= prev_until) and md[i] >= prev_until
-                        if not alive and not (every > 0 and was_shown(mt[i], mq[i], md[i], b_at, b_seq, n, micros)):
-                            continue
-                        gone[m] = 0 if alive else 1
-                        a = m + 1
-                    else:
-                        gone[m] = 0
-                    f[m] = i
-                    m += 1
-            head = 0
-            while True:
-                while head < a and gone[head] != 0:
-                    head += 1
-                if r + 8 > len(changes.score):
-                    changes = more_rows(changes, 2 * len(changes.score))
-                row, e, by_count = hi, np.int64(NEVER), False
-                if a < m:
-                    row = lo + (mq[f[a]] - seq0)
-                if head < a:
-                    if micros < UNBOUNDED:
-                        e = mt[f[head]] + micros
-                    c = lo + (mq[f[head]] + n - seq0)
-                    if c <= row and c < hi:
-                        row, by_count = c, True
-                deleted = j < d_hi and dpos[j] <= row
-                at = dtime[j] if deleted else (tm[row] if row < hi else until)
-                by_time = e <= at if (deleted or row < hi) else e < until
-                if by_time:
-                    at = e
-                elif row == hi and not deleted:
-                    if every > 0 and due[q, key] < until:
-                        at = until
-                    else:
-                        break
-                if every > 0 and due[q, key] < at:
-                    b = due[q, key]
-                    due[q, key] = NEVER
-                    if r + 2 * m + 8 > len(changes.score):
-                        changes = more_rows(changes, 2 * len(changes.score) + 2 * m)
-                    pos = 0
-                    for sign in (-1, 1):
-                        w = 0
-                        for x in range(a):
-                            i = f[x]
-                            was = was_shown(mt[i], mq[i], md[i], b_at, b_seq, n, micros)
-                            if (sign < 0 and was and gone[x] != 0) or (sign > 0 and not was and gone[x] == 0):
-                                w = heap_push(heap, w, ms[i], i)
-                        heap_to_order(heap, w)
-                        for x in range(w):
-                            cause = BOUNDARY if sign > 0 else (DELETE if md[heap.place[x]] <= b else EXPIRY)
-                            r = put(changes, r, Event(q, key, b, step[q, key] + 1), pos, sign, cause, mq[heap.place[x]], heap.score[x])
-                            pos += 1
-                    step[q, key] += 1 if pos > 0 else 0
-                    b_at, b_seq = b, seq0 + (lower_bound(tm, lo, hi, b + 1) - lo) - 1
-                    continue
-                w = 0
-                cause = EXPIRY
-                pi = -1
-                if by_time:
-                    x = head
-                    while x < a and mt[f[x]] + micros <= e:
-                        if gone[x] == 0:
-                            w = heap_push(heap, w, ms[f[x]], f[x])
-                            gone[x] = 1
-                        x += 1
-                elif deleted:
-                    cause = DELETE
-                    x, top = head, a
-                    while x < top:
-                        mid = (x + top) >> 1
-                        if mq[f[mid]] < dtarget[j]:
-                            x = mid + 1
-                        else:
-                            top = mid
-                    if x < a and mq[f[x]] == dtarget[j] and gone[x] == 0:
-                        w = heap_push(heap, w, ms[f[x]], f[x])
-                        gone[x] = 1
-                    j += 1
-                else:
-                    if by_count:
-                        w = heap_push(heap, w, ms[f[head]], f[head])
-                        gone[head] = 1
-                    if a < m and lo + (mq[f[a]] - seq0) == row:
-                        pi = f[a]
-                        a += 1
-                if w == 0 and pi < 0:
-                    continue
-                if every > 0:
-                    if due[q, key] == NEVER:
-                        due[q, key] = -((-at) // every) * every
-                    continue
-                if r + w + 8 > len(changes.score):
-                    changes = more_rows(changes, 2 * len(changes.score) + w)
-                step[q, key] += 1
-                heap_to_order(heap, w)
-                for x in range(w):
-                    r = put(changes, r, Event(q, key, at, step[q, key]), x, -1, cause, mq[heap.place[x]], heap.score[x])
-                if pi >= 0:
-                    r = put(changes, r, Event(q, key, at, step[q, key]), w, 1, ARRIVAL, mq[pi], ms[pi])
-            shown_at[q, key], shown_seq[q, key] = b_at, b_seq
-            w_at = np.int64(NEVER)
-            if micros < UNBOUNDED and head < a:
-                w_at = mt[f[head]] + micros
-            wake[q, key] = min(w_at, due[q, key])
-    return changes, r
+            gone = 0 if alive else 1
+            arrived = size + 1
+        passing.item[size], passing.gone[size] = i, gone
+        size += 1
+    places = passing.places
+    places[SIZE], places[ARRIVED], places[HEAD], places[DELETION], places[GROUP] = size, arrived, 0, block.deletion_begin[group], group
+
+
+@inner
+def next_moment(query: Query, block: Block, items: PassingItems, passing: Taken, until: int) -> Moment:
+    """The next event of a key; the head is alive or there is none."""
+    places = passing.places
+    group, arrived, head, deletion = places[GROUP], places[ARRIVED], places[HEAD], places[DELETION]
+    begin, end, first_seq = block.begin[group], block.end[group], block.first_seq[group]
+    row, kind = end, NOTHING
+    expiry: Any = np.int64(NEVER)
+    if arrived < places[SIZE]:
+        row, kind = begin + (items.seq[passing.item[arrived]] - first_seq), ARRIVES
+    if head < arrived:
+        oldest = passing.item[head]
+        if query.micros < UNBOUNDED:
+            expiry = items.time[oldest] + query.micros
+        leaves = begin + (items.seq[oldest] + query.count - first_seq)
+        if leaves <= row and leaves < end:
+            row, kind = leaves, LEAVES
+    if deletion < block.deletion_end[group] and block.deletion_row[deletion] <= row:
+        at, kind = block.deletion_time[deletion], DELETED
+    elif row < end:
+        at = block.time[row]
+    else:
+        at = until
+    if expiry < at or (expiry == at and kind != NOTHING):
+        return Moment(row, expiry, EXPIRES)
+    return Moment(row, at, kind)
+
+
+@inner
+def write_leaving(changes: ChangeRows, out: int, event: Event, cause: int, passing: Taken, count: int, items: PassingItems) -> int:
+    """Write that the ``count`` items of ``passing.leaving`` leave, in rank order, from change ``out`` on; the next change to write."""
+    leaving = passing.leaving
+    heap_to_order(leaving, count)
+    for i in range(count):
+        item = leaving.place[i]
+        out = put(changes, out, event, i, -1, cause, items.seq[item], leaving.score[i])
+    return out
+
+
+@inner
+def show(query: Query, block: Block, items: PassingItems, passing: Taken, records: ThresholdRecords, changes: ChangeRows) -> None:
+    """Write the net change of the boundary that is due. O(items log items)."""
+    places, leaving, number, key = passing.places, passing.leaving, query.number, block.keys[passing.places[GROUP]]
+    boundary, begin, pos = records.due[number, key], places[OUT], 0
+    event = Event(number, key, boundary, records.step[number, key] + 1)
+    for sign in (-1, 1):
+        count = 0
+        for x in range(places[ARRIVED]):
+            item = passing.item[x]
+            was = was_shown(items, item, query, records, key)
+            if (sign < 0 and was and passing.gone[x] != 0) or (sign > 0 and not was and passing.gone[x] == 0):
+                count = heap_push(leaving, count, items.score[item], item)
+        heap_to_order(leaving, count)
+        for x in range(count):
+            item = leaving.place[x]
+            cause = BOUNDARY if sign > 0 else (DELETE if items.deleted_at[item] <= boundary else EXPIRY)
+            places[OUT] = put(changes, places[OUT], event, pos, sign, cause, items.seq[item], leaving.score[x])
+            pos += 1
+    records.due[number, key] = NEVER
+    records.step[number, key] += 1 if places[OUT] > begin else 0
+    group = places[GROUP]
+    last = lower_bound(block.time, block.begin[group], block.end[group], boundary + 1)
+    records.shown_at[number, key], records.shown_seq[number, key] = boundary, block.first_seq[group] + (last - block.begin[group]) - 1
+
+
+@inner
+def expire(query: Query, items: PassingItems, passing: Taken, at: int) -> int:
+    """Let leave what expires by time at an instant; returns how many, in ``passing.leaving``."""
+    places, count = passing.places, 0
+    x = places[HEAD]
+    while x < places[ARRIVED] and items.time[passing.item[x]] + query.micros <= at:
+        if passing.gone[x] == 0:
+            count = heap_push(passing.leaving, count, items.score[passing.item[x]], passing.item[x])
+            passing.gone[x] = 1
+        x += 1
+    return count
+
+
+@inner
+def delete(items: PassingItems, passing: Taken, seq: int) -> int:
+    """Let leave the item of ``seq`` if it is in the result; returns how many did, in ``passing.leaving``. O(log items)."""
+    x, end = passing.places[HEAD], passing.places[ARRIVED]
+    while x < end:
+        middle = (x + end) >> 1
+        if items.seq[passing.item[middle]] < seq:
+            x = middle + 1
+        else:
+            end = middle
+    if x < passing.places[ARRIVED] and items.seq[passing.item[x]] == seq and passing.gone[x] == 0:
+        passing.gone[x] = 1
+        return int(heap_push(passing.leaving, 0, items.score[passing.item[x]], passing.item[x]))
+    return 0
+
+
+@inner
+def take(query: Query, block: Block, items: PassingItems, passing: Taken, moment: Moment) -> tuple[int, int, int]:
+    """Apply an event; returns how many items left (in ``passing.leaving``), why, and which item arrived (-1: none)."""
+    places = passing.places
+    if moment.kind == EXPIRES:
+        return expire(query, items, passing, moment.at), EXPIRY, -1
+    if moment.kind == DELETED:
+        places[DELETION] += 1
+        return delete(items, passing, block.deletion_seq[places[DELETION] - 1]), DELETE, -1
+    count, arrival, group = 0, -1, places[GROUP]
+    if moment.kind == LEAVES:
+        oldest = passing.item[places[HEAD]]
+        count = heap_push(passing.leaving, count, items.score[oldest], oldest)
+        passing.gone[places[HEAD]] = 1
+    if places[ARRIVED] < places[SIZE]:
+        item = passing.item[places[ARRIVED]]
+        if block.begin[group] + (items.seq[item] - block.first_seq[group]) == moment.row:
+            arrival = item
+            places[ARRIVED] += 1
+    return count, EXPIRY, arrival
+
+
+@inner
+def most_changes(query: Query, items: PassingItems, passing: Taken, moment: Moment, boundary: bool) -> int:
+    """A bound on the changes of a boundary or event. O(changes)."""
+    places, most = passing.places, 2
+    if boundary:
+        return 2 * int(places[ARRIVED])
+    if moment.kind == EXPIRES:
+        x = places[HEAD]
+        while x < places[ARRIVED] and items.time[passing.item[x]] + query.micros <= moment.at:
+            x += 1
+        most += x - places[HEAD]
+    return most
+
+
+@inner
+def replay_key(
+    query: Query, block: Block, items: PassingItems, passing: Taken, records: ThresholdRecords, until: int, changes: ChangeRows
+) -> bool:
+    """Take the events of a key for one query, from ``passing`` on. False if there is too little room for changes."""
+    places, number, key = passing.places, query.number, block.keys[passing.places[GROUP]]
+    while True:
+        while places[HEAD] < places[ARRIVED] and passing.gone[places[HEAD]] != 0:
+            places[HEAD] += 1
+        moment = next_moment(query, block, items, passing, until)
+        if moment.kind == NOTHING and (query.every == 0 or records.due[number, key] >= until):
+            return True
+        boundary = query.every > 0 and records.due[number, key] < moment.at
+        if places[OUT] + most_changes(query, items, passing, moment, boundary) > len(changes.score):
+            return False
+        if boundary:
+            show(query, block, items, passing, records, changes)
+            continue
+        left, cause, arrival = take(query, block, items, passing, moment)
+        if left == 0 and arrival < 0:
+            continue
+        if query.every > 0:
+            if records.due[number, key] == NEVER:
+                records.due[number, key] = -((-moment.at) // query.every) * query.every
+            continue
+        records.step[number, key] += 1
+        event = Event(number, key, moment.at, records.step[number, key])
+        places[OUT] = write_leaving(changes, places[OUT], event, cause, passing, left, items)
+        if arrival >= 0:
+            places[OUT] = put(changes, places[OUT], event, left, 1, ARRIVAL, items.seq[arrival], items.score[arrival])
+
+
+@inner
+def next_wake(query: Query, key: int, items: PassingItems, passing: Taken, records: ThresholdRecords) -> int:
+    """The next expiry by time or boundary of a key, or NEVER."""
+    places, wake = passing.places, records.due[query.number, key]
+    if query.micros < UNBOUNDED and places[HEAD] < places[ARRIVED]:
+        wake = min(wake, items.time[passing.item[places[HEAD]]] + query.micros)
+    return wake
+
+
+@jit
+def new_passing(room: int) -> Taken:
+    """Room for ``room`` items."""
+    heap = Heap(np.empty(room, np.float64), np.empty(room, np.int64))
+    return Taken(np.empty(room, np.int64), np.empty(room, np.int8), heap, np.zeros(6, np.int64))
+
+
+@jit
+def replay_block(
+    queries: ThresholdQueries, block: Block, items: PassingItems, records: ThresholdRecords, since: int, until: int
+) -> tuple[ChangeRows, int]:
+    """Replay the events of [since, until) for every query and every key of the block: the changes (grouped by query, then key) and their
+    number. O(items) per query plus O(log) per key."""
+    changes, out = change_rows(1024), 0
+    passing, begin, wake = new_passing(1024), items.begin, records.wake
+    lows, highs = block.begin, block.end
+    for number in range(len(queries.low)):
+        query = Query(number, queries.count[number], queries.micros[number], queries.every[number])
+        for group in range(len(block.keys)):
+            key = block.keys[group]
+            idle = lows[group] == highs[group] and block.deletion_begin[group] == block.deletion_end[group]
+            if idle and wake[number, key] >= until:
+                continue
+            if len(passing.item) < begin[group + 1] - begin[group]:
+                passing = new_passing(2 * (begin[group + 1] - begin[group]))
+            collect(queries, query, block, group, items, records, since, passing)
+            passing.places[OUT] = out
+            while not replay_key(query, block, items, passing, records, until, changes):
+                changes = more_rows(changes, 2 * len(changes.score))
+            out = passing.places[OUT]
+            wake[number, key] = next_wake(query, key, items, passing, records)
+    return changes, out

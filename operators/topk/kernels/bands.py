@@ -138,7 +138,7 @@ def absorb(
     since = alive_from(until - 1, micros)
     start, length, owned = keys.start, keys.length, keys.room
     room = 0
-    newer, merged = Heap(np.empty(0, np.float64), np.empty(0, np.int64)), new_members(0)
+    newer, merged = Heap(scratch.score, scratch.row), members  # none of them until there is room
     best = np.empty(k, np.float64)
     for group in range(len(block.keys)):
         key, alive, new = newcomers(block, group, scores, k, count, micros, since, best, scratch)

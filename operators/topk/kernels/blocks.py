@@ -9,7 +9,6 @@ import numpy as np
 from skyband.operators.base import F64, I64, AnyArray
 from skyband.operators.jit import jit
 from skyband.operators.single_rows.blocks import Block
-from skyband.operators.single_rows.kernels.emit import ChangeRows
 
 
 @jit
@@ -39,9 +38,8 @@ def block_of(key: I64, seq: I64, time: I64, also: I64, next_seq: I64) -> Block:
 
 
 @jit
-def publish(changes: ChangeRows, rows: int, negate: bool) -> tuple[AnyArray, ...]:
-    """The first ``rows`` changes as the columns of ``Changes``, scores as the user wrote them (-0.0 folded)."""
-    numbers, internal = changes.numbers, changes.score
+def publish(numbers: I64, internal: F64, rows: int, negate: bool) -> tuple[AnyArray, ...]:
+    """The first ``rows`` changes (arrays of ``ChangeRows``) as the columns of ``Changes``, scores as the user wrote them (-0.0 folded)."""
     query, key, at, step = np.empty(rows, np.int16), np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows, np.int64)
     pos, sign, cause = np.empty(rows, np.int32), np.empty(rows, np.int8), np.empty(rows, np.int8)
     score: F64 = np.empty(rows, np.float64)
