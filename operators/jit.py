@@ -96,6 +96,17 @@ def jit(signature: Any = None, **options: Any) -> Any:
     return decorate
 
 
+inner = jit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+"""``jit`` for a function that only compiled functions call: there is less to compile."""
+
+lean = jit(no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)
+"""``inner`` for a function that neither makes nor returns arrays, and calls only such: no reference to an array is counted, which would
+cost more than many a short function does."""
+
+lean_inlined = jit(no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False, forceinline=True)
+"""``lean``, compiled into its caller: for a function with many arrays and one caller."""
+
+
 @cache
 def c_library() -> Any:
     """The C mathematics library of this host, with ``C_FUNCTIONS`` typed. Errors of domain and range give NaN and infinities."""

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.operators.base import F64, I64, NEVER
-from skyband.operators.jit import jit
+from skyband.operators.jit import inner, jit, lean, lean_inlined
 from skyband.operators.single_rows.blocks import Block
 from skyband.operators.single_rows.kernels.arrays import grown
-from skyband.operators.single_rows.kernels.emit import ChangeRows, change_rows
+from skyband.operators.single_rows.kernels.emit import ChangeRows, change_rows, more_rows
 from skyband.operators.single_rows.kernels.expiry import alive_from
 from skyband.operators.single_rows.kernels.heap import Heap
 from skyband.operators.single_rows.kernels.ranked_list import RankedList, oldest
@@ -35,6 +35,7 @@ from skyband.operators.single_rows.kernels.replay_state import (
     VISITS,
     Candidates,
     Progress,
+    Query,
     Records,
     Span,
     fitted,
@@ -42,7 +43,7 @@ from skyband.operators.single_rows.kernels.replay_state import (
 )
 from skyband.operators.single_rows.kernels.select import Below
 from skyband.operators.topk.kernels.many_lists import NO_SEQ, QueryLists, moved_list
-from skyband.operators.topk.kernels.many_plain import replay_plain
+from skyband.operators.topk.kernels.many_plain import CROWDED, ENDED, SHORT, replay_plain
 from skyband.operators.topk.kernels.many_probe import BlockCandidates
 from skyband.operators.topk.kernels.many_queries import REFILLS, ROWS_READ, LinearQuery, QueryTable, query_of
 from skyband.operators.topk.kernels.many_refill import SearchSpace, Sought, look_again, refill_rows
@@ -52,6 +53,18 @@ from skyband.operators.topk.kernels.window_pool import LEAF, WindowPool
 from skyband.operators.windows import UNBOUNDED
 
 CHUNK = 1024
+
+
+class _Job(NamedTuple):
+    """What all replays of a block share: the queries, the block, the window with its rows, their candidates, what queries have told, and
+    the instant before which events are taken."""
+
+    table: QueryTable
+    block: Block
+    pool: WindowPool
+    candidates: BlockCandidates
+    records: Records
+    until: int
 
 
 class _Space(NamedTuple):
@@ -68,34 +81,45 @@ class _Space(NamedTuple):
     left_seq: I64
 
 
-@jit
-def _space_for(block: Block, work: I64) -> _Space:
-    """Space for a block's replays of lists of up to 64 members."""
+@inner
+def _space_for(block: Block, leaves: int, work: I64) -> _Space:
+    """Space for a block's replays of lists of up to 64 members, over a window of so many leaves."""
     longest = 1
     for g in range(len(block.keys)):
         longest = max(longest, block.end[g] - block.begin[g])
     return _Space(
         Progress(np.zeros(PLACES, np.int64), np.zeros(2, np.float64)),
         Candidates(np.empty(longest, np.int64), np.empty(longest, np.float64)),
-        SearchSpace(np.empty(CHUNK, np.float64), Heap(np.empty(64, np.float64), np.empty(64, np.int64)), work),
+        SearchSpace(
+            np.empty(CHUNK, np.float64), Heap(np.empty(64, np.float64), np.empty(64, np.int64)), np.empty(leaves, np.float64),
+            np.empty(leaves, np.int64), work,
+        ),
         np.empty(64, np.float64), np.empty(64, np.int64),
     )  # fmt: skip
 
 
-@jit
+@inner
 def _space_for_lists(space: _Space, members: int) -> _Space:
     """Space for lists of so many members."""
-    if members <= len(space.left_seq):
-        return space
     search = space.search
     heap = Heap(grown(search.best.score, members), grown(search.best.place, members))
     return _Space(
-        space.progress, space.candidates, SearchSpace(search.chunk, heap, search.work), grown(space.left_score, members),
-        grown(space.left_seq, members),
+        space.progress, space.candidates, SearchSpace(search.chunk, heap, search.bound, search.leaf, search.work),
+        grown(space.left_score, members), grown(space.left_seq, members),
     )  # fmt: skip
 
 
-@jit
+@jit(inline="always")
+def _span_of(job: _Job, query: Query, group: int) -> Span:
+    """The part of the block that a query's replay for one key goes over."""
+    block = job.block
+    timed = query.micros < UNBOUNDED or query.every > 0 or len(job.pool.ended_by) > 0
+    return Span(
+        block.keys[group], block.begin[group], block.end[group], block.first_seq[group], block.deletion_end[group], job.until, timed
+    )  # fmt: skip
+
+
+@lean
 def _score_span(query: LinearQuery, pool: WindowPool, span: Span, cutoff: float, candidates: Candidates, chunk: F64) -> int:
     """The span's rows that reach the cutoff, and their number."""
     ahead, found, begin = pool.tail[span.key] - span.end, 0, span.begin
@@ -109,17 +133,90 @@ def _score_span(query: LinearQuery, pool: WindowPool, span: Span, cutoff: float,
     return found
 
 
-@jit
-def _begin_replay(progress: Progress, query: LinearQuery, span: Span, deletion: int, lists: QueryLists) -> None:
+@lean_inlined
+def _find_candidates(job: _Job, query: LinearQuery, group: int, lists: QueryLists, space: _Space) -> int:
+    """How many candidates a query has in one key's part of the block, or -1 if nothing happens to its list."""
+    q, block, known = query.asked.number, job.block, job.candidates.begin
+    span = _span_of(job, query.asked, group)
+    if len(known) > 0:
+        found = known[q + 1] - known[q]
+    else:
+        found = _score_span(query, job.pool, span, lists.cutoff[q, span.key], space.candidates, space.search.chunk)
+    leaves = lists.oldest[q, span.key] + query.asked.count < span.first_seq + (span.end - span.begin)
+    if found > 0 or leaves or block.deletion_begin[group] < span.deletions_end or job.records.wake[q, span.key] < job.until:
+        return int(found)
+    return -1
+
+
+@lean_inlined
+def _room_for(query: int, key: int, found: int, lists: QueryLists) -> int:
+    """The room a list must have, or 0 if it has it."""
+    limit, size = lists.limit[query, key], lists.size[query, key]
+    room = min(2 * limit, size + found) + 2 if lists.full[query, key] == 1 else 2 * limit + 2
+    return min(2 * room, 2 * limit + 2) if room > lists.room[query, key] else 0
+
+
+@lean_inlined
+def _begin_replay(job: _Job, query: LinearQuery, group: int, lists: QueryLists, progress: Progress) -> None:
     """Set ``progress`` up for a query's list of one key."""
-    q, key = query.asked.number, span.key
-    st = progress.places
-    st[PENDING], st[ROW], st[DELETION], st[NEXT], st[VISITS] = 0, span.begin, deletion, 0, 0
+    q, key, st = query.asked.number, job.block.keys[group], progress.places
+    st[PENDING], st[ROW], st[DELETION], st[NEXT], st[VISITS] = 0, job.block.begin[group], job.block.deletion_begin[group], 0, 0
     st[SIZE], st[LIMIT], st[BASE], st[FULL] = lists.size[q, key], lists.limit[q, key], query.list_size, lists.full[q, key]
     progress.cutoff[0], st[CUT], st[AT] = lists.cutoff[q, key], lists.cut[q, key], lists.oldest[q, key]
 
 
-@jit
+@jit(inline="always")
+def _list_at(lists: QueryLists, query: int, key: int, space: _Space) -> RankedList:
+    """One list where it lies in the pool."""
+    begin = lists.begin[query, key]
+    end = begin + lists.room[query, key]
+    return RankedList(lists.score[begin:end], lists.seq[begin:end], lists.time[begin:end], space.left_score, space.left_seq)
+
+
+@jit(inline="always")
+def _candidates_of(job: _Job, query: int, refilled: bool, space: _Space) -> Candidates:
+    """A query's candidates in the only key's part of the block, or those last found by scores."""
+    known = job.candidates.begin
+    if len(known) == 0 or refilled:
+        return space.candidates
+    return Candidates(job.candidates.rows[known[query] : known[query + 1]], job.candidates.scores[known[query] : known[query + 1]])
+
+
+@lean_inlined
+def _replay_plain_list(
+    job: _Job, query: LinearQuery, group: int, found: int, refilled: bool, lists: QueryLists, space: _Space, changes: ChangeRows
+) -> int:  # fmt: skip
+    """``replay_plain`` of a query's list of one key."""
+    q, span = query.asked.number, _span_of(job, query.asked, group)
+    ranked, candidates = _list_at(lists, q, span.key, space), _candidates_of(job, q, refilled, space)
+    return int(
+        replay_plain(
+            query.asked, span, job.block.time, candidates, found, ranked, space.progress, job.records.step[q], changes
+        )
+    )  # fmt: skip
+
+
+@inner
+def _replay_list(
+    job: _Job, query: LinearQuery, group: int, found: int, refilled: bool, lists: QueryLists, space: _Space, changes: ChangeRows
+) -> tuple[ChangeRows, int]:  # fmt: skip
+    """``replay`` of a query's list of one key: the change rows, which may have moved, and SHORT or ENDED."""
+    q, span = query.asked.number, _span_of(job, query.asked, group)
+    ranked, candidates = _list_at(lists, q, span.key, space), _candidates_of(job, q, refilled, space)
+    changes, stop = replay(query.asked, span, job.block, candidates, found, span.end, ranked, space.progress, job.records, changes)
+    return changes, SHORT if stop == REFILL else ENDED
+
+
+@lean
+def _next_limit(k: int, read: int, progress: Progress) -> int:
+    """How many a list that ran short is filled with now: longer lists if refills, which read ``read`` rows and leaves, come too often."""
+    st, cost = progress.places, read // 64
+    limit = max(st[SIZE] + 1, fitted(st[LIMIT], max(8 * k + 64, cost), st[VISITS], cost))
+    st[LIMIT], st[VISITS] = limit, 0
+    return int(limit)
+
+
+@lean
 def _known_leaves(query: LinearQuery, pool: WindowPool, key: int, begin: int, end: int, cutoff: float) -> int:
     """The place before which the window's full leaves have corners: brought up to ``end`` where bounds below the cutoff pay in the rows
     before ``begin``."""
@@ -129,86 +226,52 @@ def _known_leaves(query: LinearQuery, pool: WindowPool, key: int, begin: int, en
             find_corners(pool, known if known < pool.wrap else known - pool.wrap)
             known += LEAF
             pool.leaves_end[key] = known
-    return known
+    return int(known)
 
 
-@jit
-def _refill(query: LinearQuery, span: Span, pool: WindowPool, ranked: RankedList, space: _Space) -> int:
+@lean_inlined
+def _refill(job: _Job, query: LinearQuery, group: int, lists: QueryLists, space: _Space) -> int:
     """Fill a list that ran short up to its limit out of the window before the replay's row; returns how many candidates the rest of the
     span holds now that the cutoff is lower."""
-    st, cutoff, asked, key = space.progress.places, space.progress.cutoff, query.asked, span.key
-    ahead, size = pool.tail[key] - span.end, st[SIZE]
-    arrived, end, need = st[ROW] + ahead, span.end + ahead, st[LIMIT] - st[SIZE]
+    st, cutoff, asked, pool, search = space.progress.places, space.progress.cutoff, query.asked, job.pool, space.search
+    span = _span_of(job, asked, group)
+    key, ahead, size = span.key, pool.tail[span.key] - span.end, st[SIZE]
+    ranked = _list_at(lists, asked.number, key, space)
+    arrived, end, need = st[ROW] + ahead, span.end + ahead, st[LIMIT] - size
     first_seq = span.first_seq - span.begin - ahead
     known = _known_leaves(query, pool, key, arrived, end, cutoff[0])
     sought = Sought(
         pool.head[key], arrived, first_seq, first_seq + arrived - asked.count, alive_from(st[AT], asked.micros), st[DELETION],
         Below(cutoff[0], st[CUT] - first_seq, query.floor), min(known, arrived // LEAF * LEAF), need,
     )  # fmt: skip
-    got = refill_rows(query, pool, sought, ranked, size, space.search)
+    got = refill_rows(query, pool, sought, ranked, size, search)
     st[SIZE] = size + got
     settle(space.progress, ranked, got < need, query.floor)
     st[NEXT] = 0
-    space.search.work[REFILLS] += 1
-    return int(look_again(query, pool, arrived, end, ahead, cutoff[0], pool.head[key], known, space.candidates, space.search))
+    search.work[REFILLS] += 1
+    return int(look_again(query, pool, arrived, end, ahead, cutoff[0], pool.head[key], known, space.candidates, search))
 
 
-@jit
-def _list_at(lists: QueryLists, query: int, key: int, space: _Space) -> RankedList:
-    """One list where it lies in the pool."""
-    begin = lists.begin[query, key]
-    end = begin + lists.room[query, key]
-    return RankedList(lists.score[begin:end], lists.seq[begin:end], lists.time[begin:end], space.left_score, space.left_seq)
-
-
-@jit
-def _replay_list(
-    query: LinearQuery, span: Span, block: Block, candidates: Candidates, found: int, pool: WindowPool, lists: QueryLists,
-    records: Records, changes: ChangeRows, space: _Space,
-) -> tuple[QueryLists, ChangeRows, _Space]:  # fmt: skip
-    """Replay a span for one query, with as many refills of its list as it takes. ``lists``, ``changes`` and ``space`` may move."""
-    q, key, k, st, work = query.asked.number, span.key, query.asked.k, space.progress.places, space.search.work
-    read = work[ROWS_READ]
-    while True:
-        ranked = _list_at(lists, q, key, space)
-        if span.timed:
-            changes, stop = replay(query.asked, span, block, candidates, found, span.end, ranked, space.progress, records, changes)
-            short = stop == REFILL
-        else:
-            changes, short = replay_plain(query.asked, span, block.time, candidates, found, ranked, space.progress, records, changes)
-        if not short:
-            break
-        cost = (work[ROWS_READ] - read + (pool.tail[key] - pool.head[key]) // LEAF) // 64
-        limit = max(st[SIZE] + 1, fitted(st[LIMIT], max(8 * k + 64, cost), st[VISITS], cost))
-        st[LIMIT], st[VISITS], read = limit, 0, work[ROWS_READ]
-        if 2 * limit + 2 > lists.room[q, key]:
-            lists = moved_list(lists, q, key, st[SIZE], 2 * limit + 2)
-        space = _space_for_lists(space, 2 * limit + 1)
-        found, candidates = _refill(query, span, pool, _list_at(lists, q, key, space), space), space.candidates
-    return lists, changes, space
-
-
-@jit
-def _end_replay(query: LinearQuery, span: Span, lists: QueryLists, records: Records, space: _Space) -> None:
+@lean_inlined
+def _end_replay(job: _Job, query: LinearQuery, group: int, lists: QueryLists, space: _Space) -> None:
     """Keep what the next block goes on from."""
-    q, key, micros = query.asked.number, span.key, query.asked.micros
-    st = space.progress.places
+    q, key, micros, st = query.asked.number, job.block.keys[group], query.asked.micros, space.progress.places
     size = st[SIZE]
     lists.size[q, key], lists.limit[q, key], lists.cutoff[q, key] = size, st[LIMIT], space.progress.cutoff[0]
     lists.cut[q, key], lists.full[q, key] = st[CUT], st[FULL]
-    if not span.timed:
+    if not _span_of(job, query.asked, group).timed:
         lists.oldest[q, key] = st[AT]
         return
     ranked = _list_at(lists, q, key, space)
     o = oldest(ranked.seq, min(query.asked.k, size))
     lists.oldest[q, key] = ranked.seq[o] if o >= 0 else NO_SEQ
     expiry = ranked.time[o] + micros if o >= 0 and micros < UNBOUNDED else NEVER
-    records.wake[q, key] = min(expiry, records.due[q, key])
+    job.records.wake[q, key] = min(expiry, job.records.due[q, key])
 
 
 @jit
 def replay_queries(
-    table: QueryTable, block: Block, pool: WindowPool, block_candidates: BlockCandidates, lists: QueryLists, records: Records, until: int,
+    table: QueryTable, block: Block, pool: WindowPool, candidates: BlockCandidates, lists: QueryLists, records: Records, until: int,
     work: I64,
 ) -> tuple[ChangeRows, int, QueryLists]:  # fmt: skip
     """Replay a block, already in the window, for every query and key: change rows and their number, and the lists, whose pool may have
@@ -217,32 +280,39 @@ def replay_queries(
     Events at instants before ``until`` are taken; ``work`` see ``REFILLS``. O(1) per query and key that nothing concerns, O(k) per
     change; without candidates also O(d) per row and query.
     """
-    changes, space = change_rows(1024), _space_for(block, work)
-    indexed, deletes = len(block_candidates.begin) > 0, len(pool.ended_by) > 0
+    changes, space = change_rows(1024), _space_for(block, pool.leaf_low.shape[1], work)
+    job = _Job(table, block, pool, candidates, records, until)
     for q in range(len(table.k)):
         query = query_of(table, q)
-        timed = query.asked.micros < UNBOUNDED or query.asked.every > 0 or deletes
-        for g in range(len(block.keys)):
-            span = Span(
-                block.keys[g], block.begin[g], block.end[g], block.first_seq[g], block.deletion_end[g], until, timed
-            )  # fmt: skip
-            key, candidates = span.key, space.candidates
-            if indexed:
-                a, b = block_candidates.begin[q], block_candidates.begin[q + 1]
-                found, candidates = b - a, Candidates(block_candidates.rows[a:b], block_candidates.scores[a:b])
-            else:
-                found = _score_span(query, pool, span, lists.cutoff[q, key], candidates, space.search.chunk)
-            arriving = span.end - span.begin
-            leaves = lists.oldest[q, key] + query.asked.count < span.first_seq + arriving
-            deleted = block.deletion_begin[g] < span.deletions_end
-            if found == 0 and not deleted and records.wake[q, key] >= until and not leaves:
+        k, timed = table.k[q], table.micros[q] < UNBOUNDED or table.every[q] > 0 or len(pool.ended_by) > 0
+        for group in range(len(block.keys)):
+            key = block.keys[group]
+            found = _find_candidates(job, query, group, lists, space)
+            if found < 0:
                 continue
-            limit, members = lists.limit[q, key], lists.size[q, key]
-            room = min(2 * limit, members + found) + 2 if lists.full[q, key] == 1 else 2 * limit + 2
-            if room > lists.room[q, key]:
-                lists = moved_list(lists, q, key, members, min(2 * room, 2 * limit + 2))
-            space = _space_for_lists(space, 2 * limit + 1)
-            _begin_replay(space.progress, query, span, block.deletion_begin[g], lists)
-            lists, changes, space = _replay_list(query, span, block, candidates, found, pool, lists, records, changes, space)
-            _end_replay(query, span, lists, records, space)
+            room = _room_for(q, key, found, lists)
+            if room > 0:
+                lists = moved_list(lists, q, key, lists.size[q, key], room)
+            if 2 * lists.limit[q, key] >= len(space.left_seq):
+                space = _space_for_lists(space, 2 * lists.limit[q, key] + 1)
+            _begin_replay(job, query, group, lists, space.progress)
+            refilled, read = False, work[ROWS_READ]
+            while True:
+                if timed:
+                    changes, stop = _replay_list(job, query, group, found, refilled, lists, space, changes)
+                else:
+                    stop = _replay_plain_list(job, query, group, found, refilled, lists, space, changes)
+                if stop == ENDED:
+                    break
+                if stop == CROWDED:
+                    changes = more_rows(changes, 2 * len(changes.score) + 2 * k + 4)
+                    continue
+                limit = _next_limit(k, work[ROWS_READ] - read + (pool.tail[key] - pool.head[key]) // LEAF, space.progress)
+                if 2 * limit + 2 > lists.room[q, key]:
+                    lists = moved_list(lists, q, key, space.progress.places[SIZE], 2 * limit + 2)
+                if 2 * limit >= len(space.left_seq):
+                    space = _space_for_lists(space, 2 * limit + 1)
+                refilled, read = True, work[ROWS_READ]
+                found = _refill(job, query, group, lists, space)
+            _end_replay(job, query, group, lists, space)
     return changes, space.progress.places[OUT], lists

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.operators.base import F64, I64, AnyArray
-from skyband.operators.jit import jit
+from skyband.operators.jit import inner, jit, lean
 from skyband.operators.single_rows.kernels.arrays import grown
 from skyband.operators.topk.kernels.many_queries import QueryTable
 
@@ -77,7 +77,7 @@ class GridScratch(NamedTuple):
     """float64 (Q,): bounds or scores of all queries."""
 
 
-@jit
+@lean
 def cell_numbers(columns: tuple[F64, ...], a: int, b: int, grid: InfluenceGrid, number: F64, out: AnyArray) -> None:
     """Fine cells of rows [a, b) of d float64 columns, at most TILE of them, into ``out`` int32; g**d for a wild row. ``number`` float64
     (TILE,) is space. O(d) per row, vectorised."""
@@ -100,7 +100,7 @@ def cell_numbers(columns: tuple[F64, ...], a: int, b: int, grid: InfluenceGrid, 
         o[i] = np.int32(s[i] if s[i] == s[i] else wild)
 
 
-@jit
+@lean
 def _bound_all(columns: F64, cutoffs: F64, low: F64, high: F64, bound: F64) -> int:
     """Bounds of all queries in the box [low, high] into ``bound`` (Q,); how many reach their cutoff. Same order of operations as the
     score, each monotone: no score in the box is above its bound."""
@@ -121,7 +121,7 @@ def _bound_all(columns: F64, cutoffs: F64, low: F64, high: F64, bound: F64) -> i
     return int(reached)
 
 
-@jit
+@lean
 def _boxes_meet(low: F64, high: F64, a: F64, b: F64) -> bool:
     """Whether the closed boxes [low, high] and [a, b] have a point in common."""
     ok = True
@@ -130,7 +130,7 @@ def _boxes_meet(low: F64, high: F64, a: F64, b: F64) -> bool:
     return ok
 
 
-@jit
+@inner
 def _make_list(
     table: QueryTable, cutoffs: F64, entries: AnyArray, counters: I64, above: int, scratch: GridScratch
 ) -> tuple[int, AnyArray]:  # fmt: skip
@@ -176,7 +176,7 @@ def _make_list(
     return int(begin), entries
 
 
-@jit
+@inner
 def look_at_cell(table: QueryTable, cutoffs: F64, grid: InfluenceGrid, entries: AnyArray, cell: int, scratch: GridScratch) -> AnyArray:
     """Make the lists of fine cell ``cell`` and its neighbours in one coarse cell; returns ``entries``, which may have moved."""
     g, low, step, pad = grid.cells, grid.low, grid.step, grid.pad
@@ -212,7 +212,7 @@ def look_at_cell(table: QueryTable, cutoffs: F64, grid: InfluenceGrid, entries: 
     return entries
 
 
-@jit
+@inner
 def look_at_half(
     table: QueryTable, cutoffs: F64, grid: InfluenceGrid, entries: AnyArray, cell: int, half: int, at: int, scratch: GridScratch
 ) -> tuple[int, AnyArray]:  # fmt: skip

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.operators.base import ARRIVAL, DISPLACED, EXPIRY, I64, PROMOTED
-from skyband.operators.jit import jit
+from skyband.operators.jit import lean
 from skyband.operators.single_rows.kernels.arrays import shift
-from skyband.operators.single_rows.kernels.emit import ChangeRows, Event, more_rows, put
+from skyband.operators.single_rows.kernels.emit import ChangeRows, Event, put
 from skyband.operators.single_rows.kernels.ranked_list import RankedList, place_of
 from skyband.operators.single_rows.kernels.replay_state import (
     AT,
@@ -32,13 +32,12 @@ from skyband.operators.single_rows.kernels.replay_state import (
     Candidates,
     Progress,
     Query,
-    Records,
     Span,
 )
 from skyband.operators.topk.kernels.many_lists import NO_SEQ
 
 
-@jit
+@lean
 def _least(seqs: I64, size: int) -> int:
     """The oldest of the first ``size`` seqs, or NO_SEQ. O(size)."""
     least = np.int64(NO_SEQ)
@@ -47,7 +46,7 @@ def _least(seqs: I64, size: int) -> int:
     return int(least)
 
 
-@jit
+@lean
 def _take_out(ranked: RankedList, size: int, place: int) -> int:
     """Take the member at ``place`` out of a list of ``size``; returns its new size."""
     shift(ranked.score, place + 1, size, -1)
@@ -55,7 +54,7 @@ def _take_out(ranked: RankedList, size: int, place: int) -> int:
     return size - 1
 
 
-@jit
+@lean
 def _put_in(ranked: RankedList, size: int, score: float, seq: int) -> int:
     """Put an arrival into a list of ``size``; returns its place."""
     place = place_of(ranked.score, size, score)
@@ -65,7 +64,7 @@ def _put_in(ranked: RankedList, size: int, score: float, seq: int) -> int:
     return int(place)
 
 
-@jit
+@lean
 def _alive(ranked: RankedList, size: int, last_gone: int) -> int:
     """Keep the members of seqs after ``last_gone``; returns their number."""
     score, seq = ranked.score, ranked.seq
@@ -76,7 +75,7 @@ def _alive(ranked: RankedList, size: int, last_gone: int) -> int:
     return kept
 
 
-@jit
+@lean
 def _write(
     changes: ChangeRows, row: int, event: Event, k: int, kept: int, left: bool, gone: int, gone_score: float, place: int,
     ranked: RankedList, size: int,
@@ -101,44 +100,55 @@ def _write(
     return row
 
 
-@jit
-def replay_plain(
-    query: Query, span: Span, time: I64, candidates: Candidates, found: int, ranked: RankedList, progress: Progress, records: Records,
-    changes: ChangeRows,
-) -> tuple[ChangeRows, bool]:  # fmt: skip
-    """Go on from ``progress`` to the end of the block (False) or to the next refill (True); and the change rows, which may have moved.
+ENDED, SHORT, CROWDED = range(3)
+"""What ``replay_plain`` stopped for: the end of the block, a list that ran short, no room for changes."""
 
-    ``time`` int64 (rows,) of the block; ``candidates`` are ``found`` rows of the span, in order. O(k) per visited event.
+
+@lean
+def _resume(progress: Progress, size: int, ahead: int, k: int, ranked: RankedList) -> int:
+    """Bring the state of an event that a refill interrupted up to date; returns the oldest seq of the first k. O(list)."""
+    st = progress.places
+    if st[PLACE] < 0:  # the arrival itself may have come with the refill
+        for i in range(size):
+            if ranked.seq[i] == st[ROW] - 1 + ahead:
+                st[PLACE] = i
+    return int(_least(ranked.seq, min(k, size)))
+
+
+@lean
+def replay_plain(
+    query: Query, span: Span, time: I64, candidates: Candidates, found: int, ranked: RankedList, progress: Progress, steps: I64,
+    changes: ChangeRows,
+) -> int:  # fmt: skip
+    """Go on from ``progress``; returns what it stopped for.
+
+    ``time`` int64 (rows,) of the block; ``candidates`` are ``found`` rows of the span, in order; ``steps`` int64 (keys,) of the query.
+    O(k) per visited event.
     """
     st, cutoff = progress.places, progress.cutoff
-    k, end, ahead = query.k, span.end, span.first_seq - span.begin  # row i has seq i + ahead
+    k, end, ahead, count = query.k, span.end, span.first_seq - span.begin, query.count  # row i has seq i + ahead
     rows, scores, seqs = candidates.row, candidates.score, ranked.seq
     size, out, c, limit, visits = st[SIZE], st[OUT], st[NEXT], st[LIMIT], st[VISITS]
-    full, oldest = st[FULL] == 1, st[AT]
-    step = records.step[query.number, span.key]
+    full, oldest, least, stop = st[FULL] == 1, st[AT], cutoff[0], ENDED
     pending, row, left, place, kept, gone, gone_score = st[PENDING] == 1, end, False, -1, 0, 0, 0.0
     if pending:
+        oldest = _resume(progress, size, ahead, k, ranked)
         row, kept, left, place, gone, gone_score = st[ROW] - 1, st[BEFORE], st[LEFT] == 1, st[PLACE], st[SEEN], cutoff[1]
-        if place < 0:  # the arrival itself may have come with the refill
-            for i in range(size):
-                if seqs[i] == row + ahead:
-                    place = i
-        oldest = _least(seqs, min(k, size))
     while True:
         if not pending:
-            while c < found and not scores[c] >= cutoff[0]:
+            while c < found and not scores[c] >= least:
                 c += 1
             row = rows[c] if c < found else end
-            leaves = oldest + query.count - ahead
+            leaves = oldest + count - ahead
             left = leaves <= row and leaves < end
             if left:
                 row = leaves
             if row == end:
                 break
             if out + 2 * k + 4 > len(changes.score):
-                changes = more_rows(changes, 2 * len(changes.score) + 2 * k + 4)
+                stop = CROWDED
+                break
             kept, place = min(k, size), -1
-            last_gone = row + ahead - query.count
             if left:
                 kept -= 1
                 i = 0
@@ -146,7 +156,7 @@ def replay_plain(
                     i += 1
                 gone, gone_score = oldest, ranked.score[i]
                 size = _take_out(ranked, size, i)
-                while size >= k and seqs[k - 1] <= last_gone:  # expired unseen: not to be promoted
+                while size >= k and seqs[k - 1] <= row + ahead - count:  # expired unseen: not to be promoted
                     size = _take_out(ranked, size, k - 1)
                 oldest = _least(seqs, min(k, size))
             if c < found and rows[c] == row:
@@ -159,22 +169,20 @@ def replay_plain(
                         oldest = _least(seqs, k)
             visits += 1
             if size < k and not full:
-                st[PENDING], st[ROW], st[SIZE], st[OUT], st[NEXT], st[LIMIT], st[VISITS] = 1, row + 1, size, out, c, limit, visits
-                st[BEFORE], st[LEFT], st[PLACE], st[SEEN], cutoff[1] = kept, 1 if left else 0, place, gone, gone_score
-                st[FULL] = 0
-                records.step[query.number, span.key] = step
-                return changes, True
+                st[ROW], st[BEFORE], st[LEFT], st[PLACE], st[SEEN], cutoff[1] = row + 1, kept, 1 if left else 0, place, gone, gone_score
+                stop = SHORT
+                break
         pending = False
         if left or 0 <= place < k or min(k, size) > kept:
-            step += 1
-            event = Event(query.number, span.key, time[row], step)
+            steps[span.key] += 1
+            event = Event(query.number, span.key, time[row], steps[span.key])
             out = _write(changes, out, event, k, kept, left, gone, gone_score, place, ranked, size)
         if size >= 2 * limit:
-            size = _alive(ranked, size, row + ahead - query.count)
+            size = _alive(ranked, size, row + ahead - count)
             if size >= 2 * limit:  # as in ``replay``
                 limit = max(limit // 2, st[BASE])
                 size, full = limit, False
-                cutoff[0], st[CUT] = ranked.score[size - 1], seqs[size - 1]
-    st[PENDING], st[SIZE], st[OUT], st[FULL], st[VISITS], st[LIMIT], st[AT] = 0, size, out, 1 if full else 0, visits, limit, oldest
-    records.step[query.number, span.key] = step
-    return changes, False
+                least, st[CUT] = ranked.score[size - 1], seqs[size - 1]
+    st[PENDING], st[SIZE], st[OUT], st[NEXT], st[LIMIT], st[VISITS] = 1 if stop == SHORT else 0, size, out, c, limit, visits
+    st[FULL], st[AT], cutoff[0] = 1 if full else 0, oldest, least
+    return stop

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.operators.base import F64, I64, AnyArray
-from skyband.operators.jit import jit
+from skyband.operators.jit import inner, jit, lean
 from skyband.operators.single_rows.kernels.arrays import grown
 from skyband.operators.topk.kernels.many_grid import (
     HALVES_USED,
@@ -43,71 +43,110 @@ class BlockCandidates(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """Candidates in the order they were found: by row. Longer than they are full."""
+    """Candidates in the order they were found: by row. Longer than they are full.
+
+    ``query`` int32, ``row`` int64, ``score`` float64.
+    """
 
     query: AnyArray
-    """int32."""
     row: I64
-    """int64."""
     score: F64
-    """float64."""
 
 
-@jit
-def _room_for(found: _Found, size: int) -> _Found:
-    """Room for ``size`` candidates, and as many again when it has to move."""
-    if size <= len(found.query):
-        return found
-    return _Found(grown(found.query, 2 * size), grown(found.row, 2 * size), grown(found.score, 2 * size))
+class _Tile(NamedTuple):
+    """A stretch of up to TILE rows of the block, and how far the search has come.
+
+    ``begin`` int64 (1,): its first row; ``number`` float64 (TILE,): space; ``cell`` int32 (TILE,): the rows' cells; ``hits`` int32
+    (TILE + 1,): the rows to look at, less ``begin``; ``point`` float64 (d,): the row at hand; ``at`` int64 (4,): see ``_HIT``.
+    """
+
+    begin: I64
+    number: F64
+    cell: AnyArray
+    hits: AnyArray
+    point: F64
+    at: I64
 
 
-@jit
-def _rows_to_look_at(bits: AnyArray, cell: AnyArray, n: int, hits: AnyArray) -> int:
-    """Those of the first ``n`` rows whose cell's bit is set, into ``hits`` int32; returns their number."""
+_HIT, _HITS, _FOUND, _STAGE = range(4)
+"""Places of ``_Tile.at``: the next hit, the number of hits, of candidates found so far, and what has been done for the next hit."""
+
+_NEW, _LOOKED, _COUNTED, _PARTED = range(4)
+"""Stages of a hit: nothing, its cell was looked at, it was counted as a visit, its part of the cell was looked at."""
+
+_DONE, _CELL, _PART, _ROOM = range(4)
+"""What a search stopped for: the tile's end, a cell or a part of one without list, no room for candidates."""
+
+
+@lean
+def _begin_tile(columns: tuple[F64, ...], begin: int, end: int, grid: InfluenceGrid, tile: _Tile) -> None:
+    """Set ``tile`` up for rows [begin, end): those whose cell's bit is set are to be looked at."""
+    cell, hits, bits = tile.cell, tile.hits, grid.bits
+    cell_numbers(columns, begin, end, grid, tile.number, cell)
     found: Any = np.int64(0)
-    for i in range(n):
+    for i in range(end - begin):
         c: Any = cell[i]
         hits[found] = i
         found += np.int64((bits[c >> 5] >> np.uint32(c & 31)) & np.uint32(1))
-    return int(found)
+    tile.begin[0], tile.at[_HIT], tile.at[_HITS], tile.at[_STAGE] = begin, 0, found, _NEW
 
 
-@jit
-def _list_of(
+@lean
+def _part_of(grid: InfluenceGrid, point: F64) -> int:
+    """The part of its fine cell a point is in: a bit an axis, the first axis in the highest, 1 for the upper half."""
+    part = 0
+    for t in range(len(point)):
+        v = (point[t] - grid.low[t]) * grid.scale[t]
+        part = 2 * part + (1 if v - np.floor(v) >= 0.5 else 0)
+    return part
+
+
+@lean
+def _list_of(grid: InfluenceGrid, lists: CellLists, tile: _Tile, cell: int) -> tuple[int, int]:
+    """What keeps the row at hand, in fine cell ``cell``, from being tested (``_CELL``, ``_PART`` or ``_DONE`` for nothing), and the list it
+    is tested against: its place, NONE, or another number less than 0 for all queries."""
+    entries, at, d = lists.entries, tile.at, len(tile.point)
+    begin: Any = np.int64(grid.fine[cell])
+    if begin == UNKNOWN and at[_STAGE] < _LOOKED:
+        return _CELL, begin
+    if begin < 0:
+        return _DONE, begin
+    if at[_STAGE] < _COUNTED:
+        if entries[begin] > SHORT and d <= HALVED_UP_TO and entries[begin + 1] < 0:
+            entries[begin + 1] -= 1
+        at[_STAGE] = _COUNTED
+    if entries[begin + 1] >= 0:
+        part: Any = np.int64(lists.halves[entries[begin + 1] + _part_of(grid, tile.point)])
+        if part != UNKNOWN:
+            return _DONE, part
+        if at[_STAGE] < _PARTED:
+            return _PART, begin
+    elif entries[begin + 1] < -VISITS:
+        return _PART, begin
+    return _DONE, begin
+
+
+@inner
+def _make_part(
     table: QueryTable, cutoffs: F64, grid: InfluenceGrid, lists: CellLists, cell: int, point: F64, scratch: GridScratch
-) -> tuple[int, CellLists]:  # fmt: skip
-    """The list that a row at ``point`` in fine cell ``cell`` is tested against: its place, NONE, or less than 0 for all queries; and the
-    lists, which may have moved. Made if there is none yet."""
+) -> CellLists:  # fmt: skip
+    """Make the list of the part of fine cell ``cell`` that ``point`` is in; returns the lists, which may have moved."""
     entries, halves = lists.entries, lists.halves
-    d, parts = len(point), 1 << len(point)
-    if grid.fine[cell] == UNKNOWN:
-        entries = look_at_cell(table, cutoffs, grid, entries, cell, scratch)
-    at: Any = np.int64(grid.fine[cell])
-    if at < 0:
-        return at, CellLists(entries, halves)
-    if entries[at] > SHORT and d <= HALVED_UP_TO and entries[at + 1] < 0:
-        entries[at + 1] -= 1
-    if entries[at + 1] >= 0 or entries[at + 1] < -VISITS:
-        if entries[at + 1] < 0:
-            used = grid.counters[HALVES_USED]
-            if used + parts > len(halves):
-                halves = grown(halves, 2 * (used + parts))
-            halves[used : used + parts] = UNKNOWN
-            grid.counters[HALVES_USED] = used + parts
-            entries[at + 1] = used
-        half = 0
-        for t in range(d):
-            v = (point[t] - grid.low[t]) * grid.scale[t]
-            half = 2 * half + (1 if v - np.floor(v) >= 0.5 else 0)
-        part = entries[at + 1] + half
-        if halves[part] == UNKNOWN:
-            to, entries = look_at_half(table, cutoffs, grid, entries, cell, half, at, scratch)
-            halves[part] = to
-        at = np.int64(halves[part]) if halves[part] != UNKNOWN else at
-    return at, CellLists(entries, halves)
+    begin, parts = np.int64(grid.fine[cell]), 1 << len(point)
+    if entries[begin + 1] < 0:
+        used = grid.counters[HALVES_USED]
+        if used + parts > len(halves):
+            halves = grown(halves, 2 * (used + parts))
+        halves[used : used + parts] = UNKNOWN
+        grid.counters[HALVES_USED] = used + parts
+        entries[begin + 1] = used
+    part = _part_of(grid, point)
+    to, moved = look_at_half(table, cutoffs, grid, entries, cell, part, begin, scratch)
+    halves[moved[begin + 1] + part] = to
+    return CellLists(moved, halves)
 
 
-@jit
+@lean
 def _test_list(weights: F64, cutoffs: F64, entries: AnyArray, at: int, point: F64, row: int, found: _Found, m: int) -> int:
     """Test a row against the list at ``at``; candidates go to ``found`` from ``m`` on, which has room. Returns their number."""
     query, rows, score = found.query, found.row, found.score
@@ -122,7 +161,7 @@ def _test_list(weights: F64, cutoffs: F64, entries: AnyArray, at: int, point: F6
     return m
 
 
-@jit
+@lean
 def _test_all(columns: F64, cutoffs: F64, point: F64, row: int, scores: F64, found: _Found, m: int) -> int:
     """As ``_test_list``, for all queries. ``scores`` float64 (Q,) is space."""
     query, rows, score = found.query, found.row, found.score
@@ -141,7 +180,7 @@ def _test_all(columns: F64, cutoffs: F64, point: F64, row: int, scores: F64, fou
     return m
 
 
-@jit
+@lean
 def _usable(point: F64, work: I64) -> bool:
     """Whether a wild row has a value for every attribute; counts it."""
     missing, finite = False, True
@@ -156,7 +195,7 @@ def _usable(point: F64, work: I64) -> bool:
     return True
 
 
-@jit
+@lean
 def _allowed(table: QueryTable, point: F64, row: int, flags: I64, found: _Found, a: int, b: int) -> int:
     """Keep those of the row's candidates [a, b) that are in their query's box and predicate and not above its ceiling; returns the end."""
     query, rows, score = found.query, found.row, found.score
@@ -173,7 +212,44 @@ def _allowed(table: QueryTable, point: F64, row: int, flags: I64, found: _Found,
     return m
 
 
-@jit
+@lean
+def _test_hits(
+    table: QueryTable, cutoffs: F64, columns: tuple[F64, ...], flags: I64, simple: bool, grid: InfluenceGrid, lists: CellLists,
+    tile: _Tile, scores: F64, found: _Found, work: I64,
+) -> int:  # fmt: skip
+    """Test the tile's hits from the next one on; returns what it stopped for. ``simple``: no query has a box, predicate or ceiling."""
+    at, point, queries = tile.at, tile.point, len(cutoffs)
+    cells, m = grid.cells ** len(point), at[_FOUND]
+    while at[_HIT] < at[_HITS]:
+        if m + queries > len(found.query):
+            return _ROOM
+        i = tile.hits[at[_HIT]]
+        cell: Any = np.int64(tile.cell[i])
+        row = tile.begin[0] + i
+        for t in range(len(point)):
+            point[t] = columns[t][row]
+        begin: Any = np.int64(UNKNOWN)
+        if cell < cells:
+            stop, begin = _list_of(grid, lists, tile, cell)
+            if stop != _DONE:
+                return stop
+        at[_HIT] += 1
+        at[_STAGE] = _NEW
+        if begin == NONE or (cell == cells and not _usable(point, work)):
+            continue
+        if begin >= 0:
+            work[TESTS] += lists.entries[begin]
+            m = _test_list(table.weights, cutoffs, lists.entries, begin, point, row, found, m)
+        else:  # a wild row, or a cell that more than half of the queries reach
+            work[TESTS] += queries // 8
+            m = _test_all(table.columns, cutoffs, point, row, scores, found, m)
+        if not simple:
+            m = _allowed(table, point, row, flags, found, at[_FOUND], m)
+        at[_FOUND] = m
+    return _DONE
+
+
+@inner
 def _by_query(found: _Found, m: int, queries: int) -> BlockCandidates:
     """The first ``m`` sorted by query, rows in order within one. O(m + Q)."""
     begin = np.zeros(queries + 2, np.int64)
@@ -199,37 +275,29 @@ def probe_grid(
     cell that no query reaches, O(d) per row and query of its cell's list.
     """
     queries, d = table.weights.shape
-    cells = grid.cells**d
-    found = _Found(np.empty(4096, np.int32), np.empty(4096, np.int64), np.empty(4096, np.float64))
-    m: Any = 0
-    number, cell, hits = np.empty(TILE, np.float64), np.empty(TILE, np.int32), np.empty(TILE + 1, np.int32)
-    point = np.empty(d, np.float64)
+    room = 4096 + queries
+    found = _Found(np.empty(room, np.int32), np.empty(room, np.int64), np.empty(room, np.float64))
+    tile = _Tile(
+        np.zeros(1, np.int64), np.empty(TILE, np.float64), np.empty(TILE, np.int32), np.empty(TILE + 1, np.int32),
+        np.empty(d, np.float64), np.zeros(4, np.int64),
+    )  # fmt: skip
     scratch = GridScratch(np.empty(d, np.float64), np.empty(d, np.float64), np.empty(d, np.int64), np.empty(queries, np.float64))
     simple = not table.boxed.any() and len(flags) == 0 and not (table.ceiling < np.inf).any()
     for begin in range(0, rows, TILE):
-        end = min(rows, begin + TILE)
-        cell_numbers(columns, begin, end, grid, number, cell)
-        for j in range(_rows_to_look_at(grid.bits, cell, end - begin, hits)):
-            c: Any = np.int64(cell[hits[j]])
-            row = begin + hits[j]
-            for t in range(d):
-                point[t] = columns[t][row]
-            at: Any = np.int64(UNKNOWN)
-            if c < cells:
-                at, lists = _list_of(table, cutoffs, grid, lists, c, point, scratch)
-                if at == NONE:
-                    continue
-            elif not _usable(point, work):
+        _begin_tile(columns, begin, min(rows, begin + TILE), grid, tile)
+        while True:
+            stop = _test_hits(table, cutoffs, columns, flags, simple, grid, lists, tile, scratch.score, found, work)
+            if stop == _DONE:
+                break
+            if stop == _ROOM:
+                room = 2 * (tile.at[_FOUND] + queries)
+                found = _Found(grown(found.query, room), grown(found.row, room), grown(found.score, room))
                 continue
-            before = m
-            if at >= 0:
-                work[TESTS] += lists.entries[at]
-                found = _room_for(found, m + lists.entries[at])
-                m = _test_list(table.weights, cutoffs, lists.entries, at, point, row, found, m)
-            else:  # a wild row, or a cell that more than half of the queries reach
-                work[TESTS] += queries // 8
-                found = _room_for(found, m + queries)
-                m = _test_all(table.columns, cutoffs, point, row, scratch.score, found, m)
-            if not simple:
-                m = _allowed(table, point, row, flags, found, before, m)
-    return _by_query(found, m, queries), lists
+            cell = np.int64(tile.cell[tile.hits[tile.at[_HIT]]])
+            if stop == _CELL:
+                lists = CellLists(look_at_cell(table, cutoffs, grid, lists.entries, cell, scratch), lists.halves)
+                tile.at[_STAGE] = _LOOKED
+            else:
+                lists = _make_part(table, cutoffs, grid, lists, cell, tile.point, scratch)
+                tile.at[_STAGE] = _PARTED
+    return _by_query(found, tile.at[_FOUND], queries), lists

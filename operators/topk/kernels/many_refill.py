@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.operators.base import F64, I64
-from skyband.operators.jit import HAVE_NUMBA, jit
+from skyband.operators.jit import HAVE_NUMBA, jit, lean
 from skyband.operators.single_rows.kernels.heap import Heap, heap_push, sift_down
 from skyband.operators.single_rows.kernels.ranked_list import RankedList
 from skyband.operators.single_rows.kernels.replay_state import Candidates
@@ -43,16 +43,18 @@ class Sought(NamedTuple):
 class SearchSpace(NamedTuple):
     """Space for a search.
 
-    ``chunk`` float64 (at least LEAF,): scores of a stretch of rows; ``best``: the heap of those found; ``work``: counters, see
-    ``REFILLS``.
+    ``chunk`` float64 (at least LEAF,): scores of a stretch of rows; ``best``: the heap of those found; ``bound`` float64, ``leaf`` int64
+    (leaves of the window,): the heap of leaves still to be read; ``work``: counters, see ``REFILLS``.
     """
 
     chunk: F64
     best: Heap
+    bound: F64
+    leaf: I64
     work: I64
 
 
-@jit
+@lean
 def _select_any_order(scores: F64, ended_by: I64, rows: int, base: int, sought: Sought, best: Heap, size: int) -> int:
     """``select`` over the first ``rows`` of ``scores``, places from ``base`` on, when newer rows may have been looked at before or not."""
     need, deletion, cutoff, floor = sought.need, sought.deletion, sought.below.score, sought.below.floor
@@ -75,7 +77,7 @@ def _select_any_order(scores: F64, ended_by: I64, rows: int, base: int, sought: 
     return size
 
 
-@jit
+@lean
 def _sink(bound: F64, leaf: I64, i: int, size: int) -> None:
     """Let entry ``i`` of a heap with the largest bound on top sink to its place."""
     b, v = bound[i], leaf[i]
@@ -92,13 +94,13 @@ def _sink(bound: F64, leaf: I64, i: int, size: int) -> None:
     bound[i], leaf[i] = b, v
 
 
-@jit
+@lean
 def _select_best_leaves(
     query: LinearQuery, pool: WindowPool, first: int, last: int, sought: Sought, space: SearchSpace, size: int
 ) -> int:  # fmt: skip
     """Select from leaves [first, last), all with corners, by falling bound until none can hold one of the best. Returns the heap's size."""
     best, need, wrap = space.best, sought.need, pool.wrap
-    bounds, leaves = np.empty(last - first, np.float64), np.empty(last - first, np.int64)
+    bounds, leaves = space.bound, space.leaf
     m = 0
     for i in range(first, last):
         place = i * LEAF
@@ -120,7 +122,7 @@ def _select_best_leaves(
     return size
 
 
-@jit
+@jit(_nrt=False)
 def refill_rows(query: LinearQuery, pool: WindowPool, sought: Sought, ranked: RankedList, size: int, space: SearchSpace) -> int:
     """Append the best rows sought to a list of ``size``. Returns how many there were. O(leaves + rows not left out)."""
     best, wrap, below = space.best, pool.wrap, sought.below
@@ -155,7 +157,7 @@ def refill_rows(query: LinearQuery, pool: WindowPool, sought: Sought, ranked: Ra
     return found
 
 
-@jit
+@lean
 def look_again(
     query: LinearQuery, pool: WindowPool, begin: int, end: int, ahead: int, cutoff: float, leaves_begin: int, leaves_end: int,
     candidates: Candidates, space: SearchSpace,

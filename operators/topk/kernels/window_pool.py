@@ -48,7 +48,7 @@ class WindowPool(NamedTuple):
     leaves_end: I64
 
 
-@jit
+@jit(_nrt=False)
 def first_place_from(pool: WindowPool, begin: int, end: int, instant: int) -> int:
     """First place in [begin, end) of time >= ``instant``. O(log)."""
     time, wrap = pool.time, pool.wrap
