@@ -196,7 +196,7 @@ def _replay_plain_list(
     )  # fmt: skip
 
 
-@inner
+@jit(inline="always")
 def _replay_list(
     job: _Job, query: LinearQuery, group: int, found: int, refilled: bool, lists: QueryLists, space: _Space, changes: ChangeRows
 ) -> tuple[ChangeRows, int]:  # fmt: skip

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.operators.base import F64, I64, AnyArray
-from skyband.operators.jit import inner, jit, lean
-from skyband.operators.single_rows.kernels.arrays import grown
+from skyband.operators.jit import jit, lean
 from skyband.operators.topk.kernels.many_queries import QueryTable
 
 TILE = 512
-UNKNOWN, NONE, ALL = -1, -2, -3
-"""Marks in place of a list: not looked at yet (or no room for its list), no query, all queries."""
+UNKNOWN, NONE, ALL, NO_ROOM = -1, -2, -3, -4
+"""Marks in place of a list: not looked at yet (or more lists than there may be), no query, all queries; and, never kept: ``entries`` must
+grow before the list can be made."""
 
 ENTRIES_USED, HALVES_USED, BOUNDS = range(3)
 """Places of the grid's counters: how much of ``CellLists.entries`` and of ``CellLists.halves`` is in use, and bounds computed so far."""
@@ -130,19 +130,14 @@ def _boxes_meet(low: F64, high: F64, a: F64, b: F64) -> bool:
     return ok
 
 
-@inner
-def _make_list(
-    table: QueryTable, cutoffs: F64, entries: AnyArray, counters: I64, above: int, scratch: GridScratch
-) -> tuple[int, AnyArray]:  # fmt: skip
-    """Make the list of the box in ``scratch`` out of the list at ``above`` (ALL: all queries): its place, NONE, ALL or, when there is no
-    room, UNKNOWN; and ``entries``, which may have moved. O(d) per query above."""
+@lean
+def _make_list(table: QueryTable, cutoffs: F64, entries: AnyArray, counters: I64, above: int, scratch: GridScratch) -> int:
+    """Make the list of the box in ``scratch`` out of the list at ``above`` (ALL: all queries): its place or a mark. O(d) per query above."""
     queries, d = table.weights.shape
     begin = counters[ENTRIES_USED]
     most = queries if above == ALL else entries[above]
     if begin + HEAD + most > len(entries):
-        if begin > MAX_ENTRIES:
-            return UNKNOWN, entries
-        entries = grown(entries, 2 * (begin + HEAD + most))
+        return UNKNOWN if begin > MAX_ENTRIES else NO_ROOM
     counters[BOUNDS] += most
     a, b = scratch.low, scratch.high
     end = begin + HEAD
@@ -150,9 +145,9 @@ def _make_list(
         bound = scratch.score
         reached = _bound_all(table.columns, cutoffs, a, b, bound)
         if reached == 0:
-            return NONE, entries
+            return NONE
         if 2 * reached > queries:
-            return ALL, entries
+            return ALL
         for q in range(queries):
             if not bound[q] < cutoffs[q] and (not table.boxed[q] or _boxes_meet(table.low[q], table.high[q], a, b)):
                 entries[end] = q
@@ -170,15 +165,15 @@ def _make_list(
             end += 0 if y < cutoffs[q] or (table.boxed[q] and not _boxes_meet(table.low[q], table.high[q], a, b)) else 1
     size = end - begin - HEAD
     if size == 0:
-        return NONE, entries
+        return NONE
     entries[begin], entries[begin + 1] = size, -1
     counters[ENTRIES_USED] = end
-    return int(begin), entries
+    return int(begin)
 
 
-@inner
-def look_at_cell(table: QueryTable, cutoffs: F64, grid: InfluenceGrid, entries: AnyArray, cell: int, scratch: GridScratch) -> AnyArray:
-    """Make the lists of fine cell ``cell`` and its neighbours in one coarse cell; returns ``entries``, which may have moved."""
+@lean
+def look_at_cell(table: QueryTable, cutoffs: F64, grid: InfluenceGrid, entries: AnyArray, cell: int, scratch: GridScratch) -> bool:
+    """Make the lists of fine cell ``cell`` and its neighbours in one coarse cell that have none; False if ``entries`` must grow first."""
     g, low, step, pad = grid.cells, grid.low, grid.step, grid.pad
     a, b, corner = scratch.low, scratch.high, scratch.corner
     d = len(low)
@@ -191,7 +186,9 @@ def look_at_cell(table: QueryTable, cutoffs: F64, grid: InfluenceGrid, entries: 
         unit *= half
         a[t], b[t] = low[t] + 2 * corner[t] * step[t] - pad[t], low[t] + (2 * corner[t] + 2) * step[t] + pad[t]
     if grid.coarse[up] == UNKNOWN:
-        at, entries = _make_list(table, cutoffs, entries, grid.counters, ALL, scratch)
+        at = _make_list(table, cutoffs, entries, grid.counters, ALL, scratch)
+        if at == NO_ROOM:
+            return False
         grid.coarse[up] = at
     above: Any = np.int64(grid.coarse[up])
     for h in range(1 << d):
@@ -203,19 +200,21 @@ def look_at_cell(table: QueryTable, cutoffs: F64, grid: InfluenceGrid, entries: 
             a[t], b[t] = low[t] + o * step[t] - pad[t], low[t] + (o + 1) * step[t] + pad[t]
         if inside and grid.fine[f] == UNKNOWN:
             if above >= 0 or above == ALL:
-                at, entries = _make_list(table, cutoffs, entries, grid.counters, above, scratch)
+                at = _make_list(table, cutoffs, entries, grid.counters, above, scratch)
+                if at == NO_ROOM:
+                    return False
                 grid.fine[f] = at
             else:
                 grid.fine[f] = above
             if grid.fine[f] == NONE:
                 grid.bits[f >> 5] &= ~(np.uint32(1) << np.uint32(f & 31))
-    return entries
+    return True
 
 
-@inner
+@lean
 def look_at_half(
     table: QueryTable, cutoffs: F64, grid: InfluenceGrid, entries: AnyArray, cell: int, half: int, at: int, scratch: GridScratch
-) -> tuple[int, AnyArray]:  # fmt: skip
+) -> int:  # fmt: skip
     """Make the list of part ``half`` (a bit an axis, the first axis in the highest: the upper half) of fine cell ``cell``, whose list is
     at ``at``: as ``_make_list``."""
     g, low, step, pad = grid.cells, grid.low, grid.step, grid.pad
@@ -224,7 +223,7 @@ def look_at_half(
         cell //= g
         half >>= 1
         scratch.low[t], scratch.high[t] = low[t] + o * step[t] - pad[t], low[t] + (o + 0.5) * step[t] + pad[t]
-    return _make_list(table, cutoffs, entries, grid.counters, at, scratch)
+    return int(_make_list(table, cutoffs, entries, grid.counters, at, scratch))
 
 
 @jit

@@ -10,8 +10,10 @@ from skyband.operators.base import F64, I64, AnyArray
 from skyband.operators.jit import inner, jit, lean
 from skyband.operators.single_rows.kernels.arrays import grown
 from skyband.operators.topk.kernels.many_grid import (
+    ENTRIES_USED,
     HALVES_USED,
     HEAD,
+    NO_ROOM,
     NONE,
     TILE,
     UNKNOWN,
@@ -126,24 +128,38 @@ def _list_of(grid: InfluenceGrid, lists: CellLists, tile: _Tile, cell: int) -> t
     return _DONE, begin
 
 
-@inner
-def _make_part(
+@lean
+def _look_at_part(
     table: QueryTable, cutoffs: F64, grid: InfluenceGrid, lists: CellLists, cell: int, point: F64, scratch: GridScratch
-) -> CellLists:  # fmt: skip
-    """Make the list of the part of fine cell ``cell`` that ``point`` is in; returns the lists, which may have moved."""
+) -> bool:  # fmt: skip
+    """Make the list of the part of fine cell ``cell`` that ``point`` is in; False if ``lists.entries`` must grow first. ``halves`` has
+    room."""
     entries, halves = lists.entries, lists.halves
     begin, parts = np.int64(grid.fine[cell]), 1 << len(point)
     if entries[begin + 1] < 0:
         used = grid.counters[HALVES_USED]
-        if used + parts > len(halves):
-            halves = grown(halves, 2 * (used + parts))
         halves[used : used + parts] = UNKNOWN
         grid.counters[HALVES_USED] = used + parts
         entries[begin + 1] = used
     part = _part_of(grid, point)
-    to, moved = look_at_half(table, cutoffs, grid, entries, cell, part, begin, scratch)
-    halves[moved[begin + 1] + part] = to
-    return CellLists(moved, halves)
+    at = look_at_half(table, cutoffs, grid, entries, cell, part, begin, scratch)
+    if at == NO_ROOM:
+        return False
+    halves[entries[begin + 1] + part] = at
+    return True
+
+
+@inner
+def _more_lists(grid: InfluenceGrid, lists: CellLists, queries: int, parts: int) -> CellLists:
+    """Room for one more list of all queries and for one more cell's parts."""
+    entries, halves = lists.entries, lists.halves
+    need = grid.counters[ENTRIES_USED] + HEAD + queries
+    if need > len(entries):
+        entries = grown(entries, 2 * need)
+    need = grid.counters[HALVES_USED] + parts
+    if need > len(halves):
+        halves = grown(halves, 2 * need)
+    return CellLists(entries, halves)
 
 
 @lean
@@ -295,9 +311,12 @@ def probe_grid(
                 continue
             cell = np.int64(tile.cell[tile.hits[tile.at[_HIT]]])
             if stop == _CELL:
-                lists = CellLists(look_at_cell(table, cutoffs, grid, lists.entries, cell, scratch), lists.halves)
-                tile.at[_STAGE] = _LOOKED
+                looked = look_at_cell(table, cutoffs, grid, lists.entries, cell, scratch)
             else:
-                lists = _make_part(table, cutoffs, grid, lists, cell, tile.point, scratch)
-                tile.at[_STAGE] = _PARTED
+                looked = grid.counters[HALVES_USED] + (1 << d) <= len(lists.halves)
+                looked = looked and _look_at_part(table, cutoffs, grid, lists, cell, tile.point, scratch)
+            if looked:
+                tile.at[_STAGE] = _LOOKED if stop == _CELL else _PARTED
+            else:
+                lists = _more_lists(grid, lists, queries, 1 << d)
     return _by_query(found, tile.at[_FOUND], queries), lists
