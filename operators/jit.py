@@ -96,15 +96,20 @@ def jit(signature: Any = None, **options: Any) -> Any:
     return decorate
 
 
-inner = jit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""``jit`` for a function that only compiled functions call: there is less to compile."""
+def inner(function: F) -> F:
+    """Compile a kernel that only kernels call, that makes no arrays and returns none: its arrays are borrowed, no references are counted,
+    and it has no entry for Python. Groups of arrays in NamedTuples cost nothing in it."""
+    return jit(no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)(function)
 
-lean = jit(no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)
-"""``inner`` for a function that neither makes nor returns arrays, and calls only such: no reference to an array is counted, which would
-cost more than many a short function does."""
 
-lean_inlined = jit(no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False, forceinline=True)
-"""``lean``, compiled into its caller: for a function with many arrays and one caller."""
+def inner_inlined(function: F) -> F:
+    """``inner``, compiled into its caller as well: for a kernel with many arrays and one caller."""
+    return jit(no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False, forceinline=True)(function)
+
+
+def maker(function: F) -> F:
+    """Compile a kernel that only kernels call and that makes arrays or returns some: it has no entry for Python."""
+    return jit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
 
 
 @cache

@@ -17,7 +17,7 @@ import pytest
 from skyband.operators.base import NULL, Arrivals, Column, State, Window
 from skyband.operators.expressions import parse
 from skyband.operators.single_rows.scores import Linear, scorer
-from skyband.operators.topk import one_function as topk
+from skyband.operators.topk import one_function_logic
 from skyband.operators.topk.one_function import TopK, TopKDeletes, TopKQuery
 from tests.operators.topk_host import Stream, cuts_of, drive, random_stream
 from tests.oracles.topk import Query, Row, replay
@@ -120,8 +120,8 @@ def _check_snapshots(op: Any, stream: Stream, logic: Any, end: int) -> None:
 @pytest.mark.parametrize("short", [False, True])
 def test_brute_force(part: int, deletes: bool, short: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if short:  # lists of k or k + 1: refills all the time, and candidates sought a few rows ahead
-        monkeypatch.setattr(topk, "list_sizes", lambda k: k + part % 2)
-        monkeypatch.setattr(topk, "PIECE", 1 + part % 3)
+        monkeypatch.setattr(one_function_logic, "list_sizes", lambda k: k + part % 2)
+        monkeypatch.setattr(one_function_logic, "PIECE", 1 + part % 3)
     for seed in range(part * 40, part * 40 + 12):
         check(seed, deletes)
 
@@ -145,7 +145,7 @@ def changes_by_definition(score: Any, n: int, k: int) -> list[tuple[int, int, in
 @pytest.mark.parametrize("piece", [3, 64, 100, 4096])
 def test_long_blocks(shape: str, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of many words of 64 rows and many pieces, cut anywhere: hits at the borders, ties with the cutoff, lists that run dry."""
-    monkeypatch.setattr(topk, "PIECE", piece)
+    monkeypatch.setattr(one_function_logic, "PIECE", piece)
     rng = np.random.default_rng(len(shape) + piece)
     rows = 700
     at = np.arange(rows)
@@ -383,8 +383,8 @@ def test_without_numba_the_bytes_are_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize("part", range(20))
 def test_brute_force_on_thousands_of_streams(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if part % 2:
-        monkeypatch.setattr(topk, "list_sizes", lambda k: k + part // 2 % 3)
-        monkeypatch.setattr(topk, "PIECE", 1 + part % 5)
+        monkeypatch.setattr(one_function_logic, "list_sizes", lambda k: k + part // 2 % 3)
+        monkeypatch.setattr(one_function_logic, "PIECE", 1 + part % 5)
     for seed in range(10_000 + part * 100, 10_000 + part * 100 + 100):
         check(seed, False)
         check(seed, True)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.operators.base import F64, I64
-from skyband.operators.jit import jit
+from skyband.operators.jit import inner, jit
 from skyband.operators.single_rows.kernels.arrays import grown, grown_rows
 
 
@@ -42,7 +42,7 @@ def more_rows(changes: ChangeRows, room: int) -> ChangeRows:
     return ChangeRows(grown_rows(changes.numbers, room), grown(changes.score, room))
 
 
-@jit
+@inner
 def put(changes: ChangeRows, row: int, event: Event, pos: int, sign: int, cause: int, seq: int, score: float) -> int:
     """Write change ``row`` and return row + 1."""
     numbers = changes.numbers

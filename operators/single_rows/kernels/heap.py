@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from skyband.operators.base import F64, I64
-from skyband.operators.jit import jit
+from skyband.operators.jit import inner
 
 
 class Heap(NamedTuple):
@@ -18,7 +18,7 @@ class Heap(NamedTuple):
     place: I64
 
 
-@jit
+@inner
 def sift_down(heap: Heap, size: int, score: float, place: int) -> None:
     """Put (score, place) where the top is, in a heap of ``size``. O(log size)."""
     scores, places = heap.score, heap.place
@@ -36,7 +36,7 @@ def sift_down(heap: Heap, size: int, score: float, place: int) -> None:
     scores[i], places[i] = score, place
 
 
-@jit
+@inner
 def heap_push(heap: Heap, size: int, score: float, place: int) -> int:
     """Add (score, place) to a heap of ``size`` and return size + 1. O(log size)."""
     scores, places = heap.score, heap.place
@@ -51,7 +51,7 @@ def heap_push(heap: Heap, size: int, score: float, place: int) -> int:
     return size + 1
 
 
-@jit
+@inner
 def heap_to_order(heap: Heap, size: int) -> None:
     """Turn a heap into rank order, best first. O(size log size)."""
     scores, places = heap.score, heap.place

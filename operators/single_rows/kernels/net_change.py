@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from skyband.operators.base import ARRIVAL, BOUNDARY, DELETE, DISPLACED, EXPIRY, F64, I64, PROMOTED
-from skyband.operators.jit import jit
+from skyband.operators.jit import inner
 from skyband.operators.single_rows.kernels.emit import ChangeRows, Event, put
 from skyband.operators.single_rows.kernels.ranked_list import RankedList
 
@@ -22,29 +22,38 @@ class Shown(NamedTuple):
     deleted: I64
 
 
-@jit
-def changed(k: int, shown: int, left: int, size: int, place: int) -> bool:
-    """Whether an event changed the first k: ``shown`` were there, ``left`` of them went, now the list has ``size`` members with the
-    arrival at ``place`` (or -1)."""
-    kept = shown - left
-    now = min(k, size)
-    if left > 0 or (0 <= place <= kept and place < now):
+class Taken(NamedTuple):
+    """An event that was applied to a list: its ``row`` (the first of the block not before it) and instant ``at``, how many members were
+    ``shown`` before it, how many of them ``left`` and for which ``cause``, and the ``place`` of the object that arrived (-1: not on the
+    list)."""
+
+    row: int
+    at: int
+    shown: int
+    left: int
+    cause: int
+    place: int
+
+
+@inner
+def changed(k: int, taken: Taken, size: int) -> bool:
+    """Whether an event changed the first k of a list that has ``size`` members now."""
+    kept, now = taken.shown - taken.left, min(k, size)
+    if taken.left > 0 or (0 <= taken.place <= kept and taken.place < now):
         return True
-    return now > kept + (1 if 0 <= place <= kept else 0)
+    return now > kept + (1 if 0 <= taken.place <= kept else 0)
 
 
-@jit
-def write_event(
-    changes: ChangeRows, row: int, event: Event, k: int, shown: int, left: int, cause: int, ranked: RankedList, size: int, place: int
-) -> int:
-    """Write the net change of one event from change ``row`` on: members went for ``cause``, the rest as in ``changed``. O(changes)."""
-    score, seq = ranked.score, ranked.seq
-    kept = shown - left
+@inner
+def write_event(changes: ChangeRows, row: int, event: Event, k: int, taken: Taken, ranked: RankedList, size: int) -> int:
+    """Write the net change of one event from change ``row`` on and return the row after it. Sizes as in ``changed``. O(changes)."""
+    score, seq, place = ranked.score, ranked.seq, taken.place
+    kept = taken.shown - taken.left
     now = min(k, size)
     entered = 0 <= place <= kept
     pos = 0
-    for i in range(left):
-        row = put(changes, row, event, pos, -1, cause, ranked.left_seq[i], ranked.left_score[i])
+    for i in range(taken.left):
+        row = put(changes, row, event, pos, -1, taken.cause, ranked.left_seq[i], ranked.left_score[i])
         pos += 1
     if entered and kept + 1 > k and place < k:
         row = put(changes, row, event, pos, -1, DISPLACED, seq[k], score[k])
@@ -58,7 +67,7 @@ def write_event(
     return row
 
 
-@jit
+@inner
 def write_boundary(
     changes: ChangeRows, row: int, event: Event, ranked: RankedList, now: int, shown: Shown, was: int, min_seq: int, min_time: int
 ) -> int:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.operators.base import F64, I64, NEVER, AnyArray
-from skyband.operators.jit import HAVE_NUMBA, jit
+from skyband.operators.jit import HAVE_NUMBA, inner
 
 
 class RankedList(NamedTuple):
@@ -28,7 +28,7 @@ class RankedList(NamedTuple):
     left_seq: I64
 
 
-@jit
+@inner
 def place_of(scores: AnyArray, size: int, score: float) -> int:
     """Where an arrival (newest of all) of ``score`` goes in a list of ``size``: before the first score <= it. O(log size)."""
     lo, hi = 0, size
@@ -45,7 +45,7 @@ def _oldest_np(seqs: AnyArray, size: int) -> int:
     return int(np.argmin(seqs[:size])) if size else -1
 
 
-@jit
+@inner
 def _oldest_nb(seqs: AnyArray, size: int) -> int:
     if size == 0:
         return -1

@@ -16,128 +16,246 @@ from typing import Any
 import numpy as np
 
 from skyband.operators.base import DELETE, EXPIRY, NEVER, AnyArray
-from skyband.operators.jit import jit
+from skyband.operators.jit import inner, jit
 from skyband.operators.single_rows.blocks import Block
-from skyband.operators.single_rows.kernels.arrays import lower_bound, shift
+from skyband.operators.single_rows.kernels.arrays import lower_bound
 from skyband.operators.single_rows.kernels.emit import ChangeRows, Event, more_rows
 from skyband.operators.single_rows.kernels.expiry import ALWAYS, alive_from
-from skyband.operators.single_rows.kernels.net_change import Shown, changed, write_boundary, write_event
-from skyband.operators.single_rows.kernels.ranked_list import RankedList, oldest, place_of
+from skyband.operators.single_rows.kernels.list_moves import Alive, Departure, delete, expire, insert, place_for, purge
+from skyband.operators.single_rows.kernels.net_change import Shown, Taken, changed, write_boundary, write_event
+from skyband.operators.single_rows.kernels.ranked_list import RankedList, oldest
 from skyband.operators.single_rows.kernels.replay_state import (
-    AT,
     BASE,
-    BEFORE,
-    CAUSE,
     CUT,
     DELETION,
     DONE,
     FULL,
-    LEFT,
     LIMIT,
     NEXT,
     OUT,
     PENDING,
-    PLACE,
     REFILL,
+    ROOM,
     ROW,
     ROWS,
-    SEEN,
     SIZE,
     VISITS,
     Candidates,
+    Moment,
     Progress,
     Query,
     Records,
     Span,
+    resume,
+    suspend,
 )
 from skyband.operators.windows import UNBOUNDED
 
-SHORT = 256
+# What happens at a moment: nothing more, an expiry by time, a deletion, an arrival, an arrival that pushes the oldest out by count.
+NOTHING, EXPIRES, DELETED, ARRIVES, LEAVES = range(5)
 
 
-@jit
-def purge(
-    hs: AnyArray, hq: AnyArray, ht: AnyArray, m: int, k: int, min_seq: int, min_time: int, gone_s: AnyArray, gone_q: AnyArray
-) -> tuple[int, int]:
-    """Drop expired members; those of the first k go to ``gone``. Returns the new length and how many went there. O(m)."""
-    w, x = 0, 0
-    for a in range(m):
-        if hq[a] < min_seq or ht[a] < min_time:
-            if a < k:
-                gone_s[x], gone_q[x] = hs[a], hq[a]
-                x += 1
+@inner
+def next_moment(
+    query: Query, span: Span, block: Block, ranked: RankedList, first: int, row: int, deletion: int, candidate: int, known: int
+) -> Moment:
+    """The next event of the list whose oldest of the first k stands at ``first``, from ``row`` and ``deletion`` on, if ``candidate`` is
+    the next row that reaches the cutoff (``known``: none before it)."""
+    expiry: Any = np.int64(NEVER)
+    at_row, kind = candidate, ARRIVES
+    if first >= 0:
+        if query.micros < UNBOUNDED:
+            expiry = ranked.time[first] + query.micros
+        leaves = span.begin + (ranked.seq[first] + query.count - span.first_seq)
+        if leaves <= at_row and leaves < known:
+            at_row, kind = leaves, LEAVES
+    if deletion < span.deletions_end and block.deletion_row[deletion] <= at_row:
+        at_row, kind = block.deletion_row[deletion], DELETED
+    elif at_row == known:
+        kind = NOTHING
+    at = at_row
+    if span.timed:
+        if kind == DELETED:
+            at = block.deletion_time[deletion]
+        elif at_row < span.end:
+            at = block.time[at_row]
         else:
-            if w < a:
-                hs[w], hq[w], ht[w] = hs[a], hq[a], ht[a]
-            w += 1
-    return w, x
+            at = span.until
+        if expiry < at or (expiry == at and (kind == DELETED or at_row < span.end)):
+            return Moment(int(lower_bound(block.time, row, at_row, expiry)), expiry, EXPIRES)
+        if kind == NOTHING:
+            at = span.until
+    return Moment(at_row, at, kind)
 
 
-@jit
-def _place(hs: AnyArray, m: int, s: float) -> int:
-    """``place_of``; in a list that is not long by counting, since a mispredicted branch costs as much as thirty compares."""
-    if m > SHORT:
-        return int(place_of(hs, m, s))
-    p: Any = np.int64(0)
-    for i in range(m):
-        p += np.int64(hs[i] > s)
-    return int(p)
+@inner
+def take_boundary(
+    query: Query, span: Span, block: Block, ranked: RankedList, size: int, records: Records, row: int, before: int,
+    changes: ChangeRows, out: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Show what is due at a boundary that falls before row ``before``. Returns the first row after it and the next change to write."""
+    number, key, now, column = query.number, span.key, min(query.k, size), query.column
+    at = records.due[number, key]
+    row = int(lower_bound(block.time, row, before, at + 1))
+    columns = slice(column, column + query.k)
+    shown = Shown(
+        records.shown_score[key, columns], records.shown_seq[key, columns], records.shown_time[key, columns],
+        records.shown_deleted[key, columns],
+    )  # fmt: skip
+    event = Event(number, key, at, records.step[number, key] + 1)
+    alive = Alive(span.first_seq + (row - span.begin) - query.count, alive_from(at, query.micros))
+    begin = out
+    out = write_boundary(changes, out, event, ranked, now, shown, records.shown[number, key], alive.seq, alive.time)
+    records.shown[number, key] = now
+    records.due[number, key] = NEVER
+    if out > begin:
+        records.step[number, key] += 1
+    return row, out
 
 
-@jit
-def _remove(hs: AnyArray, hq: AnyArray, ht: AnyArray, m: int, p: int, e: int, timed: bool) -> int:
-    """Close places [p, e) of a list of ``m``; returns what is left. ``ht`` is not kept unless ``timed``."""
-    if e > p:
-        shift(hs, e, m, p - e)
-        shift(hq, e, m, p - e)
-        if timed:
-            shift(ht, e, m, p - e)
-    return m - (e - p)
+@inner
+def mark_shown_deleted(query: Query, key: int, seq: int, records: Records) -> None:
+    """Note that a member a boundary has shown was deleted. O(k)."""
+    for i in range(query.column, query.column + records.shown[query.number, key]):
+        if records.shown_seq[key, i] == seq:
+            records.shown_deleted[key, i] = 1
 
 
-@jit
-def _insert(hs: AnyArray, hq: AnyArray, ht: AnyArray, m: int, p: int, s: float, q: int, t: int, timed: bool) -> None:
-    """Open place ``p`` of a list of ``m`` and put (s, q, t) there."""
-    shift(hs, p, m, 1)
-    shift(hq, p, m, 1)
-    hs[p], hq[p] = s, q
-    if timed:
-        shift(ht, p, m, 1)
-        ht[p] = t
+@inner
+def take(
+    query: Query, span: Span, moment: Moment, deleted: int, candidates: Candidates, candidate: int, ranked: RankedList, size: int,
+    first: int,
+) -> tuple[Taken, int, int]:  # fmt: skip
+    """Apply an event to the list of ``size`` whose oldest of the first k stands at ``first``. Returns what became of it, the new size and
+    the place of the oldest.
 
-
-@jit
-def _without_dead(hs: AnyArray, hq: AnyArray, ht: AnyArray, m: int, p: int, min_seq: int, min_time: int, timed: bool) -> int:
-    """Drop the dead members that stand at place ``p`` in a row; returns the new length."""
-    e = p
-    while e < m and (hq[e] < min_seq or (timed and ht[e] < min_time)):
-        e += 1
-    return int(_remove(hs, hq, ht, m, p, e, timed))
-
-
-@jit
-def _leave(
-    hs: AnyArray, hq: AnyArray, ht: AnyArray, m: int, k: int, o: int, min_seq: int, min_time: int, gone_s: AnyArray, gone_q: AnyArray,
-    timed: bool,
-) -> tuple[int, int, int]:  # fmt: skip
-    """Take the expired ones out of the first k, of which ``o`` is the oldest, and see to it that whoever follows them is alive.
-
-    Returns the new length, how many left, and the place of the oldest now.
+    ``deleted``: the seq a deletion takes away. Entry ``candidate`` of ``candidates`` is the moment's row, or there is none (-1).
     """
-    s, q = hs[o], hq[o]
-    t = ht[o] if timed else 0
-    left = min(k, m) - 1
-    m = _remove(hs, hq, ht, m, o, o + 1, timed)
-    a = oldest(hq, left)
-    if a >= 0 and (hq[a] < min_seq or (timed and ht[a] < min_time)):  # several at once: the general way
-        _insert(hs, hq, ht, m, o, s, q, t, timed)
-        m, x = purge(hs, hq, ht, m + 1, k, min_seq, min_time, gone_s, gone_q)
-        return m, x, int(oldest(hq, min(k, m)))
-    gone_s[0], gone_q[0] = s, q
-    m = _without_dead(hs, hq, ht, m, left, min_seq, min_time, timed)
-    if left < m and (a < 0 or hq[left] < hq[a]):
-        a = left
-    return m, 1, a
+    k, timed, seq = query.k, span.timed, span.first_seq + (moment.row - span.begin)
+    shown, place, cause = min(k, size), -1, EXPIRY
+    gone = Departure(size, 0, first)
+    since = alive_from(moment.at, query.micros) if timed else ALWAYS
+    if moment.kind == EXPIRES:
+        gone = expire(ranked, size, k, first, Alive(seq - query.count, since), timed)
+    elif moment.kind == DELETED:
+        cause = DELETE
+        gone = delete(ranked, size, k, first, deleted, Alive(seq - query.count, since), timed)
+    elif moment.kind == LEAVES:
+        gone = expire(ranked, size, k, first, Alive(seq - query.count + 1, since), timed)
+    size, first = gone.size, gone.oldest
+    if candidate >= 0:
+        score = candidates.score[candidate]
+        place = place_for(ranked, size, score)
+        insert(ranked, size, place, score, seq, moment.at, timed)
+        size += 1
+        if place < k:  # the newest of all: it cannot be the oldest unless it is alone
+            first = max(first, 0) if size == 1 else first + (1 if place <= first else 0)
+            if first >= k:
+                first = int(oldest(ranked.seq, min(k, size)))
+    return Taken(moment.row, moment.at, shown, gone.left, cause, place), size, first
+
+
+@inner
+def tell(query: Query, key: int, taken: Taken, ranked: RankedList, size: int, records: Records, changes: ChangeRows, out: int) -> int:
+    """Write the net change of an event, or note that there is something to tell at the next boundary; the next change to write."""
+    number = query.number
+    if not changed(query.k, taken, size):
+        return out
+    if query.every > 0:
+        if records.due[number, key] == NEVER:
+            records.due[number, key] = -((-taken.at) // query.every) * query.every
+        return out
+    records.step[number, key] += 1
+    return int(write_event(changes, out, Event(number, key, taken.at, records.step[number, key]), query.k, taken, ranked, size))
+
+
+@inner
+def found_again(taken: Taken, ranked: RankedList, size: int, seq: int) -> Taken:
+    """The event with the place of its object, of ``seq``, which may have come with the refill. O(list)."""
+    place = -1
+    for i in range(size):
+        if ranked.seq[i] == seq:
+            place = i
+    return Taken(taken.row, taken.at, taken.shown, taken.left, taken.cause, place)
+
+
+@inner
+def shorten(query: Query, span: Span, row: int, at: int, ranked: RankedList, progress: Progress) -> None:
+    """Drop what is dead from a list that has become long as of ``row`` and ``at``, and its tail if it is long still: what it drops, a
+    refill finds again; and fill it with less while arrivals push it. O(list)."""
+    places = progress.places
+    since = alive_from(at, query.micros) if span.timed else ALWAYS
+    size, _ = purge(ranked, places[SIZE], 0, Alive(span.first_seq + (row - span.begin) - query.count, since))
+    limit = places[LIMIT]
+    if size > limit + limit // 2:
+        limit = max(limit // 2, places[BASE])
+        size = min(size, limit)
+        progress.cutoff[0], places[CUT], places[FULL] = ranked.score[size - 1], ranked.seq[size - 1], 0
+    places[SIZE], places[LIMIT] = size, limit
+
+
+@inner
+def replay_on(
+    query: Query, span: Span, block: Block, candidates: Candidates, found: int, known: int,
+    ranked: RankedList, progress: Progress, records: Records, changes: ChangeRows,
+) -> int:  # fmt: skip
+    """As ``replay``, but stops also when there is too little room for changes (ROOM)."""
+    places, due, k = progress.places, records.due, query.k
+    row, deletion, candidate, out = places[ROW], places[DELETION], places[NEXT], places[OUT]
+    size, limit, visits, full, cutoff = places[SIZE], places[LIMIT], places[VISITS], places[FULL] == 1, progress.cutoff[0]
+    pending, stop, room = places[PENDING] == 1, DONE, len(changes.score) - 4 * k - 4
+    taken = resume(places)
+    first = oldest(ranked.seq, min(k, size))
+    while True:
+        if not pending:
+            if out > room:
+                stop = ROOM
+                break
+            while candidate < found and (candidates.row[candidate] < row or not candidates.score[candidate] >= cutoff):
+                candidate += 1
+            reaches = candidates.row[candidate] if candidate < found else known
+            moment = next_moment(query, span, block, ranked, first, row, deletion, reaches, known)
+            if moment.kind == NOTHING and known < span.end:
+                stop = ROWS
+                break
+            if moment.kind == NOTHING and (query.every == 0 or due[query.number, span.key] >= span.until):
+                break
+            if query.every > 0 and due[query.number, span.key] < moment.at:
+                row, out = take_boundary(query, span, block, ranked, size, records, row, moment.row, changes, out)
+                continue
+            row, deleted, entry = moment.row, -1, -1
+            if moment.kind == DELETED:
+                deleted = block.deletion_seq[deletion]
+                deletion += 1
+                if query.every > 0:
+                    mark_shown_deleted(query, span.key, deleted, records)
+            elif moment.kind != EXPIRES:
+                entry = candidate if candidate < found and reaches == row else -1
+                row += 1
+            taken, size, first = take(query, span, moment, deleted, candidates, entry, ranked, size, first)
+            visits += 1
+            if size < k and not full:
+                stop = REFILL
+                break
+        elif row > taken.row and taken.place < 0:
+            taken = found_again(taken, ranked, size, span.first_seq + (taken.row - span.begin))
+        pending = False
+        out = tell(query, span.key, taken, ranked, size, records, changes, out)
+        if size >= 2 * limit:
+            places[SIZE], places[LIMIT], places[FULL], progress.cutoff[0] = size, limit, 1 if full else 0, cutoff
+            shorten(query, span, row, taken.at, ranked, progress)
+            size, limit, full, cutoff = places[SIZE], places[LIMIT], places[FULL] == 1, progress.cutoff[0]
+            first = oldest(ranked.seq, min(k, size))
+    places[ROW], places[DELETION], places[NEXT], places[OUT] = row, deletion, candidate, out
+    places[SIZE], places[LIMIT], places[VISITS], places[FULL], progress.cutoff[0] = size, limit, visits, 1 if full else 0, cutoff
+    suspend(places, stop == REFILL, taken)
+    return stop
+
+
+@inner
+def room_for(changes: ChangeRows, k: int) -> int:
+    """How much room for changes a replay that stopped for ROOM goes on with."""
+    return 2 * len(changes.score) + 4 * k + 4
 
 
 @jit
@@ -150,139 +268,14 @@ def replay(
 
     ``candidates`` are ``found`` rows of the span, in order. O(k) per change and O(list) moves per visited event.
     """
-    st, fs = progress.places, progress.cutoff
-    q, k, n, micros, every, col = query.number, query.k, query.count, query.micros, query.every, query.column
-    key, lo, hi, seq0, d_hi, until, timed = (
-        span.key, span.begin, span.end, span.first_seq, span.deletions_end, span.until, span.timed
-    )  # fmt: skip
-    tm, dpos, dtime, dtarget = block.time, block.deletion_row, block.deletion_time, block.deletion_seq
-    rows, scores = candidates.row, candidates.score
-    hs, hq, ht, gone_s, gone_q = ranked.score, ranked.seq, ranked.time, ranked.left_score, ranked.left_seq
-    step, due, rep_n = records.step, records.due, records.shown
-    rep_s, rep_q, rep_t, rep_d = records.shown_score, records.shown_seq, records.shown_time, records.shown_deleted
-    i, j, m, r, c, size = st[ROW], st[DELETION], st[SIZE], st[OUT], st[NEXT], st[LIMIT]
-    thr, full = fs[0], st[FULL] == 1
-    pending, visits = st[PENDING] == 1, st[VISITS]
-    h, at, m0, x, pi, cause = st[SEEN], st[AT], st[BEFORE], st[LEFT], st[PLACE], st[CAUSE]
-    o = oldest(hq, min(k, m))
-    stop = DONE
     while True:
-        if not pending:
-            if r + 4 * k + 4 > len(changes.score):
-                changes = more_rows(changes, 2 * len(changes.score) + 4 * k + 4)
-            while c < found and (rows[c] < i or not scores[c] >= thr):
-                c += 1
-            h = rows[c] if c < found else known
-            e: Any = np.int64(NEVER)
-            by_count = False
-            if o >= 0:
-                if micros < UNBOUNDED:
-                    e = ht[o] + micros
-                leaves = lo + (hq[o] + n - seq0)
-                if leaves <= h and leaves < known:
-                    h, by_count = leaves, True
-            deleted = j < d_hi and dpos[j] <= h
-            if deleted:
-                h = dpos[j]
-            at = h
-            by_time = False
-            if timed:
-                at = dtime[j] if deleted else (tm[h] if h < hi else until)
-                by_time = e <= at if (deleted or h < hi) else e < until
-            if by_time:
-                at = e
-                h = lower_bound(tm, i, h, e)
-            elif h == known and not deleted:
-                if known < hi:
-                    stop = ROWS
-                    break
-                if every > 0 and due[q, key] < until:
-                    at = until
-                else:
-                    break
-            if every > 0 and due[q, key] < at:
-                b = due[q, key]
-                r0 = r
-                i = lower_bound(tm, i, h, b + 1)
-                shown = Shown(rep_s[key, col : col + k], rep_q[key, col : col + k], rep_t[key, col : col + k], rep_d[key, col : col + k])
-                r = write_boundary(
-                    changes, r, Event(q, key, b, step[q, key] + 1), ranked, min(k, m), shown, rep_n[q, key], seq0 + (i - lo) - n,
-                    alive_from(b, micros),
-                )  # fmt: skip
-                rep_n[q, key] = min(k, m)
-                due[q, key] = NEVER
-                if r > r0:
-                    step[q, key] += 1
-                continue
-            i = h
-            m0, x, pi, cause = min(k, m), 0, -1, EXPIRY
-            if by_time:
-                m, x, o = _leave(hs, hq, ht, m, k, o, seq0 + (h - lo) - n, alive_from(e, micros), gone_s, gone_q, timed)
-            elif deleted:
-                cause = DELETE
-                target = dtarget[j]
-                a = 0
-                while a < m and hq[a] != target:
-                    a += 1
-                if a < m:
-                    if a < k:
-                        gone_s[0], gone_q[0] = hs[a], hq[a]
-                        x = 1
-                    m = _remove(hs, hq, ht, m, a, a + 1, timed)
-                    if a < k:
-                        m = _without_dead(hs, hq, ht, m, m0 - 1, seq0 + (h - lo) - n, alive_from(at, micros), timed)
-                        o = oldest(hq, min(k, m))
-                if every > 0:
-                    for a in range(rep_n[q, key]):
-                        if rep_q[key, col + a] == target:
-                            rep_d[key, col + a] = 1
-                j += 1
-            else:
-                if by_count:
-                    since = alive_from(at, micros) if timed else ALWAYS
-                    m, x, o = _leave(hs, hq, ht, m, k, o, seq0 + (h - lo) - n + 1, since, gone_s, gone_q, timed)
-                if c < found and rows[c] == h:
-                    pi = _place(hs, m, scores[c])
-                    _insert(hs, hq, ht, m, pi, scores[c], seq0 + (h - lo), at, timed)
-                    m += 1
-                    if pi < k:  # the newest of all: it cannot be the oldest unless it is alone
-                        o = max(o, 0) if m == 1 else o + (1 if pi <= o else 0)
-                        if o >= k:
-                            o = oldest(hq, min(k, m))
-                i = h + 1
-            visits += 1
-            if m < k and not full:
-                st[PENDING], st[ROW], st[DELETION], st[SIZE], st[OUT], st[NEXT], st[LIMIT] = 1, i, j, m, r, c, size
-                st[FULL], st[VISITS], fs[0] = 0, visits, thr
-                st[SEEN], st[AT], st[BEFORE], st[LEFT], st[PLACE], st[CAUSE] = h, at, m0, x, pi, cause
-                return changes, REFILL
-        elif i > h and pi < 0:
-            arriving = seq0 + (h - lo)
-            for a in range(m):
-                if hq[a] == arriving:
-                    pi = a
-        pending = False
-        if changed(k, m0, x, m, pi):
-            if every > 0:
-                if due[q, key] == NEVER:
-                    due[q, key] = -((-at) // every) * every
-            else:
-                step[q, key] += 1
-                r = write_event(changes, r, Event(q, key, at, step[q, key]), k, m0, x, cause, ranked, m, pi)
-        if m >= 2 * size:
-            m, _ = purge(hs, hq, ht, m, 0, seq0 + (i - lo) - n, alive_from(at, micros) if timed else ALWAYS, gone_s, gone_q)
-            if m > size + size // 2:  # keep the list short: what it drops, a refill finds again; and shorter while arrivals push it
-                size = max(size // 2, st[BASE])
-                m = min(m, size)
-                thr, full = hs[m - 1], False
-                st[CUT] = hq[m - 1]
-            o = oldest(hq, min(k, m))
-    fs[0], st[VISITS], st[LIMIT] = thr, visits, size
-    st[PENDING], st[ROW], st[DELETION], st[SIZE], st[OUT], st[FULL] = 0, i, j, m, r, 1 if full else 0
-    return changes, stop
+        stop = replay_on(query, span, block, candidates, found, known, ranked, progress, records, changes)
+        if stop != ROOM:
+            return changes, stop
+        changes = more_rows(changes, room_for(changes, query.k))
 
 
-@jit
+@inner
 def stamp(changes: ChangeRows, begin: int, end: int, time: AnyArray) -> None:
     """Put the times of the rows noted in changes [begin, end) there: all at once, so that the reads overlap."""
     numbers = changes.numbers
@@ -290,7 +283,7 @@ def stamp(changes: ChangeRows, begin: int, end: int, time: AnyArray) -> None:
         numbers[row, 2] = time[numbers[row, 2]]
 
 
-@jit
+@inner
 def next_wake(ranked: RankedList, size: int, micros: int) -> int:
     """The next expiry by time of the first ``size``, or NEVER."""
     if micros >= UNBOUNDED or size == 0:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from skyband.operators.base import F64, I64
-from skyband.operators.jit import jit
+from skyband.operators.jit import inner
+from skyband.operators.single_rows.kernels.net_change import Taken
 from skyband.operators.single_rows.kernels.ranked_list import RankedList
 
 
@@ -78,6 +79,14 @@ class Progress(NamedTuple):
     cutoff: F64
 
 
+class Moment(NamedTuple):
+    """The next event: the first ``row`` of the block that is not before it, its instant, and the ``kind`` of thing that happens."""
+
+    row: int
+    at: int
+    kind: int
+
+
 # Places of ``Progress.places``.
 ROW, DELETION, NEXT, OUT = range(4)
 """The next row of the block, the next deletion, the next candidate, the next change to write."""
@@ -90,13 +99,30 @@ PENDING, SEEN, AT, BEFORE, LEFT, PLACE, CAUSE = range(10, 17)
 """1 if an event was stopped in its middle; then its row, its instant, how many were shown before it, how many of them left and why
 (``CAUSE``), and the arrival's place in the list or -1."""
 
-PLACES = 17
+KNOWN, AHEAD, FOUND, REFILLS = range(17, 21)
+"""For drivers that seek candidates piece by piece: the row up to which they are known, how many rows to look at next, how many candidates
+are known; and how often a list was filled again."""
 
-# What a replay stopped for.
-DONE, REFILL, ROWS = range(3)
+PLACES = 21
+
+# What a replay stopped for (``ROOM`` and those after it concern drivers only).
+DONE, REFILL, ROWS, ROOM, WIDER, START = range(6)
 
 
-@jit
+@inner
+def suspend(places: I64, pending: bool, taken: Taken) -> None:
+    """Note the event taken last, and whether it waits for a refill."""
+    places[PENDING], places[SEEN], places[AT] = 1 if pending else 0, taken.row, taken.at
+    places[BEFORE], places[LEFT], places[CAUSE], places[PLACE] = taken.shown, taken.left, taken.cause, taken.place
+
+
+@inner
+def resume(places: I64) -> Taken:
+    """The event that ``suspend`` noted."""
+    return Taken(places[SEEN], places[AT], places[BEFORE], places[LEFT], places[CAUSE], places[PLACE])
+
+
+@inner
 def settle(progress: Progress, ranked: RankedList, full: bool, floor: float) -> None:
     """Set the cutoff below the list's last member, or as low as ``floor`` if the list holds all there is."""
     places, cutoff = progress.places, progress.cutoff
@@ -107,7 +133,7 @@ def settle(progress: Progress, ranked: RankedList, full: bool, floor: float) -> 
         cutoff[0], places[CUT], places[FULL] = ranked.score[last], ranked.seq[last], 0
 
 
-@jit
+@inner
 def fitted(size: int, most: int, visits: int, cost: int) -> int:
     """The next list size, when a refill costs as much as ``cost`` list visits and ``visits`` were made since the last one: longer
     lists, fewer refills."""

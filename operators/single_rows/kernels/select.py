@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.operators.base import F64, AnyArray
-from skyband.operators.jit import HAVE_NUMBA, jit
+from skyband.operators.jit import HAVE_NUMBA, inner
 from skyband.operators.single_rows.kernels.heap import Heap, heap_push, heap_to_order, sift_down
 
 BLOCK = 64
@@ -21,7 +21,7 @@ class Below(NamedTuple):
     floor: float
 
 
-@jit
+@inner
 def _any_above(scores: AnyArray, begin: int, end: int, score: float) -> bool:
     block = scores[begin:end]
     hits: Any = np.int64(0)
@@ -30,7 +30,7 @@ def _any_above(scores: AnyArray, begin: int, end: int, score: float) -> bool:
     return bool(hits > 0)
 
 
-@jit
+@inner
 def _select_nb(
     scores: F64, ended_by: AnyArray, now: int, begin: int, end: int, base: int, below: Below, best: Heap, size: int, need: int
 ) -> int:

@@ -1,127 +1,160 @@
-"""The skybands of many keys in one pool, each in a slab of its own, in rank order with every member's number of dominators.
+"""The skybands of many keys in one pool, brought up to date once per block: each in a slab of its own, in rank order with every member's
+number of dominators.
 
-Key ``key`` owns places ``start[key]`` .. + ``room[key]`` of the columns (cs score, cq seq, ct time, cd dominators), the first
-``length[key]`` in use; members that have expired since the key's last rows are still there. A dominator is newer and ranks before; it
-expires later, so the numbers only grow, and a member goes with its K-th (algorithms.md D1; the counters are SMA's, paper 2).
+A dominator is newer and ranks before; it expires later, so the numbers only grow, and a member goes with its K-th (docs/algorithms.md D1;
+the counters are SMA's, paper 2).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from skyband.operators.base import AnyArray
-from skyband.operators.jit import HAVE_NUMBA, jit
+from skyband.operators.base import F64
+from skyband.operators.jit import HAVE_NUMBA, inner, jit
+from skyband.operators.single_rows.blocks import Block
 from skyband.operators.single_rows.kernels.arrays import lower_bound
 from skyband.operators.single_rows.kernels.expiry import alive_from
 from skyband.operators.single_rows.kernels.heap import Heap, heap_push, heap_to_order
+from skyband.operators.single_rows.kernels.list_moves import Alive
 from skyband.operators.topk.kernels.scan import band
+from skyband.operators.topk.kernels.state import Keys, Members, Queries, Scratch
 from skyband.operators.windows import UNBOUNDED
 
 FEW = 24
 
 
-@jit
-def _rank_nb(score: AnyArray, m: int, wa: AnyArray, wi: AnyArray) -> None:
-    if m <= FEW:
-        for j in range(m):
+@inner
+def _rank_nb(score: F64, size: int, ranked: Heap) -> None:
+    scores, places = ranked.score, ranked.place
+    if size <= FEW:
+        for j in range(size):
             s = score[j]
             p = j
-            while p > 0 and wa[p - 1] < s:
-                wa[p], wi[p] = wa[p - 1], wi[p - 1]
+            while p > 0 and scores[p - 1] < s:
+                scores[p], places[p] = scores[p - 1], places[p - 1]
                 p -= 1
-            wa[p], wi[p] = s, j
+            scores[p], places[p] = s, j
     else:
-        c = 0
-        for j in range(m):
-            c = heap_push(Heap(wa, wi), c, score[j], -j)
-        heap_to_order(Heap(wa, wi), c)
-        for j in range(m):
-            wi[j] = -wi[j]
+        count = 0
+        for j in range(size):
+            count = heap_push(ranked, count, score[j], -j)
+        heap_to_order(ranked, count)
+        for j in range(size):
+            places[j] = -places[j]
 
 
-def _rank_np(score: AnyArray, m: int, wa: AnyArray, wi: AnyArray) -> None:
-    wi[:m] = np.argsort(-score[:m], kind="stable")
-    wa[:m] = score[wi[:m]]
+def _rank_np(score: F64, size: int, ranked: Heap) -> None:
+    ranked.place[:size] = np.argsort(-score[:size], kind="stable")
+    ranked.score[:size] = score[ranked.place[:size]]
 
 
 _rank = _rank_nb if HAVE_NUMBA else _rank_np
-"""Sort: wa[:m] = the scores, largest first, of equal ones the first first; wi = where they were."""
+"""Sort: ``ranked.score`` = the first ``size`` scores, largest first, of equal ones the first first; ``ranked.place`` = where they were."""
 
 
 @jit
-def _pool(
-    need: int, start: AnyArray, length: AnyArray, room: AnyArray, cs: AnyArray, cq: AnyArray, ct: AnyArray, cd: AnyArray
-) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray, int]:
-    """A pool with ``need`` more places at its end, without the places nobody owns. O(keys + members)."""
-    owned = need
-    for key in range(len(start)):
-        owned += room[key]
-    size = owned + owned // 2
-    ns, nq, nt, nd = np.empty(size, cs.dtype), np.empty(size, cq.dtype), np.empty(size, ct.dtype), np.empty(size, cd.dtype)
+def new_members(room: int) -> Members:
+    """Room for members of skybands."""
+    return Members(np.empty(room, np.float64), np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64))
+
+
+@inner
+def copy_members(source: Members, begin: int, count: int, target: Members, to: int) -> None:
+    """Copy ``count`` members from place ``begin`` of one pool to place ``to`` of another."""
+    for i in range(count):
+        target.score[to + i], target.seq[to + i] = source.score[begin + i], source.seq[begin + i]
+        target.time[to + i], target.dominators[to + i] = source.time[begin + i], source.dominators[begin + i]
+
+
+@jit
+def packed(keys: Keys, members: Members, more: int) -> tuple[Members, int]:
+    """A pool with ``more`` places at its end, without the places nobody owns, and where its end is. O(keys + members)."""
+    owned = more
+    for key in range(len(keys.start)):
+        owned += keys.room[key]
+    pool = new_members(owned + owned // 2)
     end = 0
-    for key in range(len(start)):
-        a, m = start[key], length[key]
-        ns[end : end + m], nq[end : end + m], nt[end : end + m], nd[end : end + m] = (
-            cs[a : a + m], cq[a : a + m], ct[a : a + m], cd[a : a + m],
-        )  # fmt: skip
-        start[key] = end
-        end += room[key]
-    return ns, nq, nt, nd, end
+    for key in range(len(keys.start)):
+        copy_members(members, keys.start[key], keys.length[key], pool, end)
+        keys.start[key] = end
+        end += keys.room[key]
+    return pool, end
+
+
+@inner
+def newcomers(
+    block: Block, group: int, scores: F64, k: int, count: int, micros: int, since: int, best: F64, scratch: Scratch
+) -> tuple[int, Alive, int]:
+    """The band of a key's new rows into ``scratch``. Returns the key, who is alive after the block, and the band's size (-1: no rows)."""
+    begin, end, first_seq = block.begin[group], block.end[group], block.first_seq[group]
+    alive = Alive(first_seq + (end - begin) - count, since)
+    if begin == end:
+        return block.keys[group], alive, -1
+    first = max(begin, min(end, begin + (alive.seq - first_seq)))
+    if micros < UNBOUNDED:
+        first = lower_bound(block.time, first, end, since)
+    return block.keys[group], alive, band(scores, first, end, best, k, scratch.row, scratch.score, scratch.count)
+
+
+@inner
+def merge(
+    block: Block, group: int, k: int, alive: Alive, newer: Heap, new: int, scratch: Scratch, keys: Keys, members: Members, merged: Members
+) -> int:
+    """Merge a key's band with the band of its new rows into ``merged``; returns its size. O(band).
+
+    ``scratch`` holds the ``new`` ones (row, score, number of dominators), newest first; ``newer`` is room to put them in rank order.
+    """
+    _rank(scratch.score, new, newer)
+    begin, first_seq, key = block.begin[group], block.first_seq[group], block.keys[group]
+    old, end = keys.start[key], keys.start[key] + keys.length[key]
+    score, seq, time, dominators = members.score, members.seq, members.time, members.dominators
+    taken, size = 0, 0
+    while taken < new or old < end:
+        if old == end or (taken < new and newer.score[taken] >= score[old]):  # equal: the newer one first
+            entry = newer.place[taken]
+            row = scratch.row[entry]
+            merged.score[size], merged.seq[size] = newer.score[taken], first_seq + (row - begin)
+            merged.time[size], merged.dominators[size] = block.time[row], scratch.count[entry]
+            taken += 1
+            size += 1
+        else:
+            if dominators[old] + taken < k and seq[old] >= alive.seq and time[old] >= alive.time:
+                merged.score[size], merged.seq[size] = score[old], seq[old]
+                merged.time[size], merged.dominators[size] = time[old], dominators[old] + taken
+                size += 1
+            old += 1
+    return size
 
 
 @jit
 def absorb(
-    groups: AnyArray, sc: AnyArray, tm: AnyArray, start: AnyArray, length: AnyArray, room: AnyArray, end: int,
-    cs: AnyArray, cq: AnyArray, ct: AnyArray, cd: AnyArray, k: int, n: int, micros: int, until: int,
-    row: AnyArray, score: AnyArray, count: AnyArray,
-) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray, int]:  # fmt: skip
-    """Bring the bands of the keys with rows up to date: the columns, which may have moved, and the pool's end.
+    queries: Queries, block: Block, scores: F64, keys: Keys, members: Members, end: int, until: int, scratch: Scratch
+) -> tuple[Members, int]:
+    """Bring the skybands of the keys with rows up to date: the pool, which may have moved, and its end. Other keys are not touched.
 
-    ``groups`` as in ``topk_single.run``; ``row``, ``score``, ``count`` (room for a key's rows) are scratch. Other keys are not touched.
     O(rows + their keys' members + kept log k).
     """
-    procs, p_lo, p_hi, p_seq = groups[0], groups[1], groups[2], groups[5]
+    k, count, micros = queries.keep_k, queries.keep_count, queries.keep_micros
     since = alive_from(until - 1, micros)
-    cap = 0
-    wa, wi = np.empty(0, np.float64), np.empty(0, np.int64)
-    ns, nq, nt, nd = wa, wi, wi, wi
+    start, length, owned = keys.start, keys.length, keys.room
+    room = 0
+    newer, merged = Heap(np.empty(0, np.float64), np.empty(0, np.int64)), new_members(0)
     best = np.empty(k, np.float64)
-    for g in range(len(procs)):
-        key, lo, hi, seq0 = procs[g], p_lo[g], p_hi[g], p_seq[g]
-        if lo == hi:
+    for group in range(len(block.keys)):
+        key, alive, new = newcomers(block, group, scores, k, count, micros, since, best, scratch)
+        if new < 0:
             continue
-        oldest_seq = seq0 + (hi - lo) - n
-        a = max(lo, min(hi, lo + (oldest_seq - seq0)))
-        if micros < UNBOUNDED:
-            a = lower_bound(tm, a, hi, since)
-        m = band(sc, a, hi, best, k, row, score, count)
-        if cap < m + length[key]:
-            cap = 2 * (m + length[key])
-            wa, wi = np.empty(cap, np.float64), np.empty(cap, np.int64)
-            ns, nq, nt, nd = np.empty(cap, np.float64), np.empty(cap, np.int64), np.empty(cap, np.int64), np.empty(cap, np.int64)
-        _rank(score, m, wa, wi)
-        b, b_hi = start[key], start[key] + length[key]
-        a = w = 0
-        while a < m or b < b_hi:
-            if b == b_hi or (a < m and wa[a] >= cs[b]):  # equal: the newer one first
-                j = wi[a]
-                ns[w], nq[w], nt[w], nd[w] = wa[a], seq0 + (row[j] - lo), tm[row[j]], count[j]
-                a += 1
-                w += 1
-            else:
-                if cd[b] + a < k and cq[b] >= oldest_seq and ct[b] >= since:
-                    ns[w], nq[w], nt[w], nd[w] = cs[b], cq[b], ct[b], cd[b] + a
-                    w += 1
-                b += 1
-        if w > room[key]:
-            length[key] = room[key] = 0
-            most = w + w // 2 + 2
-            if end + most > len(cs):
-                cs, cq, ct, cd, end = _pool(most, start, length, room, cs, cq, ct, cd)
-            start[key], room[key] = end, most
+        if room < new + length[key]:
+            room = 2 * (new + length[key])
+            newer, merged = Heap(np.empty(room, np.float64), np.empty(room, np.int64)), new_members(room)
+        size = merge(block, group, k, alive, newer, new, scratch, keys, members, merged)
+        if size > owned[key]:
+            length[key] = owned[key] = 0
+            most = size + size // 2 + 2
+            if end + most > len(members.score):
+                members, end = packed(keys, members, most)
+            start[key], owned[key] = end, most
             end += most
-        b = start[key]
-        for i in range(w):
-            cs[b + i], cq[b + i], ct[b + i], cd[b + i] = ns[i], nq[i], nt[i], nd[i]
-        length[key] = w
-    return cs, cq, ct, cd, end
+        copy_members(merged, 0, size, members, start[key])
+        length[key] = size
+    return members, end

@@ -4,80 +4,79 @@ from __future__ import annotations
 
 import numpy as np
 
-from skyband.operators.base import NEVER, AnyArray
+from skyband.operators.base import F64, I64, NEVER, AnyArray
 from skyband.operators.jit import HAVE_NUMBA, jit
+from skyband.operators.single_rows.blocks import Block
 from skyband.operators.single_rows.kernels.arrays import lower_bound
 from skyband.operators.single_rows.kernels.expiry import alive_from
+from skyband.operators.topk.kernels.state import Ends, Keys, Members, Queries
 
 
 @jit
-def _alive_nb(sc: AnyArray, sd: AnyArray, lo: int, hi: int, out: AnyArray) -> int:
-    m = 0
+def _alive_nb(scores: F64, ended_by: AnyArray, lo: int, hi: int, out: AnyArray) -> int:
+    count = 0
     for i in range(lo, hi):
-        if sc[i] >= -np.inf and sd[i] == NEVER:
-            out[m] = i
-            m += 1
-    return m
+        if scores[i] >= -np.inf and ended_by[i] == NEVER:
+            out[count] = i
+            count += 1
+    return count
 
 
-def _alive_np(sc: AnyArray, sd: AnyArray, lo: int, hi: int, out: AnyArray) -> int:
-    rows = lo + np.flatnonzero((sc[lo:hi] >= -np.inf) & (sd[lo:hi] == NEVER))
+def _alive_np(scores: F64, ended_by: AnyArray, lo: int, hi: int, out: AnyArray) -> int:
+    rows = lo + np.flatnonzero((scores[lo:hi] >= -np.inf) & (ended_by[lo:hi] == NEVER))
     out[: len(rows)] = rows
     return len(rows)
 
 
 _alive = _alive_nb if HAVE_NUMBA else _alive_np
+"""The places of [lo, hi) with a score that no deletion has ended, into ``out``; returns their number."""
 
 
 @jit
-def compact(
-    groups: AnyArray, sc: AnyArray, tm: AnyArray, sd: AnyArray,
-    coff: AnyArray, cs: AnyArray, cq: AnyArray, ct: AnyArray, cd: AnyArray, next_seq: AnyArray, n: int, micros: int, until: int,
-) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray]:  # fmt: skip
-    """New (offsets, score, seq, time) of every key; ``groups`` as in ``topk_single.run``, sorted by key. O(rows + state)."""
-    procs, p_lo, p_hi, p_seq = groups[0], groups[1], groups[2], groups[5]
-    keys = len(coff) - 1
-    room = len(cs) + len(sc)
-    noff = np.zeros(keys + 1, np.int64)
-    ns, nq, nt = np.empty(room, np.float64), np.empty(room, np.int64), np.empty(room, np.int64)
+def compact(queries: Queries, block: Block, scores: F64, keys: Keys, members: Members, ends: Ends, until: int) -> Members:
+    """The members alive after the block, one key after the other; ``keys`` says where (in place). O(rows + members).
+
+    The members must be packed so before. ``keys.next_seq`` is that after the block.
+    """
+    room = len(members.score) + len(scores)
+    score, seq, time = np.empty(room, np.float64), np.empty(room, np.int64), np.empty(room, np.int64)
     out = np.empty(room, np.int64)
-    since = alive_from(until - 1, micros)
-    w, g = 0, 0
-    for key in range(keys):
-        c_hi = coff[key + 1]
-        oldest_seq = next_seq[key] - n
-        c_lo = max(lower_bound(cq, coff[key], c_hi, oldest_seq), lower_bound(ct, coff[key], c_hi, since))
-        m = _alive(cs, cd, c_lo, c_hi, out)
-        for a in range(m):
+    since = alive_from(until - 1, queries.keep_micros)
+    size, group = 0, 0
+    for key in range(len(keys.next_seq)):
+        begin, end = keys.start[key], keys.start[key] + keys.length[key]
+        oldest_seq = keys.next_seq[key] - queries.keep_count
+        first = max(lower_bound(members.seq, begin, end, oldest_seq), lower_bound(members.time, begin, end, since))
+        keys.start[key] = size
+        for a in range(_alive(members.score, ends.member, first, end, out)):
             i = out[a]
-            ns[w], nq[w], nt[w] = cs[i], cq[i], ct[i]
-            w += 1
-        if g < len(procs) and procs[g] == key:
-            lo, hi, seq0 = p_lo[g], p_hi[g], p_seq[g]
-            m = _alive(sc, sd, lower_bound(tm, max(lo, min(hi, lo + (oldest_seq - seq0))), hi, since), hi, out)
-            for a in range(m):
+            score[size], seq[size], time[size] = members.score[i], members.seq[i], members.time[i]
+            size += 1
+        if group < len(block.keys) and block.keys[group] == key:
+            begin, end, first_seq = block.begin[group], block.end[group], block.first_seq[group]
+            first = lower_bound(block.time, max(begin, min(end, begin + (oldest_seq - first_seq))), end, since)
+            for a in range(_alive(scores, ends.row, first, end, out)):
                 i = out[a]
-                ns[w], nq[w], nt[w] = sc[i], seq0 + i - lo, tm[i]
-                w += 1
-            g += 1
-        noff[key + 1] = w
-    return noff, ns[:w].copy(), nq[:w].copy(), nt[:w].copy()
+                score[size], seq[size], time[size] = scores[i], first_seq + i - begin, block.time[i]
+                size += 1
+            group += 1
+        keys.length[key] = size - keys.start[key]
+    return Members(score[:size].copy(), seq[:size].copy(), time[:size].copy(), members.dominators)
 
 
 @jit
-def mark_deleted(
-    groups: AnyArray, dtarget: AnyArray, sc: AnyArray, sd: AnyArray, coff: AnyArray, cs: AnyArray, cq: AnyArray, cd: AnyArray
-) -> None:
-    """Note in ``sd``/``cd`` which deletion ends which row. O(deletions log state)."""
-    procs, p_lo, p_hi, p_dlo, p_dhi, p_seq = groups[0], groups[1], groups[2], groups[3], groups[4], groups[5]
-    for g in range(len(procs)):
-        key = procs[g]
-        for j in range(p_dlo[g], p_dhi[g]):
-            if dtarget[j] >= p_seq[g]:
-                row = p_lo[g] + (dtarget[j] - p_seq[g])
-                if row < p_hi[g]:
-                    sd[row] = min(sd[row], j)
+def mark_deleted(block: Block, keys: Keys, seqs: I64, ends: Ends) -> None:
+    """Note in ``ends`` which deletion ends which row or member; ``seqs`` int64 (members,): the members' seqs. O(deletions log members)."""
+    for group in range(len(block.keys)):
+        key, first_seq = block.keys[group], block.first_seq[group]
+        begin, end = keys.start[key], keys.start[key] + keys.length[key]
+        for deletion in range(block.deletion_begin[group], block.deletion_end[group]):
+            target = block.deletion_seq[deletion]
+            if target >= first_seq:
+                row = block.begin[group] + (target - first_seq)
+                if row < block.end[group]:
+                    ends.row[row] = min(ends.row[row], deletion)
             else:
-                a = lower_bound(cq, coff[key], coff[key + 1], dtarget[j])
-                if a < coff[key + 1] and cq[a] == dtarget[j]:
-                    cd[a] = min(cd[a], j)
+                place = lower_bound(seqs, begin, end, target)
+                if place < end and seqs[place] == target:
+                    ends.member[place] = min(ends.member[place], deletion)

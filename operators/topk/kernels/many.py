@@ -10,26 +10,27 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.operators.base import F64, I64, NEVER
-from skyband.operators.jit import inner, jit, lean, lean_inlined
+from skyband.operators.jit import inner, inner_inlined, jit, maker
 from skyband.operators.single_rows.blocks import Block
 from skyband.operators.single_rows.kernels.arrays import grown
 from skyband.operators.single_rows.kernels.emit import ChangeRows, change_rows, more_rows
 from skyband.operators.single_rows.kernels.expiry import alive_from
 from skyband.operators.single_rows.kernels.heap import Heap
 from skyband.operators.single_rows.kernels.ranked_list import RankedList, oldest
-from skyband.operators.single_rows.kernels.replay import replay
+from skyband.operators.single_rows.kernels.replay import replay_on, room_for
 from skyband.operators.single_rows.kernels.replay_state import (
     AT,
     BASE,
     CUT,
     DELETION,
+    DONE,
     FULL,
     LIMIT,
     NEXT,
     OUT,
     PENDING,
     PLACES,
-    REFILL,
+    ROOM,
     ROW,
     SIZE,
     VISITS,
@@ -43,7 +44,7 @@ from skyband.operators.single_rows.kernels.replay_state import (
 )
 from skyband.operators.single_rows.kernels.select import Below
 from skyband.operators.topk.kernels.many_lists import NO_SEQ, QueryLists, moved_list
-from skyband.operators.topk.kernels.many_plain import CROWDED, ENDED, SHORT, replay_plain
+from skyband.operators.topk.kernels.many_plain import replay_plain
 from skyband.operators.topk.kernels.many_probe import BlockCandidates
 from skyband.operators.topk.kernels.many_queries import REFILLS, ROWS_READ, LinearQuery, QueryTable, query_of
 from skyband.operators.topk.kernels.many_refill import SearchSpace, Sought, look_again, refill_rows
@@ -81,7 +82,7 @@ class _Space(NamedTuple):
     left_seq: I64
 
 
-@inner
+@maker
 def _space_for(block: Block, leaves: int, work: I64) -> _Space:
     """Space for a block's replays of lists of up to 64 members, over a window of so many leaves."""
     longest = 1
@@ -98,7 +99,7 @@ def _space_for(block: Block, leaves: int, work: I64) -> _Space:
     )  # fmt: skip
 
 
-@inner
+@maker
 def _space_for_lists(space: _Space, members: int) -> _Space:
     """Space for lists of so many members."""
     search = space.search
@@ -119,7 +120,7 @@ def _span_of(job: _Job, query: Query, group: int) -> Span:
     )  # fmt: skip
 
 
-@lean
+@inner
 def _score_span(query: LinearQuery, pool: WindowPool, span: Span, cutoff: float, candidates: Candidates, chunk: F64) -> int:
     """The span's rows that reach the cutoff, and their number."""
     ahead, found, begin = pool.tail[span.key] - span.end, 0, span.begin
@@ -133,7 +134,7 @@ def _score_span(query: LinearQuery, pool: WindowPool, span: Span, cutoff: float,
     return found
 
 
-@lean_inlined
+@inner_inlined
 def _find_candidates(job: _Job, query: LinearQuery, group: int, lists: QueryLists, space: _Space) -> int:
     """How many candidates a query has in one key's part of the block, or -1 if nothing happens to its list."""
     q, block, known = query.asked.number, job.block, job.candidates.begin
@@ -148,7 +149,7 @@ def _find_candidates(job: _Job, query: LinearQuery, group: int, lists: QueryList
     return -1
 
 
-@lean_inlined
+@inner_inlined
 def _room_for(query: int, key: int, found: int, lists: QueryLists) -> int:
     """The room a list must have, or 0 if it has it."""
     limit, size = lists.limit[query, key], lists.size[query, key]
@@ -156,7 +157,7 @@ def _room_for(query: int, key: int, found: int, lists: QueryLists) -> int:
     return min(2 * room, 2 * limit + 2) if room > lists.room[query, key] else 0
 
 
-@lean_inlined
+@inner_inlined
 def _begin_replay(job: _Job, query: LinearQuery, group: int, lists: QueryLists, progress: Progress) -> None:
     """Set ``progress`` up for a query's list of one key."""
     q, key, st = query.asked.number, job.block.keys[group], progress.places
@@ -182,32 +183,19 @@ def _candidates_of(job: _Job, query: int, refilled: bool, space: _Space) -> Cand
     return Candidates(job.candidates.rows[known[query] : known[query + 1]], job.candidates.scores[known[query] : known[query + 1]])
 
 
-@lean_inlined
-def _replay_plain_list(
-    job: _Job, query: LinearQuery, group: int, found: int, refilled: bool, lists: QueryLists, space: _Space, changes: ChangeRows
-) -> int:  # fmt: skip
-    """``replay_plain`` of a query's list of one key."""
-    q, span = query.asked.number, _span_of(job, query.asked, group)
-    ranked, candidates = _list_at(lists, q, span.key, space), _candidates_of(job, q, refilled, space)
-    return int(
-        replay_plain(
-            query.asked, span, job.block.time, candidates, found, ranked, space.progress, job.records.step[q], changes
-        )
-    )  # fmt: skip
-
-
-@jit(inline="always")
+@inner_inlined
 def _replay_list(
     job: _Job, query: LinearQuery, group: int, found: int, refilled: bool, lists: QueryLists, space: _Space, changes: ChangeRows
-) -> tuple[ChangeRows, int]:  # fmt: skip
-    """``replay`` of a query's list of one key: the change rows, which may have moved, and SHORT or ENDED."""
-    q, span = query.asked.number, _span_of(job, query.asked, group)
+) -> int:  # fmt: skip
+    """Go on with the replay of a query's list of one key; returns what it stopped for."""
+    q, span, progress, records = query.asked.number, _span_of(job, query.asked, group), space.progress, job.records
     ranked, candidates = _list_at(lists, q, span.key, space), _candidates_of(job, q, refilled, space)
-    changes, stop = replay(query.asked, span, job.block, candidates, found, span.end, ranked, space.progress, job.records, changes)
-    return changes, SHORT if stop == REFILL else ENDED
+    if span.timed:
+        return int(replay_on(query.asked, span, job.block, candidates, found, span.end, ranked, progress, records, changes))
+    return int(replay_plain(query.asked, span, job.block.time, candidates, found, ranked, progress, records.step[q], changes))
 
 
-@lean
+@inner
 def _next_limit(k: int, read: int, progress: Progress) -> int:
     """How many a list that ran short is filled with now: longer lists if refills, which read ``read`` rows and leaves, come too often."""
     st, cost = progress.places, read // 64
@@ -216,7 +204,7 @@ def _next_limit(k: int, read: int, progress: Progress) -> int:
     return int(limit)
 
 
-@lean
+@inner
 def _known_leaves(query: LinearQuery, pool: WindowPool, key: int, begin: int, end: int, cutoff: float) -> int:
     """The place before which the window's full leaves have corners: brought up to ``end`` where bounds below the cutoff pay in the rows
     before ``begin``."""
@@ -229,7 +217,7 @@ def _known_leaves(query: LinearQuery, pool: WindowPool, key: int, begin: int, en
     return int(known)
 
 
-@lean_inlined
+@inner_inlined
 def _refill(job: _Job, query: LinearQuery, group: int, lists: QueryLists, space: _Space) -> int:
     """Fill a list that ran short up to its limit out of the window before the replay's row; returns how many candidates the rest of the
     span holds now that the cutoff is lower."""
@@ -252,7 +240,7 @@ def _refill(job: _Job, query: LinearQuery, group: int, lists: QueryLists, space:
     return int(look_again(query, pool, arrived, end, ahead, cutoff[0], pool.head[key], known, space.candidates, search))
 
 
-@lean_inlined
+@inner_inlined
 def _end_replay(job: _Job, query: LinearQuery, group: int, lists: QueryLists, space: _Space) -> None:
     """Keep what the next block goes on from."""
     q, key, micros, st = query.asked.number, job.block.keys[group], query.asked.micros, space.progress.places
@@ -284,7 +272,7 @@ def replay_queries(
     job = _Job(table, block, pool, candidates, records, until)
     for q in range(len(table.k)):
         query = query_of(table, q)
-        k, timed = table.k[q], table.micros[q] < UNBOUNDED or table.every[q] > 0 or len(pool.ended_by) > 0
+        k = table.k[q]
         for group in range(len(block.keys)):
             key = block.keys[group]
             found = _find_candidates(job, query, group, lists, space)
@@ -298,14 +286,11 @@ def replay_queries(
             _begin_replay(job, query, group, lists, space.progress)
             refilled, read = False, work[ROWS_READ]
             while True:
-                if timed:
-                    changes, stop = _replay_list(job, query, group, found, refilled, lists, space, changes)
-                else:
-                    stop = _replay_plain_list(job, query, group, found, refilled, lists, space, changes)
-                if stop == ENDED:
+                stop = _replay_list(job, query, group, found, refilled, lists, space, changes)
+                if stop == DONE:
                     break
-                if stop == CROWDED:
-                    changes = more_rows(changes, 2 * len(changes.score) + 2 * k + 4)
+                if stop == ROOM:
+                    changes = more_rows(changes, room_for(changes, k))
                     continue
                 limit = _next_limit(k, work[ROWS_READ] - read + (pool.tail[key] - pool.head[key]) // LEAF, space.progress)
                 if 2 * limit + 2 > lists.room[q, key]:

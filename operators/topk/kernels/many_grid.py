@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.operators.base import F64, I64, AnyArray
-from skyband.operators.jit import jit, lean
+from skyband.operators.jit import inner, jit
 from skyband.operators.topk.kernels.many_queries import QueryTable
 
 TILE = 512
@@ -77,7 +77,7 @@ class GridScratch(NamedTuple):
     """float64 (Q,): bounds or scores of all queries."""
 
 
-@lean
+@inner
 def cell_numbers(columns: tuple[F64, ...], a: int, b: int, grid: InfluenceGrid, number: F64, out: AnyArray) -> None:
     """Fine cells of rows [a, b) of d float64 columns, at most TILE of them, into ``out`` int32; g**d for a wild row. ``number`` float64
     (TILE,) is space. O(d) per row, vectorised."""
@@ -100,7 +100,7 @@ def cell_numbers(columns: tuple[F64, ...], a: int, b: int, grid: InfluenceGrid, 
         o[i] = np.int32(s[i] if s[i] == s[i] else wild)
 
 
-@lean
+@inner
 def _bound_all(columns: F64, cutoffs: F64, low: F64, high: F64, bound: F64) -> int:
     """Bounds of all queries in the box [low, high] into ``bound`` (Q,); how many reach their cutoff. Same order of operations as the
     score, each monotone: no score in the box is above its bound."""
@@ -121,7 +121,7 @@ def _bound_all(columns: F64, cutoffs: F64, low: F64, high: F64, bound: F64) -> i
     return int(reached)
 
 
-@lean
+@inner
 def _boxes_meet(low: F64, high: F64, a: F64, b: F64) -> bool:
     """Whether the closed boxes [low, high] and [a, b] have a point in common."""
     ok = True
@@ -130,9 +130,9 @@ def _boxes_meet(low: F64, high: F64, a: F64, b: F64) -> bool:
     return ok
 
 
-@lean
+@inner
 def _make_list(table: QueryTable, cutoffs: F64, entries: AnyArray, counters: I64, above: int, scratch: GridScratch) -> int:
-    """Make the list of the box in ``scratch`` out of the list at ``above`` (ALL: all queries): its place or a mark. O(d) per query above."""
+    """Make the list of the box in ``scratch`` out of the list at ``above`` (ALL: all queries): its place or a mark. O(d) per query."""
     queries, d = table.weights.shape
     begin = counters[ENTRIES_USED]
     most = queries if above == ALL else entries[above]
@@ -171,7 +171,7 @@ def _make_list(table: QueryTable, cutoffs: F64, entries: AnyArray, counters: I64
     return int(begin)
 
 
-@lean
+@inner
 def look_at_cell(table: QueryTable, cutoffs: F64, grid: InfluenceGrid, entries: AnyArray, cell: int, scratch: GridScratch) -> bool:
     """Make the lists of fine cell ``cell`` and its neighbours in one coarse cell that have none; False if ``entries`` must grow first."""
     g, low, step, pad = grid.cells, grid.low, grid.step, grid.pad
@@ -211,7 +211,7 @@ def look_at_cell(table: QueryTable, cutoffs: F64, grid: InfluenceGrid, entries: 
     return True
 
 
-@lean
+@inner
 def look_at_half(
     table: QueryTable, cutoffs: F64, grid: InfluenceGrid, entries: AnyArray, cell: int, half: int, at: int, scratch: GridScratch
 ) -> int:  # fmt: skip

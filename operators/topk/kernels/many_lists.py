@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from skyband.operators.base import F64, I64, NEVER
-from skyband.operators.jit import inner
+from skyband.operators.jit import maker
 from skyband.operators.single_rows.kernels.arrays import grown
 
 NO_SEQ = NEVER // 4
@@ -36,7 +36,7 @@ class QueryLists(NamedTuple):
     end: int
 
 
-@inner
+@maker
 def moved_list(lists: QueryLists, query: int, key: int, size: int, room: int) -> QueryLists:
     """Move a list of ``size`` to the pool's end, with ``room``; the pool may move, too. O(size), amortised."""
     score, seq, time, to = lists.score, lists.seq, lists.time, lists.end

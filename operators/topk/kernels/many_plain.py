@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.operators.base import ARRIVAL, DISPLACED, EXPIRY, I64, PROMOTED
-from skyband.operators.jit import lean
+from skyband.operators.jit import inner
 from skyband.operators.single_rows.kernels.arrays import shift
 from skyband.operators.single_rows.kernels.emit import ChangeRows, Event, put
 from skyband.operators.single_rows.kernels.ranked_list import RankedList, place_of
@@ -18,6 +18,7 @@ from skyband.operators.single_rows.kernels.replay_state import (
     BASE,
     BEFORE,
     CUT,
+    DONE,
     FULL,
     LEFT,
     LIMIT,
@@ -25,6 +26,8 @@ from skyband.operators.single_rows.kernels.replay_state import (
     OUT,
     PENDING,
     PLACE,
+    REFILL,
+    ROOM,
     ROW,
     SEEN,
     SIZE,
@@ -37,7 +40,7 @@ from skyband.operators.single_rows.kernels.replay_state import (
 from skyband.operators.topk.kernels.many_lists import NO_SEQ
 
 
-@lean
+@inner
 def _least(seqs: I64, size: int) -> int:
     """The oldest of the first ``size`` seqs, or NO_SEQ. O(size)."""
     least = np.int64(NO_SEQ)
@@ -46,7 +49,7 @@ def _least(seqs: I64, size: int) -> int:
     return int(least)
 
 
-@lean
+@inner
 def _take_out(ranked: RankedList, size: int, place: int) -> int:
     """Take the member at ``place`` out of a list of ``size``; returns its new size."""
     shift(ranked.score, place + 1, size, -1)
@@ -54,7 +57,7 @@ def _take_out(ranked: RankedList, size: int, place: int) -> int:
     return size - 1
 
 
-@lean
+@inner
 def _put_in(ranked: RankedList, size: int, score: float, seq: int) -> int:
     """Put an arrival into a list of ``size``; returns its place."""
     place = place_of(ranked.score, size, score)
@@ -64,7 +67,7 @@ def _put_in(ranked: RankedList, size: int, score: float, seq: int) -> int:
     return int(place)
 
 
-@lean
+@inner
 def _alive(ranked: RankedList, size: int, last_gone: int) -> int:
     """Keep the members of seqs after ``last_gone``; returns their number."""
     score, seq = ranked.score, ranked.seq
@@ -75,7 +78,7 @@ def _alive(ranked: RankedList, size: int, last_gone: int) -> int:
     return kept
 
 
-@lean
+@inner
 def _write(
     changes: ChangeRows, row: int, event: Event, k: int, kept: int, left: bool, gone: int, gone_score: float, place: int,
     ranked: RankedList, size: int,
@@ -100,11 +103,7 @@ def _write(
     return row
 
 
-ENDED, SHORT, CROWDED = range(3)
-"""What ``replay_plain`` stopped for: the end of the block, a list that ran short, no room for changes."""
-
-
-@lean
+@inner
 def _resume(progress: Progress, size: int, ahead: int, k: int, ranked: RankedList) -> int:
     """Bring the state of an event that a refill interrupted up to date; returns the oldest seq of the first k. O(list)."""
     st = progress.places
@@ -115,12 +114,12 @@ def _resume(progress: Progress, size: int, ahead: int, k: int, ranked: RankedLis
     return int(_least(ranked.seq, min(k, size)))
 
 
-@lean
+@inner
 def replay_plain(
     query: Query, span: Span, time: I64, candidates: Candidates, found: int, ranked: RankedList, progress: Progress, steps: I64,
     changes: ChangeRows,
 ) -> int:  # fmt: skip
-    """Go on from ``progress``; returns what it stopped for.
+    """Go on from ``progress`` to the end of the block (DONE), to the next refill (REFILL) or until changes need more room (ROOM).
 
     ``time`` int64 (rows,) of the block; ``candidates`` are ``found`` rows of the span, in order; ``steps`` int64 (keys,) of the query.
     O(k) per visited event.
@@ -129,7 +128,7 @@ def replay_plain(
     k, end, ahead, count = query.k, span.end, span.first_seq - span.begin, query.count  # row i has seq i + ahead
     rows, scores, seqs = candidates.row, candidates.score, ranked.seq
     size, out, c, limit, visits = st[SIZE], st[OUT], st[NEXT], st[LIMIT], st[VISITS]
-    full, oldest, least, stop = st[FULL] == 1, st[AT], cutoff[0], ENDED
+    full, oldest, least, stop = st[FULL] == 1, st[AT], cutoff[0], DONE
     pending, row, left, place, kept, gone, gone_score = st[PENDING] == 1, end, False, -1, 0, 0, 0.0
     if pending:
         oldest = _resume(progress, size, ahead, k, ranked)
@@ -145,8 +144,8 @@ def replay_plain(
                 row = leaves
             if row == end:
                 break
-            if out + 2 * k + 4 > len(changes.score):
-                stop = CROWDED
+            if out + 4 * k + 4 > len(changes.score):
+                stop = ROOM
                 break
             kept, place = min(k, size), -1
             if left:
@@ -170,7 +169,7 @@ def replay_plain(
             visits += 1
             if size < k and not full:
                 st[ROW], st[BEFORE], st[LEFT], st[PLACE], st[SEEN], cutoff[1] = row + 1, kept, 1 if left else 0, place, gone, gone_score
-                stop = SHORT
+                stop = REFILL
                 break
         pending = False
         if left or 0 <= place < k or min(k, size) > kept:
@@ -183,6 +182,6 @@ def replay_plain(
                 limit = max(limit // 2, st[BASE])
                 size, full = limit, False
                 least, st[CUT] = ranked.score[size - 1], seqs[size - 1]
-    st[PENDING], st[SIZE], st[OUT], st[NEXT], st[LIMIT], st[VISITS] = 1 if stop == SHORT else 0, size, out, c, limit, visits
+    st[PENDING], st[SIZE], st[OUT], st[NEXT], st[LIMIT], st[VISITS] = 1 if stop == REFILL else 0, size, out, c, limit, visits
     st[FULL], st[AT], cutoff[0] = 1 if full else 0, oldest, least
     return stop

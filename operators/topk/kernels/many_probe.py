@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.operators.base import F64, I64, AnyArray
-from skyband.operators.jit import inner, jit, lean
+from skyband.operators.jit import inner, jit, maker
 from skyband.operators.single_rows.kernels.arrays import grown
 from skyband.operators.topk.kernels.many_grid import (
     ENTRIES_USED,
@@ -80,7 +80,7 @@ _DONE, _CELL, _PART, _ROOM = range(4)
 """What a search stopped for: the tile's end, a cell or a part of one without list, no room for candidates."""
 
 
-@lean
+@inner
 def _begin_tile(columns: tuple[F64, ...], begin: int, end: int, grid: InfluenceGrid, tile: _Tile) -> None:
     """Set ``tile`` up for rows [begin, end): those whose cell's bit is set are to be looked at."""
     cell, hits, bits = tile.cell, tile.hits, grid.bits
@@ -93,7 +93,7 @@ def _begin_tile(columns: tuple[F64, ...], begin: int, end: int, grid: InfluenceG
     tile.begin[0], tile.at[_HIT], tile.at[_HITS], tile.at[_STAGE] = begin, 0, found, _NEW
 
 
-@lean
+@inner
 def _part_of(grid: InfluenceGrid, point: F64) -> int:
     """The part of its fine cell a point is in: a bit an axis, the first axis in the highest, 1 for the upper half."""
     part = 0
@@ -103,7 +103,7 @@ def _part_of(grid: InfluenceGrid, point: F64) -> int:
     return part
 
 
-@lean
+@inner
 def _list_of(grid: InfluenceGrid, lists: CellLists, tile: _Tile, cell: int) -> tuple[int, int]:
     """What keeps the row at hand, in fine cell ``cell``, from being tested (``_CELL``, ``_PART`` or ``_DONE`` for nothing), and the list it
     is tested against: its place, NONE, or another number less than 0 for all queries."""
@@ -128,7 +128,7 @@ def _list_of(grid: InfluenceGrid, lists: CellLists, tile: _Tile, cell: int) -> t
     return _DONE, begin
 
 
-@lean
+@inner
 def _look_at_part(
     table: QueryTable, cutoffs: F64, grid: InfluenceGrid, lists: CellLists, cell: int, point: F64, scratch: GridScratch
 ) -> bool:  # fmt: skip
@@ -149,7 +149,7 @@ def _look_at_part(
     return True
 
 
-@inner
+@maker
 def _more_lists(grid: InfluenceGrid, lists: CellLists, queries: int, parts: int) -> CellLists:
     """Room for one more list of all queries and for one more cell's parts."""
     entries, halves = lists.entries, lists.halves
@@ -162,7 +162,7 @@ def _more_lists(grid: InfluenceGrid, lists: CellLists, queries: int, parts: int)
     return CellLists(entries, halves)
 
 
-@lean
+@inner
 def _test_list(weights: F64, cutoffs: F64, entries: AnyArray, at: int, point: F64, row: int, found: _Found, m: int) -> int:
     """Test a row against the list at ``at``; candidates go to ``found`` from ``m`` on, which has room. Returns their number."""
     query, rows, score = found.query, found.row, found.score
@@ -177,7 +177,7 @@ def _test_list(weights: F64, cutoffs: F64, entries: AnyArray, at: int, point: F6
     return m
 
 
-@lean
+@inner
 def _test_all(columns: F64, cutoffs: F64, point: F64, row: int, scores: F64, found: _Found, m: int) -> int:
     """As ``_test_list``, for all queries. ``scores`` float64 (Q,) is space."""
     query, rows, score = found.query, found.row, found.score
@@ -196,7 +196,7 @@ def _test_all(columns: F64, cutoffs: F64, point: F64, row: int, scores: F64, fou
     return m
 
 
-@lean
+@inner
 def _usable(point: F64, work: I64) -> bool:
     """Whether a wild row has a value for every attribute; counts it."""
     missing, finite = False, True
@@ -211,7 +211,7 @@ def _usable(point: F64, work: I64) -> bool:
     return True
 
 
-@lean
+@inner
 def _allowed(table: QueryTable, point: F64, row: int, flags: I64, found: _Found, a: int, b: int) -> int:
     """Keep those of the row's candidates [a, b) that are in their query's box and predicate and not above its ceiling; returns the end."""
     query, rows, score = found.query, found.row, found.score
@@ -228,7 +228,7 @@ def _allowed(table: QueryTable, point: F64, row: int, flags: I64, found: _Found,
     return m
 
 
-@lean
+@inner
 def _test_hits(
     table: QueryTable, cutoffs: F64, columns: tuple[F64, ...], flags: I64, simple: bool, grid: InfluenceGrid, lists: CellLists,
     tile: _Tile, scores: F64, found: _Found, work: I64,
@@ -265,7 +265,7 @@ def _test_hits(
     return _DONE
 
 
-@inner
+@maker
 def _by_query(found: _Found, m: int, queries: int) -> BlockCandidates:
     """The first ``m`` sorted by query, rows in order within one. O(m + Q)."""
     begin = np.zeros(queries + 2, np.int64)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.operators.base import F64, I64
-from skyband.operators.jit import HAVE_NUMBA, jit, lean
+from skyband.operators.jit import HAVE_NUMBA, inner, jit
 from skyband.operators.single_rows.kernels.heap import Heap, heap_push, sift_down
 from skyband.operators.single_rows.kernels.ranked_list import RankedList
 from skyband.operators.single_rows.kernels.replay_state import Candidates
@@ -54,7 +54,7 @@ class SearchSpace(NamedTuple):
     work: I64
 
 
-@lean
+@inner
 def _select_any_order(scores: F64, ended_by: I64, rows: int, base: int, sought: Sought, best: Heap, size: int) -> int:
     """``select`` over the first ``rows`` of ``scores``, places from ``base`` on, when newer rows may have been looked at before or not."""
     need, deletion, cutoff, floor = sought.need, sought.deletion, sought.below.score, sought.below.floor
@@ -77,7 +77,7 @@ def _select_any_order(scores: F64, ended_by: I64, rows: int, base: int, sought: 
     return size
 
 
-@lean
+@inner
 def _sink(bound: F64, leaf: I64, i: int, size: int) -> None:
     """Let entry ``i`` of a heap with the largest bound on top sink to its place."""
     b, v = bound[i], leaf[i]
@@ -94,7 +94,7 @@ def _sink(bound: F64, leaf: I64, i: int, size: int) -> None:
     bound[i], leaf[i] = b, v
 
 
-@lean
+@inner
 def _select_best_leaves(
     query: LinearQuery, pool: WindowPool, first: int, last: int, sought: Sought, space: SearchSpace, size: int
 ) -> int:  # fmt: skip
@@ -157,7 +157,7 @@ def refill_rows(query: LinearQuery, pool: WindowPool, sought: Sought, ranked: Ra
     return found
 
 
-@lean
+@inner
 def look_again(
     query: LinearQuery, pool: WindowPool, begin: int, end: int, ahead: int, cutoff: float, leaves_begin: int, leaves_end: int,
     candidates: Candidates, space: SearchSpace,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.operators.base import F64
-from skyband.operators.jit import HAVE_NUMBA, jit, lean
+from skyband.operators.jit import HAVE_NUMBA, inner, jit
 from skyband.operators.topk.kernels.many_queries import LinearQuery
 from skyband.operators.topk.kernels.window_pool import LEAF, WindowPool
 
@@ -79,7 +79,7 @@ def find_corners(pool: WindowPool, row: int) -> None:
         pool.leaf_low[t, leaf], pool.leaf_high[t, leaf] = low, high
 
 
-@lean
+@inner
 def leaf_bound(weights: F64, leaf_low: F64, leaf_high: F64, leaf: int) -> float:
     """No score in the leaf is larger (same order of operations as the score, each of them monotone, so rounding keeps it true)."""
     bound: float = weights[0] * leaf_high[0, leaf] if weights[0] >= 0.0 else weights[0] * leaf_low[0, leaf]
@@ -88,7 +88,7 @@ def leaf_bound(weights: F64, leaf_low: F64, leaf_high: F64, leaf: int) -> float:
     return bound
 
 
-@lean
+@inner
 def corners_pay(weights: F64, pool: WindowPool, begin: int, end: int, cutoff: float) -> bool:
     """Whether, of a few full leaves in places [begin, end), a good part lies below the cutoff, so that bounds would leave leaves out.
     Looks at SAMPLE leaves, and leaves their corners behind."""

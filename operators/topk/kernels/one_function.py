@@ -1,261 +1,185 @@
-"""Top-k of one scoring function: the driver that replays a block for every query and key (algorithms.md D1).
+"""Top-k of one scoring function: the driver that replays a block for every query and key (docs/algorithms.md D1).
 
-Scores of the whole block are known; lists are filled from the skyband of the last block and the rows of this one.
+Scores of the whole block are known; lists are filled from the members of the last block and the rows of this one. Only ``replay_block``
+makes arrays: the others stop when there is too little room, and go on.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from skyband.operators.base import AnyArray
-from skyband.operators.jit import jit
+from skyband.operators.base import F64
+from skyband.operators.jit import inner, jit
 from skyband.operators.single_rows.blocks import Block
-from skyband.operators.single_rows.kernels.arrays import grown, lower_bound
-from skyband.operators.single_rows.kernels.emit import ChangeRows
+from skyband.operators.single_rows.kernels.emit import ChangeRows, more_rows
 from skyband.operators.single_rows.kernels.expiry import FAR_FUTURE, alive_from
-from skyband.operators.single_rows.kernels.heap import Heap
-from skyband.operators.single_rows.kernels.ranked_list import RankedList
-from skyband.operators.single_rows.kernels.replay import next_wake, replay, stamp
+from skyband.operators.single_rows.kernels.list_moves import Alive
+from skyband.operators.single_rows.kernels.replay import next_wake, replay_on, room_for, stamp
 from skyband.operators.single_rows.kernels.replay_state import (
+    AHEAD,
     AT,
     BASE,
     CUT,
     DELETION,
     DONE,
+    FOUND,
+    KNOWN,
     LIMIT,
     NEXT,
     OUT,
     PENDING,
     PLACES,
+    REFILL,
+    REFILLS,
+    ROOM,
     ROW,
-    ROWS,
     SIZE,
+    START,
     VISITS,
+    WIDER,
     Candidates,
     Progress,
     Query,
     Records,
-    Span,
     fitted,
     settle,
 )
-from skyband.operators.single_rows.kernels.select import Below, into_rank_order, select
+from skyband.operators.topk.kernels.refill import Wanted, append
 from skyband.operators.topk.kernels.scan import gather
-from skyband.operators.windows import UNBOUNDED
+from skyband.operators.topk.kernels.state import (
+    Ends,
+    Keys,
+    Lists,
+    Members,
+    Queries,
+    Scratch,
+    Source,
+    Task,
+    new_lists,
+    query_of,
+    source_of,
+    span_of,
+    wider_lists,
+)
 
 
-@jit
-def refill_from_rows(
-    cs: AnyArray, cq: AnyArray, ct: AnyArray, cd: AnyArray, c_lo: int, c_hi: int, sc: AnyArray, tm: AnyArray, sd: AnyArray, lo: int,
-    arrived: int, seq0: int, now: int, min_seq: int, min_time: int, thr: float, cut: int, floor: float,
-    hs: AnyArray, hq: AnyArray, ht: AnyArray, m: int, need: int, wa: AnyArray, wi: AnyArray,
-) -> int:  # fmt: skip
-    """Append to the list the ``need`` best alive candidates that rank after (thr, seq ``cut``), from a state in seq order with deletions.
+@inner
+def start(task: Task, query: Query, source: Source, deletion: int, lists: Lists, progress: Progress) -> None:
+    """Fill a key's list as of the instant before ``task.since``; ``deletion``: the key's first."""
+    span, places, number = source.span, progress.places, query.number
+    need, floor = task.queries.limit_at_first[number], task.queries.floor[number]
+    alive = Alive(span.first_seq - query.count, alive_from(task.since - 1, query.micros))
+    size = append(source, Wanted(need, np.inf, FAR_FUTURE, floor, alive, span.begin, deletion), lists, 0)
+    places[PENDING], places[ROW], places[DELETION], places[SIZE] = 0, span.begin, deletion, size
+    places[LIMIT], places[BASE], places[VISITS] = task.queries.limit[number], task.queries.limit[number], 0
+    places[KNOWN], places[AHEAD] = span.begin, task.piece
+    settle(progress, lists.ranked, size < need, floor)
 
-    Returns how many there were. O(rows + state + need log need).
+
+@inner
+def lengthen(query: Query, source: Source, progress: Progress) -> None:
+    """Choose what a list that ran short is filled with: more if refills have become too frequent."""
+    places, size = progress.places, progress.places[SIZE]
+    cost = (source.end - source.begin + places[ROW] - source.span.begin) // 256
+    places[LIMIT] = max(size + 1, fitted(places[LIMIT], max(8 * query.k + 64, cost), places[VISITS], cost))
+
+
+@inner
+def refill(task: Task, query: Query, source: Source, lists: Lists, progress: Progress) -> None:
+    """Fill a list that ran short; candidates are sought from here on with its new cutoff."""
+    span, places, floor = source.span, progress.places, task.queries.floor[query.number]
+    row, size, limit = places[ROW], places[SIZE], places[LIMIT]
+    alive = Alive(span.first_seq + (row - span.begin) - query.count, alive_from(places[AT], query.micros))
+    wanted = Wanted(limit - size, progress.cutoff[0], places[CUT], floor, alive, row, places[DELETION])
+    found = append(source, wanted, lists, size)
+    places[SIZE], places[VISITS], places[KNOWN], places[AHEAD] = size + found, 0, row, task.piece
+    settle(progress, lists.ranked, found < limit - size, floor)
+    places[REFILLS] += 1
+
+
+@inner
+def look_ahead(task: Task, source: Source, progress: Progress) -> None:
+    """Find the candidates of the next piece of the block."""
+    places = progress.places
+    row = places[KNOWN]
+    places[KNOWN] = min(source.span.end, row + places[AHEAD])
+    places[AHEAD] *= 2
+    places[FOUND] = gather(source.scores, row, places[KNOWN], 0, progress.cutoff[0], task.candidates.row, task.candidates.score)
+    places[NEXT] = 0
+
+
+@inner
+def replay_key(task: Task, query: Query, group: int, lists: Lists, progress: Progress, changes: ChangeRows, stop: int) -> int:
+    """Replay one key's part of a block for one query to its end (DONE), or until the lists (WIDER) or the changes (ROOM) need more room.
+
+    ``stop``: START, or what it stopped for the last time.
     """
-    c = 0
-    a = max(lo, min(arrived, lo + (min_seq - seq0)))
-    a = lower_bound(tm, a, arrived, min_time)
-    c = select(sc, sd, now, a, arrived, c_hi - lo, Below(thr, lo + (cut - seq0), floor), Heap(wa, wi), c, need)
-    a = max(lower_bound(cq, c_lo, c_hi, min_seq), lower_bound(ct, c_lo, c_hi, min_time))
-    if a < c_hi:
-        c = select(cs, cd, now, a, c_hi, 0, Below(thr, lower_bound(cq, c_lo, c_hi, cut), floor), Heap(wa, wi), c, need)
-    into_rank_order(Heap(wa, wi), c)
-    for i in range(c):
-        src = wi[i]
-        hs[m + i] = wa[i]
-        if src < c_hi:
-            hq[m + i], ht[m + i] = cq[src], ct[src]
-        else:
-            row = src - c_hi + lo
-            hq[m + i], ht[m + i] = seq0 + row - lo, tm[row]
-    return c
+    block, places, records = task.block, progress.places, task.records
+    span = span_of(block, group, query, task.until)
+    source = source_of(task, span)
+    if stop == START:
+        start(task, query, source, block.deletion_begin[group], lists, progress)
+    begin = places[OUT]
+    while True:
+        if stop == REFILL:
+            lengthen(query, source, progress)
+            if len(lists.ranked.score) < 2 * places[LIMIT] + 1:
+                return WIDER
+        if stop in (REFILL, WIDER):
+            refill(task, query, source, lists, progress)
+        if stop != ROOM:
+            look_ahead(task, source, progress)
+        stop = replay_on(query, span, block, task.candidates, places[FOUND], places[KNOWN], lists.ranked, progress, records, changes)
+        if not span.timed:
+            stamp(changes, begin, places[OUT], block.time)
+            begin = places[OUT]
+        if stop == ROOM:
+            return ROOM
+        if stop == DONE:
+            expiry = next_wake(lists.ranked, min(query.k, places[SIZE]), query.micros)
+            records.wake[query.number, span.key] = min(expiry, records.due[query.number, span.key])
+            return DONE
+
+
+@inner
+def replay_keys(task: Task, query: Query, group: int, lists: Lists, progress: Progress, changes: ChangeRows, stop: int) -> tuple[int, int]:
+    """``replay_key`` for the keys of a block from ``group`` on. Returns the group it stopped at, and for what: DONE, WIDER or ROOM."""
+    block, wake = task.block, task.records.wake
+    while group < len(block.keys):
+        idle = block.begin[group] == block.end[group] and block.deletion_begin[group] == block.deletion_end[group]
+        if not (idle and wake[query.number, block.keys[group]] >= task.until):
+            stop = replay_key(task, query, group, lists, progress, changes, stop)
+            if stop != DONE:
+                return group, stop
+            stop = START
+        group += 1
+    return group, DONE
 
 
 @jit
-def refill_from_band(
-    cs: AnyArray, cq: AnyArray, ct: AnyArray, c_lo: int, c_hi: int, sc: AnyArray, tm: AnyArray, sd: AnyArray, lo: int,
-    arrived: int, seq0: int, min_seq: int, min_time: int, thr: float, cut: int, floor: float,
-    hs: AnyArray, hq: AnyArray, ht: AnyArray, m: int, need: int, wa: AnyArray, wi: AnyArray,
-) -> int:  # fmt: skip
-    """As ``refill_from_rows``, from a band in rank order and the rows so far: a merge. O(rows + need log need + log band)."""
-    c = 0
-    if arrived > lo:
-        a = max(lo, min(arrived, lo + (min_seq - seq0)))
-        a = lower_bound(tm, a, arrived, min_time)
-        c = select(sc, sd, 0, a, arrived, 0, Below(thr, lo + (cut - seq0), floor), Heap(wa, wi), 0, need)
-        into_rank_order(Heap(wa, wi), c)
-    b, e = c_lo, c_hi
-    if m > 0:  # the first member after the cutoff
-        while b < e:
-            mid = (b + e) >> 1
-            if cs[mid] > thr or (cs[mid] == thr and cq[mid] >= cut):
-                b = mid + 1
-            else:
-                e = mid
-    i, w = 0, m
-    while w < m + need:
-        while b < c_hi and (cq[b] < min_seq or ct[b] < min_time):
-            b += 1
-        old = b < c_hi and cs[b] >= floor
-        if i < c and (not old or wa[i] >= cs[b]):  # equal: the newer one first
-            row = wi[i]
-            hs[w], hq[w], ht[w] = wa[i], seq0 + row - lo, tm[row]
-            i += 1
-        elif old:
-            hs[w], hq[w], ht[w] = cs[b], cq[b], ct[b]
-            b += 1
-        else:
-            break
-        w += 1
-    return w - m
+def replay_block(
+    queries: Queries, block: Block, scores: F64, keys: Keys, members: Members, ends: Ends, records: Records, scratch: Scratch,
+    since: int, until: int, piece: int,
+) -> tuple[ChangeRows, int, int]:  # fmt: skip
+    """Replay the events of [since, until) for every query and every key of the block, and bring ``keys.next_seq`` up to date. Returns the
+    changes (grouped by query, then key), their number and the number of refills.
 
-
-@jit
-def run(
-    spec: AnyArray, floors: AnyArray, rep_col: AnyArray, groups: AnyArray, sc: AnyArray, tm: AnyArray, sd: AnyArray, dels: AnyArray,
-    start: AnyArray, length: AnyArray, cs: AnyArray, cq: AnyArray, ct: AnyArray, cd: AnyArray,
-    next_seq: AnyArray, clocks: AnyArray, rep_s: AnyArray, rep_i: AnyArray,
-    prev_until: int, until: int, deletes: bool, piece: int, counters: AnyArray,
-    rows: AnyArray, scores: AnyArray, oi: AnyArray, os: AnyArray,
-) -> tuple[AnyArray, AnyArray, int]:  # fmt: skip
-    """Replay the block for every query and every key of ``groups`` and bring ``next_seq`` up to date. Returns the change rows (grouped by
-    query, then key) and their number.
-
-    ``spec`` (6, queries): k, count, duration, boundaries, list size, same at first. ``groups`` (6, keys): key, rows [lo, hi) of (sc, tm),
-    deletions [dlo, dhi) of ``dels`` (before which row, instant, target), seq of row lo. State of ``key``: places start .. + length of
-    (cs, cq, ct): its band in rank order, or with ``deletes`` all candidates in seq order; ``sd``/``cd`` hold the deletion that ends a
-    row, or NEVER. ``clocks`` (4, queries, keys): step, wake, due, rep_n; ``rep_i`` (3, ...): rep_q, rep_t, rep_d. ``rows``, ``scores``
-    (room for a key's rows) and ``oi``, ``os`` (the change rows, replaced if too short) are scratch. Candidates are sought ``piece`` rows
-    ahead at first.
+    ``scores`` float64 (rows,): internal scores, NaN for no candidate. Candidates are sought ``piece`` rows ahead at first.
     """
-    procs, p_lo, p_hi, p_dlo, p_dhi, p_seq = groups[0], groups[1], groups[2], groups[3], groups[4], groups[5]
-    step, wake, due, rep_n = clocks[0], clocks[1], clocks[2], clocks[3]
-    rep_q, rep_t, rep_d = rep_i[0], rep_i[1], rep_i[2]
-    dpos, dtime, dtarget = dels[0], dels[1], dels[2]
-    st, fs = np.zeros(PLACES, np.int64), np.zeros(2, np.float64)
-    progress = Progress(st, fs)
-    block = Block(procs, p_lo, p_hi, p_dlo, p_dhi, p_seq, tm, dpos, dtime, dtarget)
-    records = Records(step, wake, due, rep_n, rep_s, rep_q, rep_t, rep_d)
-    cap = 64
-    hs, hq, ht = np.empty(cap, np.float64), np.empty(cap, np.int64), np.empty(cap, np.int64)
-    wa, wi = np.empty(cap, np.float64), np.empty(cap, np.int64)
-    gone_s, gone_q = np.empty(cap, np.float64), np.empty(cap, np.int64)
-    out = 0
-    for q in range(spec.shape[1]):
-        k, n, micros, every, floor = spec[0, q], spec[1, q], spec[2, q], spec[3, q], floors[q]
-        for g in range(len(procs)):
-            key = procs[g]
-            lo, hi, d_hi, seq0 = p_lo[g], p_hi[g], p_dhi[g], p_seq[g]
-            if lo == hi and p_dlo[g] == d_hi and wake[q, key] >= until:
-                continue
-            c_lo, c_hi = start[key], start[key] + length[key]
-            size, first = spec[4, q], spec[5, q]
-            if cap < 2 * size + 1:
-                cap = 2 * size + 1
-                hs, hq, ht = grown(hs, cap), grown(hq, cap), grown(ht, cap)
-                wa, wi = grown(wa, cap), grown(wi, cap)
-                gone_s, gone_q = grown(gone_s, cap), grown(gone_q, cap)
-            since = alive_from(prev_until - 1, micros)
-            if deletes:
-                m = refill_from_rows(
-                    cs, cq, ct, cd, c_lo, c_hi, sc, tm, sd, lo, lo, seq0, p_dlo[g], seq0 - n, since,
-                    np.inf, FAR_FUTURE, floor, hs, hq, ht, 0, first, wa, wi,
-                )  # fmt: skip
-            else:
-                m = refill_from_band(
-                    cs, cq, ct, c_lo, c_hi, sc, tm, sd, lo, lo, seq0, seq0 - n, since,
-                    np.inf, FAR_FUTURE, floor, hs, hq, ht, 0, first, wa, wi,
-                )  # fmt: skip
-            st[PENDING], st[ROW], st[DELETION], st[SIZE], st[OUT], st[NEXT], st[LIMIT] = 0, lo, p_dlo[g], m, out, 0, size
-            settle(progress, RankedList(hs, hq, ht, gone_s, gone_q), m < first, floor)
-            st[VISITS], st[BASE] = 0, size
-            timed = micros < UNBOUNDED or every > 0 or p_dlo[g] < d_hi
-            known, ahead = lo, piece
-            while True:
-                i, known = known, min(hi, known + ahead)
-                ahead *= 2
-                found = gather(sc, i, known, 0, fs[0], rows, scores)
-                st[NEXT] = 0
-                query, span = Query(q, k, n, micros, every, rep_col[q]), Span(key, lo, hi, seq0, d_hi, until, timed)
-                changes, need = replay(
-                    query, span, block, Candidates(rows, scores), found, known, RankedList(hs, hq, ht, gone_s, gone_q), progress, records,
-                    ChangeRows(oi, os),
-                )  # fmt: skip
-                oi, os = changes.numbers, changes.score
-                if need == DONE:
-                    break
-                if need == ROWS:
-                    continue
-                known, ahead = st[ROW], piece
-                i, m, size = st[ROW], st[SIZE], st[LIMIT]
-                cost = (c_hi - c_lo + i - lo) // 256
-                size = max(m + 1, fitted(size, max(8 * k + 64, cost), st[VISITS], cost))
-                st[LIMIT], st[VISITS] = size, 0
-                if cap < 2 * size + 1:
-                    cap = 2 * size + 1
-                    hs, hq, ht = grown(hs, cap), grown(hq, cap), grown(ht, cap)
-                    wa, wi = grown(wa, cap), grown(wi, cap)
-                    gone_s, gone_q = grown(gone_s, cap), grown(gone_q, cap)
-                since = alive_from(st[AT], micros)
-                if deletes:
-                    got = refill_from_rows(
-                        cs, cq, ct, cd, c_lo, c_hi, sc, tm, sd, lo, i, seq0, st[DELETION], seq0 + (i - lo) - n, since,
-                        fs[0], st[CUT], floor, hs, hq, ht, m, size - m, wa, wi,
-                    )  # fmt: skip
-                else:
-                    got = refill_from_band(
-                        cs, cq, ct, c_lo, c_hi, sc, tm, sd, lo, i, seq0, seq0 + (i - lo) - n, since,
-                        fs[0], st[CUT], floor, hs, hq, ht, m, size - m, wa, wi,
-                    )  # fmt: skip
-                st[SIZE] = m + got
-                settle(progress, RankedList(hs, hq, ht, gone_s, gone_q), got < size - m, floor)
-                counters[0] += 1
-            if not timed:
-                stamp(ChangeRows(oi, os), out, st[OUT], tm)
-            out = st[OUT]
-            wake[q, key] = min(next_wake(RankedList(hs, hq, ht, gone_s, gone_q), min(k, st[SIZE]), micros), due[q, key])
-    for g in range(len(procs)):
-        next_seq[procs[g]] = p_seq[g] + (p_hi[g] - p_lo[g])
-    return oi, os, out
-
-
-@jit
-def groups_of(key: AnyArray, seq: AnyArray, also: AnyArray, next_seq: AnyArray) -> AnyArray:
-    """``groups`` of rows sorted by (key, seq), and of the keys of ``also`` (sorted), those without rows empty. O(rows + keys)."""
-    rows = len(key)
-    most: Any = np.int64(len(also) + (1 if rows > 0 else 0))
-    for i in range(1, rows):
-        most += np.int64(key[i] != key[i - 1])
-    out = np.zeros((6, most), np.int64)
-    g, a, i = 0, 0, 0
-    while i < rows or a < len(also):
-        if a < len(also) and (i == rows or also[a] < key[i]):
-            out[0, g], out[5, g] = also[a], next_seq[also[a]]
-            a += 1
-        else:
-            if a < len(also) and also[a] == key[i]:
-                a += 1
-            out[0, g], out[1, g], out[5, g] = key[i], i, seq[i]
-            i += 1
-            while i < rows and key[i] == key[i - 1]:
-                i += 1
-            out[2, g] = i
-        g += 1
-    return out[:, :g].copy()
-
-
-@jit
-def publish(oi: AnyArray, os: AnyArray, n: int, negate: bool) -> tuple[AnyArray, ...]:
-    """The first ``n`` change rows as the columns of ``Changes``, scores as the user wrote them (-0.0 folded)."""
-    query, key, at, step = np.empty(n, np.int16), np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
-    pos, sign, cause = np.empty(n, np.int32), np.empty(n, np.int8), np.empty(n, np.int8)
-    score, items = np.empty(n, np.float64), np.empty((n, 1), np.int64)
-    for i in range(n):
-        query[i], key[i], at[i], step[i] = oi[i, 0], oi[i, 1], oi[i, 2], oi[i, 3]
-        pos[i], sign[i], cause[i], items[i, 0] = oi[i, 4], oi[i, 5], oi[i, 6], oi[i, 7]
-        score[i] = (-os[i] if negate else os[i]) + 0.0
-    return query, key, at, step, pos, sign, cause, score, items
+    candidates, changes = Candidates(scratch.row, scratch.score), ChangeRows(scratch.change_numbers, scratch.change_score)
+    task = Task(queries, block, scores, keys, members, ends, records, candidates, since, until, piece)
+    lists, progress = new_lists(64), Progress(np.zeros(PLACES, np.int64), np.zeros(2, np.float64))
+    for number in range(len(queries.k)):
+        query, group, stop = query_of(queries, number), 0, START
+        room = 2 * queries.limit[number] + 1
+        if len(lists.ranked.score) < room:
+            lists = wider_lists(lists, room)
+        while stop != DONE:
+            group, stop = replay_keys(task, query, group, lists, progress, changes, stop)
+            if stop == WIDER:
+                lists = wider_lists(lists, 2 * progress.places[LIMIT] + 1)
+            elif stop == ROOM:
+                changes = more_rows(changes, room_for(changes, query.k))
+    for group in range(len(block.keys)):
+        keys.next_seq[block.keys[group]] = block.first_seq[group] + (block.end[group] - block.begin[group])
+    return changes, progress.places[OUT], progress.places[REFILLS]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from skyband.operators.base import AnyArray
-from skyband.operators.jit import HAVE_NUMBA, jit
+from skyband.operators.jit import HAVE_NUMBA, inner, jit
 from skyband.operators.single_rows.kernels.arrays import shift
 from skyband.operators.single_rows.kernels.select import BLOCK
 
@@ -28,7 +28,7 @@ def lowest(word: int) -> int:
     return place
 
 
-@jit
+@inner
 def _gather_nb(sc: AnyArray, lo: int, hi: int, base: int, thr: float, rows: AnyArray, scores: AnyArray) -> int:
     c = 0
     i = lo
@@ -62,7 +62,7 @@ gather = _gather_nb if HAVE_NUMBA else _gather_np
 """Rows (base + i) and scores of the i in [lo, hi) with sc[i] >= thr, in order; returns their number."""
 
 
-@jit
+@inner
 def _band_nb(sc: AnyArray, lo: int, hi: int, best: AnyArray, k: int, row: AnyArray, score: AnyArray, count: AnyArray) -> int:
     c, m = 0, 0
     worst = -np.inf

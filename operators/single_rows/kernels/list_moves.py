@@ -1,0 +1,134 @@
+"""Members that enter and leave a query's list. ``timed``: whether the list's times are kept (see ``Span``)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skyband.operators.jit import inner
+from skyband.operators.single_rows.kernels.arrays import shift
+from skyband.operators.single_rows.kernels.ranked_list import RankedList, oldest, place_of
+
+SHORT = 256
+
+
+class Alive(NamedTuple):
+    """Who is alive: members of seq >= ``seq`` and, in a list with times, of time >= ``time``."""
+
+    seq: int
+    time: int
+
+
+class Departure(NamedTuple):
+    """What a departure leaves behind: the list's ``size``, how many of the first k ``left``, and the place of the ``oldest`` of the
+    first k now (-1: none)."""
+
+    size: int
+    left: int
+    oldest: int
+
+
+@inner
+def purge(ranked: RankedList, size: int, k: int, alive: Alive) -> tuple[int, int]:
+    """Drop dead members; those of the first ``k`` are noted as left. Returns the new size and how many were. O(size).
+
+    Without times in the list ``alive.time`` must be ``ALWAYS``.
+    """
+    score, seq, time = ranked.score, ranked.seq, ranked.time
+    kept, left = 0, 0
+    for i in range(size):
+        if seq[i] < alive.seq or time[i] < alive.time:
+            if i < k:
+                ranked.left_score[left], ranked.left_seq[left] = score[i], seq[i]
+                left += 1
+        else:
+            if kept < i:
+                score[kept], seq[kept], time[kept] = score[i], seq[i], time[i]
+            kept += 1
+    return kept, left
+
+
+@inner
+def place_for(ranked: RankedList, size: int, score: float) -> int:
+    """``place_of``; in a list that is not long by counting, since a mispredicted branch costs as much as thirty compares."""
+    scores = ranked.score
+    if size > SHORT:
+        return int(place_of(scores, size, score))
+    place: Any = np.int64(0)
+    for i in range(size):
+        place += np.int64(scores[i] > score)
+    return int(place)
+
+
+@inner
+def remove(ranked: RankedList, size: int, begin: int, end: int, timed: bool) -> int:
+    """Close places [begin, end) of a list of ``size``; returns what is left."""
+    if end > begin:
+        shift(ranked.score, end, size, begin - end)
+        shift(ranked.seq, end, size, begin - end)
+        if timed:
+            shift(ranked.time, end, size, begin - end)
+    return size - (end - begin)
+
+
+@inner
+def insert(ranked: RankedList, size: int, place: int, score: float, seq: int, time: int, timed: bool) -> None:
+    """Open a place of a list of ``size`` and put (score, seq, time) there."""
+    shift(ranked.score, place, size, 1)
+    shift(ranked.seq, place, size, 1)
+    ranked.score[place], ranked.seq[place] = score, seq
+    if timed:
+        shift(ranked.time, place, size, 1)
+        ranked.time[place] = time
+
+
+@inner
+def without_dead(ranked: RankedList, size: int, place: int, alive: Alive, timed: bool) -> int:
+    """Drop the dead members that stand at ``place`` in a row; returns the new size."""
+    end = place
+    while end < size and (ranked.seq[end] < alive.seq or (timed and ranked.time[end] < alive.time)):
+        end += 1
+    return int(remove(ranked, size, place, end, timed))
+
+
+@inner
+def expire(ranked: RankedList, size: int, k: int, first: int, alive: Alive, timed: bool) -> Departure:
+    """Take the dead ones out of the first ``k``, of which the one at ``first`` is the oldest, and see to it that whoever follows them is
+    alive."""
+    seqs = ranked.seq
+    score, seq = ranked.score[first], seqs[first]
+    time = ranked.time[first] if timed else 0
+    kept = min(k, size) - 1
+    size = remove(ranked, size, first, first + 1, timed)
+    next_oldest = oldest(seqs, kept)
+    if next_oldest >= 0 and (seqs[next_oldest] < alive.seq or (timed and ranked.time[next_oldest] < alive.time)):
+        insert(ranked, size, first, score, seq, time, timed)  # several at once: the general way
+        size, left = purge(ranked, size + 1, k, alive)
+        return Departure(size, left, int(oldest(seqs, min(k, size))))
+    ranked.left_score[0], ranked.left_seq[0] = score, seq
+    size = without_dead(ranked, size, kept, alive, timed)
+    if kept < size and (next_oldest < 0 or seqs[kept] < seqs[next_oldest]):
+        next_oldest = kept
+    return Departure(size, 1, next_oldest)
+
+
+@inner
+def delete(ranked: RankedList, size: int, k: int, first: int, seq: int, alive: Alive, timed: bool) -> Departure:
+    """Take the member of ``seq`` out, if there is one, and see to it that whoever moves up into the first ``k`` is alive. ``first``: as
+    in ``expire``. O(size)."""
+    place = 0
+    while place < size and ranked.seq[place] != seq:
+        place += 1
+    if place == size:
+        return Departure(size, 0, first)
+    shown = min(k, size)
+    left = 0
+    if place < k:
+        ranked.left_score[0], ranked.left_seq[0] = ranked.score[place], seq
+        left = 1
+    size = remove(ranked, size, place, place + 1, timed)
+    if place < k:
+        size = without_dead(ranked, size, shown - 1, alive, timed)
+        first = int(oldest(ranked.seq, min(k, size)))
+    return Departure(size, left, first)

@@ -1,0 +1,279 @@
+"""The moving part of a top-k of one scoring function."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+import numpy as np
+
+from skyband.operators.base import F64, I64, NEVER, NULL, AnyArray, Arrivals, Changes, Instant, Items, State, Window
+from skyband.operators.jit import HAVE_NUMBA
+from skyband.operators.single_rows.arrays import earliest, spans, widened
+from skyband.operators.single_rows.blocks import Block, columns_of, cut, last_key
+from skyband.operators.single_rows.changes import changes_of, external
+from skyband.operators.single_rows.kernels.emit import ChangeRows
+from skyband.operators.single_rows.kernels.replay_state import Records
+from skyband.operators.single_rows.tombstones import Tombstones
+from skyband.operators.topk.kernels.bands import absorb
+from skyband.operators.topk.kernels.blocks import block_of, publish
+from skyband.operators.topk.kernels.compact import compact, mark_deleted
+from skyband.operators.topk.kernels.one_function import replay_block
+from skyband.operators.topk.kernels.state import Ends, Keys, Members, Queries, Scratch
+from skyband.operators.topk.list_sizes import list_sizes
+from skyband.operators.topk.one_function_configuration import TopKConfiguration
+from skyband.operators.windows import UNBOUNDED, check_window, count_of, micros_of, within
+
+PIECE: int = 4096
+"""Rows looked through for candidates at a time, twice as many every time: a refill lowers the cutoff, and those beyond are in vain."""
+
+FEW_CHANGES = 1024
+MANY_CHANGES = 1 << 18
+
+_NONE, _ZERO, _NO_CHANGES = np.empty(0, np.int64), np.zeros(1, np.int64), Changes.empty(1)
+_NO_ENDS = Ends(False, _NONE, _NONE)
+
+
+class _Scratch(threading.local):
+    """Arrays that live through one ``advance``, kept per thread: fresh ones would cost a page fault for every 512 rows."""
+
+    def __init__(self) -> None:
+        self.score = np.empty(0)
+        self.arrays = Scratch(_NONE, self.score, _NONE, np.empty((FEW_CHANGES, 8), np.int64), np.empty(FEW_CHANGES))
+
+    def fit(self, rows: int) -> F64:
+        """Make room for ``rows`` rows; what is much too large goes. Returns room for their scores."""
+        if len(self.score) < rows or len(self.score) > max(16 * rows, 1 << 18):
+            self.score = np.empty(rows)
+            self.arrays = Scratch(np.empty(rows, np.int64), np.empty(rows), np.empty(rows, np.int64), *self.arrays[3:])
+        if len(self.arrays.change_score) > MANY_CHANGES:
+            self.keep(ChangeRows(np.empty((FEW_CHANGES, 8), np.int64), np.empty(FEW_CHANGES)))
+        return self.score[:rows]
+
+    def keep(self, changes: ChangeRows) -> None:
+        """Keep the room changes were written to, which may be new."""
+        if changes.score is not self.arrays.change_score:
+            self.arrays = Scratch(*self.arrays[:3], *changes)
+
+
+_scratch = _Scratch()
+
+
+def _band_sizes(k: I64, size: I64) -> I64:
+    """How many members of a k-skyband rank among the first ``size`` of the window: k (1 + ln(size/k)), for random arrivals."""
+    return np.minimum(size, np.ceil(k * (1.0 + np.log(size / k)))).astype(np.int64)
+
+
+def _queries(op: TopKConfiguration) -> Queries:
+    """The queries as arrays."""
+    windows = [within(q.window, op.window) for q in op.queries]
+    k = np.array([q.k for q in op.queries], np.int64)
+    every = np.array([q.every_micros or 0 for q in op.queries], np.int64)
+    limit = list_sizes(k)
+    return Queries(
+        k=k, count=np.array([count_of(w) for w in windows], np.int64), micros=np.array([micros_of(w) for w in windows], np.int64),
+        every=every, limit=limit, limit_at_first=limit if op.deletes else _band_sizes(k, limit),
+        floor=np.array([op.floor(q) for q in op.queries], np.float64),
+        column=np.concatenate([[0], np.cumsum(np.where(every > 0, k, 0))]).astype(np.int64),
+        keep_k=op.keep_k, keep_count=count_of(op.window), keep_micros=micros_of(op.window),
+    )  # fmt: skip
+
+
+class TopKLogic:
+    """State of one bucket: per key the skyband in rank order or, with deletions, all alive candidates in seq order; per query and key the
+    step, the next instant that matters and what was shown."""
+
+    # Names in checkpoints, and fields.
+    _CLOCKS = (("step", "step"), ("wake_at", "wake"), ("due", "due"), ("rep_n", "shown"))
+    _SHOWN = (("rep_q", "shown_seq"), ("rep_t", "shown_time"), ("rep_d", "shown_deleted"))
+    _MEMBERS = (("cs", "score"), ("cq", "seq"), ("ct", "time"), ("cd", "dominators"))
+
+    def __init__(self, op: TopKConfiguration, state: State | None) -> None:
+        self.op = op
+        self.queries = _queries(op)
+        self.ceiling = op.ceiling(op.queries[0])
+        self.clocked = bool(self.queries.micros.min() < UNBOUNDED) or bool(self.queries.every.any())
+        self.unusable = self.rows = self.refills = 0
+        self.until = NULL
+        self.keys, self.end = Keys(*(np.empty(0, np.int64) for _ in range(4))), 0
+        self.members = Members(np.empty(0, np.float64), *(np.empty(0, np.int64) for _ in range(3)))
+        width = int(self.queries.column[-1])
+        self.records = Records(
+            *(np.empty((len(op.queries), 0), np.int64) for _ in range(4)),
+            np.empty((0, width), np.float64), *(np.empty((0, width), np.int64) for _ in range(3)),
+        )  # fmt: skip
+        self.tombs = Tombstones.empty()
+        if state is not None:
+            self._restore(state)
+
+    def _restore(self, state: State) -> None:
+        a = state.arrays
+        self.until = int(a["until"][0])
+        known = {field: np.array(a[name], np.int64) for name, field in self._CLOCKS + self._SHOWN}
+        self.records = Records(shown_score=np.array(a["rep_s"]), **known)
+        next_seq = np.array(a["next_seq"])
+        if self.op.deletes:
+            self.tombs = Tombstones(np.array(a["tomb_key"]), np.array(a["tomb_seq"]), np.array(a["tomb_time"]))
+            self._pack(next_seq, *self._alive_rows(state.rows, next_seq))
+        else:
+            self._pack(next_seq, np.array(a["length"]), Members(*(np.array(a[name]) for name, _ in self._MEMBERS)))
+
+    def _alive_rows(self, rows: Arrivals, next_seq: I64) -> tuple[I64, Members]:
+        """The candidates among kept rows that are alive, and how many of every key."""
+        score = self._score(rows.columns, len(rows))
+        self.unusable = 0  # these rows were counted when they came
+        key, seq, time = (np.asarray(x, np.int64) for x in (rows.key, rows.seq, rows.time))
+        keep = ~np.isnan(score) & (self.tombs.times(key, seq) == NEVER) & (seq >= next_seq[key] - count_of(self.op.window))
+        if self.op.window.micros is not None:
+            keep &= time >= self.until - self.op.window.micros
+        length = np.bincount(key[keep], minlength=len(next_seq)).astype(np.int64)
+        return length, Members(score[keep], seq[keep], time[keep], np.empty(0, np.int64))
+
+    def _pack(self, next_seq: I64, length: I64, members: Members) -> None:
+        """Take members that stand one key after the other."""
+        self.keys, self.members = Keys(next_seq, np.cumsum(length) - length, length, length.copy()), members
+        self.end = int(length.sum())
+
+    def _score(self, columns: Mapping[str, AnyArray], rows: int) -> F64:
+        score, unusable = self.op.scores(columns, rows, _scratch.fit(rows))
+        self.unusable += unusable
+        if self.ceiling < np.inf:
+            score = np.where(score > self.ceiling, np.nan, score)
+        return score
+
+    def _grow(self, keys: int) -> None:
+        if keys <= len(self.keys.next_seq):
+            return
+        self.keys = Keys(*(widened(a, keys, 0, 0) for a in self.keys))
+        step, wake, due, shown, *last = self.records
+        self.records = Records(
+            widened(step, keys, 0, 1), widened(wake, keys, NEVER, 1), widened(due, keys, NEVER, 1), widened(shown, keys, 0, 1),
+            *(widened(a, keys, 0, 0) for a in last),
+        )  # fmt: skip
+
+    def _cut(self, arrivals: Arrivals, until: Instant) -> tuple[Block, I64 | None]:
+        """The keys with something to do and their rows, and the positions of the objects (see ``cut``)."""
+        also = _NONE
+        if self.clocked and self.keys.next_seq.size:
+            also = np.flatnonzero(self.records.wake.min(axis=0) < until)
+        if self.op.deletes or not HAVE_NUMBA:
+            return cut(arrivals, self.keys.next_seq, also, self.op.deletes)
+        key, seq = np.asarray(arrivals.key, np.int64), np.asarray(arrivals.seq, np.int64)
+        time = np.ascontiguousarray(arrivals.time, np.int64)
+        if len(key) and key[0] == key[-1] and (len(also) == 0 or (len(also) == 1 and also[0] == key[0])):  # one global stream
+            end = np.array([len(key)])
+            return Block(key[:1].copy(), _ZERO, end, _ZERO, _ZERO, seq[:1].copy(), time, _NONE, _NONE, _NONE), None
+        return block_of(key, seq, time, also, self.keys.next_seq), None
+
+    def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
+        """See ``Logic.advance``. O(rows) block compares per query, O(k) per change, one skyband pass at the end."""
+        op = self.op
+        self._grow(last_key(arrivals) + 1)
+        block, objects = self._cut(arrivals, until)
+        rows = len(block.time)
+        columns = arrivals.columns if objects is None else columns_of(arrivals, objects, tuple(c.name for c in op.scores.columns))
+        scores = self._score(columns, rows)
+        self.rows += rows
+        ends = self._ends(block, rows)
+        found, changes, refills = replay_block(
+            self.queries, block, scores, self.keys, self.members, ends, self.records, _scratch.arrays, self.until, until, PIECE
+        )
+        self.refills += refills
+        self.until = until
+        if op.deletes:
+            self.members = compact(self.queries, block, scores, self.keys, self.members, ends, until)
+        else:
+            self.members, self.end = absorb(
+                self.queries, block, scores, self.keys, self.members, self.end, until, _scratch.arrays
+            )  # fmt: skip
+        _scratch.keep(found)
+        if changes == 0:
+            return _NO_CHANGES
+        negate = op.direction == "min"
+        return Changes(*publish(found, changes, negate)) if HAVE_NUMBA else changes_of(found, changes, negate)
+
+    def _ends(self, block: Block, rows: int) -> Ends:
+        """Which deletion ends which row and which member."""
+        if not self.op.deletes:
+            return _NO_ENDS
+        ends = Ends(True, np.full(rows, NEVER), np.full(len(self.members.seq), NEVER))
+        if len(block.deletion_row):
+            mark_deleted(block, self.keys, self.members.seq, ends)
+            key = np.repeat(block.keys, block.deletion_end - block.deletion_begin)
+            self.tombs = self.tombs.with_(Tombstones(key, block.deletion_seq, block.deletion_time))
+        return ends
+
+    def wake(self) -> Instant | None:
+        """The next expiry of a list member or the next boundary of a query with something to tell."""
+        return earliest(self.records.wake) if self.clocked else None
+
+    def checkpoint(self) -> dict[str, AnyArray]:
+        """Skyband, steps, shown lists of ``every`` queries; with deletions the deleted seqs instead of the skyband."""
+        records, keys, members = self.records, self.keys, self.members
+        saved: dict[str, AnyArray] = {"until": np.array([self.until], np.int64)}
+        saved.update(next_seq=keys.next_seq.copy(), rep_s=records.shown_score.copy())
+        saved.update({name: getattr(records, field).copy() for name, field in self._CLOCKS + self._SHOWN})
+        if self.op.deletes:
+            self.tombs = self.tombs.alive(keys.next_seq, self.until, self.op.window)
+            saved.update(tomb_key=self.tombs.key, tomb_seq=self.tombs.seq, tomb_time=self.tombs.time)
+        else:
+            key, at = self._alive(self.op.window)
+            saved.update(length=np.bincount(key, minlength=len(keys.next_seq)).astype(np.int64))
+            saved.update({name: getattr(members, field)[at] for name, field in self._MEMBERS})
+        return saved
+
+    def _alive(self, window: Window) -> tuple[I64, I64]:
+        """Key and place of every member alive in ``window`` now, by key."""
+        keys, members = self.keys, self.members
+        key = np.repeat(np.arange(len(keys.next_seq)), keys.length)
+        at = spans(keys.start, keys.length)
+        keep = members.seq[at] >= keys.next_seq[key] - count_of(window)
+        if window.micros is not None and len(key):
+            keep &= members.time[at] >= self.until - window.micros
+        return key[keep], at[keep]
+
+    def retained(self) -> tuple[I64, I64]:
+        """The objects of the skyband, and those a query with boundaries has shown and may still have to report as gone."""
+        queries, records = self.queries, self.records
+        key, at = self._alive(self.op.window)
+        keys, seqs = [key], [self.members.seq[at]]
+        for q in np.flatnonzero(queries.every):
+            shown = np.arange(queries.k[q]) < records.shown[q][:, None]
+            keys.append(np.nonzero(shown)[0])
+            seqs.append(records.shown_seq[:, queries.column[q] : queries.column[q + 1]][shown])
+        if len(keys) == 1:
+            return keys[0], seqs[0]
+        both = np.unique(np.stack([np.concatenate(keys), np.concatenate(seqs)]), axis=1)
+        return both[0], both[1]
+
+    def snapshot(self, key: int, k: int, window: Window, query: int = 0) -> Items:
+        """The best k <= K of any window n <= N within the query's score bounds."""
+        if not 1 <= k <= self.op.keep_k:
+            raise ValueError(f"k = {k}: this state answers 1 to {self.op.keep_k}")
+        check_window(window, self.op.window, "snapshot")
+        keys, members = self.keys, self.members
+        if not 0 <= key < len(keys.next_seq):
+            return Items(np.empty(0, np.int64), np.empty((0, 1), np.int64), np.empty(0, np.float64))
+        mine = slice(int(keys.start[key]), int(keys.start[key] + keys.length[key]))
+        s, q, t = members.score[mine], members.seq[mine], members.time[mine]
+        w = within(window, self.op.window)
+        keep = (q >= keys.next_seq[key] - count_of(w)) & (s >= self.queries.floor[query])
+        if w.micros is not None and len(t):
+            keep &= t >= self.until - w.micros
+        s, q = s[keep], q[keep]
+        best = np.lexsort((q, s))[::-1][:k]
+        return Items(np.full(len(best), key, np.int64), q[best].reshape(-1, 1), external(s[best], self.op.direction == "min"))
+
+    def skyband(self) -> Items:
+        """The skyband of every key (with deletions: all alive candidates), grouped by key, in seq order."""
+        key, at = self._alive(self.op.window)
+        members = self.members
+        at = at[np.lexsort((members.seq[at], key))]
+        return Items(key, members.seq[at].reshape(-1, 1), external(members.score[at], self.op.direction == "min"))
+
+    def counters(self) -> dict[str, int]:
+        """Rows, unusable objects per query, refills since the last call."""
+        found = {"rows": self.rows, "refills": self.refills}
+        found.update({f"unusable:{i}": self.unusable for i in range(len(self.op.queries))})
+        self.rows = self.unusable = self.refills = 0
+        return found
