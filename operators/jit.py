@@ -102,6 +102,16 @@ def inner(function: F) -> F:
     return jit(no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)(function)
 
 
+def inner_inlined(function: F) -> F:
+    """``inner``, compiled into its caller as well: for a kernel with many arrays and one caller."""
+    return jit(no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False, forceinline=True)(function)
+
+
+def maker(function: F) -> F:
+    """Compile a kernel that only kernels call and that makes arrays or returns some: it has no entry for Python."""
+    return jit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+
+
 @cache
 def c_library() -> Any:
     """The C mathematics library of this host, with ``C_FUNCTIONS`` typed. Errors of domain and range give NaN and infinities."""

@@ -6,56 +6,13 @@ k, so that it hardly ever has to search the window. Nothing loops over queries i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
-
-from skyband.operators.base import F64, I64, AnyArray, State, Window
-from skyband.operators.expressions.ast import Node
-from skyband.operators.single_rows.linear_queries import LinearQueries
+from skyband.operators.base import State
+from skyband.operators.topk.many_configuration import ManyTopKConfiguration
 from skyband.operators.topk.many_logic import ManyTopKLogic
 
 
-@dataclass(frozen=True, eq=False)
-class ManyTopK(LinearQueries):
-    """Q linear queries over ``attributes``; all arrays have Q rows.
-
-    ``weights`` float64 (Q, d); ``k`` int64 (Q,); ``counts``/``micros`` int64 (Q,): a query's own window, 0 for the state's;
-    ``largest`` bool (Q,): direction max;
-    ``low``/``high`` float64 (Q, d): constraint box, closed (None: no boxes); ``where`` up to 62 predicates and ``where_of`` int64 (Q,)
-    the one a query uses, -1 for
-    none; ``min_score``/``max_score`` float64 (Q,), NaN for none; ``every`` int64 (Q,) microseconds, 0 for per event. ``ints``:
-    attributes that arrive as int64.
-
-    Raises ValueError, naming the query, for arrays of wrong shape, k < 1, weights that are not finite, windows larger than the state's,
-    boxes or bounds that are NaN, and names used twice.
-    """
-
-    names: tuple[str, ...]
-    attributes: tuple[str, ...]
-    weights: F64
-    k: I64
-    window: Window
-    counts: I64 | None = None
-    micros: I64 | None = None
-    largest: AnyArray | None = None
-    low: F64 | None = None
-    high: F64 | None = None
-    where: tuple[Node, ...] = ()
-    where_of: I64 | None = None
-    min_score: F64 | None = None
-    max_score: F64 | None = None
-    every: I64 | None = None
-    ints: frozenset[str] = frozenset()
-    texts: tuple[str, ...] = ()
-    deletes: bool = False
-
-    state_format: ClassVar[str] = "ManyTopK"
-    query_types: ClassVar[frozenset[str]] = frozenset({"topk"})
-    keeps: ClassVar[Literal["window", "retained", "none"]] = "window"
-
-    def __post_init__(self) -> None:
-        self.check("topk", "k", "largest", "min_score", "max_score")
-        self.refuse(self.k < 1, "k must be at least 1")
+class ManyTopK(ManyTopKConfiguration):
+    """Q linear queries over ``attributes``: the configuration's fields, and the logic that answers them."""
 
     def build(self, state: State | None) -> ManyTopKLogic:
         """A logic that continues ``state`` bit for bit, or starts empty."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,76 +10,55 @@ from skyband.operators.base import F64, I64, NEVER, NULL, AnyArray, Arrivals, Ch
 from skyband.operators.single_rows.arrays import earliest, spans, widened
 from skyband.operators.single_rows.blocks import DELETION_COLUMN, Block, columns_of, cut, last_key
 from skyband.operators.single_rows.changes import changes_of, external
-from skyband.operators.single_rows.kernels.emit import ChangeRows
 from skyband.operators.single_rows.scores import as_floats
 from skyband.operators.single_rows.tombstones import Tombstones
-from skyband.operators.topk.kernels.many import run
-from skyband.operators.topk.kernels.many_refill import first_from
-from skyband.operators.topk.kernels.window_pool import score_rows
+from skyband.operators.topk.kernels.many import replay_queries
+from skyband.operators.topk.kernels.many_probe import BlockCandidates
+from skyband.operators.topk.kernels.many_queries import COUNTERS, UNUSABLE, query_of
+from skyband.operators.topk.kernels.many_scores import score_rows
+from skyband.operators.topk.kernels.window_pool import first_place_from
 from skyband.operators.topk.list_sizes import list_sizes
+from skyband.operators.topk.many_configuration import ManyTopKConfiguration
 from skyband.operators.topk.many_index import InfluenceIndex
+from skyband.operators.topk.many_table import (
+    SAVED_LISTS,
+    SAVED_RECORDS,
+    no_lists,
+    no_records,
+    query_table,
+    saved,
+    wider_lists,
+    wider_records,
+)
 from skyband.operators.topk.many_window import ManyWindow
-from skyband.operators.windows import UNBOUNDED, check_window, count_of, within
-
-if TYPE_CHECKING:
-    from skyband.operators.topk.many import ManyTopK
+from skyband.operators.windows import check_window, count_of, within
 
 BLOCK_ROWS, FIRST_ROWS, LEAST_ROWS = 131_072, 16_384, 1024
+COUNTED = ("refills", "refill_rows", "tests", "wild")
+"""The first counters of ``work``, as users see them."""
 
 
 class ManyTopKLogic:
-    """State of one bucket: the window's rows, one list per (query, key), and for a bucket of one key the influence grid."""
+    """State of one bucket.
 
-    _SAVED = (
-        "next_seq",
-        "step",
-        "wake_at",
-        "due",
-        "rep_n",
-        "rep_s",
-        "rep_q",
-        "rep_t",
-        "rep_d",
-        "l_m",
-        "l_size",
-        "l_thr",
-        "l_cut",
-        "l_full",
-        "l_old",
-    )
+    ``window`` the rows; ``lists`` one per query and key; ``records`` what queries have told; ``next_seq`` int64 (keys,) the seq each
+    key's next object has; ``tombs`` the deletions; ``index`` the influence grid.
+    """
 
-    def __init__(self, op: ManyTopK, state: State | None) -> None:
+    def __init__(self, op: ManyTopKConfiguration, state: State | None) -> None:
         self.op = op
         q, d = op.weights.shape
-        largest = np.ones(q, bool) if op.largest is None else op.largest.astype(bool)
-        self.sign = np.where(largest, 1.0, -1.0)
-        self.w = np.ascontiguousarray(op.weights * self.sign[:, None], np.float64)
-        self.k = np.ascontiguousarray(op.k, np.int64)
-        self.n, self.micros, self.every, self.where = op.filled()
-        none = np.full(q, np.nan)
-        least, most = (none if a is None else a for a in (op.min_score, op.max_score))
-        least, most = np.where(np.isnan(least), -np.inf, least), np.where(np.isnan(most), np.inf, most)
-        self.floor, self.ceiling = np.where(largest, least, -most), np.where(largest, most, -least)
-        self.low = np.full((q, d), -np.inf) if op.low is None else np.ascontiguousarray(op.low, np.float64)
-        self.high = np.full((q, d), np.inf) if op.high is None else np.ascontiguousarray(op.high, np.float64)
-        self.boxed: AnyArray = np.asarray(((self.low > -np.inf) | (self.high < np.inf)).any(axis=1))
-        self.size = list_sizes(self.k)
-        self.rep_col = np.concatenate([[0], np.cumsum(np.where(self.every > 0, self.k, 0))]).astype(np.int64)
-        empty, width = np.empty(0, np.int64), int(self.rep_col[-1])
-        self.until, self.next_seq = NULL, empty
+        self.sign = np.ones(q) if op.largest is None else np.where(op.largest.astype(bool), 1.0, -1.0)
+        self.table = query_table(op, self.sign, list_sizes(np.ascontiguousarray(op.k, np.int64)))
+        self.lists, self.records = no_lists(self.table), no_records(self.table)
+        self.until, self.next_seq = NULL, np.empty(0, np.int64)
         self.window = ManyWindow(op.window, d, bool(op.where), op.deletes)
-        self.new_flags, self.marked = empty, empty
-        self.step, self.wake_at, self.due, self.rep_n = (np.empty((q, 0), np.int64) for _ in range(4))
-        self.l_at, self.l_room, self.l_m, self.l_size, self.l_cut, self.l_full, self.l_old = (np.empty((q, 0), np.int64) for _ in range(7))
-        self.l_thr = np.empty((q, 0), np.float64)
-        self.ps, self.pq, self.pt, self.pool = np.empty(0, np.float64), empty, empty, 0
-        self.rep_s = np.empty((0, width), np.float64)
-        self.rep_q, self.rep_t, self.rep_d = (np.empty((0, width), np.int64) for _ in range(3))
+        self.new_flags = self.marked = np.empty(0, np.int64)
         self.tombs = Tombstones.empty()
-        self.work = np.zeros(8, np.int64)
+        self.work = np.zeros(COUNTERS, np.int64)
         self.rows = self.unusable = 0
         self.piece = FIRST_ROWS
-        self.index = InfluenceIndex(self.w, self.boxed, self.low, self.high, self.where, self.ceiling, self.floor, self.work)
+        self.index = InfluenceIndex(self.table, self.work)
         if state is not None:
             self._restore(state)
 
@@ -93,34 +72,25 @@ class ManyTopKLogic:
         return self._advance(arrivals, until)
 
     def _advance(self, arrivals: Arrivals, until: Instant) -> Changes:
-        op = self.op
-        also = np.flatnonzero(self.wake_at.min(axis=0) < until) if self.next_seq.size else np.empty(0, np.int64)
+        op, wake = self.op, self.records.wake
+        also = np.flatnonzero(wake.min(axis=0) < until) if self.next_seq.size else np.empty(0, np.int64)
         block, objects = cut(arrivals, self.next_seq, also, op.deletes)
         self.rows += len(block.time)
         columns = columns_of(arrivals, objects, tuple(c.name for c in op.columns))
-        cols = tuple(as_floats(columns[a]) for a in op.attributes)
-        shift = self._append(block, columns, cols)
-        found = self._candidates(block, cols, self.new_flags)
-        window = self.window
-        oi, os, n, self.ps, self.pq, self.pt, self.pool = run(
-            self.k, self.n, self.micros, self.floor, self.ceiling, self.every, self.size, self.w, self.boxed, self.low, self.high,
-            self.where,
-            block.keys, block.begin, block.end, block.deletion_begin, block.deletion_end,
-            block.first_seq, block.time, shift, window.head, window.wrap,
-            window.x, window.tm, window.flags, window.dead, block.deletion_row, block.deletion_time, block.deletion_seq, *found,
-            self.l_at, self.l_room, self.l_m, self.l_size, self.l_thr, self.l_cut, self.l_full, self.l_old, self.ps, self.pq, self.pt,
-            self.pool,
-            window.zlo, window.zhi, window.leaf_at, self.step, self.wake_at, self.due, self.rep_n, self.rep_col,
-            self.rep_s, self.rep_q, self.rep_t, self.rep_d, until, self.work,
-        )  # fmt: skip
+        attributes = tuple(as_floats(columns[a]) for a in op.attributes)
+        self._append(block, columns, attributes)
+        candidates = self._candidates(block, attributes, self.new_flags)
+        found, rows, self.lists = replay_queries(
+            self.table, block, self.window.pool, candidates, self.lists, self.records, until, self.work
+        )
         if len(self.marked):
-            window.dead[self.marked] = -1
+            self.window.pool.ended_by[self.marked] = -1
             self.marked = self.marked[:0]
         self.next_seq[block.keys] = block.first_seq + block.end - block.begin
         self.until = until
-        if n:
-            os[:n] *= self.sign[oi[:n, 0]]
-        return changes_of(ChangeRows(oi, os), n, False)
+        if rows:
+            found.score[:rows] *= self.sign[found.numbers[:rows, 0]]
+        return changes_of(found, rows, False)
 
     def _advance_in_parts(self, arrivals: Arrivals, until: Instant) -> Changes:
         """A long block of one key in pieces, cut where time moves on, so that cutoffs keep up with the rows."""
@@ -142,55 +112,52 @@ class ManyTopKLogic:
         whole: dict[str, Any] = {f: np.concatenate([getattr(p, f) for p in parts])[order] for f in fields}
         return Changes(**whole)
 
-    def _append(self, block: Block, columns: dict[str, AnyArray], cols: tuple[F64, ...]) -> I64:
-        """Store the block's rows; returns by how much each key's pool rows are ahead of its block rows."""
+    def _append(self, block: Block, columns: dict[str, AnyArray], attributes: tuple[F64, ...]) -> None:
+        """Store the block's rows and mark those that its deletions take."""
         self.new_flags = self.op.flags(columns, len(block.time))
-        shift = self.window.append(block, self.next_seq, self.until, cols, self.new_flags)
-        if len(block.deletion_row):
+        self.window.append(block, self.until, attributes, self.new_flags)
+        if len(block.deletion_seq):
+            pool = self.window.pool
             of = np.repeat(np.arange(len(block.keys)), block.deletion_end - block.deletion_begin)
-            place = block.begin[of] + shift[of] + block.deletion_seq - block.first_seq[of]
-            here = place >= self.window.head[block.keys[of]]
+            keys = block.keys[of]
+            place = pool.tail[keys] - (block.end - block.begin)[of] + block.deletion_seq - block.first_seq[of]
+            here = place >= pool.head[keys]
             self.marked = self.window.rows(place[here])
-            self.window.dead[self.marked] = np.flatnonzero(here)
-            self.tombs = self.tombs.with_(Tombstones(block.keys[of], block.deletion_seq, block.deletion_time))
-        return shift
+            pool.ended_by[self.marked] = np.flatnonzero(here)
+            self.tombs = self.tombs.with_(Tombstones(keys, block.deletion_seq, block.deletion_time))
 
     def _grow(self, keys: int) -> None:
-        have = len(self.next_seq)
-        if keys <= have:
+        """Make room for ``keys`` keys."""
+        if keys <= len(self.next_seq):
             return
         self.next_seq = widened(self.next_seq, keys, 0, 0)
         self.window.grow(keys)
-        for name, fill in (("step", 0), ("rep_n", 0), ("l_at", 0), ("l_room", 0), ("l_m", 0), ("l_full", 1), ("l_cut", -1),
-                           ("l_old", NEVER // 4), ("wake_at", NEVER), ("due", NEVER)):  # fmt: skip
-            setattr(self, name, widened(getattr(self, name), keys, fill, 1))
-        new = keys - have
-        self.l_size = np.concatenate([self.l_size, np.repeat(self.size[:, None], new, axis=1)], axis=1)
-        self.l_thr = np.concatenate([self.l_thr, np.repeat(self.floor[:, None], new, axis=1)], axis=1)
-        for name in ("rep_s", "rep_q", "rep_t", "rep_d"):
-            setattr(self, name, widened(getattr(self, name), keys, 0, 0))
+        self.records, self.lists = wider_records(self.records, keys), wider_lists(self.lists, self.table, keys)
 
     # ---------------------------------------------------------------- which queries can a row concern
 
-    def _candidates(self, block: Block, cols: tuple[F64, ...], flags: I64) -> tuple[I64, I64, F64]:
-        """Candidates by the influence grid, or three empty arrays: score the block for every query."""
+    def _candidates(self, block: Block, attributes: tuple[F64, ...], flags: I64) -> BlockCandidates:
+        """Candidates by the influence grid, or none known: score the block for every query."""
         rows = len(block.time)
         found = None
         if rows and len(self.next_seq) == 1:
-            thr, window = self.l_thr[:, 0].copy(), int(self.window.tail[0] - self.window.head[0])
-            found = self.index.candidates(cols, rows, flags, thr, window, count_of(self.op.window), lambda: self.window.extent(rows))
-            self.unusable += int(self.work[4])
-            self.work[4] = 0
+            cutoffs, pool = self.lists.cutoff[:, 0].copy(), self.window.pool
+            found = self.index.candidates(
+                attributes, rows, flags, cutoffs, int(pool.tail[0] - pool.head[0]), count_of(self.op.window),
+                lambda: self.window.extent(rows),
+            )  # fmt: skip
+            self.unusable += int(self.work[UNUSABLE])
+            self.work[UNUSABLE] = 0
         if found is not None:
-            self._adapt(rows, len(found[1]))
+            self._adapt(rows, len(found.rows))
             return found
         if rows:
-            self.unusable += int(np.logical_or.reduce([np.isnan(c) for c in cols]).sum())
-        return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64)
+            self.unusable += int(np.logical_or.reduce([np.isnan(a) for a in attributes]).sum())
+        return BlockCandidates(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64))
 
     def _adapt(self, rows: int, candidates: int) -> None:
         """Long pieces cost least, but candidates are found with the cutoffs of a piece's beginning: no more of them than lists hold."""
-        room = int(self.l_size.sum())
+        room = int(self.lists.limit.sum())
         if candidates > 2 * room:
             self.piece = max(LEAST_ROWS, self.piece // 2)
         elif 2 * candidates < room and rows >= self.piece:
@@ -200,75 +167,78 @@ class ManyTopKLogic:
 
     def checkpoint(self) -> dict[str, AnyArray]:
         """Steps, clocks, and the seqs on every query's list; rows are the host's."""
-        saved: dict[str, AnyArray] = {"until": np.array([self.until], np.int64)}
-        saved.update({name: np.array(getattr(self, name)) for name in self._SAVED})
-        m = self.l_m.ravel()
-        saved["lists"] = self.pq[spans(self.l_at.ravel(), m)]
+        arrays: dict[str, AnyArray] = {"until": np.array([self.until], np.int64), "next_seq": np.array(self.next_seq)}
+        arrays.update(saved(self.records, self.lists))
         if self.op.deletes:
             self.tombs = self.tombs.alive(self.next_seq, self.until, self.op.window)
-            saved.update(tomb_key=self.tombs.key, tomb_seq=self.tombs.seq, tomb_time=self.tombs.time)
-        return saved
+            arrays.update(tomb_key=self.tombs.key, tomb_seq=self.tombs.seq, tomb_time=self.tombs.time)
+        return arrays
 
     def _restore(self, state: State) -> None:
-        a, rows, op = state.arrays, state.rows, self.op
-        self.until = int(a["until"][0])
-        for name in self._SAVED:
-            setattr(self, name, np.array(a[name]))
-        keys = len(self.next_seq)
-        key, seq, time = (np.asarray(v, np.int64) for v in (rows.key, rows.seq, rows.time))
+        arrays = state.arrays
+        self.until, self.next_seq = int(arrays["until"][0]), np.array(arrays["next_seq"])
+        self.records = self.records._replace(**{field: np.array(arrays[name]) for name, field in SAVED_RECORDS.items()})
+        self.lists = self.lists._replace(**{field: np.array(arrays[name]) for name, field in SAVED_LISTS.items()})
+        if self.op.deletes:
+            self.tombs = Tombstones(*(np.array(arrays[name]) for name in ("tomb_key", "tomb_seq", "tomb_time")))
+        self._restore_window(state.rows)
+        self._restore_lists(np.asarray(arrays["lists"], np.int64))
+
+    def _restore_window(self, rows: Arrivals) -> None:
+        """Those of the host's rows that are alive, as one block that has arrived before."""
+        op, keys = self.op, len(self.next_seq)
+        key, seq, time = (np.asarray(a, np.int64) for a in (rows.key, rows.seq, rows.time))
         keep = seq >= self.next_seq[key] - count_of(op.window)
         if op.window.micros is not None:
             keep &= time >= self.until - op.window.micros
         key, seq, time = key[keep], seq[keep], np.ascontiguousarray(time[keep])
-        ends = np.searchsorted(key, np.arange(keys), "right").astype(np.int64)
-        begins = np.searchsorted(key, np.arange(keys)).astype(np.int64)
         columns = {c.name: rows.columns[c.name][keep] for c in op.columns if c != DELETION_COLUMN}
+        every_key, none = np.arange(keys), np.empty(0, np.int64)
+        begin, end = (np.searchsorted(key, every_key, side).astype(np.int64) for side in ("left", "right"))
+        no_deletion = np.zeros(keys, np.int64)
+        block = Block(
+            every_key, begin, end, no_deletion, no_deletion, self.next_seq - (end - begin), time, none, none, none
+        )  # fmt: skip
         self.window.grow(keys)
-        after = self.next_seq
-        self.next_seq = after - (ends - begins)  # as before these rows came
-        none = np.empty(0, np.int64)
-        every_key = np.arange(keys)
-        block = Block(every_key, begins, ends, np.zeros(keys, np.int64), np.zeros(keys, np.int64), self.next_seq, time, none, none, none)
-        self._append(block, columns, tuple(as_floats(columns[c]) for c in op.attributes))
-        self.next_seq = after
+        self._append(block, columns, tuple(as_floats(columns[a]) for a in op.attributes))
         if op.deletes:
-            self.tombs = Tombstones(np.array(a["tomb_key"]), np.array(a["tomb_seq"]), np.array(a["tomb_time"]))
-            window = self.window
-            alive = window.rows(spans(window.head, window.tail - window.head))
-            window.dead[alive] = np.where(self.tombs.times(key, seq) < NEVER, -1, NEVER)
-        self._restore_lists(np.asarray(a["lists"], np.int64))
+            pool = self.window.pool
+            alive = self.window.rows(spans(pool.head, pool.tail - pool.head))
+            pool.ended_by[alive] = np.where(self.tombs.times(key, seq) < NEVER, -1, NEVER)
 
     def _restore_lists(self, seqs: I64) -> None:
         """Give every listed seq its row's time and score again; those that have left the window were not shown."""
-        keys = max(1, len(self.next_seq))
-        of = np.repeat(np.arange(self.l_m.size), self.l_m.ravel())
-        window = self.window
-        place = window.tail[of % keys] - (self.next_seq[of % keys] - seqs)
-        here = place >= window.head[of % keys]
-        of, row, seqs = of[here], window.rows(place[here]), seqs[here]
-        m = np.bincount(of, minlength=self.l_m.size).astype(np.int64)
-        self.l_m = m.reshape(self.l_m.shape)
-        self.l_room = self.l_m.copy()
-        self.l_at = (np.cumsum(m) - m).reshape(self.l_m.shape)
-        self.pool = len(seqs)
-        q = of // keys
-        self.pq, self.pt = seqs.copy(), window.tm[row] if len(window.tm) else np.zeros(len(row), np.int64)
-        s = self.w[q, 0] * window.x[0, row]
-        for t in range(1, self.w.shape[1]):
-            s += self.w[q, t] * window.x[t, row]
-        self.ps = s + 0.0
+        lists, pool, keys = self.lists, self.window.pool, max(1, len(self.next_seq))
+        of = np.repeat(np.arange(lists.size.size), lists.size.ravel())
+        place = pool.tail[of % keys] - (self.next_seq[of % keys] - seqs)
+        here = place >= pool.head[of % keys]
+        of, row, seqs = of[here], self.window.rows(place[here]), seqs[here]
+        size = np.bincount(of, minlength=lists.size.size).astype(np.int64)
+        begin, shape = np.cumsum(size) - size, lists.size.shape
+        time = pool.time[row] if len(pool.time) else np.zeros(len(row), np.int64)
+        weights = self.table.weights[of // keys]
+        score = weights[:, 0] * pool.values[0, row]
+        for t in range(1, weights.shape[1]):
+            score += weights[:, t] * pool.values[t, row]
+        self.lists = lists._replace(
+            begin=begin.reshape(shape), room=size.reshape(shape).copy(), size=size.reshape(shape), score=score + 0.0, seq=seqs.copy(),
+            time=time, end=len(seqs),
+        )  # fmt: skip
+
+    # ---------------------------------------------------------------- questions
 
     def wake(self) -> Instant | None:
         """The next expiry of a list member or the next boundary of a query with something to tell."""
-        return earliest(self.wake_at)
+        return earliest(self.records.wake)
 
     def retained(self) -> tuple[I64, I64]:
         """What queries with boundaries have shown (the host keeps the window itself)."""
+        table, records = self.table, self.records
         keys, seqs = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for q in np.flatnonzero(self.every):
-            shown = np.arange(self.k[q]) < self.rep_n[q][:, None]
+        for q in np.flatnonzero(table.every):
+            shown = np.arange(table.k[q]) < records.shown[q][:, None]
             keys.append(np.nonzero(shown)[0])
-            seqs.append(self.rep_q[:, self.rep_col[q] : self.rep_col[q + 1]][shown])
+            seqs.append(records.shown_seq[:, table.column[q] : table.column[q] + table.k[q]][shown])
         both = np.unique(np.stack([np.concatenate(keys), np.concatenate(seqs)]), axis=1)
         return both[0], both[1]
 
@@ -279,26 +249,21 @@ class ManyTopKLogic:
         check_window(window, self.op.window, "snapshot")
         if not 0 <= key < len(self.next_seq):
             return Items(np.empty(0, np.int64), np.empty((0, 1), np.int64), np.empty(0, np.float64))
-        w = within(window, self.op.window)
-        rows = self.window
-        hi = int(rows.tail[key])
-        lo = max(int(rows.head[key]), hi - min(count_of(w), UNBOUNDED))
-        if w.micros is not None:
-            lo = first_from(rows.tm, lo, hi, rows.wrap, self.until - w.micros)
-        s, q = np.empty(hi - lo, np.float64), query
-        ok = np.ones(hi - lo, bool)
-        for to, a, b in rows.parts(lo, hi):
-            score_rows(
-                self.w[q], rows.x, to.start, to.stop, self.boxed[q], self.low[q], self.high[q], self.where[q], rows.flags,
-                self.ceiling[q], s[a - lo : b - lo],
-            )  # fmt: skip
-            if len(rows.dead):
-                ok[a - lo : b - lo] = rows.dead[to] == NEVER
-        ok &= s >= self.floor[q]
-        at = np.flatnonzero(ok)
-        best = at[np.lexsort((at, s[at]))[::-1][:k]]
-        seq = self.next_seq[key] - hi + lo + best
-        return Items(np.full(len(best), key, np.int64), seq.reshape(-1, 1), external(s[best], self.sign[q] < 0))
+        asked, pool = within(window, self.op.window), self.window.pool
+        end = int(pool.tail[key])
+        begin = max(int(pool.head[key]), end - count_of(asked))
+        if asked.micros is not None:
+            begin = int(first_place_from(pool, begin, end, self.until - asked.micros))
+        linear, score = query_of(self.table, query), np.empty(end - begin, np.float64)
+        alive = np.ones(end - begin, bool)
+        for to, a, b in self.window.stretches(begin, end):
+            score_rows(linear, pool, to.start, to.stop, score[a - begin : b - begin])
+            if len(pool.ended_by):
+                alive[a - begin : b - begin] = pool.ended_by[to] == NEVER
+        at = np.flatnonzero(alive & (score >= self.table.floor[query]))
+        best = at[np.lexsort((at, score[at]))[::-1][:k]]
+        seq = self.next_seq[key] - end + begin + best
+        return Items(np.full(len(best), key, np.int64), seq.reshape(-1, 1), external(score[best], self.sign[query] < 0))
 
     def skyband(self) -> Items:
         """Nothing: there is one skyband per query, and the window is kept anyway."""
@@ -306,9 +271,8 @@ class ManyTopKLogic:
 
     def counters(self) -> dict[str, int]:
         """Rows, objects no query can use, refills, rows they read, (row, query) tests and rows outside the grid since the last call."""
-        names = ("refills", "refill_rows", "tests", "wild")
-        found = {"rows": self.rows, **{n: int(self.work[i]) for i, n in enumerate(names)}}
-        found.update({f"unusable:{i}": self.unusable for i in range(len(self.k))})
+        found = {"rows": self.rows, **{name: int(self.work[i]) for i, name in enumerate(COUNTED)}}
+        found.update({f"unusable:{i}": self.unusable for i in range(len(self.table.k))})
         self.rows = self.unusable = 0
         self.work[:] = 0
         return found

@@ -1,4 +1,4 @@
-"""The rows of the windows of one bucket: a ring for a bucket of one key, slabs in a pool for many (``kernels.topk_window``)."""
+"""The rows of the windows of one bucket: a ring for a bucket of one key, slabs in a pool for many (see ``WindowPool``)."""
 
 from __future__ import annotations
 
@@ -8,104 +8,108 @@ from skyband.operators.base import F64, I64, NEVER, AnyArray, Instant, Window
 from skyband.operators.single_rows.arrays import extent, widened
 from skyband.operators.single_rows.blocks import Block
 from skyband.operators.single_rows.kernels.expiry import alive_from
-from skyband.operators.topk.kernels.many_refill import first_from
-from skyband.operators.topk.kernels.window_pool import LEAF, append, plan
-from skyband.operators.windows import UNBOUNDED, count_of, micros_of
+from skyband.operators.topk.kernels.window_pool import LEAF, NO_RING, WindowPool, append_rows, first_place_from, plan_slabs
+from skyband.operators.windows import count_of, micros_of
 
 SLACK = 131_072
 
 
 class ManyWindow:
-    """Columns ``x`` float64 (d, rows), times ``tm`` (for time windows), predicate bits ``flags`` and deletions ``dead`` where needed.
+    """The window's rows, kept in ``pool``, which is another one after every method that changes it.
 
-    Rows are named by *place*: place p is row p, or p - ``wrap`` from ``wrap`` on. Key g has places [head[g], tail[g]). ``wrap`` is the
-    ring's length for one key, and UNBOUNDED (never reached) for slabs.
+    ``d`` attributes; ``flags``: whether rows have predicate bits; ``deletes``: whether they can be deleted.
     """
 
     def __init__(self, window: Window, d: int, flags: bool, deletes: bool) -> None:
         self.window, self.has_flags, self.deletes = window, flags, deletes
-        empty = np.empty(0, np.int64)
-        self.slab, self.room, self.head, self.tail, self.leaf_at = (empty for _ in range(5))
-        self.x, self.tm, self.flags, self.dead, self.end = np.empty((d, 0)), empty, empty, empty, 0
-        self.zlo, self.zhi = np.empty((d, 0)), np.empty((d, 0))
-        self.wrap = UNBOUNDED
+        none, no_leaf = np.empty(0, np.int64), np.empty((d, 0))
+        self.pool = WindowPool(
+            np.empty((d, 0)), none, none, none, no_leaf, no_leaf, NO_RING, begin=none, room=none, head=none, tail=none, leaves_end=none
+        )
+        self.end = 0
+        """The end of all slabs."""
+
+    @property
+    def ring(self) -> bool:
+        """Whether the rows lie in a ring."""
+        return self.pool.wrap < NO_RING
 
     def grow(self, keys: int) -> None:
         """Make room for ``keys`` keys."""
-        if len(self.slab) == 1 < keys and self.wrap < UNBOUNDED:
-            self._lay(int(self.tail[0] - self.head[0]))
-            self.wrap = UNBOUNDED
-            self.room[0] = self.end = self.x.shape[1]
-        for name in ("slab", "room", "head", "tail", "leaf_at"):
-            setattr(self, name, widened(getattr(self, name), keys, 0, 0))
+        pool = self.pool
+        if len(pool.begin) == 1 < keys and self.ring:
+            self._lay(int(pool.tail[0] - pool.head[0]))
+            self.pool = pool = self.pool._replace(wrap=NO_RING)
+            pool.room[0] = self.end = pool.values.shape[1]
+        places = {name: widened(getattr(pool, name), keys, 0, 0) for name in ("begin", "room", "head", "tail", "leaves_end")}
+        self.pool = pool._replace(**places)
 
-    def append(self, block: Block, next_seq: I64, until: Instant, cols: tuple[F64, ...], flags: I64) -> I64:
-        """Drop what has expired before ``until`` and store the block's rows; returns by how much each key's places are ahead of its
-        block rows. O(rows), amortised."""
-        keys, new = block.keys, block.end - block.begin
-        if len(self.slab) == 1:
-            if len(keys):
-                self._append_ring(block, until, cols, flags)
+    def append(self, block: Block, until: Instant, columns: tuple[F64, ...], flags: I64) -> None:
+        """Drop what has expired before ``until`` and store the block's rows: ``columns`` d float64 (rows,), ``flags`` int64 (rows,) or
+        empty. O(rows), amortised."""
+        if len(self.pool.begin) == 1:
+            if len(block.keys):
+                self._append_ring(block, until, columns, flags)
         else:
-            target = np.empty(len(keys), np.int64)
-            self.end = plan(
-                keys, new, next_seq, count_of(self.window), micros_of(self.window), until, self.tm,
-                self.slab, self.room, self.head, self.tail, self.end, target,
-            )  # fmt: skip
+            target = np.empty(len(block.keys), np.int64)
+            self.end = plan_slabs(block, self.pool, count_of(self.window), micros_of(self.window), until, self.end, target)
             self._reserve(self.end)
-            append(
-                keys, block.begin, block.end, target, self.slab, self.head, self.tail, self.x, self.tm, self.flags, self.dead,
-                cols, block.time, flags, self.leaf_at,
-            )  # fmt: skip
-        return self.tail[keys] - block.end
+            append_rows(block, self.pool, target, columns, flags)
 
-    def _append_ring(self, block: Block, until: Instant, cols: tuple[F64, ...], flags: I64) -> None:
-        head, tail, new = int(self.head[0]), int(self.tail[0]), int(block.end[0] - block.begin[0])
-        head = max(head, tail - count_of(self.window))
+    def _append_ring(self, block: Block, until: Instant, columns: tuple[F64, ...], flags: I64) -> None:
+        pool, count = self.pool, count_of(self.window)
+        head, tail, new = int(pool.head[0]), int(pool.tail[0]), int(block.end[0] - block.begin[0])
+        head = max(head, tail - count)
         if self.window.micros is not None and tail > head:
-            head = first_from(self.tm, head, tail, self.wrap, alive_from(until - 1, self.window.micros))
-        self.head[0] = head
+            head = first_place_from(pool, head, tail, alive_from(until - 1, self.window.micros))
+        pool.head[0] = head
         need = tail - head + new + LEAF
-        if need > self.x.shape[1] or self.wrap == UNBOUNDED:
-            self._lay(max(need, min(2 * need, count_of(self.window) + SLACK + LEAF)))
-        elif head >= self.wrap:
-            for a in (self.head, self.tail, self.leaf_at):
-                a[0] -= self.wrap
-            self.leaf_at[0] = max(self.leaf_at[0], 0)
-        tail = int(self.tail[0])
-        for to, lo, hi in self.parts(tail, tail + new):
+        if need > pool.values.shape[1] or not self.ring:
+            self._lay(max(need, min(2 * need, count + SLACK + LEAF)))
+        elif head >= pool.wrap:
+            for places in (pool.head, pool.tail, pool.leaves_end):
+                places[0] -= pool.wrap
+            pool.leaves_end[0] = max(pool.leaves_end[0], 0)
+        pool = self.pool
+        tail = int(pool.tail[0])
+        for to, lo, hi in self.stretches(tail, tail + new):
             some = slice(int(block.begin[0]) + lo - tail, int(block.begin[0]) + hi - tail)
-            for i, c in enumerate(cols):
-                self.x[i, to] = c[some]
-            for a, v in ((self.tm, block.time), (self.flags, flags)):
-                if len(a):
-                    a[to] = v[some]
-            if len(self.dead):
-                self.dead[to] = NEVER
-        self.tail[0] = tail + new
+            for i, column in enumerate(columns):
+                pool.values[i, to] = column[some]
+            for stored, arrived in ((pool.time, block.time), (pool.flags, flags)):
+                if len(stored):
+                    stored[to] = arrived[some]
+            if len(pool.ended_by):
+                pool.ended_by[to] = NEVER
+        pool.tail[0] = tail + new
 
-    def parts(self, a: int, b: int) -> list[tuple[slice, int, int]]:
-        """Places [a, b) of the only key or of a slab: (rows, first place, end) of its one or two stretches."""
-        at = min(max(a, self.wrap), b)
-        out = [(slice(a, at), a, at), (slice(at - self.wrap, b - self.wrap), at, b)] if self.wrap < UNBOUNDED else [(slice(a, b), a, b)]
-        return [p for p in out if p[2] > p[1]]
+    def stretches(self, begin: int, end: int) -> list[tuple[slice, int, int]]:
+        """Places [begin, end) of the only key or of a slab: (rows, first place, end) of its one or two stretches."""
+        wrap = self.pool.wrap
+        if not self.ring:
+            return [(slice(begin, end), begin, end)] if end > begin else []
+        at = min(max(begin, wrap), end)
+        both = [(slice(begin, at), begin, at), (slice(at - wrap, end - wrap), at, end)]
+        return [stretch for stretch in both if stretch[2] > stretch[1]]
 
     def rows(self, places: I64) -> I64:
-        """Rows of places."""
-        return np.where(places < self.wrap, places, places - self.wrap)
+        """Rows of places, int64 both."""
+        return np.where(places < self.pool.wrap, places, places - self.pool.wrap)
 
     def extent(self, rows: int) -> tuple[F64, F64]:
-        """Range of the newest half of the only key's window and of the ``rows`` just appended."""
-        head, tail = int(self.head[0]), int(self.tail[0])
+        """Range of the newest half of the only key's window and of the ``rows`` just appended: float64 (d,) each."""
+        head, tail = int(self.pool.head[0]), int(self.pool.tail[0])
+        newest = max(head, tail - rows - (tail - head) // 2)
         with np.errstate(invalid="ignore"):  # both infinities in one column
-            found = [extent(self.x[:, to]) for to, _, _ in self.parts(max(head, tail - rows - (tail - head) // 2), tail)]
+            found = [extent(self.pool.values[:, to]) for to, _, _ in self.stretches(newest, tail)]
         return np.minimum.reduce([f[0] for f in found]), np.maximum.reduce([f[1] for f in found])
 
     def _lay(self, room: int) -> None:
         """Lay the only key's rows at the beginning of new columns with room for ``room``."""
-        head, tail = int(self.head[0]), int(self.tail[0])
+        pool = self.pool
+        head, tail = int(pool.head[0]), int(pool.tail[0])
         room = (room + LEAF - 1) // LEAF * LEAF
-        stretches = self.parts(head, tail)
+        stretches = self.stretches(head, tail)
 
         def moved(a: AnyArray) -> AnyArray:
             b = np.empty((*a.shape[:-1], room), a.dtype)
@@ -113,31 +117,34 @@ class ManyWindow:
                 b[..., lo - head : hi - head] = a[..., to]
             return b
 
-        self.x = moved(self.x)
-        if self.window.micros is not None:
-            self.tm = moved(self.tm)
-        if self.has_flags:
-            self.flags = moved(self.flags)
+        ended_by = moved(pool.ended_by) if self.deletes else pool.ended_by
         if self.deletes:
-            self.dead = moved(self.dead)
-            self.dead[tail - head :] = NEVER
-        self.zlo, self.zhi = (np.empty((len(self.x), room // LEAF + 1)) for _ in range(2))
-        self.head[0], self.tail[0], self.slab[0], self.leaf_at[0] = 0, tail - head, 0, 0
-        self.wrap = room
+            ended_by[tail - head :] = NEVER
+        d = len(pool.values)
+        self.pool = pool._replace(
+            values=moved(pool.values), time=pool.time if self.window.micros is None else moved(pool.time),
+            flags=moved(pool.flags) if self.has_flags else pool.flags, ended_by=ended_by,
+            leaf_low=np.empty((d, room // LEAF + 1)), leaf_high=np.empty((d, room // LEAF + 1)), wrap=room,
+        )  # fmt: skip
+        pool.head[0], pool.tail[0], pool.begin[0], pool.leaves_end[0] = 0, tail - head, 0, 0
 
     def _reserve(self, end: int) -> None:
-        have = self.x.shape[1]
+        """Room for slabs up to ``end``."""
+        pool = self.pool
+        have = pool.values.shape[1]
         if end <= have:
             return
         room = max(end, have + have // 2)
-        x = np.empty((self.x.shape[0], room), np.float64)
-        x[:, :have] = self.x
-        self.x = x
-        if self.window.micros is not None:
-            self.tm = np.concatenate([self.tm, np.zeros(room - have, np.int64)])
-        if self.has_flags:
-            self.flags = np.concatenate([self.flags, np.zeros(room - have, np.int64)])
-        if self.deletes:
-            self.dead = np.concatenate([self.dead, np.full(room - have, NEVER)])
-        leaves = room // LEAF + 1 - self.zlo.shape[1]
-        self.zlo, self.zhi = (np.concatenate([z, np.empty((len(x), leaves))], axis=1) for z in (self.zlo, self.zhi))
+        values = np.empty((len(pool.values), room), np.float64)
+        values[:, :have] = pool.values
+        leaves = np.empty((len(values), room // LEAF + 1 - pool.leaf_low.shape[1]))
+
+        def longer(a: I64, fill: int) -> I64:
+            return np.concatenate([a, np.full(room - have, fill)])
+
+        self.pool = pool._replace(
+            values=values, time=pool.time if self.window.micros is None else longer(pool.time, 0),
+            flags=longer(pool.flags, 0) if self.has_flags else pool.flags,
+            ended_by=longer(pool.ended_by, NEVER) if self.deletes else pool.ended_by,
+            leaf_low=np.concatenate([pool.leaf_low, leaves], axis=1), leaf_high=np.concatenate([pool.leaf_high, leaves], axis=1),
+        )  # fmt: skip

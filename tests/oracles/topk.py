@@ -1,4 +1,4 @@
-"""Top-k and threshold results by definition: the whole window is looked at after every event (architecture 3.1-3.6, 3.10).
+"""Top-k and threshold results by definition: the whole window is looked at after every event (docs/semantics.md 1-6, 10).
 
 Slow and obvious on purpose; shares no code with the operators.
 """

@@ -1,32 +1,36 @@
 """Top-k of many linear functions over one window: the driver that replays a block for every query and key.
 
-Candidates come from an influence grid (``topk_many_grid``) where there is one, else from scoring the block for each query.
+Candidates come from an influence grid (``many_probe``) where there is one, else from scoring the block for each query.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from skyband.operators.base import NEVER, AnyArray
-from skyband.operators.jit import jit
+from skyband.operators.base import F64, I64, NEVER
+from skyband.operators.jit import inner, inner_inlined, jit, maker
 from skyband.operators.single_rows.blocks import Block
 from skyband.operators.single_rows.kernels.arrays import grown
-from skyband.operators.single_rows.kernels.emit import ChangeRows
+from skyband.operators.single_rows.kernels.emit import ChangeRows, change_rows, more_rows
 from skyband.operators.single_rows.kernels.expiry import alive_from
+from skyband.operators.single_rows.kernels.heap import Heap
 from skyband.operators.single_rows.kernels.ranked_list import RankedList, oldest
-from skyband.operators.single_rows.kernels.replay import replay
+from skyband.operators.single_rows.kernels.replay import replay_on, room_for
 from skyband.operators.single_rows.kernels.replay_state import (
     AT,
     BASE,
     CUT,
     DELETION,
+    DONE,
     FULL,
     LIMIT,
     NEXT,
     OUT,
     PENDING,
     PLACES,
-    REFILL,
+    ROOM,
     ROW,
     SIZE,
     VISITS,
@@ -38,158 +42,262 @@ from skyband.operators.single_rows.kernels.replay_state import (
     fitted,
     settle,
 )
-from skyband.operators.topk.kernels.many_plain import NO_SEQ, replay_plain
-from skyband.operators.topk.kernels.many_refill import corners_pay, look_again, refill_rows
+from skyband.operators.single_rows.kernels.select import Below
+from skyband.operators.topk.kernels.many_lists import NO_SEQ, QueryLists, moved_list
+from skyband.operators.topk.kernels.many_plain import replay_plain
+from skyband.operators.topk.kernels.many_probe import BlockCandidates
+from skyband.operators.topk.kernels.many_queries import REFILLS, ROWS_READ, LinearQuery, QueryTable, query_of
+from skyband.operators.topk.kernels.many_refill import SearchSpace, Sought, look_again, refill_rows
+from skyband.operators.topk.kernels.many_scores import corners_pay, find_corners, score_rows
 from skyband.operators.topk.kernels.scan import gather
-from skyband.operators.topk.kernels.window_pool import CHUNK, LEAF, leaf_bounds, score_rows
+from skyband.operators.topk.kernels.window_pool import LEAF, WindowPool
 from skyband.operators.windows import UNBOUNDED
+
+CHUNK = 1024
+
+
+class _Job(NamedTuple):
+    """What all replays of a block share: the queries, the block, the window with its rows, their candidates, what queries have told, and
+    the instant before which events are taken."""
+
+    table: QueryTable
+    block: Block
+    pool: WindowPool
+    candidates: BlockCandidates
+    records: Records
+    until: int
+
+
+class _Space(NamedTuple):
+    """Space that the replays of one block share.
+
+    ``progress``: of the replay at hand, and the number of changes so far; ``candidates``: room for all rows of the longest span;
+    ``search``: for refills, as long as the longest list; ``left_score`` float64, ``left_seq`` int64 (members of the longest list,).
+    """
+
+    progress: Progress
+    candidates: Candidates
+    search: SearchSpace
+    left_score: F64
+    left_seq: I64
+
+
+@maker
+def _space_for(block: Block, leaves: int, work: I64) -> _Space:
+    """Space for a block's replays of lists of up to 64 members, over a window of so many leaves."""
+    longest = 1
+    for g in range(len(block.keys)):
+        longest = max(longest, block.end[g] - block.begin[g])
+    return _Space(
+        Progress(np.zeros(PLACES, np.int64), np.zeros(2, np.float64)),
+        Candidates(np.empty(longest, np.int64), np.empty(longest, np.float64)),
+        SearchSpace(
+            np.empty(CHUNK, np.float64), Heap(np.empty(64, np.float64), np.empty(64, np.int64)), np.empty(leaves, np.float64),
+            np.empty(leaves, np.int64), work,
+        ),
+        np.empty(64, np.float64), np.empty(64, np.int64),
+    )  # fmt: skip
+
+
+@maker
+def _space_for_lists(space: _Space, members: int) -> _Space:
+    """Space for lists of so many members."""
+    search = space.search
+    heap = Heap(grown(search.best.score, members), grown(search.best.place, members))
+    return _Space(
+        space.progress, space.candidates, SearchSpace(search.chunk, heap, search.bound, search.leaf, search.work),
+        grown(space.left_score, members), grown(space.left_seq, members),
+    )  # fmt: skip
+
+
+@jit(inline="always")
+def _span_of(job: _Job, query: Query, group: int) -> Span:
+    """The part of the block that a query's replay for one key goes over."""
+    block = job.block
+    timed = query.micros < UNBOUNDED or query.every > 0 or len(job.pool.ended_by) > 0
+    return Span(
+        block.keys[group], block.begin[group], block.end[group], block.first_seq[group], block.deletion_end[group], job.until, timed
+    )  # fmt: skip
+
+
+@inner
+def _score_span(query: LinearQuery, pool: WindowPool, span: Span, cutoff: float, candidates: Candidates, chunk: F64) -> int:
+    """The span's rows that reach the cutoff, and their number."""
+    ahead, found, begin = pool.tail[span.key] - span.end, 0, span.begin
+    while begin < span.end:
+        place = begin + ahead
+        row = place if place < pool.wrap else place - pool.wrap
+        end = min(span.end, begin + CHUNK, begin + pool.wrap - row)
+        score_rows(query, pool, row, row + end - begin, chunk)
+        found += gather(chunk, 0, end - begin, begin, cutoff, candidates.row[found:], candidates.score[found:])
+        begin = end
+    return found
+
+
+@inner_inlined
+def _find_candidates(job: _Job, query: LinearQuery, group: int, lists: QueryLists, space: _Space) -> int:
+    """How many candidates a query has in one key's part of the block, or -1 if nothing happens to its list."""
+    q, block, known = query.asked.number, job.block, job.candidates.begin
+    span = _span_of(job, query.asked, group)
+    if len(known) > 0:
+        found = known[q + 1] - known[q]
+    else:
+        found = _score_span(query, job.pool, span, lists.cutoff[q, span.key], space.candidates, space.search.chunk)
+    leaves = lists.oldest[q, span.key] + query.asked.count < span.first_seq + (span.end - span.begin)
+    if found > 0 or leaves or block.deletion_begin[group] < span.deletions_end or job.records.wake[q, span.key] < job.until:
+        return int(found)
+    return -1
+
+
+@inner_inlined
+def _room_for(query: int, key: int, found: int, lists: QueryLists) -> int:
+    """The room a list must have, or 0 if it has it."""
+    limit, size = lists.limit[query, key], lists.size[query, key]
+    room = min(2 * limit, size + found) + 2 if lists.full[query, key] == 1 else 2 * limit + 2
+    return min(2 * room, 2 * limit + 2) if room > lists.room[query, key] else 0
+
+
+@inner_inlined
+def _begin_replay(job: _Job, query: LinearQuery, group: int, lists: QueryLists, progress: Progress) -> None:
+    """Set ``progress`` up for a query's list of one key."""
+    q, key, st = query.asked.number, job.block.keys[group], progress.places
+    st[PENDING], st[ROW], st[DELETION], st[NEXT], st[VISITS] = 0, job.block.begin[group], job.block.deletion_begin[group], 0, 0
+    st[SIZE], st[LIMIT], st[BASE], st[FULL] = lists.size[q, key], lists.limit[q, key], query.list_size, lists.full[q, key]
+    progress.cutoff[0], st[CUT], st[AT] = lists.cutoff[q, key], lists.cut[q, key], lists.oldest[q, key]
+
+
+@jit(inline="always")
+def _list_at(lists: QueryLists, query: int, key: int, space: _Space) -> RankedList:
+    """One list where it lies in the pool."""
+    begin = lists.begin[query, key]
+    end = begin + lists.room[query, key]
+    return RankedList(lists.score[begin:end], lists.seq[begin:end], lists.time[begin:end], space.left_score, space.left_seq)
+
+
+@jit(inline="always")
+def _candidates_of(job: _Job, query: int, refilled: bool, space: _Space) -> Candidates:
+    """A query's candidates in the only key's part of the block, or those last found by scores."""
+    known = job.candidates.begin
+    if len(known) == 0 or refilled:
+        return space.candidates
+    return Candidates(job.candidates.rows[known[query] : known[query + 1]], job.candidates.scores[known[query] : known[query + 1]])
+
+
+@inner_inlined
+def _replay_list(
+    job: _Job, query: LinearQuery, group: int, found: int, refilled: bool, lists: QueryLists, space: _Space, changes: ChangeRows
+) -> int:  # fmt: skip
+    """Go on with the replay of a query's list of one key; returns what it stopped for."""
+    q, span, progress, records = query.asked.number, _span_of(job, query.asked, group), space.progress, job.records
+    ranked, candidates = _list_at(lists, q, span.key, space), _candidates_of(job, q, refilled, space)
+    if span.timed:
+        return int(replay_on(query.asked, span, job.block, candidates, found, span.end, ranked, progress, records, changes))
+    return int(replay_plain(query.asked, span, job.block.time, candidates, found, ranked, progress, records.step[q], changes))
+
+
+@inner
+def _next_limit(k: int, read: int, progress: Progress) -> int:
+    """How many a list that ran short is filled with now: longer lists if refills, which read ``read`` rows and leaves, come too often."""
+    st, cost = progress.places, read // 64
+    limit = max(st[SIZE] + 1, fitted(st[LIMIT], max(8 * k + 64, cost), st[VISITS], cost))
+    st[LIMIT], st[VISITS] = limit, 0
+    return int(limit)
+
+
+@inner
+def _known_leaves(query: LinearQuery, pool: WindowPool, key: int, begin: int, end: int, cutoff: float) -> int:
+    """The place before which the window's full leaves have corners: brought up to ``end`` where bounds below the cutoff pay in the rows
+    before ``begin``."""
+    known = (max(pool.leaves_end[key], pool.head[key]) + LEAF - 1) // LEAF * LEAF
+    if corners_pay(query.weights, pool, known, begin, cutoff):
+        while known + LEAF <= end:
+            find_corners(pool, known if known < pool.wrap else known - pool.wrap)
+            known += LEAF
+            pool.leaves_end[key] = known
+    return int(known)
+
+
+@inner_inlined
+def _refill(job: _Job, query: LinearQuery, group: int, lists: QueryLists, space: _Space) -> int:
+    """Fill a list that ran short up to its limit out of the window before the replay's row; returns how many candidates the rest of the
+    span holds now that the cutoff is lower."""
+    st, cutoff, asked, pool, search = space.progress.places, space.progress.cutoff, query.asked, job.pool, space.search
+    span = _span_of(job, asked, group)
+    key, ahead, size = span.key, pool.tail[span.key] - span.end, st[SIZE]
+    ranked = _list_at(lists, asked.number, key, space)
+    arrived, end, need = st[ROW] + ahead, span.end + ahead, st[LIMIT] - size
+    first_seq = span.first_seq - span.begin - ahead
+    known = _known_leaves(query, pool, key, arrived, end, cutoff[0])
+    sought = Sought(
+        pool.head[key], arrived, first_seq, first_seq + arrived - asked.count, alive_from(st[AT], asked.micros), st[DELETION],
+        Below(cutoff[0], st[CUT] - first_seq, query.floor), min(known, arrived // LEAF * LEAF), need,
+    )  # fmt: skip
+    got = refill_rows(query, pool, sought, ranked, size, search)
+    st[SIZE] = size + got
+    settle(space.progress, ranked, got < need, query.floor)
+    st[NEXT] = 0
+    search.work[REFILLS] += 1
+    return int(look_again(query, pool, arrived, end, ahead, cutoff[0], pool.head[key], known, space.candidates, search))
+
+
+@inner_inlined
+def _end_replay(job: _Job, query: LinearQuery, group: int, lists: QueryLists, space: _Space) -> None:
+    """Keep what the next block goes on from."""
+    q, key, micros, st = query.asked.number, job.block.keys[group], query.asked.micros, space.progress.places
+    size = st[SIZE]
+    lists.size[q, key], lists.limit[q, key], lists.cutoff[q, key] = size, st[LIMIT], space.progress.cutoff[0]
+    lists.cut[q, key], lists.full[q, key] = st[CUT], st[FULL]
+    if not _span_of(job, query.asked, group).timed:
+        lists.oldest[q, key] = st[AT]
+        return
+    ranked = _list_at(lists, q, key, space)
+    o = oldest(ranked.seq, min(query.asked.k, size))
+    lists.oldest[q, key] = ranked.seq[o] if o >= 0 else NO_SEQ
+    expiry = ranked.time[o] + micros if o >= 0 and micros < UNBOUNDED else NEVER
+    job.records.wake[q, key] = min(expiry, job.records.due[q, key])
 
 
 @jit
-def run(
-    query_k: AnyArray, query_n: AnyArray, query_micros: AnyArray, query_floor: AnyArray, query_ceiling: AnyArray, query_every:
-    AnyArray, query_size: AnyArray,
-    weights: AnyArray, boxed: AnyArray, low: AnyArray, high: AnyArray, where: AnyArray,
-    procs: AnyArray, p_lo: AnyArray, p_hi: AnyArray, p_dlo: AnyArray, p_dhi: AnyArray, p_seq: AnyArray, time: AnyArray, shift:
-    AnyArray, head: AnyArray, wrap: int,
-    x: AnyArray, tm: AnyArray, flags: AnyArray, dead: AnyArray, dpos: AnyArray, dtime: AnyArray, dtarget: AnyArray,
-    found_at: AnyArray, found_rows: AnyArray, found_scores: AnyArray,
-    l_at: AnyArray, l_room: AnyArray, l_m: AnyArray, l_size: AnyArray, l_thr: AnyArray, l_cut: AnyArray, l_full: AnyArray, l_old: AnyArray,
-    ps: AnyArray, pq: AnyArray, pt: AnyArray, pool: int,
-    zlo: AnyArray, zhi: AnyArray, leaf_at: AnyArray,
-    step: AnyArray, wake: AnyArray, due: AnyArray, rep_n: AnyArray, rep_col: AnyArray,
-    rep_s: AnyArray, rep_q: AnyArray, rep_t: AnyArray, rep_d: AnyArray, until: int, work: AnyArray,
-) -> tuple[AnyArray, AnyArray, int, AnyArray, AnyArray, AnyArray, int]:  # fmt: skip
-    """Change rows and their number, and the pool of lists (which may have moved) and its end.
+def replay_queries(
+    table: QueryTable, block: Block, pool: WindowPool, candidates: BlockCandidates, lists: QueryLists, records: Records, until: int,
+    work: I64,
+) -> tuple[ChangeRows, int, QueryLists]:  # fmt: skip
+    """Replay a block, already in the window, for every query and key: change rows and their number, and the lists, whose pool may have
+    moved.
 
-    Key g of ``procs`` has rows [p_lo, p_hi) of the block, the first with seq ``p_seq``;
-    block row i is place i + shift[g] (see ``topk_many_refill``). Query
-    q's candidates are found_rows[found_at[q]:found_at[q+1]] if
-    ``found_at`` is not empty (then there is one key). List (q, key) has l_m members at ps/pq/pt[l_at:], room ``l_room``, oldest seq
-    among the first k ``l_old``.
+    Events at instants before ``until`` are taken; ``work`` see ``REFILLS``. O(1) per query and key that nothing concerns, O(k) per
+    change; without candidates also O(d) per row and query.
     """
-    oi, os = np.empty((1024, 8), np.int64), np.empty(1024, np.float64)
-    st, fs = np.zeros(PLACES, np.int64), np.zeros(2, np.float64)
-    progress = Progress(st, fs)
-    block = Block(procs, p_lo, p_hi, p_dlo, p_dhi, p_seq, time, dpos, dtime, dtarget)
-    records = Records(step, wake, due, rep_n, rep_s, rep_q, rep_t, rep_d)
-    most = 1
-    for g in range(len(procs)):
-        most = max(most, p_hi[g] - p_lo[g])
-    rows, scores = np.empty(most, np.int64), np.empty(most, np.float64)
-    chunk = np.empty(max(CHUNK, LEAF), np.float64)
-    cap = 64
-    wa, wi = np.empty(cap, np.float64), np.empty(cap, np.int64)
-    gone_s, gone_q = np.empty(cap, np.float64), np.empty(cap, np.int64)
-    out = 0
-    indexed = len(found_at) > 0
-    for q in range(len(query_k)):
-        k, n, micros, every = query_k[q], query_n[q], query_micros[q], query_every[q]
-        plain = micros >= UNBOUNDED and every == 0 and len(dead) == 0
-        floor, ceiling, w, box, wh = query_floor[q], query_ceiling[q], weights[q], boxed[q], where[q]
-        for g in range(len(procs)):
-            key = procs[g]
-            lo, hi, d_hi, seq0 = p_lo[g], p_hi[g], p_dhi[g], p_seq[g]
-            found, up = 0, shift[g]
-            if indexed:
-                crow, cscore = found_rows[found_at[q] : found_at[q + 1]], found_scores[found_at[q] : found_at[q + 1]]
-                found = len(crow)
-            else:
-                crow, cscore = rows, scores
-                a = lo
-                while a < hi:
-                    p = a + up if a + up < wrap else a + up - wrap
-                    b = min(hi, a + CHUNK, a + wrap - p)
-                    score_rows(w, x, p, p + b - a, box, low[q], high[q], wh, flags, ceiling, chunk)
-                    found += gather(chunk, 0, b - a, a, l_thr[q, key], rows[found:], scores[found:])
-                    a = b
-            leaves = l_old[q, key] + n < seq0 + (hi - lo)
-            if found == 0 and p_dlo[g] == d_hi and wake[q, key] >= until and not leaves:
+    changes, space = change_rows(1024), _space_for(block, pool.leaf_low.shape[1], work)
+    job = _Job(table, block, pool, candidates, records, until)
+    for q in range(len(table.k)):
+        query = query_of(table, q)
+        k = table.k[q]
+        for group in range(len(block.keys)):
+            key = block.keys[group]
+            found = _find_candidates(job, query, group, lists, space)
+            if found < 0:
                 continue
-            size = l_size[q, key]
-            room = min(2 * size, l_m[q, key] + found) + 2 if l_full[q, key] == 1 else 2 * size + 2
-            if room > l_room[q, key]:
-                room = min(2 * room, 2 * size + 2)
-                if pool + room > len(ps):
-                    ps, pq, pt = grown(ps, 2 * (pool + room)), grown(pq, 2 * (pool + room)), grown(pt, 2 * (pool + room))
-                a, b = l_at[q, key], l_m[q, key]
-                for i in range(b):
-                    ps[pool + i], pq[pool + i], pt[pool + i] = ps[a + i], pq[a + i], pt[a + i]
-                l_at[q, key], l_room[q, key] = pool, room
-                pool += room
-            at = l_at[q, key]
-            hs, hq, ht = ps[at : at + l_room[q, key]], pq[at : at + l_room[q, key]], pt[at : at + l_room[q, key]]
-            if cap < 2 * size + 1:
-                cap = 2 * size + 1
-                wa, wi = grown(wa, cap), grown(wi, cap)
-                gone_s, gone_q = grown(gone_s, cap), grown(gone_q, cap)
-            st[PENDING], st[ROW], st[DELETION], st[SIZE], st[OUT], st[NEXT], st[LIMIT] = 0, lo, p_dlo[g], l_m[q, key], out, 0, size
-            fs[0], st[CUT], st[FULL] = l_thr[q, key], l_cut[q, key], l_full[q, key]
-            st[AT] = l_old[q, key]
-            st[VISITS], st[BASE], read = 0, query_size[q], work[1]
+            room = _room_for(q, key, found, lists)
+            if room > 0:
+                lists = moved_list(lists, q, key, lists.size[q, key], room)
+            if 2 * lists.limit[q, key] >= len(space.left_seq):
+                space = _space_for_lists(space, 2 * lists.limit[q, key] + 1)
+            _begin_replay(job, query, group, lists, space.progress)
+            refilled, read = False, work[ROWS_READ]
             while True:
-                if plain:
-                    oi, os, step[q, key], need = replay_plain(
-                        st, fs, q, key, k, n, hi, seq0 - lo, crow, cscore, found, time, hs, hq, step[q, key], oi, os
-                    )  # fmt: skip
-                else:
-                    query, span = Query(q, k, n, micros, every, rep_col[q]), Span(key, lo, hi, seq0, d_hi, until, True)
-                    changes, stop = replay(
-                        query, span, block, Candidates(crow, cscore), found, hi, RankedList(hs, hq, ht, gone_s, gone_q), progress, records,
-                        ChangeRows(oi, os),
-                    )  # fmt: skip
-                    oi, os = changes.numbers, changes.score
-                    need = stop == REFILL
-                if not need:
+                stop = _replay_list(job, query, group, found, refilled, lists, space, changes)
+                if stop == DONE:
                     break
-                i, m, size = st[ROW], st[SIZE], st[LIMIT]
-                cost = (work[1] - read + (hi + up - head[key]) // LEAF) // 64
-                size = max(m + 1, fitted(size, max(8 * k + 64, cost), st[VISITS], cost))
-                st[LIMIT], st[VISITS], read = size, 0, work[1]
-                if 2 * size + 2 > l_room[q, key]:
-                    room = 2 * size + 2
-                    if pool + room > len(ps):
-                        ps, pq, pt = grown(ps, 2 * (pool + room)), grown(pq, 2 * (pool + room)), grown(pt, 2 * (pool + room))
-                    a = l_at[q, key]
-                    for b in range(m):
-                        ps[pool + b], pq[pool + b], pt[pool + b] = ps[a + b], pq[a + b], pt[a + b]
-                    l_at[q, key], l_room[q, key] = pool, room
-                    pool += room
-                at = l_at[q, key]
-                hs, hq, ht = ps[at : at + l_room[q, key]], pq[at : at + l_room[q, key]], pt[at : at + l_room[q, key]]
-                if cap < 2 * size + 1:
-                    cap = 2 * size + 1
-                    wa, wi = grown(wa, cap), grown(wi, cap)
-                    gone_s, gone_q = grown(gone_s, cap), grown(gone_q, cap)
-                known = max(leaf_at[key], head[key])
-                known = (known + LEAF - 1) // LEAF * LEAF
-                if corners_pay(w, x, zlo, zhi, known, i + up, wrap, fs[0]):
-                    while known + LEAF <= hi + up:
-                        p = known if known < wrap else known - wrap
-                        leaf_bounds(x, p, zlo, zhi, p // LEAF)
-                        known += LEAF
-                        leaf_at[key] = known
-                got = refill_rows(
-                    w, x, tm, box, low[q], high[q], wh, flags, dead, ceiling, head[key], i + up, wrap, seq0 - lo - up, st[DELETION],
-                    seq0 + (i - lo) - n, alive_from(st[AT], micros), fs[0], st[CUT], floor, hs, hq, ht, m, size - m, wa, wi, chunk,
-                    zlo, zhi, min(known, (i + up) // LEAF * LEAF), work,
-                )  # fmt: skip
-                st[SIZE] = m + got
-                settle(progress, RankedList(hs, hq, ht, gone_s, gone_q), got < size - m, floor)
-                work[0] += 1
-                crow, cscore = rows, scores  # the cutoff is lower now: look again at the rest of the block
-                found = look_again(
-                    w, x, box, low[q], high[q], wh, flags, ceiling, i + up, hi + up, up, wrap, fs[0], rows, scores, chunk,
-                    zlo, zhi, head[key], known, work,
-                )  # fmt: skip
-                st[NEXT] = 0
-            out = st[OUT]
-            m = st[SIZE]
-            l_m[q, key], l_size[q, key], l_thr[q, key], l_cut[q, key], l_full[q, key] = m, st[LIMIT], fs[0], st[CUT], st[FULL]
-            if plain:
-                l_old[q, key] = st[AT]
-                continue
-            o = oldest(hq, min(k, m))
-            l_old[q, key] = hq[o] if o >= 0 else NO_SEQ
-            wake[q, key] = min(ht[o] + micros if o >= 0 and micros < UNBOUNDED else NEVER, due[q, key])
-    return oi, os, out, ps, pq, pt, pool
+                if stop == ROOM:
+                    changes = more_rows(changes, room_for(changes, k))
+                    continue
+                limit = _next_limit(k, work[ROWS_READ] - read + (pool.tail[key] - pool.head[key]) // LEAF, space.progress)
+                if 2 * limit + 2 > lists.room[q, key]:
+                    lists = moved_list(lists, q, key, space.progress.places[SIZE], 2 * limit + 2)
+                if 2 * limit >= len(space.left_seq):
+                    space = _space_for_lists(space, 2 * limit + 1)
+                refilled, read = True, work[ROWS_READ]
+                found = _refill(job, query, group, lists, space)
+            _end_replay(job, query, group, lists, space)
+    return changes, space.progress.places[OUT], lists

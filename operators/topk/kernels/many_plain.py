@@ -1,23 +1,24 @@
-"""Replay of a block for a query with a count window alone, over one key: the common case of ``topk_many.run``, with less to look at.
+"""Replay of a block for a query with a count window alone, over one key: the common case of ``many.replay_queries``, with less to look at.
 
-The list is as in ``topk_replay``; it lies in the pool of lists and is worked on in place. An expired member beyond the first k is dropped
-when it would be promoted.
+The list is as in ``replay``; an expired member beyond the first k is dropped when it would be promoted. ``Progress`` is used as in
+``replay``, but for ``AT``: the oldest seq of the first k (``NO_SEQ`` for none), ``SEEN`` and ``cutoff[1]``: seq and score of who left.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from skyband.operators.base import ARRIVAL, DISPLACED, EXPIRY, NEVER, PROMOTED, AnyArray
-from skyband.operators.jit import jit
-from skyband.operators.single_rows.kernels.arrays import grown, grown_rows, shift
+from skyband.operators.base import ARRIVAL, DISPLACED, EXPIRY, I64, PROMOTED
+from skyband.operators.jit import inner
+from skyband.operators.single_rows.kernels.arrays import shift
 from skyband.operators.single_rows.kernels.emit import ChangeRows, Event, put
-from skyband.operators.single_rows.kernels.ranked_list import place_of
+from skyband.operators.single_rows.kernels.ranked_list import RankedList, place_of
 from skyband.operators.single_rows.kernels.replay_state import (
     AT,
     BASE,
     BEFORE,
     CUT,
+    DONE,
     FULL,
     LEFT,
     LIMIT,
@@ -25,125 +26,162 @@ from skyband.operators.single_rows.kernels.replay_state import (
     OUT,
     PENDING,
     PLACE,
+    REFILL,
+    ROOM,
     ROW,
     SEEN,
     SIZE,
     VISITS,
+    Candidates,
+    Progress,
+    Query,
+    Span,
 )
+from skyband.operators.topk.kernels.many_lists import NO_SEQ
 
-NO_SEQ = NEVER // 4
 
-
-@jit
-def _least(hq: AnyArray, m: int) -> int:
-    """The oldest seq of the first ``m``, or NO_SEQ. O(m)."""
+@inner
+def _least(seqs: I64, size: int) -> int:
+    """The oldest of the first ``size`` seqs, or NO_SEQ. O(size)."""
     least = np.int64(NO_SEQ)
-    for i in range(m):
-        least = min(least, hq[i])
+    for i in range(size):
+        least = min(least, seqs[i])
     return int(least)
 
 
-@jit
-def replay_plain(
-    st: AnyArray, fs: AnyArray, q: int, key: int, k: int, n: int, hi: int, up: int, rows: AnyArray, scores: AnyArray, candidates: int,
-    time: AnyArray, hs: AnyArray, hq: AnyArray, step: int, oi: AnyArray, os: AnyArray,
-) -> tuple[AnyArray, AnyArray, int, bool]:  # fmt: skip
-    """Go on from ``st`` to the end of the block (False) or to the next refill (True). Returns the change rows, which may have moved, and
-    the query's step.
+@inner
+def _take_out(ranked: RankedList, size: int, place: int) -> int:
+    """Take the member at ``place`` out of a list of ``size``; returns its new size."""
+    shift(ranked.score, place + 1, size, -1)
+    shift(ranked.seq, place + 1, size, -1)
+    return size - 1
 
-    ``st[AT]`` is the oldest seq of the first k, or NO_SEQ. Row i has seq i + ``up``; ``rows``/``scores`` are the candidates in order.
+
+@inner
+def _put_in(ranked: RankedList, size: int, score: float, seq: int) -> int:
+    """Put an arrival into a list of ``size``; returns its place."""
+    place = place_of(ranked.score, size, score)
+    shift(ranked.score, place, size, 1)
+    shift(ranked.seq, place, size, 1)
+    ranked.score[place], ranked.seq[place] = score, seq
+    return int(place)
+
+
+@inner
+def _alive(ranked: RankedList, size: int, last_gone: int) -> int:
+    """Keep the members of seqs after ``last_gone``; returns their number."""
+    score, seq = ranked.score, ranked.seq
+    kept = 0
+    for i in range(size):
+        score[kept], seq[kept] = score[i], seq[i]
+        kept += 1 if seq[i] > last_gone else 0
+    return kept
+
+
+@inner
+def _write(
+    changes: ChangeRows, row: int, event: Event, k: int, kept: int, left: bool, gone: int, gone_score: float, place: int,
+    ranked: RankedList, size: int,
+) -> int:  # fmt: skip
+    """Write the net change of an event from change ``row`` on: of the first k ``kept`` stayed, ``gone`` left (if ``left``), and the
+    arrival stands at ``place`` (or -1) in the list of ``size``. O(changes)."""
+    score, seq = ranked.score, ranked.seq
+    entered, pos = 0 <= place < k, 0
+    if left:
+        row = put(changes, row, event, pos, -1, EXPIRY, gone, gone_score)
+        pos += 1
+    if entered and kept == k:
+        row = put(changes, row, event, pos, -1, DISPLACED, seq[k], score[k])
+        pos += 1
+    if entered and place < kept:
+        row = put(changes, row, event, pos, 1, ARRIVAL, seq[place], score[place])
+        pos += 1
+        kept += 1
+    for i in range(kept, min(k, size)):
+        row = put(changes, row, event, pos, 1, ARRIVAL if i == place else PROMOTED, seq[i], score[i])
+        pos += 1
+    return row
+
+
+@inner
+def _resume(progress: Progress, size: int, ahead: int, k: int, ranked: RankedList) -> int:
+    """Bring the state of an event that a refill interrupted up to date; returns the oldest seq of the first k. O(list)."""
+    st = progress.places
+    if st[PLACE] < 0:  # the arrival itself may have come with the refill
+        for i in range(size):
+            if ranked.seq[i] == st[ROW] - 1 + ahead:
+                st[PLACE] = i
+    return int(_least(ranked.seq, min(k, size)))
+
+
+@inner
+def replay_plain(
+    query: Query, span: Span, time: I64, candidates: Candidates, found: int, ranked: RankedList, progress: Progress, steps: I64,
+    changes: ChangeRows,
+) -> int:  # fmt: skip
+    """Go on from ``progress`` to the end of the block (DONE), to the next refill (REFILL) or until changes need more room (ROOM).
+
+    ``time`` int64 (rows,) of the block; ``candidates`` are ``found`` rows of the span, in order; ``steps`` int64 (keys,) of the query.
     O(k) per visited event.
     """
-    m, out, c, size, visits = st[SIZE], st[OUT], st[NEXT], st[LIMIT], st[VISITS]
-    thr, full, old = fs[0], st[FULL] == 1, st[AT]
-    pending = st[PENDING] == 1
-    h, left, pi, kept, gone_q, gone_s = hi, 0, -1, 0, 0, 0.0
+    st, cutoff = progress.places, progress.cutoff
+    k, end, ahead, count = query.k, span.end, span.first_seq - span.begin, query.count  # row i has seq i + ahead
+    rows, scores, seqs = candidates.row, candidates.score, ranked.seq
+    size, out, c, limit, visits = st[SIZE], st[OUT], st[NEXT], st[LIMIT], st[VISITS]
+    full, oldest, least, stop = st[FULL] == 1, st[AT], cutoff[0], DONE
+    pending, row, left, place, kept, gone, gone_score = st[PENDING] == 1, end, False, -1, 0, 0, 0.0
     if pending:
-        h, kept, left, pi, gone_q, gone_s = st[ROW] - 1, st[BEFORE], st[LEFT], st[PLACE], st[SEEN], fs[1]
-        if pi < 0:  # the arrival itself may have come with the refill
-            for i in range(m):
-                if hq[i] == h + up:
-                    pi = i
-        old = _least(hq, min(k, m))
+        oldest = _resume(progress, size, ahead, k, ranked)
+        row, kept, left, place, gone, gone_score = st[ROW] - 1, st[BEFORE], st[LEFT] == 1, st[PLACE], st[SEEN], cutoff[1]
     while True:
         if not pending:
-            while c < candidates and not scores[c] >= thr:
+            while c < found and not scores[c] >= least:
                 c += 1
-            h = rows[c] if c < candidates else hi
-            left = 0
-            e = old + n - up
-            if e <= h and e < hi:
-                h, left = e, 1
-            if h == hi:
+            row = rows[c] if c < found else end
+            leaves = oldest + count - ahead
+            left = leaves <= row and leaves < end
+            if left:
+                row = leaves
+            if row == end:
                 break
-            if out + 2 * k + 4 > len(os):
-                size_now = 2 * len(os) + 2 * k + 4
-                oi, os = grown_rows(oi, size_now), grown(os, size_now)
-            kept, pi = min(k, m), -1
-            if left == 1:
+            if out + 4 * k + 4 > len(changes.score):
+                stop = ROOM
+                break
+            kept, place = min(k, size), -1
+            if left:
                 kept -= 1
-                o = 0
-                while hq[o] != old:
-                    o += 1
-                gone_q, gone_s = old, hs[o]
-                shift(hs, o + 1, m, -1)
-                shift(hq, o + 1, m, -1)
-                m -= 1
-                alive = h + up - n
-                while m >= k and hq[k - 1] <= alive:  # expired unseen: not to be promoted
-                    shift(hs, k, m, -1)
-                    shift(hq, k, m, -1)
-                    m -= 1
-                old = _least(hq, min(k, m))
-            if c < candidates and rows[c] == h:
-                s = scores[c]
-                pi = place_of(hs, m, s)
-                shift(hs, pi, m, 1)
-                shift(hq, pi, m, 1)
-                hs[pi], hq[pi] = s, h + up
-                m += 1
+                i = 0
+                while seqs[i] != oldest:
+                    i += 1
+                gone, gone_score = oldest, ranked.score[i]
+                size = _take_out(ranked, size, i)
+                while size >= k and seqs[k - 1] <= row + ahead - count:  # expired unseen: not to be promoted
+                    size = _take_out(ranked, size, k - 1)
+                oldest = _least(seqs, min(k, size))
+            if c < found and rows[c] == row:
+                place = _put_in(ranked, size, scores[c], row + ahead)
+                size += 1
                 c += 1
-                if pi < k:
-                    old = min(old, h + up)
-                    if m > k and hq[k] == old:
-                        old = _least(hq, k)
+                if place < k:
+                    oldest = min(oldest, row + ahead)
+                    if size > k and seqs[k] == oldest:
+                        oldest = _least(seqs, k)
             visits += 1
-            if m < k and not full:
-                st[PENDING], st[ROW], st[SIZE], st[OUT], st[NEXT], st[LIMIT], st[VISITS] = 1, h + 1, m, out, c, size, visits
-                st[BEFORE], st[LEFT], st[PLACE], st[SEEN], fs[1] = kept, left, pi, gone_q, gone_s
-                st[FULL], fs[0] = 0, thr
-                return oi, os, step, True
+            if size < k and not full:
+                st[ROW], st[BEFORE], st[LEFT], st[PLACE], st[SEEN], cutoff[1] = row + 1, kept, 1 if left else 0, place, gone, gone_score
+                stop = REFILL
+                break
         pending = False
-        shown = min(k, m)
-        entered = 0 <= pi < k
-        if left == 1 or entered or shown > kept:
-            step += 1
-            event, changes, pos = Event(q, key, time[h], step), ChangeRows(oi, os), 0
-            if left == 1:
-                out = put(changes, out, event, pos, -1, EXPIRY, gone_q, gone_s)
-                pos += 1
-            if entered and kept == k:
-                out = put(changes, out, event, pos, -1, DISPLACED, hq[k], hs[k])
-                pos += 1
-            if entered and pi < kept:
-                out = put(changes, out, event, pos, 1, ARRIVAL, hq[pi], hs[pi])
-                pos += 1
-                kept += 1
-            for i in range(kept, shown):
-                out = put(changes, out, event, pos, 1, ARRIVAL if i == pi else PROMOTED, hq[i], hs[i])
-                pos += 1
-        if m >= 2 * size:
-            w, alive = 0, h + up - n
-            for i in range(m):
-                hs[w], hq[w] = hs[i], hq[i]
-                w += 1 if hq[i] > alive else 0
-            m = w
-            if m >= 2 * size:  # as in topk_replay
-                size = max(size // 2, st[BASE])
-                m = size
-                thr, full = hs[m - 1], False
-                st[CUT] = hq[m - 1]
-    fs[0], st[VISITS], st[LIMIT] = thr, visits, size
-    st[AT] = old
-    st[PENDING], st[SIZE], st[OUT], st[FULL] = 0, m, out, 1 if full else 0
-    return oi, os, step, False
+        if left or 0 <= place < k or min(k, size) > kept:
+            steps[span.key] += 1
+            event = Event(query.number, span.key, time[row], steps[span.key])
+            out = _write(changes, out, event, k, kept, left, gone, gone_score, place, ranked, size)
+        if size >= 2 * limit:
+            size = _alive(ranked, size, row + ahead - count)
+            if size >= 2 * limit:  # as in ``replay``
+                limit = max(limit // 2, st[BASE])
+                size, full = limit, False
+                least, st[CUT] = ranked.score[size - 1], seqs[size - 1]
+    st[PENDING], st[SIZE], st[OUT], st[NEXT], st[LIMIT], st[VISITS] = 1 if stop == REFILL else 0, size, out, c, limit, visits
+    st[FULL], st[AT], cutoff[0] = 1 if full else 0, oldest, least
+    return stop

@@ -1,208 +1,177 @@
 """Searching the window of one key: refilling a list that ran short, and looking again at the rest of a block with a lower cutoff.
 
-Rows are named by *places*: place p of a key lies at row ``p`` of the columns, or at ``p - wrap`` if p >= ``wrap`` (a ring; a multiple of
-LEAF, so that no leaf is torn apart). Leaves whose corners are known are visited best first, so that drifting data cost a few leaves.
+Leaves whose corners are known are visited best first, so that drifting data cost a few leaves.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from skyband.operators.base import AnyArray
-from skyband.operators.jit import HAVE_NUMBA, jit
-from skyband.operators.single_rows.kernels.heap import Heap
+from skyband.operators.base import F64, I64
+from skyband.operators.jit import HAVE_NUMBA, inner, jit
+from skyband.operators.single_rows.kernels.heap import Heap, heap_push, sift_down
+from skyband.operators.single_rows.kernels.ranked_list import RankedList
+from skyband.operators.single_rows.kernels.replay_state import Candidates
 from skyband.operators.single_rows.kernels.select import Below, into_rank_order, select
+from skyband.operators.topk.kernels.many_queries import ROWS_READ, LinearQuery
+from skyband.operators.topk.kernels.many_scores import leaf_bound, score_rows
 from skyband.operators.topk.kernels.scan import gather
-from skyband.operators.topk.kernels.window_pool import LEAF, leaf_bound, leaf_bounds, score_rows
-
-SAMPLE = 16
+from skyband.operators.topk.kernels.window_pool import LEAF, WindowPool, first_place_from
 
 
-@jit
-def first_from(tm: AnyArray, a: int, b: int, wrap: int, t: int) -> int:
-    """First place in [a, b) of time >= t. O(log)."""
-    while a < b:
-        mid = (a + b) >> 1
-        if tm[mid if mid < wrap else mid - wrap] < t:
-            a = mid + 1
-        else:
-            b = mid
-    return a
+class Sought(NamedTuple):
+    """Which rows a refill may take: those of places [``begin``, ``end``), alive, that rank after the list's cutoff.
+
+    ``first_seq``: the seq of place 0. Alive are rows of at least ``min_seq`` and ``min_time`` that no deletion before the block's
+    ``deletion``-th took. ``below``: the cutoff, its row as a place, and the least score. Full leaves before place ``leaves_end`` have
+    corners. ``need``: how many rows are wanted.
+    """
+
+    begin: int
+    end: int
+    first_seq: int
+    min_seq: int
+    min_time: int
+    deletion: int
+    below: Below
+    leaves_end: int
+    need: int
 
 
-@jit
-def corners_pay(w: AnyArray, x: AnyArray, zlo: AnyArray, zhi: AnyArray, a: int, b: int, wrap: int, thr: float) -> bool:
-    """Whether, of a few full leaves in [a, b), a good part lies below the cutoff, so that bounds would leave leaves out. Looks at
-    SAMPLE leaves, and leaves their corners behind."""
-    first, last = (a + LEAF - 1) // LEAF, b // LEAF
-    if last - first < 2 * SAMPLE:
-        return True
-    below = 0
-    for i in range(SAMPLE):
-        p = (first + i * (last - first) // SAMPLE) * LEAF
-        p = p if p < wrap else p - wrap
-        leaf_bounds(x, p, zlo, zhi, p // LEAF)
-        below += 1 if leaf_bound(w, zlo, zhi, p // LEAF) < thr else 0
-    return 8 * below > SAMPLE
+class SearchSpace(NamedTuple):
+    """Space for a search.
+
+    ``chunk`` float64 (at least LEAF,): scores of a stretch of rows; ``best``: the heap of those found; ``bound`` float64, ``leaf`` int64
+    (leaves of the window,): the heap of leaves still to be read; ``work``: counters, see ``REFILLS``.
+    """
+
+    chunk: F64
+    best: Heap
+    bound: F64
+    leaf: I64
+    work: I64
 
 
-@jit
-def _select_any(
-    sc: AnyArray, dead: AnyArray, deletes: bool, now: int, n: int, base: int, thr: float, cut: int, floor: float,
-    wa: AnyArray, wi: AnyArray, c: int, need: int,
-) -> int:  # fmt: skip
-    """``select`` over rows [0, n) when newer rows may have been looked at before or not. ``cut``: a place less ``base``."""
-    if c == need:
+@inner
+def _select_any_order(scores: F64, ended_by: I64, rows: int, base: int, sought: Sought, best: Heap, size: int) -> int:
+    """``select`` over the first ``rows`` of ``scores``, places from ``base`` on, when newer rows may have been looked at before or not."""
+    need, deletion, cutoff, floor = sought.need, sought.deletion, sought.below.score, sought.below.floor
+    cut, deletes = sought.below.row - base, len(ended_by) > 0
+    best_score, best_place = best.score, best.place
+    if size == need:
         hits: Any = np.int64(0)
-        for i in range(n):
-            hits += np.int64(sc[i] >= wa[0])
+        for i in range(rows):
+            hits += np.int64(scores[i] >= best_score[0])
         if hits == 0:
-            return c
-    for i in range(n - 1, -1, -1):
-        s = sc[i]
-        if not s >= floor or s > thr or (s == thr and i >= cut) or (deletes and dead[i] < now):
+            return size
+    for i in range(rows - 1, -1, -1):
+        score = scores[i]
+        if not score >= floor or score > cutoff or (score == cutoff and i >= cut) or (deletes and ended_by[i] < deletion):
             continue
-        if c < need:
-            j = c
-            c += 1
-            while j > 0:
-                p = (j - 1) >> 1
-                if wa[p] < s or (wa[p] == s and wi[p] < base + i):
-                    break
-                wa[j], wi[j] = wa[p], wi[p]
-                j = p
-        elif s > wa[0] or (s == wa[0] and base + i > wi[0]):
-            j = 0
-            while True:
-                p = 2 * j + 1
-                if p >= c:
-                    break
-                if p + 1 < c and (wa[p + 1] < wa[p] or (wa[p + 1] == wa[p] and wi[p + 1] < wi[p])):
-                    p += 1
-                if s < wa[p] or (s == wa[p] and base + i < wi[p]):
-                    break
-                wa[j], wi[j] = wa[p], wi[p]
-                j = p
-        else:
-            continue
-        wa[j], wi[j] = s, base + i
-    return c
+        if size < need:
+            size = heap_push(best, size, score, base + i)
+        elif score > best_score[0] or (score == best_score[0] and base + i > best_place[0]):
+            sift_down(best, size, score, base + i)
+    return size
 
 
-@jit
-def _sink(key: AnyArray, leaf: AnyArray, i: int, n: int) -> None:
-    k, v = key[i], leaf[i]
+@inner
+def _sink(bound: F64, leaf: I64, i: int, size: int) -> None:
+    """Let entry ``i`` of a heap with the largest bound on top sink to its place."""
+    b, v = bound[i], leaf[i]
     while True:
         j = 2 * i + 1
-        if j >= n:
+        if j >= size:
             break
-        if j + 1 < n and key[j + 1] > key[j]:
+        if j + 1 < size and bound[j + 1] > bound[j]:
             j += 1
-        if not key[j] > k:
+        if not bound[j] > b:
             break
-        key[i], leaf[i] = key[j], leaf[j]
+        bound[i], leaf[i] = bound[j], leaf[j]
         i = j
-    key[i], leaf[i] = k, v
+    bound[i], leaf[i] = b, v
 
 
-@jit
-def _best_first(
-    w: AnyArray, x: AnyArray, box: bool, low: AnyArray, high: AnyArray, where: int, flags: AnyArray, dead: AnyArray, ceiling: float,
-    first: int, last: int, wrap: int, now: int, thr: float, cut: int, floor: float, wa: AnyArray, wi: AnyArray, c: int, need: int,
-    chunk: AnyArray, zlo: AnyArray, zhi: AnyArray, work: AnyArray,
+@inner
+def _select_best_leaves(
+    query: LinearQuery, pool: WindowPool, first: int, last: int, sought: Sought, space: SearchSpace, size: int
 ) -> int:  # fmt: skip
-    """Leaves [first, last), all with corners, by falling bound until none can hold one of the ``need`` best."""
-    n = last - first
-    key, leaf = np.empty(n, np.float64), np.empty(n, np.int64)
+    """Select from leaves [first, last), all with corners, by falling bound until none can hold one of the best. Returns the heap's size."""
+    best, need, wrap = space.best, sought.need, pool.wrap
+    bounds, leaves = space.bound, space.leaf
     m = 0
-    for i in range(n):
-        p = (first + i) * LEAF
-        bound = leaf_bound(w, zlo, zhi, (p if p < wrap else p - wrap) // LEAF)
-        if not bound < floor and not (c == need and bound < wa[0]):
-            key[m], leaf[m] = bound if bound == bound else np.inf, first + i
+    for i in range(first, last):
+        place = i * LEAF
+        bound = leaf_bound(query.weights, pool.leaf_low, pool.leaf_high, (place if place < wrap else place - wrap) // LEAF)
+        if not bound < sought.below.floor and not (size == need and bound < best.score[0]):
+            bounds[m], leaves[m] = bound if bound == bound else np.inf, i
             m += 1
     for i in range(m // 2 - 1, -1, -1):
-        _sink(key, leaf, i, m)
-    while m > 0 and not (c == need and key[0] < wa[0]):
-        p = leaf[0] * LEAF
-        b = p if p < wrap else p - wrap
-        work[1] += LEAF
-        score_rows(w, x, b, b + LEAF, box, low, high, where, flags, ceiling, chunk)
-        if len(dead):
-            c = _select_any(chunk, dead[b : b + LEAF], True, now, LEAF, p, thr, cut - p, floor, wa, wi, c, need)
-        else:
-            c = _select_any(chunk, dead, False, now, LEAF, p, thr, cut - p, floor, wa, wi, c, need)
+        _sink(bounds, leaves, i, m)
+    while m > 0 and not (size == need and bounds[0] < best.score[0]):
+        place = leaves[0] * LEAF
+        row = place if place < wrap else place - wrap
+        space.work[ROWS_READ] += LEAF
+        score_rows(query, pool, row, row + LEAF, space.chunk)
+        size = _select_any_order(space.chunk, pool.ended_by[row : row + LEAF], LEAF, place, sought, best, size)
         m -= 1
-        key[0], leaf[0] = key[m], leaf[m]
-        _sink(key, leaf, 0, m)
-    return c
+        bounds[0], leaves[0] = bounds[m], leaves[m]
+        _sink(bounds, leaves, 0, m)
+    return size
 
 
-@jit
-def refill_rows(
-    w: AnyArray, x: AnyArray, tm: AnyArray, box: bool, low: AnyArray, high: AnyArray, where: int, flags: AnyArray, dead: AnyArray,
-    ceiling: float,
-    first: int, arrived: int, wrap: int, base_seq: int, now: int, min_seq: int, min_time: int, thr: float, cut: int, floor: float,
-    hs: AnyArray, hq: AnyArray, ht: AnyArray, m: int, need: int, wa: AnyArray, wi: AnyArray, chunk: AnyArray,
-    zlo: AnyArray, zhi: AnyArray, leaf_hi: int, work: AnyArray,
-) -> int:  # fmt: skip
-    """Append to a list the ``need`` best alive rows of places [first, arrived) that rank after (thr, seq ``cut``). Returns how many there
-    were.
-
-    Place p has seq base_seq + p. Full leaves before ``leaf_hi`` have corners. O(leaves + rows not left out).
-    """
-    a = max(first, min(arrived, min_seq - base_seq))
-    if len(tm):
-        a = first_from(tm, a, arrived, wrap, min_time)
-    c, e, cut_place = 0, arrived, cut - base_seq
-    known_lo, known_hi = (a + LEAF - 1) // LEAF, leaf_hi // LEAF
-    while e > a:
-        leaf = (e - 1) // LEAF
-        if HAVE_NUMBA and known_lo <= leaf < known_hi and e == leaf * LEAF + LEAF:
-            c = _best_first(
-                w, x, box, low, high, where, flags, dead, ceiling, known_lo, leaf + 1, wrap, now, thr, cut_place, floor, wa, wi, c, need,
-                chunk, zlo, zhi, work,
-            )  # fmt: skip
-            e = known_lo * LEAF
-            continue
-        b = max(a, leaf * LEAF)
-        p = b if b < wrap else b - wrap
-        n = e - b
-        work[1] += n
-        score_rows(w, x, p, p + n, box, low, high, where, flags, ceiling, chunk)
-        if not HAVE_NUMBA or known_lo >= known_hi:  # newest first throughout
-            if len(dead):
-                c = select(chunk, dead[p : p + n], now, 0, n, b, Below(thr, cut_place - b, floor), Heap(wa, wi), c, need)
-            else:
-                c = select(chunk, dead, now, 0, n, b, Below(thr, cut_place - b, floor), Heap(wa, wi), c, need)
-        elif len(dead):
-            c = _select_any(chunk, dead[p : p + n], True, now, n, b, thr, cut_place - b, floor, wa, wi, c, need)
-        else:
-            c = _select_any(chunk, dead, False, now, n, b, thr, cut_place - b, floor, wa, wi, c, need)
-        e = b
-    into_rank_order(Heap(wa, wi), c)
-    for i in range(c):
-        p = wi[i] if wi[i] < wrap else wi[i] - wrap
-        hs[m + i], hq[m + i], ht[m + i] = wa[i], base_seq + wi[i], tm[p] if len(tm) else 0
-    return c
-
-
-@jit
-def look_again(
-    w: AnyArray, x: AnyArray, box: bool, low: AnyArray, high: AnyArray, where: int, flags: AnyArray, ceiling: float,
-    a: int, b: int, up: int, wrap: int, thr: float, rows: AnyArray, scores: AnyArray, chunk: AnyArray,
-    zlo: AnyArray, zhi: AnyArray, leaf_lo: int, leaf_hi: int, work: AnyArray,
-) -> int:  # fmt: skip
-    """Candidates of one query in places [a, b): rows (places less ``up``) and scores; returns their number."""
+@jit(_nrt=False)
+def refill_rows(query: LinearQuery, pool: WindowPool, sought: Sought, ranked: RankedList, size: int, space: SearchSpace) -> int:
+    """Append the best rows sought to a list of ``size``. Returns how many there were. O(leaves + rows not left out)."""
+    best, wrap, below = space.best, pool.wrap, sought.below
+    begin, end = max(sought.begin, min(sought.end, sought.min_seq - sought.first_seq)), sought.end
+    if len(pool.time):
+        begin = first_place_from(pool, begin, end, sought.min_time)
     found = 0
-    while a < b:
-        e = min(b, a // LEAF * LEAF + LEAF)
-        p = a if a < wrap else a - wrap
-        if not (e - a == LEAF and a >= leaf_lo and e <= leaf_hi and leaf_bound(w, zlo, zhi, p // LEAF) < thr):
-            work[1] += e - a
-            score_rows(w, x, p, p + e - a, box, low, high, where, flags, ceiling, chunk)
-            found += gather(chunk, 0, e - a, a - up, thr, rows[found:], scores[found:])
-        a = e
+    known_begin, known_end = (begin + LEAF - 1) // LEAF, sought.leaves_end // LEAF
+    while end > begin:
+        leaf = (end - 1) // LEAF
+        if HAVE_NUMBA and known_begin <= leaf < known_end and end == leaf * LEAF + LEAF:
+            found = _select_best_leaves(query, pool, known_begin, leaf + 1, sought, space, found)
+            end = known_begin * LEAF
+            continue
+        place = max(begin, leaf * LEAF)
+        row, n = place if place < wrap else place - wrap, end - place
+        space.work[ROWS_READ] += n
+        score_rows(query, pool, row, row + n, space.chunk)
+        ended_by = pool.ended_by[row : row + n]
+        if not HAVE_NUMBA or known_begin >= known_end:  # newest first throughout
+            rest = Below(below.score, below.row - place, below.floor)
+            found = select(space.chunk, ended_by, sought.deletion, 0, n, place, rest, best, found, sought.need)
+        else:
+            found = _select_any_order(space.chunk, ended_by, n, place, sought, best, found)
+        end = place
+    into_rank_order(best, found)
+    for i in range(found):
+        place = best.place[i]
+        row = place if place < wrap else place - wrap
+        ranked.score[size + i], ranked.seq[size + i] = best.score[i], sought.first_seq + place
+        ranked.time[size + i] = pool.time[row] if len(pool.time) else 0
+    return found
+
+
+@inner
+def look_again(
+    query: LinearQuery, pool: WindowPool, begin: int, end: int, ahead: int, cutoff: float, leaves_begin: int, leaves_end: int,
+    candidates: Candidates, space: SearchSpace,
+) -> int:  # fmt: skip
+    """Candidates of one query in places [begin, end): rows (places less ``ahead``) and scores; returns their number. Full leaves in
+    [``leaves_begin``, ``leaves_end``) have corners."""
+    found = 0
+    while begin < end:
+        e = min(end, begin // LEAF * LEAF + LEAF)
+        n, row = e - begin, begin if begin < pool.wrap else begin - pool.wrap
+        whole = n == LEAF and begin >= leaves_begin and e <= leaves_end
+        if not (whole and leaf_bound(query.weights, pool.leaf_low, pool.leaf_high, row // LEAF) < cutoff):
+            space.work[ROWS_READ] += n
+            score_rows(query, pool, row, row + n, space.chunk)
+            found += gather(space.chunk, 0, n, begin - ahead, cutoff, candidates.row[found:], candidates.score[found:])
+        begin = e
     return found

@@ -1,41 +1,82 @@
-"""The window of many keys in one pool of columns: every key owns a slab, appends at its end and drops at its head.
+"""The window of a bucket's keys in one pool of columns: every key owns a slab, appends at its end and drops at its head.
 
-``x`` is float64 (d, capacity), ``tm`` int64 times; ``flags`` (predicate bits) and ``dead`` (see ``NEVER``) are empty when not needed.
-Per key:
-``slab``/``room`` (begin and length of the slab), ``head``/``tail`` (its rows). The row at ``tail - 1`` has seq ``next_seq - 1``.
+Rows are named by *places*: place p of a key lies at row p of the columns, or at p - ``wrap`` from ``wrap`` on. A bucket of one key has a
+ring of that length, a multiple of LEAF, so that no leaf is torn apart; slabs of many keys never get there (``NO_RING``).
 """
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
-from skyband.operators.base import NEVER, AnyArray
-from skyband.operators.jit import HAVE_NUMBA, jit
+from skyband.operators.base import F64, I64, NEVER
+from skyband.operators.jit import jit
+from skyband.operators.single_rows.blocks import Block
 from skyband.operators.single_rows.kernels.arrays import lower_bound, shift
 from skyband.operators.single_rows.kernels.expiry import alive_from
 from skyband.operators.windows import UNBOUNDED
 
-CHUNK = 1024
 LEAF = 128
+"""Rows that share the corners of a box."""
+
+NO_RING = 2**62
+"""A place no key reaches: the slabs of many keys do not wrap."""
+
+
+class WindowPool(NamedTuple):
+    """Columns with a place per row, and where every key's rows are.
+
+    ``values`` float64 (d, rows). int64 (rows,), empty where not needed: ``time``, for time windows; ``flags``, a bit per predicate;
+    ``ended_by``, for deletions: the number of the block's deletion that takes the row, -1 if one took it before, ``NEVER`` if none did.
+    ``leaf_low`` and ``leaf_high`` float64 (d, leaves): corners of the box around rows [LEAF * i, LEAF * (i + 1)). ``wrap``: the ring's
+    length, ``NO_RING`` for slabs.
+
+    int64 (keys,): ``begin`` and ``room``, the slab (0 for a ring); ``head`` and ``tail``: the window has places [head, tail), the last of
+    them has the last seq; ``leaves_end``: whole leaves of the window before this place have corners.
+    """
+
+    values: F64
+    time: I64
+    flags: I64
+    ended_by: I64
+    leaf_low: F64
+    leaf_high: F64
+    wrap: int
+    begin: I64
+    room: I64
+    head: I64
+    tail: I64
+    leaves_end: I64
+
+
+@jit(_nrt=False)
+def first_place_from(pool: WindowPool, begin: int, end: int, instant: int) -> int:
+    """First place in [begin, end) of time >= ``instant``. O(log)."""
+    time, wrap = pool.time, pool.wrap
+    while begin < end:
+        mid = (begin + end) >> 1
+        if time[mid if mid < wrap else mid - wrap] < instant:
+            begin = mid + 1
+        else:
+            end = mid
+    return begin
 
 
 @jit
-def plan(
-    procs: AnyArray, new: AnyArray, next_seq: AnyArray, n: int, micros: int, until: int, tm: AnyArray,
-    slab: AnyArray, room: AnyArray, head: AnyArray, tail: AnyArray, end: int, target: AnyArray,
-) -> int:  # fmt: skip
-    """Drop expired heads and choose where each key's rows go (``target[g]``: new slab begin, or -1 to stay). Returns the pool's new end."""
-    for g in range(len(procs)):
-        key = procs[g]
-        h = max(head[key], tail[key] - n)
+def plan_slabs(block: Block, pool: WindowPool, count: int, micros: int, until: int, end: int, target: I64) -> int:
+    """Drop what has expired before ``until`` and choose where each key's rows go: ``target`` int64 (keys of the block,), the begin of
+    another slab or -1 to stay. ``end`` is the end of all slabs; returns the new one."""
+    begin, room, head, tail = pool.begin, pool.room, pool.head, pool.tail
+    for g in range(len(block.keys)):
+        key, new = block.keys[g], block.end[g] - block.begin[g]
+        first = max(head[key], tail[key] - count)
         if micros < UNBOUNDED:
-            h = lower_bound(tm, h, tail[key], alive_from(until - 1, micros))
-        head[key] = h
-        need = tail[key] - h + new[g]
-        if tail[key] + new[g] <= slab[key] + room[key]:
+            first = lower_bound(pool.time, first, tail[key], alive_from(until - 1, micros))
+        head[key] = first
+        need = tail[key] - first + new
+        if tail[key] + new <= begin[key] + room[key]:
             target[g] = -1
         elif 4 * need <= 3 * room[key]:
-            target[g] = slab[key]
+            target[g] = begin[key]
         else:
             target[g] = end
             room[key] = 3 * need
@@ -44,129 +85,34 @@ def plan(
 
 
 @jit
-def append(
-    procs: AnyArray, p_lo: AnyArray, p_hi: AnyArray, target: AnyArray, slab: AnyArray, head: AnyArray, tail: AnyArray,
-    x: AnyArray, tm: AnyArray, flags: AnyArray, dead: AnyArray, cols: tuple[AnyArray, ...], time: AnyArray, new_flags: AnyArray,
-    leaf_at: AnyArray,
-) -> None:  # fmt: skip
-    """Move slabs as planned and append rows [p_lo, p_hi) of the new columns. Leaf summaries of moved slabs become void."""
-    for g in range(len(procs)):
-        key, t = procs[g], target[g]
-        if t >= 0:
-            a, b = head[key], tail[key]
-            for i in range(len(x)):
-                shift(x[i], a, b, t - a)
-            if len(tm):
-                shift(tm, a, b, t - a)
-            if len(flags):
-                shift(flags, a, b, t - a)
-            if len(dead):
-                shift(dead, a, b, t - a)
-            slab[key], head[key], tail[key] = t, t, t + b - a
-            leaf_at[key] = t
-        lo, hi, e = p_lo[g], p_hi[g], tail[key]
-        for i in range(len(x)):
-            x[i, e : e + hi - lo] = cols[i][lo:hi]
-        if len(tm):
-            tm[e : e + hi - lo] = time[lo:hi]
-        if len(flags):
-            flags[e : e + hi - lo] = new_flags[lo:hi]
-        if len(dead):
-            dead[e : e + hi - lo] = NEVER
-        tail[key] = e + hi - lo
+def append_rows(block: Block, pool: WindowPool, target: I64, columns: tuple[F64, ...], flags: I64) -> None:
+    """Move slabs as planned and append the block's rows; the pool has room. Corners of moved slabs become void.
 
-
-@jit
-def _score_nb(
-    w: AnyArray,
-    x: AnyArray,
-    a: int,
-    b: int,
-    box: bool,
-    low: AnyArray,
-    high: AnyArray,
-    where: int,
-    flags: AnyArray,
-    ceiling: float,
-    out: AnyArray,
-) -> None:
-    o = out[: b - a]
-    c = x[0, a:b]
-    for i in range(b - a):
-        o[i] = w[0] * c[i]
-    for t in range(1, len(w)):
-        c = x[t, a:b]
-        for i in range(b - a):
-            o[i] = o[i] + w[t] * c[i]
-    for i in range(b - a):
-        o[i] = o[i] + 0.0
-    if ceiling < np.inf:
-        for i in range(b - a):
-            if o[i] > ceiling:
-                o[i] = np.nan
-    if box:
-        for t in range(len(w)):
-            c = x[t, a:b]
-            lo, hi = low[t], high[t]
-            for i in range(b - a):
-                if not lo <= c[i] <= hi:
-                    o[i] = np.nan
-    if where >= 0:
-        f = flags[a:b]
-        for i in range(b - a):
-            if (f[i] >> where) & 1 == 0:
-                o[i] = np.nan
-
-
-def _score_np(
-    w: AnyArray,
-    x: AnyArray,
-    a: int,
-    b: int,
-    box: bool,
-    low: AnyArray,
-    high: AnyArray,
-    where: int,
-    flags: AnyArray,
-    ceiling: float,
-    out: AnyArray,
-) -> None:
-    o = out[: b - a]
-    with np.errstate(all="ignore"):
-        np.multiply(x[0, a:b], w[0], out=o)
-        for t in range(1, len(w)):
-            o += w[t] * x[t, a:b]
-        o += 0.0
-        o[o > ceiling] = np.nan
-        if box:
-            for t in range(len(w)):
-                c = x[t, a:b]
-                o[~((low[t] <= c) & (c <= high[t]))] = np.nan
-        if where >= 0:
-            o[(flags[a:b] >> where) & 1 == 0] = np.nan
-
-
-score_rows = _score_nb if HAVE_NUMBA else _score_np
-"""out[: b - a] = internal scores of pool rows [a, b) for one query; NaN outside its box, its predicate or above its ceiling."""
-
-
-@jit
-def leaf_bounds(x: AnyArray, a: int, zlo: AnyArray, zhi: AnyArray, leaf: int) -> None:
-    """Corners of the LEAF pool rows from ``a`` (NaN left out; an attribute that is always NaN gets (inf, -inf))."""
-    for t in range(len(x)):
-        c = x[t, a : a + LEAF]
-        lo, hi = np.inf, -np.inf
-        for i in range(LEAF):
-            v = c[i]
-            lo = v if v < lo else lo
-            hi = v if v > hi else hi
-        zlo[t, leaf], zhi[t, leaf] = lo, hi
-
-
-@jit
-def leaf_bound(w: AnyArray, zlo: AnyArray, zhi: AnyArray, leaf: int) -> float:
-    """No score in the leaf is larger (same order of operations as the score, each of them monotone, so rounding keeps it true)."""
-    s: float = w[0] * zhi[0, leaf] if w[0] >= 0.0 else w[0] * zlo[0, leaf]
-    for t in range(1, len(w)):
-        s = s + (w[t] * zhi[t, leaf] if w[t] >= 0.0 else w[t] * zlo[t, leaf])
-    return s
+    ``columns`` d float64 (rows of the block,); ``flags`` int64 (rows of the block,), or empty.
+    """
+    values, time, all_flags, ended_by = pool.values, pool.time, pool.flags, pool.ended_by
+    for g in range(len(block.keys)):
+        key, to = block.keys[g], target[g]
+        if to >= 0:
+            a, b = pool.head[key], pool.tail[key]
+            for t in range(len(values)):
+                shift(values[t], a, b, to - a)
+            if len(time):
+                shift(time, a, b, to - a)
+            if len(all_flags):
+                shift(all_flags, a, b, to - a)
+            if len(ended_by):
+                shift(ended_by, a, b, to - a)
+            pool.begin[key], pool.head[key], pool.tail[key] = to, to, to + b - a
+            pool.leaves_end[key] = to
+        lo, hi, at = block.begin[g], block.end[g], pool.tail[key]
+        end = at + hi - lo
+        for t in range(len(values)):
+            values[t, at:end] = columns[t][lo:hi]
+        if len(time):
+            time[at:end] = block.time[lo:hi]
+        if len(all_flags):
+            all_flags[at:end] = flags[lo:hi]
+        if len(ended_by):
+            ended_by[at:end] = NEVER
+        pool.tail[key] = end

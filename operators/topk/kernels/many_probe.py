@@ -1,0 +1,322 @@
+"""Candidates of all queries among a block's rows, by the influence grid (``many_grid``)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skyband.operators.base import F64, I64, AnyArray
+from skyband.operators.jit import inner, jit, maker
+from skyband.operators.single_rows.kernels.arrays import grown
+from skyband.operators.topk.kernels.many_grid import (
+    ENTRIES_USED,
+    HALVES_USED,
+    HEAD,
+    NO_ROOM,
+    NONE,
+    TILE,
+    UNKNOWN,
+    CellLists,
+    GridScratch,
+    InfluenceGrid,
+    cell_numbers,
+    look_at_cell,
+    look_at_half,
+)
+from skyband.operators.topk.kernels.many_queries import OUTSIDE, TESTS, UNUSABLE, WILD, QueryTable
+
+SHORT, VISITS = 8, 4
+"""A cell whose list is longer than SHORT is halved when the VISITS-th row falls into it,"""
+
+HALVED_UP_TO = 8
+"""... in up to so many dimensions."""
+
+
+class BlockCandidates(NamedTuple):
+    """Rows of a block that reach queries' cutoffs; query q's are those from ``begin[q]`` to ``begin[q + 1]``."""
+
+    begin: I64
+    """int64 (Q + 1,); empty: not known, the block is to be scored for every query."""
+    rows: I64
+    """int64: rows of the block, ascending within a query."""
+    scores: F64
+    """float64: their internal scores."""
+
+
+class _Found(NamedTuple):
+    """Candidates in the order they were found: by row. Longer than they are full.
+
+    ``query`` int32, ``row`` int64, ``score`` float64.
+    """
+
+    query: AnyArray
+    row: I64
+    score: F64
+
+
+class _Tile(NamedTuple):
+    """A stretch of up to TILE rows of the block, and how far the search has come.
+
+    ``begin`` int64 (1,): its first row; ``number`` float64 (TILE,): space; ``cell`` int32 (TILE,): the rows' cells; ``hits`` int32
+    (TILE + 1,): the rows to look at, less ``begin``; ``point`` float64 (d,): the row at hand; ``at`` int64 (4,): see ``_HIT``.
+    """
+
+    begin: I64
+    number: F64
+    cell: AnyArray
+    hits: AnyArray
+    point: F64
+    at: I64
+
+
+_HIT, _HITS, _FOUND, _STAGE = range(4)
+"""Places of ``_Tile.at``: the next hit, the number of hits, of candidates found so far, and what has been done for the next hit."""
+
+_NEW, _LOOKED, _COUNTED, _PARTED = range(4)
+"""Stages of a hit: nothing, its cell was looked at, it was counted as a visit, its part of the cell was looked at."""
+
+_DONE, _CELL, _PART, _ROOM = range(4)
+"""What a search stopped for: the tile's end, a cell or a part of one without list, no room for candidates."""
+
+
+@inner
+def _begin_tile(columns: tuple[F64, ...], begin: int, end: int, grid: InfluenceGrid, tile: _Tile) -> None:
+    """Set ``tile`` up for rows [begin, end): those whose cell's bit is set are to be looked at."""
+    cell, hits, bits = tile.cell, tile.hits, grid.bits
+    cell_numbers(columns, begin, end, grid, tile.number, cell)
+    found: Any = np.int64(0)
+    for i in range(end - begin):
+        c: Any = cell[i]
+        hits[found] = i
+        found += np.int64((bits[c >> 5] >> np.uint32(c & 31)) & np.uint32(1))
+    tile.begin[0], tile.at[_HIT], tile.at[_HITS], tile.at[_STAGE] = begin, 0, found, _NEW
+
+
+@inner
+def _part_of(grid: InfluenceGrid, point: F64) -> int:
+    """The part of its fine cell a point is in: a bit an axis, the first axis in the highest, 1 for the upper half."""
+    part = 0
+    for t in range(len(point)):
+        v = (point[t] - grid.low[t]) * grid.scale[t]
+        part = 2 * part + (1 if v - np.floor(v) >= 0.5 else 0)
+    return part
+
+
+@inner
+def _list_of(grid: InfluenceGrid, lists: CellLists, tile: _Tile, cell: int) -> tuple[int, int]:
+    """What keeps the row at hand, in fine cell ``cell``, from being tested (``_CELL``, ``_PART`` or ``_DONE`` for nothing), and the list it
+    is tested against: its place, NONE, or another number less than 0 for all queries."""
+    entries, at, d = lists.entries, tile.at, len(tile.point)
+    begin: Any = np.int64(grid.fine[cell])
+    if begin == UNKNOWN and at[_STAGE] < _LOOKED:
+        return _CELL, begin
+    if begin < 0:
+        return _DONE, begin
+    if at[_STAGE] < _COUNTED:
+        if entries[begin] > SHORT and d <= HALVED_UP_TO and entries[begin + 1] < 0:
+            entries[begin + 1] -= 1
+        at[_STAGE] = _COUNTED
+    if entries[begin + 1] >= 0:
+        part: Any = np.int64(lists.halves[entries[begin + 1] + _part_of(grid, tile.point)])
+        if part != UNKNOWN:
+            return _DONE, part
+        if at[_STAGE] < _PARTED:
+            return _PART, begin
+    elif entries[begin + 1] < -VISITS:
+        return _PART, begin
+    return _DONE, begin
+
+
+@inner
+def _look_at_part(
+    table: QueryTable, cutoffs: F64, grid: InfluenceGrid, lists: CellLists, cell: int, point: F64, scratch: GridScratch
+) -> bool:  # fmt: skip
+    """Make the list of the part of fine cell ``cell`` that ``point`` is in; False if ``lists.entries`` must grow first. ``halves`` has
+    room."""
+    entries, halves = lists.entries, lists.halves
+    begin, parts = np.int64(grid.fine[cell]), 1 << len(point)
+    if entries[begin + 1] < 0:
+        used = grid.counters[HALVES_USED]
+        halves[used : used + parts] = UNKNOWN
+        grid.counters[HALVES_USED] = used + parts
+        entries[begin + 1] = used
+    part = _part_of(grid, point)
+    at = look_at_half(table, cutoffs, grid, entries, cell, part, begin, scratch)
+    if at == NO_ROOM:
+        return False
+    halves[entries[begin + 1] + part] = at
+    return True
+
+
+@maker
+def _more_lists(grid: InfluenceGrid, lists: CellLists, queries: int, parts: int) -> CellLists:
+    """Room for one more list of all queries and for one more cell's parts."""
+    entries, halves = lists.entries, lists.halves
+    need = grid.counters[ENTRIES_USED] + HEAD + queries
+    if need > len(entries):
+        entries = grown(entries, 2 * need)
+    need = grid.counters[HALVES_USED] + parts
+    if need > len(halves):
+        halves = grown(halves, 2 * need)
+    return CellLists(entries, halves)
+
+
+@inner
+def _test_list(weights: F64, cutoffs: F64, entries: AnyArray, at: int, point: F64, row: int, found: _Found, m: int) -> int:
+    """Test a row against the list at ``at``; candidates go to ``found`` from ``m`` on, which has room. Returns their number."""
+    query, rows, score = found.query, found.row, found.score
+    for i in range(at + HEAD, at + HEAD + entries[at]):
+        q = entries[i]
+        y = weights[q, 0] * point[0]
+        for t in range(1, len(point)):
+            y = y + weights[q, t] * point[t]
+        y = y + 0.0
+        query[m], rows[m], score[m] = q, row, y
+        m += 1 if y >= cutoffs[q] else 0
+    return m
+
+
+@inner
+def _test_all(columns: F64, cutoffs: F64, point: F64, row: int, scores: F64, found: _Found, m: int) -> int:
+    """As ``_test_list``, for all queries. ``scores`` float64 (Q,) is space."""
+    query, rows, score = found.query, found.row, found.score
+    n = len(cutoffs)
+    for t in range(len(point)):
+        w, v = columns[t], point[t]
+        if t == 0:
+            for q in range(n):
+                scores[q] = w[q] * v
+        else:
+            for q in range(n):
+                scores[q] = scores[q] + w[q] * v
+    for q in range(n):
+        query[m], rows[m], score[m] = q, row, scores[q] + 0.0
+        m += 1 if scores[q] >= cutoffs[q] else 0
+    return m
+
+
+@inner
+def _usable(point: F64, work: I64) -> bool:
+    """Whether a wild row has a value for every attribute; counts it."""
+    missing, finite = False, True
+    for t in range(len(point)):
+        missing = missing or point[t] != point[t]
+        finite = finite and abs(point[t]) < np.inf
+    if missing:
+        work[UNUSABLE] += 1
+        return False
+    work[WILD] += 1
+    work[OUTSIDE] += 1 if finite else 0
+    return True
+
+
+@inner
+def _allowed(table: QueryTable, point: F64, row: int, flags: I64, found: _Found, a: int, b: int) -> int:
+    """Keep those of the row's candidates [a, b) that are in their query's box and predicate and not above its ceiling; returns the end."""
+    query, rows, score = found.query, found.row, found.score
+    m = a
+    for i in range(a, b):
+        q = query[i]
+        ok = not score[i] > table.ceiling[q] and (table.where[q] < 0 or (flags[row] >> table.where[q]) & 1 == 1)
+        if table.boxed[q]:
+            for t in range(len(point)):
+                ok = ok and table.low[q, t] <= point[t] <= table.high[q, t]
+        if ok:
+            query[m], rows[m], score[m] = q, row, score[i]
+            m += 1
+    return m
+
+
+@inner
+def _test_hits(
+    table: QueryTable, cutoffs: F64, columns: tuple[F64, ...], flags: I64, simple: bool, grid: InfluenceGrid, lists: CellLists,
+    tile: _Tile, scores: F64, found: _Found, work: I64,
+) -> int:  # fmt: skip
+    """Test the tile's hits from the next one on; returns what it stopped for. ``simple``: no query has a box, predicate or ceiling."""
+    at, point, queries = tile.at, tile.point, len(cutoffs)
+    cells, m = grid.cells ** len(point), at[_FOUND]
+    while at[_HIT] < at[_HITS]:
+        if m + queries > len(found.query):
+            return _ROOM
+        i = tile.hits[at[_HIT]]
+        cell: Any = np.int64(tile.cell[i])
+        row = tile.begin[0] + i
+        for t in range(len(point)):
+            point[t] = columns[t][row]
+        begin: Any = np.int64(UNKNOWN)
+        if cell < cells:
+            stop, begin = _list_of(grid, lists, tile, cell)
+            if stop != _DONE:
+                return stop
+        at[_HIT] += 1
+        at[_STAGE] = _NEW
+        if begin == NONE or (cell == cells and not _usable(point, work)):
+            continue
+        if begin >= 0:
+            work[TESTS] += lists.entries[begin]
+            m = _test_list(table.weights, cutoffs, lists.entries, begin, point, row, found, m)
+        else:  # a wild row, or a cell that more than half of the queries reach
+            work[TESTS] += queries // 8
+            m = _test_all(table.columns, cutoffs, point, row, scores, found, m)
+        if not simple:
+            m = _allowed(table, point, row, flags, found, at[_FOUND], m)
+        at[_FOUND] = m
+    return _DONE
+
+
+@maker
+def _by_query(found: _Found, m: int, queries: int) -> BlockCandidates:
+    """The first ``m`` sorted by query, rows in order within one. O(m + Q)."""
+    begin = np.zeros(queries + 2, np.int64)
+    for i in range(m):
+        begin[found.query[i] + 2] += 1
+    for q in range(queries):
+        begin[q + 2] += begin[q + 1]
+    rows, scores = np.empty(m, np.int64), np.empty(m, np.float64)
+    for i in range(m):
+        q = found.query[i] + 1
+        rows[begin[q]], scores[begin[q]] = found.row[i], found.score[i]
+        begin[q] += 1
+    return BlockCandidates(begin[: queries + 1].copy(), rows, scores)
+
+
+@jit
+def probe_grid(
+    table: QueryTable, cutoffs: F64, columns: tuple[F64, ...], rows: int, flags: I64, grid: InfluenceGrid, lists: CellLists, work: I64
+) -> tuple[BlockCandidates, CellLists]:  # fmt: skip
+    """Candidates of all queries among ``rows`` rows, and the lists of cells, which may have moved.
+
+    ``cutoffs`` float64 (Q,); ``columns`` d float64 (rows,); ``flags`` int64 (rows,) or empty; ``work`` see ``REFILLS``. O(1) per row in a
+    cell that no query reaches, O(d) per row and query of its cell's list.
+    """
+    queries, d = table.weights.shape
+    room = 4096 + queries
+    found = _Found(np.empty(room, np.int32), np.empty(room, np.int64), np.empty(room, np.float64))
+    tile = _Tile(
+        np.zeros(1, np.int64), np.empty(TILE, np.float64), np.empty(TILE, np.int32), np.empty(TILE + 1, np.int32),
+        np.empty(d, np.float64), np.zeros(4, np.int64),
+    )  # fmt: skip
+    scratch = GridScratch(np.empty(d, np.float64), np.empty(d, np.float64), np.empty(d, np.int64), np.empty(queries, np.float64))
+    simple = not table.boxed.any() and len(flags) == 0 and not (table.ceiling < np.inf).any()
+    for begin in range(0, rows, TILE):
+        _begin_tile(columns, begin, min(rows, begin + TILE), grid, tile)
+        while True:
+            stop = _test_hits(table, cutoffs, columns, flags, simple, grid, lists, tile, scratch.score, found, work)
+            if stop == _DONE:
+                break
+            if stop == _ROOM:
+                room = 2 * (tile.at[_FOUND] + queries)
+                found = _Found(grown(found.query, room), grown(found.row, room), grown(found.score, room))
+                continue
+            cell = np.int64(tile.cell[tile.hits[tile.at[_HIT]]])
+            if stop == _CELL:
+                looked = look_at_cell(table, cutoffs, grid, lists.entries, cell, scratch)
+            else:
+                looked = grid.counters[HALVES_USED] + (1 << d) <= len(lists.halves)
+                looked = looked and _look_at_part(table, cutoffs, grid, lists, cell, tile.point, scratch)
+            if looked:
+                tile.at[_STAGE] = _LOOKED if stop == _CELL else _PARTED
+            else:
+                lists = _more_lists(grid, lists, queries, 1 << d)
+    return _by_query(found, tile.at[_FOUND], queries), lists

@@ -1,0 +1,71 @@
+"""Q linear top-k queries as their kernels read them: a table for all of them, and a row of it for one."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from skyband.operators.base import F64, I64, AnyArray
+from skyband.operators.jit import jit
+from skyband.operators.single_rows.kernels.replay_state import Query
+
+REFILLS, ROWS_READ, TESTS, WILD, UNUSABLE, OUTSIDE = range(6)
+"""Places of the work counters: refills of lists, rows read for them, (row, query) tests by the grid, rows outside the grid, rows without a
+value, and those of the rows outside whose values are finite."""
+
+COUNTERS = 8
+
+
+class QueryTable(NamedTuple):
+    """What is asked, with a row per query; nothing here ever changes. Scores are *internal*: larger is better, NaN is in no result.
+
+    int64 (Q,): ``k`` how many items a result has; ``count`` and ``micros`` the window, each ``UNBOUNDED`` for none; ``every``
+    microseconds between boundaries, 0 for changes per event; ``list_size`` how many candidates a list is filled with at least; ``where``
+    the bit of a row's flags that must be set, -1 for no predicate; ``column`` the first of a query's columns in ``Records``.
+
+    float64 (Q, d): ``weights``, negated where the smallest scores are wanted; ``low`` and ``high``, the closed constraint boxes, infinite
+    for none. float64 (d, Q): ``columns``, the weights by attribute. float64 (Q,): ``floor`` and ``ceiling``, the least and the largest
+    score that may be in a result. bool (Q,): ``boxed``, whether there is a box.
+    """
+
+    k: I64
+    count: I64
+    micros: I64
+    every: I64
+    list_size: I64
+    where: I64
+    column: I64
+    weights: F64
+    low: F64
+    high: F64
+    columns: F64
+    floor: F64
+    ceiling: F64
+    boxed: AnyArray
+
+
+class LinearQuery(NamedTuple):
+    """One query of the table.
+
+    ``asked``: its number, k, window and boundaries; ``list_size``, ``where``, ``floor``, ``ceiling``, ``boxed``: numbers as in the table;
+    ``weights``, ``low``, ``high`` float64 (d,).
+    """
+
+    asked: Query
+    list_size: int
+    where: int
+    floor: float
+    ceiling: float
+    boxed: bool
+    weights: F64
+    low: F64
+    high: F64
+
+
+@jit
+def query_of(table: QueryTable, query: int) -> LinearQuery:
+    """Row ``query`` of the table."""
+    asked = Query(query, table.k[query], table.count[query], table.micros[query], table.every[query], table.column[query])
+    return LinearQuery(
+        asked, table.list_size[query], table.where[query], table.floor[query], table.ceiling[query], table.boxed[query],
+        table.weights[query], table.low[query], table.high[query],
+    )  # fmt: skip
