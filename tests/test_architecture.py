@@ -32,23 +32,37 @@ def source_files() -> list[Path]:
     return [p for folder in SOURCE for p in sorted((ROOT / folder).rglob("*.py")) if "__pycache__" not in p.parts]
 
 
-def imports(path: Path) -> Iterator[str]:
-    """Every module a file names in an import, wherever it stands, except those that only a type checker sees; relative imports resolved."""
+def module_of(path: Path) -> str:
+    """The name under which a file is imported."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    full = parts if parts[0] == "skyband" else ("skyband", *parts)
+    return ".".join(full[:-1] if full[-1] == "__init__" else full)
+
+
+def imported(path: Path, types: bool) -> Iterator[tuple[str, str | None]]:
+    """(module, name taken from it or None) of every import in a file, wherever it stands; relative imports resolved.
+
+    Those under ``TYPE_CHECKING``, which only a type checker sees, are among them if ``types``.
+    """
     inside = path.relative_to(ROOT).with_suffix("").parts
     package = inside if inside[0] == "skyband" else ("skyband", *inside)
     todo: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"), str(path))]
     while todo:
         node = todo.pop()
-        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+        if not types and isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
             todo += node.orelse
             continue
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            yield from ((alias.name, None) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = ".".join([*package[: len(package) - node.level], node.module or ""]).rstrip(".") if node.level else node.module or ""
-            yield base
-            yield from (f"{base}.{alias.name}" for alias in node.names)
+            yield from ((base, alias.name) for alias in node.names)
         todo += ast.iter_child_nodes(node)
+
+
+def imports(path: Path) -> set[str]:
+    """Every module a file names in an import that runs."""
+    return {name for module, inner in imported(path, types=False) for name in (module, f"{module}.{inner}" if inner else module)}
 
 
 def misplaced_imports(path: Path) -> Iterator[str]:
@@ -70,6 +84,39 @@ def test_imports_follow_the_arrows() -> None:
     files = source_files()
     assert len(files) > 100
     assert [line for path in files for line in misplaced_imports(path)] == []
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """At least one circle [a, b, ..., a] of every set of modules that reach each other. O(modules + imports) a circle."""
+    left = {module: set(named) for module, named in graph.items()}
+    found = []
+    while True:
+        # What imports nothing that is left, or is imported by nothing that is left, is in no circle.
+        while bare := {m for m, named in left.items() if not named} | (set(left) - set().union(*left.values())):
+            left = {m: named - bare for m, named in left.items() if m not in bare}
+        if not left:
+            return found
+        trail = [min(left)]
+        while trail[-1] not in trail[:-1]:
+            trail.append(min(left[trail[-1]]))
+        circle = trail[trail.index(trail[-1]) :]
+        found.append(circle)
+        left = {m: named - set(circle) for m, named in left.items() if m not in circle}
+
+
+def test_a_circle_is_found() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"a"}}) == [["b", "c", "b"]]
+    assert circles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+def test_no_file_imports_itself_by_way_of_others() -> None:
+    """Wherever an import stands: one inside a function, or for types only, hides a circle and does not break it."""
+    files = {module_of(p): p for p in source_files() if p.name != "__init__.py" or p.read_text(encoding="utf-8").strip()}
+    graph: dict[str, set[str]] = {}
+    for this, path in files.items():
+        named = {f"{module}.{inner}" if f"{module}.{inner}" in files else module for module, inner in imported(path, types=True)}
+        graph[this] = (named & set(files)) - {this}
+    assert circles(graph) == []
 
 
 def test_files_are_short() -> None:
