@@ -83,9 +83,12 @@ def swap(values: AnyArray, a: int, b: int) -> None:
 
 @jit(inline="always")
 def dominated_ahead(word: int, place: int, above: int, n: int, layout: WordLayout, ahead: AnyArray) -> tuple[bool, int]:
-    """Whether one of the first n arrivals ``ahead`` dominates the arrival with ``word``, and n with this arrival if not. O(n)."""
+    """Whether one of the first n arrivals ``ahead`` dominates the arrival with ``word``, and n with this arrival if not. O(n).
+
+    ``above`` tests for words smaller in every field (``block_tests``); what dominates moves to ``place`` < LANES, to be tried first.
+    """
     p = find_smaller(ahead, n, above, layout.guard)
-    if p >= LANES:  # what dominates often comes first
+    if p >= LANES:
         swap(ahead, p, place)
     if p < 0 and n < AHEAD:
         ahead[n] = word + layout.guard
@@ -97,7 +100,7 @@ def dominated_ahead(word: int, place: int, above: int, n: int, layout: WordLayou
 def dominated_by_older(place: int, above: int, position: int, guard: int, retained: Retained, stretch: Stretch) -> bool:
     """Whether a known object, or a retained one from ``position`` on, dominates the arrival; a retained one is known from then on.
 
-    O(KNOWN), and O(MANY) if no known object does.
+    ``above`` and ``place`` as in ``dominated_ahead``. O(KNOWN), and O(MANY) if no known object does.
     """
     known, known_seq, word, slot = stretch.known, stretch.known_seq, retained.word, retained.slot
     p = find_smaller(known, KNOWN, above, guard)
