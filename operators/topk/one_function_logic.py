@@ -207,9 +207,9 @@ class TopKLogic:
         if changes == 0:
             return _NO_CHANGES
         negate = op.direction == "min"
-        return Changes(*publish(*found, changes, negate)) if HAVE_NUMBA else changes_of(ChangeRows(*found), changes, negate)
+        return Changes(*publish(found[0], found[1], changes, negate)) if HAVE_NUMBA else changes_of(ChangeRows(*found), changes, negate)
 
-    def _ends(self, block: Block, rows: int) -> tuple[bool, I64, I64]:
+    def _ends(self, block: Block, rows: int) -> Plain:
         """Which deletion ends which row and which member (``Ends``)."""
         ends = Ends(True, np.full(rows, NEVER), np.full(len(self.members.seq), NEVER))
         if len(block.deletion_row):
