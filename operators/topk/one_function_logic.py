@@ -201,7 +201,7 @@ class TopKLogic:
             found, changes, refills, self._members = advance_windows(*given, self._ends(block, rows), *rest)
         else:
             found, changes, refills, self._members, self.end = advance_bands(*given, self.end, *rest)
-        self.refills += refills
+        self.refills += int(refills)
         self.until = until
         _scratch.keep(found)
         if changes == 0:
