@@ -16,9 +16,10 @@ from skyband.operators.expressions.ast import Node
 from skyband.operators.single_rows.arrays import earliest, widened
 from skyband.operators.single_rows.blocks import DELETION_COLUMN, Block, columns_of, cut, last_key
 from skyband.operators.single_rows.changes import changes_of, external
+from skyband.operators.single_rows.kernels.emit import ChangeRows
 from skyband.operators.single_rows.scores import Direction, Linear, Scorer, scorer
 from skyband.operators.single_rows.tombstones import Tombstones
-from skyband.operators.threshold.kernels.one_function import PassingItems, ThresholdQueries, ThresholdRecords, replay_block
+from skyband.operators.threshold.kernels.one_function import ThresholdQueries, replay_block
 from skyband.operators.windows import UNBOUNDED, check_window, count_of, micros_of, within
 
 
@@ -204,13 +205,13 @@ class ThresholdLogic:
         np.subtract.at(mine, ends, 1)
         here = np.flatnonzero(np.cumsum(mine)[:-1] > 0)
         packed = np.concatenate([[0], np.cumsum(ends - moff[:-1])]).astype(np.int64)
-        items = PassingItems(packed, sc[here], seq[here], time[here], dead[here])
-        records = ThresholdRecords(self.step, self.wake_at, self.due, self.shown_at, self.shown_seq)
-        found, n = replay_block(self.queries, block, items, records, self.until, until)
+        items = (packed, sc[here], seq[here], time[here], dead[here])
+        records = (self.step, self.wake_at, self.due, self.shown_at, self.shown_seq)
+        found, n = replay_block(tuple(self.queries), tuple(block), items, records, self.until, until)
         self.next_seq[block.keys] = block.first_seq + block.end - block.begin
         self.until = until
         self._keep(key, sc, seq, time, dead)
-        return changes_of(found, n, op.direction == "min")
+        return changes_of(ChangeRows(*found), n, op.direction == "min")
 
     def _items(self, block: Block, score: F64) -> tuple[I64, F64, I64, I64, I64]:
         """Kept and newly passing objects of all keys by (key, seq), with their instants of deletion."""

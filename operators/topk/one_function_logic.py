@@ -201,15 +201,15 @@ class TopKLogic:
             found, changes, refills, self._members = advance_windows(*given, self._ends(block, rows), *rest)
         else:
             found, changes, refills, self._members, self.end = advance_bands(*given, self.end, *rest)
-        self.refills += refills
+        self.refills += int(refills)
         self.until = until
         _scratch.keep(found)
         if changes == 0:
             return _NO_CHANGES
         negate = op.direction == "min"
-        return Changes(*publish(*found, changes, negate)) if HAVE_NUMBA else changes_of(ChangeRows(*found), changes, negate)
+        return Changes(*publish(found[0], found[1], changes, negate)) if HAVE_NUMBA else changes_of(ChangeRows(*found), changes, negate)
 
-    def _ends(self, block: Block, rows: int) -> tuple[bool, I64, I64]:
+    def _ends(self, block: Block, rows: int) -> Plain:
         """Which deletion ends which row and which member (``Ends``)."""
         ends = Ends(True, np.full(rows, NEVER), np.full(len(self.members.seq), NEVER))
         if len(block.deletion_row):

@@ -16,7 +16,7 @@ class Query(NamedTuple):
 
     number: int
     k: int
-    count: int
+    count: int  # type: ignore[assignment]  # a window's count, not the tuple's method
     micros: int
     every: int
     column: int

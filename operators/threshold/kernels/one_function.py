@@ -17,6 +17,8 @@ from skyband.operators.single_rows.kernels.emit import ChangeRows, Event, change
 from skyband.operators.single_rows.kernels.heap import Heap, heap_push, heap_to_order
 from skyband.operators.windows import UNBOUNDED
 
+Plain = tuple[Any, ...]
+
 
 class ThresholdQueries(NamedTuple):
     """(queries,) each: float64 ``low``, ``high``, the closed interval of internal scores that pass; int64 ``count`` and ``micros`` of the
@@ -24,7 +26,7 @@ class ThresholdQueries(NamedTuple):
 
     low: F64
     high: F64
-    count: I64
+    count: I64  # type: ignore[assignment]  # a window's count, not the tuple's method
     micros: I64
     every: I64
 
@@ -33,7 +35,7 @@ class Query(NamedTuple):
     """One of the queries, by its number."""
 
     number: int
-    count: int
+    count: int  # type: ignore[assignment]  # a window's count, not the tuple's method
     micros: int
     every: int
 
@@ -101,7 +103,8 @@ def was_shown(items: PassingItems, item: int, query: Query, records: ThresholdRe
     boundary, newest = records.shown_at[query.number, key], records.shown_seq[query.number, key]
     if boundary == NULL or items.time[item] > boundary or items.seq[item] <= newest - query.count:
         return False
-    return (query.micros >= UNBOUNDED or items.time[item] > boundary - query.micros) and items.deleted_at[item] > boundary
+    alive = query.micros >= UNBOUNDED or items.time[item] > boundary - query.micros
+    return bool(alive and items.deleted_at[item] > boundary)
 
 
 @inner
@@ -113,7 +116,7 @@ def collect(
     items: PassingItems,
     records: ThresholdRecords,
     since: int,
-    passing: Taken,
+    taken: Taken,
 ) -> None:
     """Find the items of a key that the query takes: those alive at ``since``, those still to be reported as gone, those to arrive."""
     low, high, key, first_seq = queries.low[query.number], queries.high[query.number], block.keys[group], block.first_seq[group]
@@ -129,24 +132,24 @@ def collect(
                 continue
             gone = 0 if alive else 1
             arrived = size + 1
-        passing.item[size], passing.gone[size] = i, gone
+        taken.item[size], taken.gone[size] = i, gone
         size += 1
-    places = passing.places
+    places = taken.places
     places[SIZE], places[ARRIVED], places[HEAD], places[DELETION], places[GROUP] = size, arrived, 0, block.deletion_begin[group], group
 
 
 @inner
-def next_moment(query: Query, block: Block, items: PassingItems, passing: Taken, until: int) -> Moment:
+def next_moment(query: Query, block: Block, items: PassingItems, taken: Taken, until: int) -> Moment:
     """The next event of a key; the head is alive or there is none."""
-    places = passing.places
+    places = taken.places
     group, arrived, head, deletion = places[GROUP], places[ARRIVED], places[HEAD], places[DELETION]
     begin, end, first_seq = block.begin[group], block.end[group], block.first_seq[group]
     row, kind = end, NOTHING
     expiry: Any = np.int64(NEVER)
     if arrived < places[SIZE]:
-        row, kind = begin + (items.seq[passing.item[arrived]] - first_seq), ARRIVES
+        row, kind = begin + (items.seq[taken.item[arrived]] - first_seq), ARRIVES
     if head < arrived:
-        oldest = passing.item[head]
+        oldest = taken.item[head]
         if query.micros < UNBOUNDED:
             expiry = items.time[oldest] + query.micros
         leaves = begin + (items.seq[oldest] + query.count - first_seq)
@@ -164,9 +167,9 @@ def next_moment(query: Query, block: Block, items: PassingItems, passing: Taken,
 
 
 @inner
-def write_leaving(changes: ChangeRows, out: int, event: Event, cause: int, passing: Taken, count: int, items: PassingItems) -> int:
-    """Write that the ``count`` items of ``passing.leaving`` leave, in rank order, from change ``out`` on; the next change to write."""
-    leaving = passing.leaving
+def write_leaving(changes: ChangeRows, out: int, event: Event, cause: int, taken: Taken, count: int, items: PassingItems) -> int:
+    """Write that the ``count`` items of ``taken.leaving`` leave, in rank order, from change ``out`` on; the next change to write."""
+    leaving = taken.leaving
     heap_to_order(leaving, count)
     for i in range(count):
         item = leaving.place[i]
@@ -175,17 +178,17 @@ def write_leaving(changes: ChangeRows, out: int, event: Event, cause: int, passi
 
 
 @inner
-def show(query: Query, block: Block, items: PassingItems, passing: Taken, records: ThresholdRecords, changes: ChangeRows) -> None:
+def show(query: Query, block: Block, items: PassingItems, taken: Taken, records: ThresholdRecords, changes: ChangeRows) -> None:
     """Write the net change of the boundary that is due. O(items log items)."""
-    places, leaving, number, key = passing.places, passing.leaving, query.number, block.keys[passing.places[GROUP]]
+    places, leaving, number, key = taken.places, taken.leaving, query.number, block.keys[taken.places[GROUP]]
     boundary, begin, pos = records.due[number, key], places[OUT], 0
     event = Event(number, key, boundary, records.step[number, key] + 1)
     for sign in (-1, 1):
         count = 0
         for x in range(places[ARRIVED]):
-            item = passing.item[x]
+            item = taken.item[x]
             was = was_shown(items, item, query, records, key)
-            if (sign < 0 and was and passing.gone[x] != 0) or (sign > 0 and not was and passing.gone[x] == 0):
+            if (sign < 0 and was and taken.gone[x] != 0) or (sign > 0 and not was and taken.gone[x] == 0):
                 count = heap_push(leaving, count, items.score[item], item)
         heap_to_order(leaving, count)
         for x in range(count):
@@ -201,50 +204,50 @@ def show(query: Query, block: Block, items: PassingItems, passing: Taken, record
 
 
 @inner
-def expire(query: Query, items: PassingItems, passing: Taken, at: int) -> int:
-    """Let leave what expires by time at an instant; returns how many, in ``passing.leaving``."""
-    places, count = passing.places, 0
+def expire(query: Query, items: PassingItems, taken: Taken, at: int) -> int:
+    """Let leave what expires by time at an instant; returns how many, in ``taken.leaving``."""
+    places, count = taken.places, 0
     x = places[HEAD]
-    while x < places[ARRIVED] and items.time[passing.item[x]] + query.micros <= at:
-        if passing.gone[x] == 0:
-            count = heap_push(passing.leaving, count, items.score[passing.item[x]], passing.item[x])
-            passing.gone[x] = 1
+    while x < places[ARRIVED] and items.time[taken.item[x]] + query.micros <= at:
+        if taken.gone[x] == 0:
+            count = heap_push(taken.leaving, count, items.score[taken.item[x]], taken.item[x])
+            taken.gone[x] = 1
         x += 1
     return count
 
 
 @inner
-def delete(items: PassingItems, passing: Taken, seq: int) -> int:
-    """Let leave the item of ``seq`` if it is in the result; returns how many did, in ``passing.leaving``. O(log items)."""
-    x, end = passing.places[HEAD], passing.places[ARRIVED]
+def delete(items: PassingItems, taken: Taken, seq: int) -> int:
+    """Let leave the item of ``seq`` if it is in the result; returns how many did, in ``taken.leaving``. O(log items)."""
+    x, end = taken.places[HEAD], taken.places[ARRIVED]
     while x < end:
         middle = (x + end) >> 1
-        if items.seq[passing.item[middle]] < seq:
+        if items.seq[taken.item[middle]] < seq:
             x = middle + 1
         else:
             end = middle
-    if x < passing.places[ARRIVED] and items.seq[passing.item[x]] == seq and passing.gone[x] == 0:
-        passing.gone[x] = 1
-        return int(heap_push(passing.leaving, 0, items.score[passing.item[x]], passing.item[x]))
+    if x < taken.places[ARRIVED] and items.seq[taken.item[x]] == seq and taken.gone[x] == 0:
+        taken.gone[x] = 1
+        return int(heap_push(taken.leaving, 0, items.score[taken.item[x]], taken.item[x]))
     return 0
 
 
 @inner
-def take(query: Query, block: Block, items: PassingItems, passing: Taken, moment: Moment) -> tuple[int, int, int]:
-    """Apply an event; returns how many items left (in ``passing.leaving``), why, and which item arrived (-1: none)."""
-    places = passing.places
+def take(query: Query, block: Block, items: PassingItems, taken: Taken, moment: Moment) -> tuple[int, int, int]:
+    """Apply an event; returns how many items left (in ``taken.leaving``), why, and which item arrived (-1: none)."""
+    places = taken.places
     if moment.kind == EXPIRES:
-        return expire(query, items, passing, moment.at), EXPIRY, -1
+        return expire(query, items, taken, moment.at), EXPIRY, -1
     if moment.kind == DELETED:
         places[DELETION] += 1
-        return delete(items, passing, block.deletion_seq[places[DELETION] - 1]), DELETE, -1
+        return delete(items, taken, block.deletion_seq[places[DELETION] - 1]), DELETE, -1
     count, arrival, group = 0, -1, places[GROUP]
     if moment.kind == LEAVES:
-        oldest = passing.item[places[HEAD]]
-        count = heap_push(passing.leaving, count, items.score[oldest], oldest)
-        passing.gone[places[HEAD]] = 1
+        oldest = taken.item[places[HEAD]]
+        count = heap_push(taken.leaving, count, items.score[oldest], oldest)
+        taken.gone[places[HEAD]] = 1
     if places[ARRIVED] < places[SIZE]:
-        item = passing.item[places[ARRIVED]]
+        item = taken.item[places[ARRIVED]]
         if block.begin[group] + (items.seq[item] - block.first_seq[group]) == moment.row:
             arrival = item
             places[ARRIVED] += 1
@@ -252,14 +255,14 @@ def take(query: Query, block: Block, items: PassingItems, passing: Taken, moment
 
 
 @inner
-def most_changes(query: Query, items: PassingItems, passing: Taken, moment: Moment, boundary: bool) -> int:
+def most_changes(query: Query, items: PassingItems, taken: Taken, moment: Moment, boundary: bool) -> int:
     """A bound on the changes of a boundary or event. O(changes)."""
-    places, most = passing.places, 2
+    places, most = taken.places, 2
     if boundary:
         return 2 * int(places[ARRIVED])
     if moment.kind == EXPIRES:
         x = places[HEAD]
-        while x < places[ARRIVED] and items.time[passing.item[x]] + query.micros <= moment.at:
+        while x < places[ARRIVED] and items.time[taken.item[x]] + query.micros <= moment.at:
             x += 1
         most += x - places[HEAD]
     return most
@@ -267,23 +270,23 @@ def most_changes(query: Query, items: PassingItems, passing: Taken, moment: Mome
 
 @inner
 def replay_key(
-    query: Query, block: Block, items: PassingItems, passing: Taken, records: ThresholdRecords, until: int, changes: ChangeRows
+    query: Query, block: Block, items: PassingItems, taken: Taken, records: ThresholdRecords, until: int, changes: ChangeRows
 ) -> bool:
-    """Take the events of a key for one query, from ``passing`` on. False if there is too little room for changes."""
-    places, number, key = passing.places, query.number, block.keys[passing.places[GROUP]]
+    """Take the events of a key for one query, from ``taken`` on. False if there is too little room for changes."""
+    places, number, key = taken.places, query.number, block.keys[taken.places[GROUP]]
     while True:
-        while places[HEAD] < places[ARRIVED] and passing.gone[places[HEAD]] != 0:
+        while places[HEAD] < places[ARRIVED] and taken.gone[places[HEAD]] != 0:
             places[HEAD] += 1
-        moment = next_moment(query, block, items, passing, until)
+        moment = next_moment(query, block, items, taken, until)
         if moment.kind == NOTHING and (query.every == 0 or records.due[number, key] >= until):
             return True
         boundary = query.every > 0 and records.due[number, key] < moment.at
-        if places[OUT] + most_changes(query, items, passing, moment, boundary) > len(changes.score):
+        if places[OUT] + most_changes(query, items, taken, moment, boundary) > len(changes.score):
             return False
         if boundary:
-            show(query, block, items, passing, records, changes)
+            show(query, block, items, taken, records, changes)
             continue
-        left, cause, arrival = take(query, block, items, passing, moment)
+        left, cause, arrival = take(query, block, items, taken, moment)
         if left == 0 and arrival < 0:
             continue
         if query.every > 0:
@@ -292,49 +295,56 @@ def replay_key(
             continue
         records.step[number, key] += 1
         event = Event(number, key, moment.at, records.step[number, key])
-        places[OUT] = write_leaving(changes, places[OUT], event, cause, passing, left, items)
+        places[OUT] = write_leaving(changes, places[OUT], event, cause, taken, left, items)
         if arrival >= 0:
             places[OUT] = put(changes, places[OUT], event, left, 1, ARRIVAL, items.seq[arrival], items.score[arrival])
 
 
 @inner
-def next_wake(query: Query, key: int, items: PassingItems, passing: Taken, records: ThresholdRecords) -> int:
+def next_wake(query: Query, key: int, items: PassingItems, taken: Taken, records: ThresholdRecords) -> int:
     """The next expiry by time or boundary of a key, or NEVER."""
-    places, wake = passing.places, records.due[query.number, key]
+    places = taken.places
+    wake: int = records.due[query.number, key]
     if query.micros < UNBOUNDED and places[HEAD] < places[ARRIVED]:
-        wake = min(wake, items.time[passing.item[places[HEAD]]] + query.micros)
+        wake = min(wake, items.time[taken.item[places[HEAD]]] + query.micros)
     return wake
 
 
 @jit
-def new_passing(room: int) -> Taken:
+def new_taken(room: int) -> Taken:
     """Room for ``room`` items."""
     heap = Heap(np.empty(room, np.float64), np.empty(room, np.int64))
     return Taken(np.empty(room, np.int64), np.empty(room, np.int8), heap, np.zeros(6, np.int64))
 
 
 @jit
-def replay_block(
-    queries: ThresholdQueries, block: Block, items: PassingItems, records: ThresholdRecords, since: int, until: int
-) -> tuple[ChangeRows, int]:
+def replay_block(queries: Plain, block: Plain, items: Plain, records: Plain, since: int, until: int) -> tuple[Plain, int]:
     """Replay the events of [since, until) for every query and every key of the block: the changes (grouped by query, then key) and their
-    number. O(items) per query plus O(log) per key."""
-    changes, out = change_rows(1024), 0
-    passing, begin, wake = new_passing(1024), items.begin, records.wake
-    lows, highs = block.begin, block.end
-    for number in range(len(queries.low)):
-        query = Query(number, queries.count[number], queries.micros[number], queries.every[number])
-        for group in range(len(block.keys)):
-            key = block.keys[group]
-            idle = lows[group] == highs[group] and block.deletion_begin[group] == block.deletion_end[group]
+    number. O(items) per query plus O(log) per key.
+
+    Groups of arrays come and go as plain tuples, in the order of the fields of ``ThresholdQueries``, ``Block``, ``PassingItems``,
+    ``ThresholdRecords`` and ``ChangeRows``: that costs less than NamedTuples for a call from Python.
+    """
+    asked, given, passed, known = ThresholdQueries(*queries), Block(*block), PassingItems(*items), ThresholdRecords(*records)
+    changes, taken, out = change_rows(1024), new_taken(1024), 0
+    keys, first, wake, places = given.keys, passed.begin, known.wake, taken.places
+    rows_begin, rows_end, deletion_begin, deletion_end = given.begin, given.end, given.deletion_begin, given.deletion_end
+    room = 1024
+    for number in range(len(asked.low)):
+        query = Query(number, asked.count[number], asked.micros[number], asked.every[number])
+        for group in range(len(keys)):
+            key, size = keys[group], first[group + 1] - first[group]
+            idle = rows_begin[group] == rows_end[group] and deletion_begin[group] == deletion_end[group]
             if idle and wake[number, key] >= until:
                 continue
-            if len(passing.item) < begin[group + 1] - begin[group]:
-                passing = new_passing(2 * (begin[group + 1] - begin[group]))
-            collect(queries, query, block, group, items, records, since, passing)
-            passing.places[OUT] = out
-            while not replay_key(query, block, items, passing, records, until, changes):
+            if room < size:
+                room = 2 * size
+                taken = new_taken(room)
+                places = taken.places
+            collect(asked, query, given, group, passed, known, since, taken)
+            places[OUT] = out
+            while not replay_key(query, given, passed, taken, known, until, changes):
                 changes = more_rows(changes, 2 * len(changes.score))
-            out = passing.places[OUT]
-            wake[number, key] = next_wake(query, key, items, passing, records)
-    return changes, out
+            out = places[OUT]
+            wake[number, key] = next_wake(query, key, passed, taken, known)
+    return (changes.numbers, changes.score), out

@@ -93,7 +93,7 @@ def newcomers(
     first = max(begin, min(end, begin + (alive.seq - first_seq)))
     if micros < UNBOUNDED:
         first = lower_bound(block.time, first, end, since)
-    return block.keys[group], alive, band(scores, first, end, best, k, scratch.row, scratch.score, scratch.count)
+    return block.keys[group], alive, band(scores, first, end, best, k, scratch.row, scratch.score, scratch.dominators)
 
 
 @inner
@@ -114,7 +114,7 @@ def merge(
             entry = newer.place[taken]
             row = scratch.row[entry]
             merged.score[size], merged.seq[size] = newer.score[taken], first_seq + (row - begin)
-            merged.time[size], merged.dominators[size] = block.time[row], scratch.count[entry]
+            merged.time[size], merged.dominators[size] = block.time[row], scratch.dominators[entry]
             taken += 1
             size += 1
         else:

@@ -27,7 +27,7 @@ class Queries(NamedTuple):
     """
 
     k: I64
-    count: I64
+    count: I64  # type: ignore[assignment]  # a window's count, not the tuple's method
     micros: I64
     every: I64
     limit: I64
@@ -90,13 +90,13 @@ class Source(NamedTuple):
 class Scratch(NamedTuple):
     """Arrays that live through one call, and a counter.
 
-    ``row`` int64, ``score`` float64, ``count`` int64: (rows of the largest key,) each. Room for changes: ``change_numbers`` int64
+    ``row`` int64, ``score`` float64, ``dominators`` int64: (rows of the largest key,) each. Room for changes: ``change_numbers`` int64
     (room, 8), ``change_score`` float64 (room,).
     """
 
     row: I64
     score: F64
-    count: I64
+    dominators: I64
     change_numbers: I64
     change_score: F64
 
