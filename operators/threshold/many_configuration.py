@@ -19,8 +19,9 @@ class ManyThresholdConfiguration(LinearQueries):
 
     ``weights`` float64 (Q, d); ``direction`` decides rank only; ``above``/``at_least`` and ``below``/``at_most`` float64 (Q,), NaN for
     none: every query has at least one bound and at most one per side; ``counts``/``micros`` int64 (Q,): a query's own window, 0 for the
-    state's; ``low``/``high`` float64 (Q, d): constraint box, closed (None: no boxes); ``where`` up to 62 predicates and ``where_of`` int64 (Q,)
-    the one a query uses, -1 for none; ``every`` int64 (Q,) microseconds, 0 for per event. ``ints``: attributes that arrive as int64.
+    state's; ``low``/``high`` float64 (Q, d): constraint box, closed (None: no boxes); ``where`` up to 62 predicates and ``where_of``
+    int64 (Q,) the one a query uses, -1 for none; ``every`` int64 (Q,) microseconds, 0 for per event. ``ints``: attributes that arrive as
+    int64.
 
     Raises ValueError, naming the query, for arrays of wrong shape, a query without bounds or with two on one side, weights that are not
     finite, windows larger than the state's, constraints that are NaN, and names used twice.

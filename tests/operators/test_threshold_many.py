@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from skyband.operators.base import NULL, Arrivals, Changes, Column, State, Window
 from skyband.operators.expressions import parse
-from skyband.operators.threshold import many_grid as threshold_many_grid
-from skyband.operators.threshold import many_logic as threshold_many_logic
+from skyband.operators.threshold import many_grid, many_logic
+from skyband.operators.threshold.kernels.many_lists import LIVE
 from skyband.operators.threshold.many import ManyThreshold
 from tests.operators.test_topk_single import SHAPES, random_window
 from tests.operators.threshold_many_host import BOUNDS, cut_blocks, expected, random_op, scores, single, value
@@ -62,8 +62,8 @@ def check(seed: int) -> None:
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Grids from the first row on, however few the queries."""
-    monkeypatch.setattr(threshold_many_grid, "MIN_QUERIES", 1)
-    monkeypatch.setattr(threshold_many_grid, "SAMPLE", 1)
+    monkeypatch.setattr(many_grid, "MIN_QUERIES", 1)
+    monkeypatch.setattr(many_grid, "SAMPLE", 1)
 
 
 @pytest.mark.parametrize("part", range(8))
@@ -76,7 +76,7 @@ def test_brute_force(part: int) -> None:
 @pytest.mark.usefixtures("eager")
 def test_brute_force_with_a_grid(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if part % 2:  # gaps are closed after every block
-        monkeypatch.setattr(threshold_many_logic, "SLACK", -(10**9))
+        monkeypatch.setattr(many_logic, "SLACK", -(10**9))
     for seed in seeds(1000 + part * 30, 1000 + part * 30 + 30):
         check(seed)
 
@@ -178,8 +178,8 @@ def test_grid_and_scan_agree(shape: str, d: int, monkeypatch: pytest.MonkeyPatch
     outputs, counts = [], []
     for grid, size, entries in ((True, 2000, 8_000_000), (True, 300, 8_000_000), (False, 700, 0), (True, 50, 3000)):
         with monkeypatch.context() as m:
-            m.setattr(threshold_many_grid, "HAVE_NUMBA", grid and threshold_many_grid.HAVE_NUMBA)
-            m.setattr(threshold_many_grid, "MAX_ENTRIES", entries)
+            m.setattr(many_grid, "HAVE_NUMBA", grid and many_grid.HAVE_NUMBA)
+            m.setattr(many_grid, "MAX_ENTRIES", entries)
             logic = op.build(None)
             rows: list[Row] = []
             for b in uniform(x, size):
@@ -187,7 +187,7 @@ def test_grid_and_scan_agree(shape: str, d: int, monkeypatch: pytest.MonkeyPatch
         outputs.append(sorted(rows, key=lambda r: (r[0], r[3], r[4])))
         counters = logic.counters()
         counts.append([counters[f"unusable:{i}"] for i in range(q)])
-        if grid and threshold_many_grid.HAVE_NUMBA and entries > 3000 and shape == "uniform":
+        if grid and many_grid.HAVE_NUMBA and entries > 3000 and shape == "uniform":
             assert counters["wild"] < 1000 and counters["tests"] < 6000 * q / 3
     assert len(outputs[0]) > 100
     assert all(repr(o) == repr(outputs[0]) for o in outputs[1:])
@@ -211,7 +211,7 @@ def test_large_results_leave_one_by_one_and_space_is_given_back() -> None:
     for b in uniform(x, 500):
         total += len(logic.advance(b, int(b.time[-1]) + 1))
     assert total == 2 * 3000 * (q - 1) + 2 * 3000
-    assert len(logic.retained()[0]) == 0 and logic.live == 0 and len(logic.ps) < 20_000
+    assert len(logic.retained()[0]) == 0 and logic.lists.totals[LIVE] == 0 and len(logic.members.score) < 20_000
 
 
 def test_deletions_are_forgotten() -> None:
@@ -230,7 +230,7 @@ def test_deletions_are_forgotten() -> None:
         columns = {"x0": rng.normal(size=n), "$target": target}
         logic.advance(Arrivals(np.zeros(n, np.int64), s, time, columns), seq + 1)
         seq += n - 1
-    assert logic.noted < 6000 and len(logic.tombs.key) + logic.fresh < 6000
+    assert logic.log.totals[0] < 6000 and len(logic.tombs.key) + logic.fresh < 6000
     assert len(logic.checkpoint()["tomb_seq"]) < 50
 
 
@@ -316,9 +316,9 @@ def test_without_numba() -> None:
 @pytest.mark.parametrize("part", range(20))
 def test_brute_force_on_thousands_of_streams(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if part % 4 < 2:
-        monkeypatch.setattr(threshold_many_logic, "SLACK", -(10**9))
+        monkeypatch.setattr(many_logic, "SLACK", -(10**9))
     if part % 2:
-        monkeypatch.setattr(threshold_many_grid, "MIN_QUERIES", 1)
-        monkeypatch.setattr(threshold_many_grid, "SAMPLE", 1 + part)
+        monkeypatch.setattr(many_grid, "MIN_QUERIES", 1)
+        monkeypatch.setattr(many_grid, "SAMPLE", 1 + part)
     for seed in range(10_000 + part * 100, 10_000 + part * 100 + 100):
         check(seed)

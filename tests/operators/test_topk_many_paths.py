@@ -9,12 +9,17 @@ import pytest
 
 from skyband.operators.base import Arrivals, State, Window
 from skyband.operators.jit import HAVE_NUMBA
-from skyband.operators.topk import many_index as topk_many_index
-from skyband.operators.topk import many_logic as topk_many_logic
-from skyband.operators.topk import many_window as topk_many_window
-from skyband.operators.topk.kernels.many_refill import refill_rows
-from skyband.operators.topk.kernels.window_pool import CHUNK, LEAF, leaf_bounds
+from skyband.operators.single_rows.kernels.heap import Heap
+from skyband.operators.single_rows.kernels.ranked_list import RankedList
+from skyband.operators.single_rows.kernels.select import Below
+from skyband.operators.topk import many_index, many_logic, many_window
+from skyband.operators.topk.kernels.many import CHUNK
+from skyband.operators.topk.kernels.many_queries import COUNTERS, query_of
+from skyband.operators.topk.kernels.many_refill import SearchSpace, Sought, refill_rows
+from skyband.operators.topk.kernels.many_scores import find_corners
+from skyband.operators.topk.kernels.window_pool import LEAF, WindowPool
 from skyband.operators.topk.many import ManyTopK
+from skyband.operators.topk.many_table import query_table
 from tests.operators.test_topk import expected
 from tests.operators.topk_host import NULL, Stream, drive, rows_of
 
@@ -39,8 +44,8 @@ def op_of(rng: np.random.Generator, q: int, d: int, window: Window, k: int = 5) 
 @pytest.mark.parametrize("window", [Window(300), Window(300, 250), Window(None, 280)])
 def test_ring_and_grid_against_brute_force(shape: str, window: Window, monkeypatch: pytest.MonkeyPatch) -> None:
     """A window that turns over several times in a ring a little longer than itself, in blocks of all sizes."""
-    monkeypatch.setattr(topk_many_window, "SLACK", 64)
-    monkeypatch.setattr(topk_many_logic, "FIRST_ROWS", 128)
+    monkeypatch.setattr(many_window, "SLACK", 64)
+    monkeypatch.setattr(many_logic, "FIRST_ROWS", 128)
     rng = np.random.default_rng(len(shape))
     n, d = 1400, 2
     x = {
@@ -68,7 +73,7 @@ def test_a_second_key_turns_the_ring_into_slabs() -> None:
 
 
 def test_snapshot_across_the_end_of_the_ring(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topk_many_window, "SLACK", 10)
+    monkeypatch.setattr(many_window, "SLACK", 10)
     rng = np.random.default_rng(1)
     x, op = rng.random((1000, 2)), op_of(rng, 3, 2, Window(200))
     stream, logic = stream_of(x), None
@@ -87,6 +92,8 @@ def test_refill_by_best_leaf(shape: str) -> None:
     """Rows of a ring with corners for some of its leaves: the best below (thr, cut), newest first on ties."""
     rng = np.random.default_rng(3)
     wrap = 40 * LEAF
+    op = ManyTopK(("q",), ("x0",), np.ones((1, 1)), np.array([1]), Window(40 * LEAF))
+    query = query_of(query_table(op, np.ones(1), np.array([1])), 0)
     for _ in range(60):
         head = int(rng.integers(0, wrap))
         tail = head + int(rng.integers(1, wrap - LEAF))
@@ -98,37 +105,38 @@ def test_refill_by_best_leaf(shape: str) -> None:
         x = np.full((1, wrap), np.nan)
         place = np.arange(head, tail)
         x[0, place % wrap] = v
-        zlo, zhi = np.empty((1, 41)), np.empty((1, 41))
+        none, one = np.empty(0, np.int64), np.zeros(1, np.int64)
+        pool = WindowPool(x, none, none, none, np.empty((1, 41)), np.empty((1, 41)), wrap, one, one, one, one, one)
         last = (head + int(rng.integers(0, n + 1))) // LEAF * LEAF
         for p in range((head + LEAF - 1) // LEAF * LEAF, last, LEAF):
-            leaf_bounds(x, p % wrap, zlo, zhi, p % wrap // LEAF)
-        none = np.empty(0, np.int64)
+            find_corners(pool, p % wrap)
         thr, cut = float(rng.choice(v)), int(rng.integers(head, tail))
         need = int(rng.integers(1, 30))
-        hs, hq, ht = np.empty(40), np.empty(40, np.int64), np.empty(40, np.int64)
-        got = refill_rows(
-            np.ones(1), x, none, False, np.empty(1), np.empty(1), -1, none, none, np.inf, head, tail, wrap, 0, 0, 0, 0, thr, cut, -np.inf,
-            hs, hq, ht, 0, need, np.empty(64), np.empty(64, np.int64), np.empty(CHUNK), zlo, zhi, last, np.zeros(8, np.int64),
-        )  # fmt: skip
+        ranked = RankedList(np.empty(40), np.empty(40, np.int64), np.empty(40, np.int64), np.empty(0), none)
+        sought = Sought(head, tail, 0, 0, 0, 0, Below(thr, cut, -np.inf), last, need)
+        heap, leaves = Heap(np.empty(64), np.empty(64, np.int64)), (np.empty(41), np.empty(41, np.int64))
+        got = refill_rows(query, pool, sought, ranked, 0, SearchSpace(np.empty(CHUNK), heap, *leaves, np.zeros(COUNTERS, np.int64)))
         below = np.flatnonzero((v < thr) | ((v == thr) & (place < cut)))
         best = below[np.lexsort((below, v[below]))[::-1][:need]]
-        assert hq[:got].tolist() == place[best].tolist()
-        assert hs[:got].tolist() == v[best].tolist()
+        assert ranked.seq[:got].tolist() == place[best].tolist()
+        assert ranked.score[:got].tolist() == v[best].tolist()
 
 
 @pytest.mark.skipif(not HAVE_NUMBA, reason="the grid is compiled")
 @pytest.mark.parametrize("d", [1, 2, 4, 9])
 def test_no_candidate_is_missed(d: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cutoffs that rise and fall, rows in and out of the range, boxes: every row at or above a cutoff is found, in order."""
-    monkeypatch.setattr(topk_many_index, "REFIT_ROWS", 3000)
+    monkeypatch.setattr(many_index, "REFIT_ROWS", 3000)
     rng = np.random.default_rng(d)
     q = 40
     weights = rng.normal(size=(q, d))
     low = np.where(rng.random((q, 1)) < 0.3, 0.2, -np.inf) * np.ones(d)
     boxed = low[:, 0] > -np.inf
-    index = topk_many_index.InfluenceIndex(
-        weights, boxed, low, np.full((q, d), np.inf), np.full(q, -1), np.full(q, np.inf), np.full(q, -np.inf), np.zeros(8, np.int64)
-    )
+    op = ManyTopK(
+        tuple(f"q{i}" for i in range(q)), tuple(f"x{i}" for i in range(d)), weights, np.ones(q, np.int64), Window(1000), low=low,
+        high=np.full((q, d), np.inf),
+    )  # fmt: skip
+    index = many_index.InfluenceIndex(query_table(op, np.ones(q), np.ones(q, np.int64)), np.zeros(COUNTERS, np.int64))
     base = np.sort(rng.random((2000, d)) @ weights.T, axis=0)[-30]
     for step in range(40):
         x = rng.random((400, d)) * (3.0 if step % 7 == 3 else 1.0)
@@ -137,7 +145,7 @@ def test_no_candidate_is_missed(d: int, monkeypatch: pytest.MonkeyPatch) -> None
         cols = tuple(np.ascontiguousarray(x[:, t]) for t in range(d))
         found = index.candidates(cols, 400, np.empty(0, np.int64), thr, 1000, 1000, lambda: (np.zeros(d), np.ones(d)))
         assert found is not None
-        offset, rows, scores = found
+        begin, rows, scores = found
         for i in range(q):
             with np.errstate(all="ignore"):
                 s = weights[i, 0] * cols[0]
@@ -145,12 +153,12 @@ def test_no_candidate_is_missed(d: int, monkeypatch: pytest.MonkeyPatch) -> None
                     s = s + weights[i, t] * cols[t]
                 s = s + 0.0
                 ok = (s >= thr[i]) & ((low[i] <= x).all(axis=1) | ~boxed[i])
-            assert rows[offset[i] : offset[i + 1]].tolist() == np.flatnonzero(ok).tolist()
-            assert scores[offset[i] : offset[i + 1]].tolist() == s[ok].tolist()
+            assert rows[begin[i] : begin[i + 1]].tolist() == np.flatnonzero(ok).tolist()
+            assert scores[begin[i] : begin[i + 1]].tolist() == s[ok].tolist()
 
 
 def test_rows_of_one_instant_longer_than_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topk_many_logic, "FIRST_ROWS", 16)
+    monkeypatch.setattr(many_logic, "FIRST_ROWS", 16)
     rng = np.random.default_rng(5)
     op, stream = op_of(rng, 3, 2, Window(50)), stream_of(rng.random((300, 2)))
     stream.time[:] = 100
@@ -158,7 +166,7 @@ def test_rows_of_one_instant_longer_than_a_piece(monkeypatch: pytest.MonkeyPatch
 
 
 def test_restored_in_the_middle_of_a_ring(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topk_many_window, "SLACK", 32)
+    monkeypatch.setattr(many_window, "SLACK", 32)
     rng = np.random.default_rng(6)
     x, op = rng.random((900, 3)), op_of(rng, 6, 3, Window(200))
     stream = stream_of(x)

@@ -5,12 +5,15 @@ Only lists that get a candidate, lose a member or reach a boundary are visited. 
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from skyband.operators.base import ARRIVAL, BOUNDARY, DELETE, EXPIRY, NEVER, NULL, AnyArray
-from skyband.operators.jit import jit
-from skyband.operators.single_rows.kernels.arrays import grown, grown_rows, lower_bound
-from skyband.operators.single_rows.kernels.emit import ChangeRows, Event, put
+from skyband.operators.base import ARRIVAL, BOUNDARY, DELETE, EXPIRY, F64, I64, NEVER, NULL
+from skyband.operators.jit import inner, jit
+from skyband.operators.single_rows.blocks import Block
+from skyband.operators.single_rows.kernels.arrays import lower_bound
+from skyband.operators.single_rows.kernels.emit import ChangeRows, Event, change_rows, more_rows, put
 from skyband.operators.single_rows.kernels.heap import Heap, heap_push, heap_to_order
 from skyband.operators.threshold.kernels.many_lists import (
     AT,
@@ -19,6 +22,8 @@ from skyband.operators.threshold.kernels.many_lists import (
     HEAD,
     HI,
     KEY,
+    LISTS,
+    LIVE,
     LO,
     NEWEST,
     NEXT,
@@ -26,6 +31,8 @@ from skyband.operators.threshold.kernels.many_lists import (
     ROOM,
     SHOWN,
     STEP,
+    ListTable,
+    Members,
     make_room,
     next_change,
     spot,
@@ -33,9 +40,65 @@ from skyband.operators.threshold.kernels.many_lists import (
 from skyband.operators.windows import UNBOUNDED
 
 
-@jit
-def group_of(ends: AnyArray, row: int) -> int:
-    """The first group whose end lies behind ``row``."""
+class Windows(NamedTuple):
+    """The queries' windows, each ``UNBOUNDED`` for no such end, and boundaries.
+
+    int64 (Q,): ``count``, ``micros``, ``every`` microseconds (0: changes per event).
+    """
+
+    count: I64
+    micros: I64
+    every: I64
+
+
+class Concerned(NamedTuple):
+    """What a block brings every query, ascending within one: query q's entries are those from begin[q] to begin[q + 1].
+
+    int64 (Q + 1,): ``begin``, ``deletion_begin``, ``due_begin``. ``row`` int64 and ``score`` float64: the rows that pass;
+    ``deletion`` int64: deletions of rows that passed; ``due`` int64: keys of the block at which its list changes by itself.
+    """
+
+    begin: I64
+    row: I64
+    score: F64
+    deletion_begin: I64
+    deletion: I64
+    due_begin: I64
+    due: I64
+
+
+class _Asked(NamedTuple):
+    """One query: ``number``, window and boundaries as in ``Windows``."""
+
+    number: int
+    count: int
+    micros: int
+    every: int
+
+
+class _Part(NamedTuple):
+    """One key's part of a block: rows [``begin``, ``end``), the first with seq ``first_seq``. Events before ``until`` are taken; of the
+    query's deletions those before ``deletions_end``."""
+
+    key: int
+    begin: int
+    end: int
+    first_seq: int
+    deletions_end: int
+    until: int
+
+
+_FRONT, _HEAD, _COMING, _LAST, _DELETION, _OUT, _NEED = range(7)
+"""Where a visit of a list stands: places in the pool of its first member, of the first that has not left, of the next to arrive, and of the
+end; the next deletion; the next change to write, and how many changes there must be room for."""
+
+_NOTHING, _EXPIRES, _DELETED, _ARRIVES, _LEAVES = range(5)
+"""What happens next: nothing, an expiry by time, a deletion, an arrival, an arrival that pushes the oldest out by count."""
+
+
+@inner
+def _group_of(ends: I64, row: int) -> int:
+    """The first group whose end lies behind ``row``. O(log)."""
     lo, hi = 0, len(ends) - 1
     while lo < hi:
         mid = (lo + hi) >> 1
@@ -46,199 +109,241 @@ def group_of(ends: AnyArray, row: int) -> int:
     return lo
 
 
-@jit
-def was_shown(i: int, pq: AnyArray, pt: AnyArray, pd: AnyArray, b: int, newest: int, n: int, micros: int) -> bool:
-    """Whether member ``i`` was in the result as of boundary ``b`` (NULL: nothing was shown yet), when ``newest`` was the last seq."""
-    if b == NULL or pq[i] > newest or pq[i] <= newest - n:
+@inner
+def _was_shown(i: int, members: Members, boundary: int, newest: int, asked: _Asked) -> bool:
+    """Whether member ``i`` was in the result as of ``boundary`` (NULL: nothing was shown yet), when ``newest`` was the last seq."""
+    if boundary == NULL or members.seq[i] > newest or members.seq[i] <= newest - asked.count:
         return False
-    return (micros >= UNBOUNDED or pt[i] > b - micros) and (len(pd) == 0 or pd[i] > b)
+    in_time = asked.micros >= UNBOUNDED or members.time[i] > boundary - asked.micros
+    return bool(in_time and (len(members.deleted) == 0 or members.deleted[i] > boundary))
 
 
-@jit
-def at_boundary(
-    oi: AnyArray, os: AnyArray, r: int, slots: AnyArray, s: int, n: int, micros: int, base: int, head: int, a: int, newest: int,
-    ps: AnyArray, pq: AnyArray, pt: AnyArray, pd: AnyArray, wa: AnyArray, wi: AnyArray,
-) -> int:  # fmt: skip
+@inner
+def _tell_boundary(asked: _Asked, slot: I64, members: Members, at: I64, newest: int, changes: ChangeRows, best: Heap) -> None:
     """Write the net change of the boundary that is due, with ``newest`` the last seq by then. O(changes), O(members) after deletions."""
-    b, was, until = slots[s, DUE], slots[s, SHOWN], slots[s, NEWEST]
-    heap, changes = Heap(wa, wi), ChangeRows(oi, os)
-    pos, step = 0, slots[s, STEP] + 1
-    event = Event(slots[s, QUERY], slots[s, KEY], b, step)
-    w = 0
-    for x in range(base, a if slots[s, DEAD] > was else head):  # who has left stands in front, unless it was deleted
-        if (x < head or pd[x] < NEVER) and was_shown(x, pq, pt, pd, was, until, n, micros):
-            w = heap_push(heap, w, ps[x], x)
-    heap_to_order(heap, w)
-    for x in range(w):
-        cause = DELETE if len(pd) > 0 and pd[wi[x]] <= b else EXPIRY
-        r = put(changes, r, event, pos, -1, cause, pq[wi[x]], wa[x])
+    score, seq, deleted = members.score, members.seq, members.deleted
+    due, was, until, head, coming, out = slot[DUE], slot[SHOWN], slot[NEWEST], at[_HEAD], at[_COMING], at[_OUT]
+    event, pos, found = Event(slot[QUERY], slot[KEY], due, slot[STEP] + 1), 0, 0
+    for i in range(at[_FRONT], coming if slot[DEAD] > was else head):  # who has left stands in front, unless it was deleted
+        if (i < head or deleted[i] < NEVER) and _was_shown(i, members, was, until, asked):
+            found = heap_push(best, found, score[i], i)
+    heap_to_order(best, found)
+    for i in range(found):
+        cause = DELETE if len(deleted) > 0 and deleted[best.place[i]] <= due else EXPIRY
+        out = put(changes, out, event, pos, -1, cause, seq[best.place[i]], best.score[i])
         pos += 1
-    w = 0
-    x = a
-    while x > head and pq[x - 1] > until:  # who is new stands at the end
-        x -= 1
-        if len(pd) == 0 or pd[x] == NEVER:
-            w = heap_push(heap, w, ps[x], x)
-    heap_to_order(heap, w)
-    for x in range(w):
-        r = put(changes, r, event, pos, 1, BOUNDARY, pq[wi[x]], wa[x])
+    found, i = 0, coming
+    while i > head and seq[i - 1] > until:  # who is new stands at the end
+        i -= 1
+        if len(deleted) == 0 or deleted[i] == NEVER:
+            found = heap_push(best, found, score[i], i)
+    heap_to_order(best, found)
+    for i in range(found):
+        out = put(changes, out, event, pos, 1, BOUNDARY, seq[best.place[i]], best.score[i])
         pos += 1
-    slots[s, STEP] += 1 if pos > 0 else 0
-    slots[s, DUE], slots[s, SHOWN], slots[s, NEWEST] = NEVER, b, newest
-    return r
+    slot[STEP] += 1 if pos > 0 else 0
+    slot[DUE], slot[SHOWN], slot[NEWEST] = NEVER, due, newest
+    at[_OUT] = out
+
+
+@inner
+def _next_moment(asked: _Asked, part: _Part, block: Block, deletions: I64, members: Members, at: I64) -> tuple[int, int, int]:
+    """The next event of a list: what happens, its row and its instant."""
+    head, coming, row, kind = at[_HEAD], at[_COMING], part.end, _ARRIVES
+    expiry: Any = np.int64(NEVER)
+    if coming < at[_LAST]:
+        row = part.begin + (members.seq[coming] - part.first_seq)
+    if head < coming:
+        if asked.micros < UNBOUNDED:
+            expiry = members.time[head] + asked.micros
+        leaves = part.begin + (members.seq[head] + asked.count - part.first_seq)
+        if leaves <= row and leaves < part.end:
+            row, kind = leaves, _LEAVES
+    now = block.time[row] if row < part.end else part.until
+    if at[_DELETION] < part.deletions_end and block.deletion_row[deletions[at[_DELETION]]] <= row:
+        kind, now = _DELETED, block.deletion_time[deletions[at[_DELETION]]]
+    if expiry < now or (expiry == now and (kind == _DELETED or row < part.end)):
+        return _EXPIRES, row, expiry
+    if kind != _DELETED and row == part.end:
+        kind = _NOTHING
+    return kind, row, now
+
+
+@inner
+def _put_off(slot: I64, now: int, every: int) -> None:
+    """There is something to tell at the next boundary."""
+    if slot[DUE] == NEVER:
+        slot[DUE] = -((-now) // every) * every
+
+
+@inner
+def _delete(asked: _Asked, slot: I64, block: Block, deletion: int, members: Members, at: I64, changes: ChangeRows) -> None:
+    """Let a deletion take a member, if it is one; one that has left already only has another cause at the boundary. O(log members)."""
+    target, now = block.deletion_seq[deletion], block.deletion_time[deletion]
+    i = lower_bound(members.seq, at[_FRONT], at[_COMING], target)
+    if i == at[_COMING] or members.seq[i] != target or members.deleted[i] < NEVER:
+        return
+    members.deleted[i] = slot[DEAD] = now
+    if i < at[_HEAD]:
+        return
+    if asked.every > 0:
+        _put_off(slot, now, asked.every)
+        return
+    slot[STEP] += 1
+    event = Event(asked.number, slot[KEY], now, slot[STEP])
+    at[_OUT] = put(changes, at[_OUT], event, 0, -1, DELETE, members.seq[i], members.score[i])
+
+
+@inner
+def _tell_event(slot: I64, now: int, left: int, came: bool, members: Members, at: I64, changes: ChangeRows, best: Heap) -> None:
+    """Write who left from place ``left`` on, in rank order, and who came. O(changes log changes)."""
+    found, out = 0, at[_OUT]
+    for i in range(left, at[_HEAD]):
+        if len(members.deleted) == 0 or members.deleted[i] == NEVER:
+            found = heap_push(best, found, members.score[i], i)
+    heap_to_order(best, found)
+    slot[STEP] += 1
+    event = Event(slot[QUERY], slot[KEY], now, slot[STEP])
+    for i in range(found):
+        out = put(changes, out, event, i, -1, EXPIRY, members.seq[best.place[i]], best.score[i])
+    if came:
+        last = at[_COMING] - 1
+        out = put(changes, out, event, found, 1, ARRIVAL, members.seq[last], members.score[last])
+    at[_OUT] = out
+
+
+@inner
+def _visit(
+    asked: _Asked, part: _Part, block: Block, deletions: I64, slot: I64, members: Members, at: I64, changes: ChangeRows, best: Heap
+) -> bool:
+    """Take a list's events from ``at`` on. False if there must first be room for ``at[_NEED]`` more changes. O(changes)."""
+    every, deletes, room = asked.every, len(members.deleted) > 0, len(changes.score)
+    while True:
+        while deletes and at[_HEAD] < at[_COMING] and members.deleted[at[_HEAD]] < NEVER:
+            at[_HEAD] += 1
+        kind, row, now = _next_moment(asked, part, block, deletions, members, at)
+        if kind == _NOTHING and (every == 0 or slot[DUE] >= part.until):
+            return True
+        if every > 0 and slot[DUE] < now:
+            at[_NEED] = 2 * (at[_LAST] - at[_FRONT]) + 8
+            if at[_OUT] + at[_NEED] > room:
+                return False
+            newest = part.first_seq + (lower_bound(block.time, part.begin, part.end, slot[DUE] + 1) - part.begin) - 1
+            _tell_boundary(asked, slot, members, at, newest, changes, best)
+            at[_FRONT] = max(at[_FRONT], min(at[_HEAD], at[_COMING]))
+            continue
+        left, came = at[_HEAD], False
+        head, coming = left, at[_COMING]
+        if kind == _EXPIRES:
+            while head < coming and members.time[head] + asked.micros <= now:
+                head += 1
+        elif kind != _DELETED:
+            head += 1 if kind == _LEAVES else 0
+            came = coming < at[_LAST] and part.begin + (members.seq[coming] - part.first_seq) == row
+        at[_NEED] = head - left + 8
+        if at[_OUT] + at[_NEED] > room:
+            return False
+        at[_HEAD], at[_COMING] = head, coming + (1 if came else 0)
+        if kind == _DELETED:
+            _delete(asked, slot, block, deletions[at[_DELETION]], members, at, changes)
+            at[_DELETION] += 1
+        elif every > 0:
+            _put_off(slot, now, every)
+        else:
+            _tell_event(slot, now, left, came, members, at, changes, best)
+
+
+@inner
+def _slot_of(lists: ListTable, key: int, query: int, new: bool) -> int:
+    """The slot of a query's list of a key; if there is none, a ``new`` one or -1."""
+    slots, place = lists.slots, spot(lists.hashed, lists.slots, key, query)
+    if lists.hashed[place] >= 0 or not new:
+        return int(lists.hashed[place])
+    s = lists.totals[LISTS]
+    lists.totals[LISTS] += 1
+    lists.hashed[place] = s
+    slot = slots[s]
+    slot[:] = 0
+    slot[KEY], slot[QUERY], slot[DUE], slot[SHOWN], slot[NEWEST], slot[DEAD] = key, query, NEVER, NULL, -1, NULL
+    slot[NEXT] = lists.first[key]
+    lists.first[key] = s
+    return int(s)
+
+
+@inner
+def _begin_visit(
+    part: _Part, block: Block, concerned: Concerned, first: int, last: int, deletion: int, slot: I64, members: Members, at: I64
+) -> None:
+    """Put the rows that entries [``first``, ``last``) of ``concerned`` name behind a slot's members, which has room, and set ``at`` up."""
+    begin = slot[AT]
+    at[_FRONT], at[_HEAD], at[_COMING], at[_DELETION] = begin + slot[LO], begin + slot[HEAD], begin + slot[HI], deletion
+    end = at[_COMING]
+    for i in range(first, last):
+        row = concerned.row[i]
+        members.score[end], members.seq[end] = concerned.score[i], part.first_seq + (row - part.begin)
+        if len(members.time) > 0:
+            members.time[end] = block.time[row]
+        if len(members.deleted) > 0:
+            members.deleted[end] = NEVER
+        end += 1
+    at[_LAST] = end
+
+
+@inner
+def _end_visit(asked: _Asked, lists: ListTable, slot: I64, members: Members, at: I64) -> None:
+    """Forget who has been reported as gone, and note when the list changes next."""
+    begin, front, key = slot[AT], at[_FRONT], slot[KEY]
+    if asked.every == 0:
+        front = at[_HEAD]
+    else:
+        while front < at[_HEAD] and not _was_shown(front, members, slot[SHOWN], slot[NEWEST], asked):
+            front += 1
+    lists.totals[LIVE] -= front - (begin + slot[LO])
+    slot[LO], slot[HEAD], slot[HI] = front - begin, at[_HEAD] - begin, at[_LAST] - begin
+    wake, leave = next_change(slot, asked.count, asked.micros, members)
+    lists.wake[key], lists.leave[key] = min(lists.wake[key], wake), min(lists.leave[key], leave)
 
 
 @jit
-def run(
-    q_n: AnyArray, q_micros: AnyArray, q_every: AnyArray,
-    procs: AnyArray, p_lo: AnyArray, p_hi: AnyArray, p_dlo: AnyArray, p_dhi: AnyArray, p_seq: AnyArray,
-    tm: AnyArray, dpos: AnyArray, dtime: AnyArray, dtarget: AnyArray,
-    found_at: AnyArray, found_rows: AnyArray, found_scores: AnyArray, del_at: AnyArray, deletions: AnyArray,
-    due_at: AnyArray, due_groups: AnyArray, first: AnyArray, k_wake: AnyArray, k_leave: AnyArray,
-    slots: AnyArray, count: int, table: AnyArray, live: int, ps: AnyArray, pq: AnyArray, pt: AnyArray, pd: AnyArray, end: int, until: int,
-) -> tuple[AnyArray, AnyArray, int, AnyArray, AnyArray, AnyArray, AnyArray, int, int, int]:  # fmt: skip
-    """Change rows and their number, the pool (which may have moved) and its end, the numbers of members and slots.
+def replay_lists(
+    windows: Windows, block: Block, concerned: Concerned, lists: ListTable, members: Members, until: int
+) -> tuple[ChangeRows, int, Members]:  # fmt: skip
+    """Replay a block for every list it concerns: change rows and their number, and the pool, which may have moved.
 
-    Rows, deletions and keys as in ``topk_single.run``. Query q has the candidates found_rows/scores[found_at[q]:found_at[q+1]], may lose
-    members to ``deletions`` of the block and is due in the groups ``due_groups``, all ascending. O(changes) plus O(visited lists).
+    ``lists`` has room for a slot per candidate. O(changes) plus O(log) per visited list.
     """
-    oi, os, r = np.empty((1024, 8), np.int64), np.empty(1024, np.float64), 0
-    cap = 64
-    wa, wi = np.empty(cap, np.float64), np.empty(cap, np.int64)
-    deletes, groups = len(pd) > 0, len(procs)
-    for q in range(len(q_n)):
-        n, micros, every = q_n[q], q_micros[q], q_every[q]
-        c1, j1, u = found_at[q], del_at[q], due_at[q]
-        while True:
-            g = groups
-            if c1 < found_at[q + 1]:
-                g = group_of(p_hi, found_rows[c1])
-            if j1 < del_at[q + 1]:
-                g = min(g, group_of(p_dhi, deletions[j1]))
-            if u < due_at[q + 1]:
-                g = min(g, due_groups[u])
-            if g == groups:
-                break
-            key, lo, hi, seq0 = procs[g], p_lo[g], p_hi[g], p_seq[g]
-            c0, j = c1, j1
-            while c1 < found_at[q + 1] and found_rows[c1] < hi:
-                c1 += 1
-            while j1 < del_at[q + 1] and deletions[j1] < p_dhi[g]:
-                j1 += 1
-            if u < due_at[q + 1] and due_groups[u] == g:
-                u += 1
-            place = spot(table, slots, key, q)
-            s = table[place]
+    changes, at = change_rows(1024), np.zeros(7, np.int64)
+    best = Heap(np.empty(64, np.float64), np.empty(64, np.int64))
+    groups = len(block.keys)
+    for q in range(len(windows.count)):
+        asked = _Asked(q, windows.count[q], windows.micros[q], windows.every[q])
+        last, deletions_end, u = concerned.begin[q], concerned.deletion_begin[q], concerned.due_begin[q]
+        end, deletions, dues = concerned.begin[q + 1], concerned.deletion_begin[q + 1], concerned.due_begin[q + 1]
+        while last < end or deletions_end < deletions or u < dues:
+            g = _group_of(block.end, concerned.row[last]) if last < end else groups
+            if deletions_end < deletions:
+                g = min(g, _group_of(block.deletion_end, concerned.deletion[deletions_end]))
+            if u < dues:
+                g = min(g, concerned.due[u])
+                u += 1 if concerned.due[u] == g else 0
+            first, deletion = last, deletions_end
+            while last < end and concerned.row[last] < block.end[g]:
+                last += 1
+            while deletions_end < deletions and concerned.deletion[deletions_end] < block.deletion_end[g]:
+                deletions_end += 1
+            s = _slot_of(lists, block.keys[g], q, last > first)
             if s < 0:
-                if c0 == c1:
-                    continue
-                s = count
-                count += 1
-                table[place] = s
-                slots[s, KEY], slots[s, QUERY], slots[s, STEP], slots[s, DUE], slots[s, SHOWN] = key, q, 0, NEVER, NULL
-                slots[s, NEWEST], slots[s, DEAD], slots[s, AT], slots[s, ROOM], slots[s, LO] = -1, NULL, 0, 0, 0
-                slots[s, HI], slots[s, HEAD], slots[s, NEXT] = 0, 0, first[key]
-                first[key] = s
-            if slots[s, HI] + (c1 - c0) > slots[s, ROOM]:
-                ps, pq, pt, pd, end = make_room(slots, s, c1 - c0, ps, pq, pt, pd, end)
-            at = slots[s, AT]
-            begin, head, a = at + slots[s, LO], at + slots[s, HEAD], at + slots[s, HI]
-            base, m = begin, a
-            for c in range(c0, c1):
-                ps[m], pq[m] = found_scores[c], seq0 + (found_rows[c] - lo)
-                if micros < UNBOUNDED:
-                    pt[m] = tm[found_rows[c]]
-                if deletes:
-                    pd[m] = NEVER
-                m += 1
-            live += c1 - c0
-            if cap < m - base:
-                cap = 2 * (m - base)
-                wa, wi = np.empty(cap, np.float64), np.empty(cap, np.int64)
-            heap = Heap(wa, wi)
-            while True:
-                while deletes and head < a and pd[head] < NEVER:
-                    head += 1
-                if r + 8 > len(os):
-                    oi, os = grown_rows(oi, 2 * len(os)), grown(os, 2 * len(os))
-                row, e, by_count = hi, np.int64(NEVER), False
-                if a < m:
-                    row = lo + (pq[a] - seq0)
-                if head < a:
-                    if micros < UNBOUNDED:
-                        e = pt[head] + micros
-                    c = lo + (pq[head] + n - seq0)
-                    if c <= row and c < hi:
-                        row, by_count = c, True
-                deleted = j < j1 and dpos[deletions[j]] <= row
-                now = dtime[deletions[j]] if deleted else (tm[row] if row < hi else until)
-                by_time = e <= now if (deleted or row < hi) else e < until
-                if by_time:
-                    now = e
-                elif row == hi and not deleted:
-                    if every > 0 and slots[s, DUE] < until:
-                        now = until
-                    else:
-                        break
-                if every > 0 and slots[s, DUE] < now:
-                    if r + 2 * (m - base) + 8 > len(os):
-                        oi, os = grown_rows(oi, 2 * (len(os) + m - base)), grown(os, 2 * (len(os) + m - base))
-                    newest = seq0 + (lower_bound(tm, lo, hi, slots[s, DUE] + 1) - lo) - 1
-                    r = at_boundary(oi, os, r, slots, s, n, micros, base, head, a, newest, ps, pq, pt, pd, wa, wi)
-                    base = max(base, min(head, a))
-                    continue
-                left, cause, came = head, EXPIRY, False
-                if by_time:
-                    while head < a and pt[head] + micros <= e:
-                        head += 1
-                elif deleted:
-                    cause = DELETE
-                    d = deletions[j]
-                    j += 1
-                    x = lower_bound(pq, base, a, dtarget[d])
-                    if x < a and pq[x] == dtarget[d] and pd[x] == NEVER:
-                        pd[x] = dtime[d]
-                        slots[s, DEAD] = dtime[d]
-                        if x < head:  # it has left already; only the cause at the boundary is another now
-                            continue
-                        if every == 0:
-                            if r + 8 > len(os):
-                                oi, os = grown_rows(oi, 2 * len(os)), grown(os, 2 * len(os))
-                            slots[s, STEP] += 1
-                            r = put(ChangeRows(oi, os), r, Event(q, key, now, slots[s, STEP]), 0, -1, DELETE, pq[x], ps[x])
-                        elif slots[s, DUE] == NEVER:
-                            slots[s, DUE] = -((-now) // every) * every
-                    continue
-                else:
-                    if by_count:
-                        head += 1
-                    if a < m and lo + (pq[a] - seq0) == row:
-                        came = True
-                        a += 1
-                if every > 0:
-                    if slots[s, DUE] == NEVER:
-                        slots[s, DUE] = -((-now) // every) * every
-                    continue
-                w = 0
-                stop = head
-                for x in range(left, stop):
-                    if not deletes or pd[x] == NEVER:
-                        w = heap_push(heap, w, ps[x], x)
-                heap_to_order(heap, w)
-                if r + w + 8 > len(os):
-                    oi, os = grown_rows(oi, 2 * len(os) + w), grown(os, 2 * len(os) + w)
-                slots[s, STEP] += 1
-                for x in range(w):
-                    r = put(ChangeRows(oi, os), r, Event(q, key, now, slots[s, STEP]), x, -1, cause, pq[wi[x]], wa[x])
-                if came:
-                    r = put(ChangeRows(oi, os), r, Event(q, key, now, slots[s, STEP]), w, 1, ARRIVAL, pq[a - 1], ps[a - 1])
-            if every == 0:
-                base = head
-            else:
-                while base < head and not was_shown(base, pq, pt, pd, slots[s, SHOWN], slots[s, NEWEST], n, micros):
-                    base += 1
-            slots[s, LO], slots[s, HEAD], slots[s, HI] = base - at, head - at, m - at
-            live -= base - begin
-            wake, leave = next_change(slots, s, n, micros, pq, pt)
-            k_wake[key], k_leave[key] = min(k_wake[key], wake), min(k_leave[key], leave)
-    return oi, os, r, ps, pq, pt, pd, end, live, count
+                continue
+            slot = lists.slots[s]
+            if slot[HI] + (last - first) > slot[ROOM]:
+                members = make_room(slot, last - first, members, lists.totals)
+            part = _Part(block.keys[g], block.begin[g], block.end[g], block.first_seq[g], deletions_end, until)
+            _begin_visit(part, block, concerned, first, last, deletion, slot, members, at)
+            lists.totals[LIVE] += last - first
+            if len(best.score) < at[_LAST] - at[_FRONT]:
+                room = 2 * (at[_LAST] - at[_FRONT])
+                best = Heap(np.empty(room, np.float64), np.empty(room, np.int64))
+            while not _visit(asked, part, block, concerned.deletion, slot, members, at, changes, best):
+                changes = more_rows(changes, 2 * len(changes.score) + at[_NEED])
+            _end_visit(asked, lists, slot, members, at)
+    return changes, at[_OUT], members

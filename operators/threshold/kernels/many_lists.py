@@ -1,18 +1,18 @@
 """The lists behind ``ManyThreshold``: one first-in-first-out list per query and key that ever had a member, found by hashing.
 
-A *slot* is a row of ``slots`` (int64): whose list it is, where its members lie in the pool, its step and boundary clocks. The pool is
-parallel vectors: internal score, seq, time (empty for count windows) and instant of deletion (empty without deletions); members
-[AT + LO, AT + HI) in seq order, those before HEAD have left and wait to be reported at a boundary.
+A *slot* is a row of ``ListTable.slots``: whose list it is, where its members lie in the pool, its step and boundary clocks. Its members
+are [AT + LO, AT + HI) in seq order; those before HEAD have left and wait to be reported at a boundary.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from skyband.operators.base import NEVER, AnyArray
-from skyband.operators.jit import jit
+from skyband.operators.base import F64, I64, NEVER, AnyArray
+from skyband.operators.jit import inner, jit, maker
+from skyband.operators.single_rows.blocks import Block
 from skyband.operators.single_rows.kernels.arrays import grown
 from skyband.operators.windows import UNBOUNDED
 
@@ -20,6 +20,39 @@ KEY, QUERY, STEP, DUE, SHOWN, NEWEST, DEAD, NEXT, AT, ROOM, LO, HI, HEAD = range
 COLUMNS = 13
 SAVED = 7
 """The first columns are what a checkpoint holds."""
+
+
+LISTS, LIVE, END = range(3)
+"""Places of ``ListTable.totals``: lists, members of all lists, and how much of the pool is in use."""
+
+
+class Members(NamedTuple):
+    """The pool of all lists' members; it moves when it grows.
+
+    ``score`` float64 (room,): internal scores. int64 (room,): ``seq``; ``time`` (empty for count windows); ``deleted``, the instant of
+    deletion, ``NEVER`` for none (empty without deletions).
+    """
+
+    score: F64
+    seq: I64
+    time: I64
+    deleted: I64
+
+
+class ListTable(NamedTuple):
+    """The slots of all lists, and how they are found.
+
+    ``slots`` int64 (room, ``COLUMNS``), the first ``totals[LISTS]`` in use; ``hashed`` int64 (a power of two,): hash table of the slots'
+    (key, query); ``totals`` int64 (3,). int64 (keys,): ``first``, the first slot of a key's chain, -1 for none; ``wake`` and ``leave``,
+    the instant and the seq at which a list of the key changes by itself, not too late.
+    """
+
+    slots: I64
+    hashed: I64
+    totals: I64
+    first: I64
+    wake: I64
+    leave: I64
 
 
 @jit
@@ -68,160 +101,168 @@ def grouped(groups: int, of: AnyArray, m: int) -> tuple[AnyArray, AnyArray]:
     return start[: groups + 1].copy(), order
 
 
-@jit
-def make_room(
-    slots: AnyArray, s: int, more: int, ps: AnyArray, pq: AnyArray, pt: AnyArray, pd: AnyArray, end: int
-) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray, int]:
-    """Let slot ``s`` take ``more`` members: to the front of its room if half of that is free, else to the pool's end. Amortised O(more)."""
-    at, lo, hi = slots[s, AT], slots[s, LO], slots[s, HI]
-    m = hi - lo
-    to = at
-    if slots[s, ROOM] < 2 * (m + more):
-        room = 2 * (m + more) + 2
-        if end + room > len(ps):
-            size = 2 * (end + room)
-            ps, pq = grown(ps, size), grown(pq, size)
-            pt = grown(pt, size) if len(pt) > 0 else pt
-            pd = grown(pd, size) if len(pd) > 0 else pd
-        to = end
-        end += room
-        slots[s, AT], slots[s, ROOM] = to, room
-    for i in range(m):
-        ps[to + i], pq[to + i] = ps[at + lo + i], pq[at + lo + i]
-        if len(pt) > 0:
-            pt[to + i] = pt[at + lo + i]
-        if len(pd) > 0:
-            pd[to + i] = pd[at + lo + i]
-    slots[s, LO], slots[s, HI] = 0, m
-    slots[s, HEAD] -= lo
-    return ps, pq, pt, pd, end
+@inner
+def move_members(slot: I64, to: int, old: Members, new: Members) -> None:
+    """Copy a slot's members from one pool to place ``to`` of another, or to the front of its room in the same one. O(members)."""
+    begin, size = slot[AT] + slot[LO], slot[HI] - slot[LO]
+    for i in range(size):
+        new.score[to + i], new.seq[to + i] = old.score[begin + i], old.seq[begin + i]
+        if len(old.time) > 0:
+            new.time[to + i] = old.time[begin + i]
+        if len(old.deleted) > 0:
+            new.deleted[to + i] = old.deleted[begin + i]
+    slot[HEAD] -= slot[LO]
+    slot[AT], slot[LO], slot[HI] = to, 0, size
+
+
+@maker
+def make_room(slot: I64, more: int, members: Members, totals: I64) -> Members:
+    """Let a slot take ``more`` members: to the front of its room if half of that is free, else to the pool's end. Amortised O(more)."""
+    size, to = slot[HI] - slot[LO] + more, slot[AT]
+    if slot[ROOM] < 2 * size:
+        room, to = 2 * size + 2, totals[END]
+        if to + room > len(members.score):
+            longer = 2 * (to + room)
+            members = Members(
+                grown(members.score, longer), grown(members.seq, longer), grown(members.time, longer if len(members.time) > 0 else 0),
+                grown(members.deleted, longer if len(members.deleted) > 0 else 0),
+            )  # fmt: skip
+        totals[END] = to + room
+        slot[ROOM] = room
+    move_members(slot, to, members, members)
+    return members
 
 
 @jit
-def packed(
-    slots: AnyArray, count: int, live: int, ps: AnyArray, pq: AnyArray, pt: AnyArray, pd: AnyArray
-) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray, int]:
-    """A pool without gaps for ``live`` members. O(members + slots)."""
-    size = live + live // 2 + count + 1
-    qs, qq = np.empty(size, np.float64), np.empty(size, np.int64)
-    qt = np.empty(size if len(pt) > 0 else 0, np.int64)
-    qd = np.empty(size if len(pd) > 0 else 0, np.int64)
+def packed(slots: I64, members: Members, totals: I64) -> Members:
+    """A pool without gaps. O(members + slots)."""
+    size = totals[LIVE] + totals[LIVE] // 2 + totals[LISTS] + 1
+    new = Members(
+        np.empty(size, np.float64), np.empty(size, np.int64), np.empty(size if len(members.time) > 0 else 0, np.int64),
+        np.empty(size if len(members.deleted) > 0 else 0, np.int64),
+    )  # fmt: skip
     end: Any = np.int64(0)
-    for s in range(count):
-        a, m = slots[s, AT] + slots[s, LO], slots[s, HI] - slots[s, LO]
-        for i in range(m):
-            qs[end + i], qq[end + i] = ps[a + i], pq[a + i]
-            if len(pt) > 0:
-                qt[end + i] = pt[a + i]
-            if len(pd) > 0:
-                qd[end + i] = pd[a + i]
-        slots[s, HEAD] -= slots[s, LO]
-        slots[s, AT], slots[s, ROOM], slots[s, LO], slots[s, HI] = end, m, 0, m
-        end += m
-    return qs, qq, qt, qd, end
+    for s in range(totals[LISTS]):
+        slot = slots[s]
+        move_members(slot, end, members, new)
+        slot[ROOM] = slot[HI]
+        end += slot[HI]
+    totals[END] = end
+    return new
 
 
-@jit
-def next_change(slots: AnyArray, s: int, n: int, micros: int, pq: AnyArray, pt: AnyArray) -> tuple[int, int]:
-    """When slot ``s`` changes by itself: the instant (expiry or boundary), and the seq whose arrival makes its oldest member leave."""
-    wake: Any = slots[s, DUE]
+@inner
+def next_change(slot: I64, count: int, micros: int, members: Members) -> tuple[int, int]:
+    """When a list changes by itself: the instant (expiry or boundary), and the seq whose arrival makes its oldest member leave."""
+    wake: Any = slot[DUE]
     leave: Any = np.int64(NEVER)
-    if slots[s, HEAD] < slots[s, HI]:
-        i = slots[s, AT] + slots[s, HEAD]
+    if slot[HEAD] < slot[HI]:
+        i = slot[AT] + slot[HEAD]
         if micros < UNBOUNDED:
-            wake = min(wake, pt[i] + micros)
-        if n < UNBOUNDED:
-            leave = pq[i] + n
+            wake = min(wake, members.time[i] + micros)
+        if count < UNBOUNDED:
+            leave = members.seq[i] + count
     return wake, leave
 
 
 @jit
-def due_lists(
-    procs: AnyArray, p_lo: AnyArray, p_hi: AnyArray, p_seq: AnyArray, first: AnyArray, k_wake: AnyArray, k_leave: AnyArray, slots: AnyArray,
-    q_n: AnyArray, q_micros: AnyArray, pq: AnyArray, pt: AnyArray, until: int,
-) -> tuple[AnyArray, AnyArray, int]:  # fmt: skip
+def due_lists(block: Block, lists: ListTable, members: Members, counts: I64, micros: I64, until: int) -> tuple[I64, I64, int]:
     """(query, group) of the lists that change by themselves in this block, and their number; group by group.
 
-    A key's k_wake and k_leave are no later than its lists' ``next_change``; they are made exact here for all lists not returned.
+    ``counts`` and ``micros`` int64 (Q,) are the queries' windows. A key's ``wake`` and ``leave`` are made exact here for all lists not
+    returned.
     """
     of, at = np.empty(256, np.int64), np.empty(256, np.int64)
-    m = 0
-    for g in range(len(procs)):
-        key, last = procs[g], p_seq[g] + p_hi[g] - p_lo[g]
-        if k_wake[key] >= until and k_leave[key] >= last:
+    slots, m = lists.slots, 0
+    for g in range(len(block.keys)):
+        key, last = block.keys[g], block.first_seq[g] + block.end[g] - block.begin[g]
+        if lists.wake[key] >= until and lists.leave[key] >= last:
             continue
-        k_wake[key], k_leave[key] = NEVER, NEVER
-        s = first[key]
+        lists.wake[key], lists.leave[key] = NEVER, NEVER
+        s = lists.first[key]
         while s >= 0:
             q = slots[s, QUERY]
-            wake, leave = next_change(slots, s, q_n[q], q_micros[q], pq, pt)
+            wake, leave = next_change(slots[s], counts[q], micros[q], members)
             if wake < until or leave < last:
                 if m == len(of):
                     of, at = grown(of, 2 * m), grown(at, 2 * m)
                 of[m], at[m] = q, g
                 m += 1
             else:
-                k_wake[key], k_leave[key] = min(k_wake[key], wake), min(k_leave[key], leave)
+                lists.wake[key], lists.leave[key] = min(lists.wake[key], wake), min(lists.leave[key], leave)
             s = slots[s, NEXT]
     return of, at, m
 
 
-@jit
-def note_rows(
-    of: AnyArray, key: AnyArray, seq: AnyArray, m: int, log: AnyArray, count: int, table: AnyArray, listed: AnyArray, end: int
-) -> tuple[int, int]:
-    """Note which queries take which rows, for deletions: entries of[:m], equal (key, seq) side by side. ``log`` rows: key, seq, begin.
+class RowLog(NamedTuple):
+    """Which queries took which rows, for deletions.
 
-    The queries of log row i are listed[log[i, 2] : log[i + 1, 2]]. Everything has room. Returns the numbers of rows and of queries.
+    ``rows`` int64 (room, 3): key, seq, and where its queries begin in ``queries``: those of row i are queries[rows[i, 2] : rows[i + 1, 2]].
+    ``hashed`` int64 (a power of two,): hash table of the rows' (key, seq). ``queries`` int64 (room,). ``totals`` int64 (2,): rows and
+    queries.
     """
-    for e in range(m):
-        if e == 0 or key[e] != key[e - 1] or seq[e] != seq[e - 1]:
-            log[count, 0], log[count, 1], log[count, 2] = key[e], seq[e], end
-            table[spot(table, log, key[e], seq[e])] = count
-            count += 1
-        listed[end] = of[e]
-        end += 1
-    log[count, 2] = end
-    return count, end
+
+    rows: I64
+    hashed: I64
+    queries: I64
+    totals: I64
 
 
 @jit
-def deleted_from(
-    procs: AnyArray, p_dlo: AnyArray, p_dhi: AnyArray, dtarget: AnyArray, log: AnyArray, table: AnyArray, listed: AnyArray
-) -> tuple[AnyArray, AnyArray, int]:
+def note_rows(of: I64, key: I64, seq: I64, log: RowLog) -> None:
+    """Note that query of[i] takes the object (key[i], seq[i]); equal objects stand side by side. Everything has room."""
+    count, end = log.totals[0], log.totals[1]
+    for i in range(len(of)):
+        if i == 0 or key[i] != key[i - 1] or seq[i] != seq[i - 1]:
+            log.rows[count, 0], log.rows[count, 1], log.rows[count, 2] = key[i], seq[i], end
+            log.hashed[spot(log.hashed, log.rows, key[i], seq[i])] = count
+            count += 1
+        log.queries[end] = of[i]
+        end += 1
+    log.rows[count, 2] = end
+    log.totals[0], log.totals[1] = count, end
+
+
+@jit
+def deleted_from(block: Block, log: RowLog) -> tuple[I64, I64, int]:
     """(query, deletion) for every deletion of a noted row, in the order of deletions, and their number."""
     of, at = np.empty(256, np.int64), np.empty(256, np.int64)
-    m = 0
-    for g in range(len(procs)):
-        for j in range(p_dlo[g], p_dhi[g]):
-            i = table[spot(table, log, procs[g], dtarget[j])]
+    rows, m = log.rows, 0
+    for g in range(len(block.keys)):
+        for j in range(block.deletion_begin[g], block.deletion_end[g]):
+            i = log.hashed[spot(log.hashed, rows, block.keys[g], block.deletion_seq[j])]
             if i < 0:
                 continue
-            for e in range(log[i, 2], log[i + 1, 2]):
+            for e in range(rows[i, 2], rows[i + 1, 2]):
                 if m == len(of):
                     of, at = grown(of, 2 * m), grown(at, 2 * m)
-                of[m], at[m] = listed[e], j
+                of[m], at[m] = log.queries[e], j
                 m += 1
     return of, at, m
 
 
+@inner
+def _held(log: RowLog, row: int, lists: ListTable, members: Members) -> bool:
+    """Whether some list may still hold a noted row."""
+    key, seq, slots = log.rows[row, 0], log.rows[row, 1], lists.slots
+    for e in range(log.rows[row, 2], log.rows[row + 1, 2]):
+        s = lists.hashed[spot(lists.hashed, slots, key, log.queries[e])]
+        if s >= 0 and slots[s, LO] < slots[s, HI] and members.seq[slots[s, AT] + slots[s, LO]] <= seq:
+            return True
+    return False
+
+
 @jit
-def forget_rows(log: AnyArray, count: int, listed: AnyArray, slots: AnyArray, table: AnyArray, pq: AnyArray) -> tuple[int, int]:
-    """Keep the log rows that some list may still hold, in place; returns the numbers of rows and queries. O(rows + queries)."""
-    kept, end = 0, 0
-    for i in range(count):
-        key, seq, a, b = log[i, 0], log[i, 1], log[i, 2], log[i + 1, 2]
-        held = False
-        for e in range(a, b):
-            s = table[spot(table, slots, key, listed[e])]
-            if s >= 0 and slots[s, LO] < slots[s, HI] and pq[slots[s, AT] + slots[s, LO]] <= seq:
-                held = True
-                break
-        if held:
-            log[kept, 0], log[kept, 1], log[kept, 2] = key, seq, end
+def forget_rows(log: RowLog, lists: ListTable, members: Members) -> None:
+    """Keep the noted rows that some list may still hold, in place; the hash table is void then. O(rows + queries)."""
+    rows, queries, kept, end = log.rows, log.queries, 0, 0
+    for i in range(log.totals[0]):
+        key, seq, a, b = rows[i, 0], rows[i, 1], rows[i, 2], rows[i + 1, 2]
+        if _held(log, i, lists, members):
+            rows[kept, 0], rows[kept, 1], rows[kept, 2] = key, seq, end
             for e in range(a, b):
-                listed[end + e - a] = listed[e]
+                queries[end + e - a] = queries[e]
             kept += 1
             end += b - a
-    log[kept, 2] = end
-    return kept, end
+    rows[kept, 2] = end
+    log.totals[0], log.totals[1] = kept, end
