@@ -9,10 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from skyband.operators.base import CAUSES, NULL, Arrivals, Changes, State
+from skyband.operators.base import CAUSES, DELETION_TARGET, NULL, Arrivals, Changes, State
 from tests.oracles.topk import Event, Row
-
-TARGET = "$target"
 
 
 @dataclass
@@ -33,7 +31,7 @@ class Stream:
         order = lo + np.argsort(self.key[lo:hi], kind="stable")
         columns = {f"x{i}": self.x[order, i] for i in range(self.x.shape[1])}
         if self.deletes:
-            columns[TARGET] = self.target[order]
+            columns[DELETION_TARGET] = self.target[order]
         return Arrivals(self.key[order], self.seq[order], self.time[order], columns)
 
     def events(self, key: int, score: Any) -> list[Event]:
