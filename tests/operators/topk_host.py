@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 
+<<<<<<< HEAD
 from skyband.operators.base import NULL, Arrivals
 from tests.operators.host import Keeper, blocks_of, in_order, play
 from tests.operators.host import cuts_of as cuts_of
 from tests.operators.host import joined as joined
 from tests.operators.host import pick as pick
 from tests.operators.host import rows_of as rows_of
+=======
+from skyband.operators.base import CAUSES, DELETION_TARGET, NULL, Arrivals, Changes, State
+>>>>>>> refs/heads/rows
 from tests.oracles.topk import Event, Row
-
-TARGET = "$target"
 
 
 @dataclass
@@ -36,7 +38,7 @@ class Stream:
         order = lo + np.argsort(self.key[lo:hi], kind="stable")
         columns = {f"x{i}": self.x[order, i] for i in range(self.x.shape[1])}
         if self.deletes:
-            columns[TARGET] = self.target[order]
+            columns[DELETION_TARGET] = self.target[order]
         return Arrivals(self.key[order], self.seq[order], self.time[order], columns)
 
     def events(self, key: int, score: Any) -> list[Event]:
