@@ -7,16 +7,12 @@ from typing import Any
 
 import numpy as np
 
-<<<<<<< HEAD
-from skyband.operators.base import NULL, Arrivals
+from skyband.operators.base import DELETION_TARGET, NULL, Arrivals
 from tests.operators.host import Keeper, blocks_of, in_order, play
 from tests.operators.host import cuts_of as cuts_of
 from tests.operators.host import joined as joined
 from tests.operators.host import pick as pick
 from tests.operators.host import rows_of as rows_of
-=======
-from skyband.operators.base import CAUSES, DELETION_TARGET, NULL, Arrivals, Changes, State
->>>>>>> refs/heads/rows
 from tests.oracles.topk import Event, Row
 
 
