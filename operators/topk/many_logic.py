@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from skyband.operators.base import F64, I64, NEVER, NULL, AnyArray, Arrivals, Changes, Instant, Items, State, Window
@@ -175,7 +177,8 @@ class ManyTopKLogic:
         arrays = state.arrays
         self.until, self.next_seq = int(arrays["until"][0]), np.array(arrays["next_seq"])
         self.records = self.records._replace(**{field: np.array(arrays[name]) for name, field in SAVED_RECORDS.items()})
-        self.lists = self.lists._replace(**{field: np.array(arrays[name]) for name, field in SAVED_LISTS.items()})
+        listed: dict[str, Any] = {field: np.array(arrays[name]) for name, field in SAVED_LISTS.items()}
+        self.lists = self.lists._replace(**listed)
         if self.op.deletes:
             self.tombs = Tombstones(*(np.array(arrays[name]) for name in ("tomb_key", "tomb_seq", "tomb_time")))
         self._restore_window(state.rows)
