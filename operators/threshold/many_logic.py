@@ -87,7 +87,7 @@ class ManyThresholdLogic:
             at = row if objects is None else objects[row]
             self._note(of, np.asarray(arrivals.key, np.int64)[at], np.asarray(arrivals.seq, np.int64)[at])
         concerned = self._concerned(block, of, row, score, until)
-        self._slot_room(min(len(of), len(self.windows.count) * len(block.keys)))
+        self._slot_room(min(len(of), len(self.windows.counts) * len(block.keys)))
         found, changes, self.members = replay_lists(self.windows, block, concerned, self.lists, self.members, until)
         self.next_seq[block.keys] = block.first_seq + block.end - block.begin
         self.until = until
@@ -96,7 +96,7 @@ class ManyThresholdLogic:
 
     def _concerned(self, block: Block, of: I64, row: I64, score: F64, until: Instant) -> Concerned:
         """What the block brings every query: the rows ``row`` that pass ``of``, deletions, and lists that change by themselves."""
-        q = len(self.windows.count)
+        q = len(self.windows.counts)
         begin, order = grouped(q, of, len(of))
         deletion_begin = due_begin = np.zeros(q + 1, np.int64)
         deletions = due = NONE
@@ -108,7 +108,7 @@ class ManyThresholdLogic:
             self.fresh_tombs.append(Tombstones(keys, block.deletion_seq, block.deletion_time))
             self.fresh += len(block.deletion_row)
         if len(block.keys):
-            owners, group, m = due_lists(block, self.lists, self.members, self.windows.count, self.windows.micros, until)
+            owners, group, m = due_lists(block, self.lists, self.members, self.windows.counts, self.windows.micros, until)
             due_begin, by_query = grouped(q, owners, m)
             due = group[by_query]
         return Concerned(begin, row[order], score[order], deletion_begin, deletions, due_begin, due)
@@ -188,7 +188,7 @@ class ManyThresholdLogic:
         gone = np.flatnonzero(~here & np.repeat(self.windows.every[t[:, QUERY]] > 0, m))
         of, q, where = t[slot[gone]], t[slot[gone], QUERY], at[gone]
         b, newest, seq = of[:, SHOWN], of[:, NEWEST], self.members.seq[where]
-        shown = (b != NULL) & (seq <= newest) & (seq > newest - self.windows.count[q])
+        shown = (b != NULL) & (seq <= newest) & (seq > newest - self.windows.counts[q])
         if len(self.members.time):
             shown &= self.members.time[where] > b - self.windows.micros[q]
         if self.op.deletes:
@@ -225,7 +225,7 @@ class ManyThresholdLogic:
         key, seq, time = (np.asarray(v, np.int64) for v in (rows.key, rows.seq, rows.time))
         of, row, score = self._passes({c.name: rows.columns[c.name] for c in op.columns if c != DELETION_COLUMN}, len(rows))
         self.influence.unusable[:] = 0
-        alive = seq[row] >= self.next_seq[key[row]] - self.windows.count[of]
+        alive = seq[row] >= self.next_seq[key[row]] - self.windows.counts[of]
         if len(self.members.time):
             alive &= time[row] + self.windows.micros[of] >= self.until
         dead = np.full(len(of), NEVER)
@@ -291,7 +291,7 @@ class ManyThresholdLogic:
         """The first k of one query's result for any window up to the query's own, in rank order."""
         if k < 1:
             raise ValueError(f"k = {k}: at least 1")
-        n, micros = int(self.windows.count[query]), int(self.windows.micros[query])
+        n, micros = int(self.windows.counts[query]), int(self.windows.micros[query])
         own = Window(n if n < UNBOUNDED else None, micros if micros < UNBOUNDED else None)
         check_window(window, own, "snapshot")
         w = within(window, own)

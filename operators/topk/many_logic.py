@@ -178,7 +178,8 @@ class ManyTopKLogic:
         arrays = state.arrays
         self.until, self.next_seq = int(arrays["until"][0]), np.array(arrays["next_seq"])
         self.records = self.records._replace(**{field: np.array(arrays[name]) for name, field in SAVED_RECORDS.items()})
-        self.lists = self.lists._replace(**{field: np.array(arrays[name]) for name, field in SAVED_LISTS.items()})
+        listed: dict[str, Any] = {field: np.array(arrays[name]) for name, field in SAVED_LISTS.items()}
+        self.lists = self.lists._replace(**listed)
         if self.op.deletes:
             self.tombs = Tombstones(*(np.array(arrays[name]) for name in ("tomb_key", "tomb_seq", "tomb_time")))
         self._restore_window(state.rows)

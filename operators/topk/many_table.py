@@ -57,12 +57,13 @@ def wider_records(records: Records, keys: int) -> Records:
 def wider_lists(lists: QueryLists, table: QueryTable, keys: int) -> QueryLists:
     """The same with empty lists for the keys up to ``keys``."""
     new = keys - lists.begin.shape[1]
-    fills = (("begin", 0), ("room", 0), ("size", 0), ("full", 1), ("cut", -1), ("oldest", NO_SEQ))
+    begin, room, size = (widened(a, keys, 0, 1) for a in (lists.begin, lists.room, lists.size))
     return lists._replace(
+        begin=begin, room=room, size=size,
         limit=np.concatenate([lists.limit, np.repeat(table.list_size[:, None], new, axis=1)], axis=1),
         cutoff=np.concatenate([lists.cutoff, np.repeat(table.floor[:, None], new, axis=1)], axis=1),
-        **{name: widened(getattr(lists, name), keys, fill, 1) for name, fill in fills},
-    )
+        cut=widened(lists.cut, keys, -1, 1), full=widened(lists.full, keys, 1, 1), oldest=widened(lists.oldest, keys, NO_SEQ, 1),
+    )  # fmt: skip
 
 
 SAVED_RECORDS = {

@@ -41,8 +41,10 @@ class ManyWindow:
             self._lay(int(pool.tail[0] - pool.head[0]))
             self.pool = pool = self.pool._replace(wrap=NO_RING)
             pool.room[0] = self.end = pool.values.shape[1]
-        places = {name: widened(getattr(pool, name), keys, 0, 0) for name in ("begin", "room", "head", "tail", "leaves_end")}
-        self.pool = pool._replace(**places)
+        begin, room, head, tail, known = (
+            widened(a, keys, 0, 0) for a in (pool.begin, pool.room, pool.head, pool.tail, pool.leaves_end)
+        )  # fmt: skip
+        self.pool = pool._replace(begin=begin, room=room, head=head, tail=tail, leaves_end=known)
 
     def append(self, block: Block, until: Instant, columns: tuple[F64, ...], flags: I64) -> None:
         """Drop what has expired before ``until`` and store the block's rows: ``columns`` d float64 (rows,), ``flags`` int64 (rows,) or

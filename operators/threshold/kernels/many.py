@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.operators.base import ARRIVAL, BOUNDARY, DELETE, EXPIRY, F64, I64, NEVER, NULL
-from skyband.operators.jit import inner, jit
+from skyband.operators.jit import inner, inner_inlined, jit
 from skyband.operators.single_rows.blocks import Block
 from skyband.operators.single_rows.kernels.arrays import lower_bound
 from skyband.operators.single_rows.kernels.emit import ChangeRows, Event, change_rows, more_rows, put
@@ -43,10 +43,10 @@ from skyband.operators.windows import UNBOUNDED
 class Windows(NamedTuple):
     """The queries' windows, each ``UNBOUNDED`` for no such end, and boundaries.
 
-    int64 (Q,): ``count``, ``micros``, ``every`` microseconds (0: changes per event).
+    int64 (Q,): ``counts``, ``micros``, ``every`` microseconds (0: changes per event).
     """
 
-    count: I64
+    counts: I64
     micros: I64
     every: I64
 
@@ -68,10 +68,10 @@ class Concerned(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """One query: ``number``, window and boundaries as in ``Windows``."""
+    """One query: ``number``, the window's count ``newest`` and duration ``micros``, and boundaries ``every``, as in ``Windows``."""
 
     number: int
-    count: int
+    newest: int
     micros: int
     every: int
 
@@ -112,7 +112,7 @@ def _group_of(ends: I64, row: int) -> int:
 @inner
 def _was_shown(i: int, members: Members, boundary: int, newest: int, asked: _Asked) -> bool:
     """Whether member ``i`` was in the result as of ``boundary`` (NULL: nothing was shown yet), when ``newest`` was the last seq."""
-    if boundary == NULL or members.seq[i] > newest or members.seq[i] <= newest - asked.count:
+    if boundary == NULL or members.seq[i] > newest or members.seq[i] <= newest - asked.newest:
         return False
     in_time = asked.micros >= UNBOUNDED or members.time[i] > boundary - asked.micros
     return bool(in_time and (len(members.deleted) == 0 or members.deleted[i] > boundary))
@@ -156,7 +156,7 @@ def _next_moment(asked: _Asked, part: _Part, block: Block, deletions: I64, membe
     if head < coming:
         if asked.micros < UNBOUNDED:
             expiry = members.time[head] + asked.micros
-        leaves = part.begin + (members.seq[head] + asked.count - part.first_seq)
+        leaves = part.begin + (members.seq[head] + asked.newest - part.first_seq)
         if leaves <= row and leaves < part.end:
             row, kind = leaves, _LEAVES
     now = block.time[row] if row < part.end else part.until
@@ -212,7 +212,7 @@ def _tell_event(slot: I64, now: int, left: int, came: bool, members: Members, at
     at[_OUT] = out
 
 
-@inner
+@inner_inlined
 def _visit(
     asked: _Asked, part: _Part, block: Block, deletions: I64, slot: I64, members: Members, at: I64, changes: ChangeRows, best: Heap
 ) -> bool:
@@ -253,7 +253,7 @@ def _visit(
             _tell_event(slot, now, left, came, members, at, changes, best)
 
 
-@inner
+@inner_inlined
 def _slot_of(lists: ListTable, key: int, query: int, new: bool) -> int:
     """The slot of a query's list of a key; if there is none, a ``new`` one or -1."""
     slots, place = lists.slots, spot(lists.hashed, lists.slots, key, query)
@@ -270,7 +270,7 @@ def _slot_of(lists: ListTable, key: int, query: int, new: bool) -> int:
     return int(s)
 
 
-@inner
+@inner_inlined
 def _begin_visit(
     part: _Part, block: Block, concerned: Concerned, first: int, last: int, deletion: int, slot: I64, members: Members, at: I64
 ) -> None:
@@ -289,7 +289,7 @@ def _begin_visit(
     at[_LAST] = end
 
 
-@inner
+@inner_inlined
 def _end_visit(asked: _Asked, lists: ListTable, slot: I64, members: Members, at: I64) -> None:
     """Forget who has been reported as gone, and note when the list changes next."""
     begin, front, key = slot[AT], at[_FRONT], slot[KEY]
@@ -300,7 +300,7 @@ def _end_visit(asked: _Asked, lists: ListTable, slot: I64, members: Members, at:
             front += 1
     lists.totals[LIVE] -= front - (begin + slot[LO])
     slot[LO], slot[HEAD], slot[HI] = front - begin, at[_HEAD] - begin, at[_LAST] - begin
-    wake, leave = next_change(slot, asked.count, asked.micros, members)
+    wake, leave = next_change(slot, asked.newest, asked.micros, members)
     lists.wake[key], lists.leave[key] = min(lists.wake[key], wake), min(lists.leave[key], leave)
 
 
@@ -315,8 +315,8 @@ def replay_lists(
     changes, at = change_rows(1024), np.zeros(7, np.int64)
     best = Heap(np.empty(64, np.float64), np.empty(64, np.int64))
     groups = len(block.keys)
-    for q in range(len(windows.count)):
-        asked = _Asked(q, windows.count[q], windows.micros[q], windows.every[q])
+    for q in range(len(windows.counts)):
+        asked = _Asked(q, windows.counts[q], windows.micros[q], windows.every[q])
         last, deletions_end, u = concerned.begin[q], concerned.deletion_begin[q], concerned.due_begin[q]
         end, deletions, dues = concerned.begin[q + 1], concerned.deletion_begin[q + 1], concerned.due_begin[q + 1]
         while last < end or deletions_end < deletions or u < dues:

@@ -135,7 +135,8 @@ def _look_at_part(
     """Make the list of the part of fine cell ``cell`` that ``point`` is in; False if ``lists.entries`` must grow first. ``halves`` has
     room."""
     entries, halves = lists.entries, lists.halves
-    begin, parts = np.int64(grid.fine[cell]), 1 << len(point)
+    begin: Any = np.int64(grid.fine[cell])
+    parts = 1 << len(point)
     if entries[begin + 1] < 0:
         used = grid.counters[HALVES_USED]
         halves[used : used + parts] = UNKNOWN
@@ -309,7 +310,7 @@ def probe_grid(
                 room = 2 * (tile.at[_FOUND] + queries)
                 found = _Found(grown(found.query, room), grown(found.row, room), grown(found.score, room))
                 continue
-            cell = np.int64(tile.cell[tile.hits[tile.at[_HIT]]])
+            cell: Any = np.int64(tile.cell[tile.hits[tile.at[_HIT]]])
             if stop == _CELL:
                 looked = look_at_cell(table, cutoffs, grid, lists.entries, cell, scratch)
             else:

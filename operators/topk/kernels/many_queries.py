@@ -18,7 +18,7 @@ COUNTERS = 8
 class QueryTable(NamedTuple):
     """What is asked, with a row per query; nothing here ever changes. Scores are *internal*: larger is better, NaN is in no result.
 
-    int64 (Q,): ``k`` how many items a result has; ``count`` and ``micros`` the window, each ``UNBOUNDED`` for none; ``every``
+    int64 (Q,): ``k`` how many items a result has; ``counts`` and ``micros`` the window, each ``UNBOUNDED`` for none; ``every``
     microseconds between boundaries, 0 for changes per event; ``list_size`` how many candidates a list is filled with at least; ``where``
     the bit of a row's flags that must be set, -1 for no predicate; ``column`` the first of a query's columns in ``Records``.
 
@@ -28,7 +28,7 @@ class QueryTable(NamedTuple):
     """
 
     k: I64
-    count: I64
+    counts: I64
     micros: I64
     every: I64
     list_size: I64
@@ -64,7 +64,7 @@ class LinearQuery(NamedTuple):
 @jit
 def query_of(table: QueryTable, query: int) -> LinearQuery:
     """Row ``query`` of the table."""
-    asked = Query(query, table.k[query], table.count[query], table.micros[query], table.every[query], table.column[query])
+    asked = Query(query, table.k[query], table.counts[query], table.micros[query], table.every[query], table.column[query])
     return LinearQuery(
         asked, table.list_size[query], table.where[query], table.floor[query], table.ceiling[query], table.boxed[query],
         table.weights[query], table.low[query], table.high[query],
