@@ -9,7 +9,7 @@ import pytest
 
 from skyband.framework.messages import REJECTED
 from skyband.framework.plan.compile import compile_job
-from skyband.framework.spec import validate_text
+from skyband.framework.spec.load import validate_text
 from skyband.framework.streaming.blocks import bytes_table, table_bytes
 from skyband.framework.streaming.columns import TextCodes
 from skyband.framework.streaming.config import HostConfig
