@@ -56,7 +56,7 @@ def test_checking_a_source_starts_no_spark() -> None:
     code = (
         "import sys\n"
         "from skyband.framework.sources.registry import SOURCES\n"
-        "from skyband.framework.spec import validate_text\n"
+        "from skyband.framework.spec.load import validate_text\n"
         f"job, errors = validate_text({SPEC.format(folder='in').replace('format: lines', 'format: csv')!r}, {{}})\n"
         "print([e.code for e in errors], *SOURCES.all(), *sorted({'pyspark', 'delta', 'py4j'} & set(sys.modules)))\n"
     )
