@@ -21,7 +21,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, cast, overload
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -96,20 +96,35 @@ def jit(signature: Any = None, **options: Any) -> Any:
     return decorate
 
 
+def _kernel(function: F, **options: Any) -> F:
+    """Compile a kernel that only kernels call: without an entry for Python, and once for ``int``, not again for every number a caller
+    writes out (Numba makes of ``f(0)`` a type of its own, the literal 0)."""
+    compiled: Any = jit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
+    if HAVE_NUMBA:
+        from numba.core import types
+
+        template, unliteral = compiled.get_call_template, cast(Any, types.unliteral)
+        compiled.get_call_template = lambda args, kws: template(
+            tuple(unliteral(a) for a in args), {name: unliteral(a) for name, a in dict(kws).items()}
+        )
+    result: F = compiled
+    return result
+
+
 def inner(function: F) -> F:
     """Compile a kernel that only kernels call, that makes no arrays and returns none: its arrays are borrowed, no references are counted,
     and it has no entry for Python. Groups of arrays in NamedTuples cost nothing in it."""
-    return jit(no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)(function)
+    return _kernel(function, _nrt=False)
 
 
 def inner_inlined(function: F) -> F:
     """``inner``, compiled into its caller as well: for a kernel with many arrays and one caller."""
-    return jit(no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False, forceinline=True)(function)
+    return _kernel(function, _nrt=False, forceinline=True)
 
 
 def maker(function: F) -> F:
     """Compile a kernel that only kernels call and that makes arrays or returns some: it has no entry for Python."""
-    return jit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    return _kernel(function)
 
 
 @cache

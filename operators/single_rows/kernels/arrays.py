@@ -14,7 +14,8 @@ from skyband.operators.jit import HAVE_NUMBA, jit, prepare_numba
 def grown(a: AnyArray, size: int) -> AnyArray:
     """A copy of the vector ``a`` with room for ``size``."""
     b = np.empty(size, a.dtype)
-    b[: len(a)] = a
+    for i in range(len(a)):  # not one slice to another: checking their shapes takes a second to compile
+        b[i] = a[i]
     return b
 
 
@@ -22,7 +23,9 @@ def grown(a: AnyArray, size: int) -> AnyArray:
 def grown_rows(a: AnyArray, size: int) -> AnyArray:
     """A copy of the matrix ``a`` with room for ``size`` rows."""
     b = np.empty((size, a.shape[1]), a.dtype)
-    b[: len(a)] = a
+    for i in range(len(a)):
+        for j in range(a.shape[1]):
+            b[i, j] = a[i, j]
     return b
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.operators.base import F64, I64
-from skyband.operators.jit import inner, jit
+from skyband.operators.jit import inner, maker
 from skyband.operators.single_rows.kernels.arrays import grown, grown_rows
 
 
@@ -30,13 +30,13 @@ class Event(NamedTuple):
     step: int
 
 
-@jit
+@maker
 def change_rows(room: int) -> ChangeRows:
     """Room for ``room`` changes."""
     return ChangeRows(np.empty((room, 8), np.int64), np.empty(room, np.float64))
 
 
-@jit
+@maker
 def more_rows(changes: ChangeRows, room: int) -> ChangeRows:
     """The same changes with room for ``room``."""
     return ChangeRows(grown_rows(changes.numbers, room), grown(changes.score, room))

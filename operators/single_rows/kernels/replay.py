@@ -3,7 +3,7 @@
 The query's *list* holds every alive candidate that ranks at or above its cutoff: fewer than 2 * limit of them, in rank order. Only rows
 that reach the cutoff (*candidates*, found beforehand by a scan or an index) and the departures of the first k are visited; between them
 nothing can change. Members beyond the first k may be dead until they would be promoted, or the list is long. When fewer than k are left
-and the list does not hold all there is, ``replay`` stops in the middle of the event, the driver refills the list, and ``replay`` goes on.
+and the list does not hold all there is, ``replay_on`` stops in the middle of the event, the driver refills the list and calls it again.
 
 Work per visit hardly grows with the list: the oldest of the first k is followed instead of sought, a departure moves the tail of the list
 instead of sieving it, and the time column is not read until needed.
@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from skyband.operators.base import DELETE, EXPIRY, NEVER, AnyArray
-from skyband.operators.jit import inner, jit
+from skyband.operators.jit import inner
 from skyband.operators.single_rows.blocks import Block
 from skyband.operators.single_rows.kernels.arrays import lower_bound
-from skyband.operators.single_rows.kernels.emit import ChangeRows, Event, more_rows
+from skyband.operators.single_rows.kernels.emit import ChangeRows, Event
 from skyband.operators.single_rows.kernels.expiry import ALWAYS, alive_from
 from skyband.operators.single_rows.kernels.list_moves import Alive, Departure, delete, expire, insert, place_for, purge
 from skyband.operators.single_rows.kernels.net_change import Shown, Taken, changed, write_boundary, write_event
@@ -199,7 +199,11 @@ def replay_on(
     query: Query, span: Span, block: Block, candidates: Candidates, found: int, known: int,
     ranked: RankedList, progress: Progress, records: Records, changes: ChangeRows,
 ) -> int:  # fmt: skip
-    """As ``replay``, but stops also when there is too little room for changes (ROOM)."""
+    """Go on from ``progress`` to the end of the block (DONE), to the next refill (REFILL), or to row ``known`` (ROWS): candidates are
+    known for rows before it only. Stops also when there is too little room for changes (ROOM). Returns what it stopped for.
+
+    ``candidates`` are ``found`` rows of the span, in order. O(k) per change and O(list) moves per visited event.
+    """
     places, due, k = progress.places, records.due, query.k
     row, deletion, candidate, out = places[ROW], places[DELETION], places[NEXT], places[OUT]
     size, limit, visits, full, cutoff = places[SIZE], places[LIMIT], places[VISITS], places[FULL] == 1, progress.cutoff[0]
@@ -256,23 +260,6 @@ def replay_on(
 def room_for(changes: ChangeRows, k: int) -> int:
     """How much room for changes a replay that stopped for ROOM goes on with."""
     return 2 * len(changes.score) + 4 * k + 4
-
-
-@jit
-def replay(
-    query: Query, span: Span, block: Block, candidates: Candidates, found: int, known: int,
-    ranked: RankedList, progress: Progress, records: Records, changes: ChangeRows,
-) -> tuple[ChangeRows, int]:  # fmt: skip
-    """Go on from ``progress`` to the end of the block (DONE), to the next refill (REFILL), or to row ``known`` (ROWS): candidates are
-    known for rows before it only. Returns the change rows, which may have moved, and what it stopped for.
-
-    ``candidates`` are ``found`` rows of the span, in order. O(k) per change and O(list) moves per visited event.
-    """
-    while True:
-        stop = replay_on(query, span, block, candidates, found, known, ranked, progress, records, changes)
-        if stop != ROOM:
-            return changes, stop
-        changes = more_rows(changes, room_for(changes, query.k))
 
 
 @inner

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.operators.base import ARRIVAL, BOUNDARY, DELETE, EXPIRY, F64, I64, NEVER, NULL, AnyArray
-from skyband.operators.jit import inner, jit
+from skyband.operators.jit import inner, jit, maker
 from skyband.operators.single_rows.blocks import Block
 from skyband.operators.single_rows.kernels.arrays import lower_bound
 from skyband.operators.single_rows.kernels.emit import ChangeRows, Event, change_rows, more_rows, put
@@ -310,7 +310,7 @@ def next_wake(query: Query, key: int, items: PassingItems, taken: Taken, records
     return wake
 
 
-@jit
+@maker
 def new_taken(room: int) -> Taken:
     """Room for ``room`` items."""
     heap = Heap(np.empty(room, np.float64), np.empty(room, np.int64))

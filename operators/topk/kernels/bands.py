@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.operators.base import F64
-from skyband.operators.jit import HAVE_NUMBA, inner, jit
+from skyband.operators.jit import HAVE_NUMBA, inner, maker
 from skyband.operators.single_rows.blocks import Block
 from skyband.operators.single_rows.kernels.arrays import lower_bound
 from skyband.operators.single_rows.kernels.expiry import alive_from
@@ -52,7 +52,7 @@ _rank = _rank_nb if HAVE_NUMBA else _rank_np
 """Sort: ``ranked.score`` = the first ``size`` scores, largest first, of equal ones the first first; ``ranked.place`` = where they were."""
 
 
-@jit
+@maker
 def new_members(room: int) -> Members:
     """Room for members of skybands."""
     return Members(np.empty(room, np.float64), np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64))
@@ -66,7 +66,7 @@ def copy_members(source: Members, begin: int, count: int, target: Members, to: i
         target.time[to + i], target.dominators[to + i] = source.time[begin + i], source.dominators[begin + i]
 
 
-@jit
+@maker
 def packed(keys: Keys, members: Members, more: int) -> tuple[Members, int]:
     """A pool with ``more`` places at its end, without the places nobody owns, and where its end is. O(keys + members)."""
     owned = more
@@ -126,7 +126,7 @@ def merge(
     return size
 
 
-@jit
+@maker
 def absorb(
     queries: Queries, block: Block, scores: F64, keys: Keys, members: Members, end: int, until: int, scratch: Scratch
 ) -> tuple[Members, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.operators.base import F64, I64, NEVER, AnyArray
-from skyband.operators.jit import HAVE_NUMBA, jit
+from skyband.operators.jit import HAVE_NUMBA, jit, maker
 from skyband.operators.single_rows.blocks import Block
 from skyband.operators.single_rows.kernels.arrays import lower_bound
 from skyband.operators.single_rows.kernels.expiry import alive_from
@@ -32,7 +32,7 @@ _alive = _alive_nb if HAVE_NUMBA else _alive_np
 """The places of [lo, hi) with a score that no deletion has ended, into ``out``; returns their number."""
 
 
-@jit
+@maker
 def compact(queries: Queries, block: Block, scores: F64, keys: Keys, members: Members, ends: Ends, until: int) -> Members:
     """The members alive after the block, one key after the other; ``keys`` says where (in place). O(rows + members).
 

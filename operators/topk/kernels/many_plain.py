@@ -1,7 +1,7 @@
 """Replay of a block for a query with a count window alone, over one key: the common case of ``many.replay_queries``, with less to look at.
 
-The list is as in ``replay``; an expired member beyond the first k is dropped when it would be promoted. ``Progress`` is used as in
-``replay``, but for ``AT``: the oldest seq of the first k (``NO_SEQ`` for none), ``SEEN`` and ``cutoff[1]``: seq and score of who left.
+The list is as in ``replay_on``; an expired member beyond the first k is dropped when it would be promoted. ``Progress`` is used as in
+``replay_on``, but for ``AT``: the oldest seq of the first k (``NO_SEQ`` for none), ``SEEN`` and ``cutoff[1]``: seq and score of who left.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def replay_plain(
             out = _write(changes, out, event, k, kept, left, gone, gone_score, place, ranked, size)
         if size >= 2 * limit:
             size = _alive(ranked, size, row + ahead - count)
-            if size >= 2 * limit:  # as in ``replay``
+            if size >= 2 * limit:  # as in ``replay_on``
                 limit = max(limit // 2, st[BASE])
                 size, full = limit, False
                 least, st[CUT] = ranked.score[size - 1], seqs[size - 1]

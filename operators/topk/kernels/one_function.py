@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.operators.base import F64
-from skyband.operators.jit import inner, jit
+from skyband.operators.jit import inner, maker
 from skyband.operators.single_rows.blocks import Block
 from skyband.operators.single_rows.kernels.emit import ChangeRows, more_rows
 from skyband.operators.single_rows.kernels.expiry import FAR_FUTURE, alive_from
@@ -156,7 +156,7 @@ def replay_keys(task: Task, query: Query, group: int, lists: Lists, progress: Pr
     return group, DONE
 
 
-@jit
+@maker
 def replay_block(
     queries: Queries, block: Block, scores: F64, keys: Keys, members: Members, ends: Ends, records: Records, scratch: Scratch,
     since: int, until: int, piece: int,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.operators.base import F64, I64
-from skyband.operators.jit import inner, jit
+from skyband.operators.jit import inner, maker
 from skyband.operators.single_rows.blocks import Block
 from skyband.operators.single_rows.kernels.arrays import grown
 from skyband.operators.single_rows.kernels.heap import Heap
@@ -142,7 +142,7 @@ def span_of(block: Block, group: int, query: Query, until: int) -> Span:
     )  # fmt: skip
 
 
-@jit
+@maker
 def new_lists(room: int) -> Lists:
     """Lists with room for ``room`` members."""
     ranked = RankedList(
@@ -151,7 +151,7 @@ def new_lists(room: int) -> Lists:
     return Lists(ranked, Heap(np.empty(room, np.float64), np.empty(room, np.int64)))
 
 
-@jit
+@maker
 def wider_lists(lists: Lists, room: int) -> Lists:
     """The same lists with room for ``room`` members."""
     a, b = lists.ranked, lists.best
