@@ -38,6 +38,7 @@ CODES: Final[dict[str, str]] = {
     "SKY-E116": "not a usable name",
     "SKY-E117": "fields that do not go together",
     "SKY-E118": "not a cron expression",
+    "SKY-E119": "something that a spec may not ask for",
     # Names
     "SKY-E120": "unknown column",
     "SKY-E121": "unknown scoring function",
