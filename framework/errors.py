@@ -72,6 +72,7 @@ CODES: Final[dict[str, str]] = {
     "SKY-E202": "a file is in the way",
     "SKY-E203": "a file or folder cannot be written",
     "SKY-E204": "a plugin cannot be used",
+    "SKY-E205": "the sink is not the job's own",
     # Running
     "SKY-E300": "the run failed",
     "SKY-E301": "the source cannot be read",

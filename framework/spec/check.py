@@ -14,6 +14,7 @@ from skyband.framework.spec.columns import UNKNOWN_TYPE, how_to_say, source_type
 from skyband.framework.spec.cron import check_cron
 from skyband.framework.spec.document import Document, Path
 from skyband.framework.spec.models import DerivedColumn, DeriveStep, Job, SourceColumn, TableCheck, WhereStep
+from skyband.framework.spec.places import is_root, overlap
 from skyband.framework.spec.scope import ROW_SIDES, Scope
 from skyband.framework.spec.sql import SqlResult, check_sql
 from skyband.framework.spec.table_columns import table_columns
@@ -29,6 +30,7 @@ def check(doc: Document, job: Job) -> None:
     _window(scope)
     check_queries(scope)
     _schedule(scope)
+    _sink(scope)
 
 
 def _columns(s: Scope) -> None:
@@ -200,3 +202,15 @@ def _schedule(s: Scope) -> None:
         place = s.doc.places.get(path)
         message = "not a cron expression" if place is not None and place.variables else f"not a cron expression: {wrong}"
         s.doc.add("SKY-E118", message, s.doc.where_value(path), 'such as "0 * * * *" for every hour')
+
+
+def _sink(s: Scope) -> None:
+    path: Path = ("sink", "path")
+    if s.doc.bad_below(path):
+        return
+    sink, source = s.job.sink.path, s.job.source.path
+    if is_root(sink):
+        s.doc.add("SKY-E119", "the sink cannot be the root of a file system", s.doc.where_value(path), "give the job a folder of its own")
+    elif source is not None and not s.doc.bad(("source", "path")) and overlap(source, sink):
+        said = "the sink cannot be the folder of the source, or lie above or below it"
+        s.doc.add("SKY-E119", said, s.doc.where_value(path), "give the job a folder of its own")
