@@ -38,6 +38,7 @@ CODES: Final[dict[str, str]] = {
     "SKY-E116": "not a usable name",
     "SKY-E117": "fields that do not go together",
     "SKY-E118": "not a cron expression",
+    "SKY-E119": "something that a spec may not ask for",
     # Names
     "SKY-E120": "unknown column",
     "SKY-E121": "unknown scoring function",
@@ -71,6 +72,7 @@ CODES: Final[dict[str, str]] = {
     "SKY-E202": "a file is in the way",
     "SKY-E203": "a file or folder cannot be written",
     "SKY-E204": "a plugin cannot be used",
+    "SKY-E205": "the sink is not the job's own",
     # Running
     "SKY-E300": "the run failed",
     "SKY-E301": "the source cannot be read",

@@ -19,11 +19,11 @@ import pyarrow as pa
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import Check, Plan
+from skyband.framework.quality.expectations import EXPECTATIONS, ROW_CONDITION, arguments
+from skyband.framework.quality.rows import rows_where
 from skyband.framework.tables.schemas import checks_schema
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from skyband.framework.tables.sink import Sink
 
 EXAMPLES = 5
@@ -59,11 +59,11 @@ def evaluate(plan: Plan, sink: Sink) -> Iterator[dict[str, Any]]:
     """One result per check of the plan, tables read once each."""
     gx = import_gx()
     context = _context(gx)
-    frames: dict[str, pd.DataFrame] = {}
+    read: dict[str, pa.Table] = {}
     for i, check in enumerate(plan.checks):
-        if check.table not in frames:
-            frames[check.table] = sink.writer.read(check.table).to_pandas(date_as_object=False)
-        yield _evaluate(gx, context, f"check{i}", check, frames[check.table])
+        if check.table not in read:
+            read[check.table] = sink.writer.read(check.table)
+        yield _evaluate(gx, context, f"check{i}", check, read[check.table])
 
 
 def import_gx() -> Any:
@@ -91,16 +91,20 @@ def _context(gx: Any) -> Any:
     return context
 
 
-def _evaluate(gx: Any, context: Any, name: str, check: Check, frame: pd.DataFrame) -> dict[str, Any]:
+def _evaluate(gx: Any, context: Any, name: str, check: Check, table: pa.Table) -> dict[str, Any]:
     made: dict[str, Any] = {"check": check, "success": False}
-    kind = expectation_class(gx, check.expectation)
+    kind = expectation_class(gx, check.expectation) if check.expectation in EXPECTATIONS else None
     if kind is None:
         return made | {"error": f"Great Expectations has no {check.expectation}"}
     try:
+        given = json.loads(check.arguments)
+        checked = arguments(check.expectation, given)
+        rows = rows_where(table, given[ROW_CONDITION]) if given.get(ROW_CONDITION) is not None else table
+        frame = rows.to_pandas(date_as_object=False)
         asset = context.data_sources.add_pandas(name).add_dataframe_asset(name)
         batch = asset.add_batch_definition_whole_dataframe(name).get_batch({"dataframe": frame})
         with _quiet():
-            found = batch.validate(kind(**json.loads(check.arguments))).to_json_dict()
+            found = batch.validate(kind(**checked)).to_json_dict()
     except Exception as e:
         # Whatever a third-party expectation does, the other checks still run, and this one is seen to have failed.
         return made | {"error": f"{type(e).__name__}: {e}"}

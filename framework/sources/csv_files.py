@@ -6,7 +6,7 @@ import csv
 import difflib
 import gzip
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.files import Files
+from skyband.framework.sources.options import CSV, Options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 class CsvFiles(Files):
     """See ``Files``."""
 
+    takes: Options = field(default_factory=lambda: CSV)
     text: bool = True
 
     def options(self, options: Mapping[str, str]) -> Mapping[str, str]:
@@ -31,7 +33,7 @@ class CsvFiles(Files):
 
     def columns(self, spark: SparkSession, source: SourceNode) -> list[str] | None:
         """See ``SourceFormat.columns``: SKY-E301 if there are no files yet, or if a column of the schema is not in their header."""
-        if dict(source.options).get("header", "false").lower() != "true":
+        if {k.lower(): v for k, v in source.options}.get("header", "false").lower() != "true":
             return None
         names = _header(spark, source)
         if not names:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.files import path_needed
+from skyband.framework.sources.options import DELTA, unsafe
 from skyband.framework.sources.protocol import Mistake, Section
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ class DeltaTable:
 
     def check(self, section: Section) -> Iterator[Mistake]:
         """See ``SourceFormat.check``."""
-        return path_needed(section)
+        yield from path_needed(section)
+        yield from unsafe(section, DELTA)
 
     def options(self, options: Mapping[str, str]) -> Mapping[str, str]:
         """See ``SourceFormat.options``."""

@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlparse
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
+from skyband.framework.sources.options import Options, unsafe
 from skyband.framework.sources.protocol import Mistake, Section
 
 if TYPE_CHECKING:
@@ -38,14 +39,16 @@ def files_taken(checkpoint: Path) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """``text``: rows are text and may fail to parse. A row's origin is the name of its file."""
+    """``takes``: the options a spec may give. ``text``: rows are text and may fail to parse. A row's origin is the name of its file."""
 
+    takes: Options
     text: bool = False
     jars: tuple[str, ...] = ()
 
     def check(self, section: Section) -> Iterator[Mistake]:
         """See ``SourceFormat.check``."""
-        return path_needed(section)
+        yield from path_needed(section)
+        yield from unsafe(section, self.takes)
 
     def options(self, options: Mapping[str, str]) -> Mapping[str, str]:
         """See ``SourceFormat.options``."""

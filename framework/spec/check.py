@@ -6,15 +6,18 @@ Every check notes errors with places and goes on. Nothing is said about values t
 from __future__ import annotations
 
 from skyband.framework.errors import did_you_mean, one_of
+from skyband.framework.quality.expectations import ROW_CONDITION, mistakes
 from skyband.framework.sources.protocol import Section
 from skyband.framework.sources.registry import source_format
 from skyband.framework.spec.check_queries import check_queries
 from skyband.framework.spec.columns import UNKNOWN_TYPE, how_to_say, source_types
 from skyband.framework.spec.cron import check_cron
 from skyband.framework.spec.document import Document, Path
-from skyband.framework.spec.models import DerivedColumn, DeriveStep, Job, SourceColumn, WhereStep
-from skyband.framework.spec.scope import Scope
+from skyband.framework.spec.models import DerivedColumn, DeriveStep, Job, SourceColumn, TableCheck, WhereStep
+from skyband.framework.spec.places import is_root, overlap
+from skyband.framework.spec.scope import ROW_SIDES, Scope
 from skyband.framework.spec.sql import SqlResult, check_sql
+from skyband.framework.spec.table_columns import table_columns
 
 
 def check(doc: Document, job: Job) -> None:
@@ -27,6 +30,7 @@ def check(doc: Document, job: Job) -> None:
     _window(scope)
     check_queries(scope)
     _schedule(scope)
+    _sink(scope)
 
 
 def _columns(s: Scope) -> None:
@@ -154,10 +158,30 @@ def _rules(s: Scope) -> None:
     tables = s.tables()
     for i, c in enumerate(s.job.quality.tables):
         path = ("quality", "tables", i)
-        if doc.bad_below(path) or c.table in tables:
+        if doc.bad_below(path):
+            continue
+        if c.table in tables:
+            _table_check(s, path, c)
             continue
         hint = did_you_mean(c.table, tables) or f"tables: {one_of(sorted(tables), 20)}"
         doc.add("SKY-E122", f"no table '{c.table}' in this job", doc.where_value((*path, "table")), hint)
+
+
+def _table_check(s: Scope, path: Path, check: TableCheck) -> None:
+    """The expectation and its arguments: only what is on the list reaches Great Expectations."""
+    columns = table_columns(s, check.table)
+    given = check.model_extra or {}
+    told = False
+    for code, argument, message, hint in mistakes(check.expectation, given, columns):
+        told = True
+        at = (*path, argument or "expectation")
+        place = s.doc.places.get(at)
+        hidden = place is not None and place.variables
+        said = f"'{at[-1]}' cannot be used once its variables are filled in (their values are not shown)" if hidden else message
+        s.doc.add(code, said, s.doc.where_key(at) if code == "SKY-E110" else s.doc.where_value(at), None if hidden else hint)
+    condition = given.get(ROW_CONDITION)
+    if isinstance(condition, str) and columns is not None and not told:
+        s.expression((*path, ROW_CONDITION), condition, ROW_SIDES, "predicate", only=columns)
 
 
 def _window(s: Scope) -> None:
@@ -178,3 +202,15 @@ def _schedule(s: Scope) -> None:
         place = s.doc.places.get(path)
         message = "not a cron expression" if place is not None and place.variables else f"not a cron expression: {wrong}"
         s.doc.add("SKY-E118", message, s.doc.where_value(path), 'such as "0 * * * *" for every hour')
+
+
+def _sink(s: Scope) -> None:
+    path: Path = ("sink", "path")
+    if s.doc.bad_below(path):
+        return
+    sink, source = s.job.sink.path, s.job.source.path
+    if is_root(sink):
+        s.doc.add("SKY-E119", "the sink cannot be the root of a file system", s.doc.where_value(path), "give the job a folder of its own")
+    elif source is not None and not s.doc.bad(("source", "path")) and overlap(source, sink):
+        said = "the sink cannot be the folder of the source, or lie above or below it"
+        s.doc.add("SKY-E119", said, s.doc.where_value(path), "give the job a folder of its own")

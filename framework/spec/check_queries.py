@@ -180,6 +180,10 @@ def _tables(s: Scope) -> None:
         path: Path = ("queries", name)
         if doc.bad(path):
             continue
+        if name.startswith("_"):
+            hint = "folders that begin with _ are hidden from the engine, and hold what is Skyband's own"
+            doc.add("SKY-E116", f"the query name '{name}' begins with _", doc.where_key(path), hint)
+            continue
         for table in query_tables(name):
             other = taken.get(table.lower())
             if other is not None:

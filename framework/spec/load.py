@@ -8,7 +8,9 @@ from pathlib import Path
 
 from skyband.framework.errors import SkybandError, SpecErrors, Where, sort_errors
 from skyband.framework.queries.models import QueryModel
+from skyband.framework.queries.single_rows.table_file import ROOTS, local_path, outside
 from skyband.framework.spec.check import check
+from skyband.framework.spec.document import Document
 from skyband.framework.spec.model_errors import read_job
 from skyband.framework.spec.models import Job
 from skyband.framework.spec.yaml_recovery import read_text
@@ -23,7 +25,7 @@ def validate_text(text: str, env: Mapping[str, str] | None = None, file: str = "
     doc = read_text(file, text, os.environ if env is None else env)
     job = read_job(doc)
     if job is not None:
-        job = _beside(job, Path(file).parent)
+        job = _beside(doc, job, str(Path(file).parent), os.environ if env is None else env)
         check(doc, job)
     errors = sort_errors(doc.errors)
     if job is None and not errors:
@@ -33,17 +35,22 @@ def validate_text(text: str, env: Mapping[str, str] | None = None, file: str = "
     return (None if errors else job), errors
 
 
-def _beside(job: Job, folder: Path) -> Job:
-    """``job`` with the paths of its tables of queries relative to the folder of the spec."""
+def _beside(doc: Document, job: Job, folder: str, env: Mapping[str, str]) -> Job:
+    """``job`` with the paths of its tables of queries relative to the folder of the spec; those that lie elsewhere are a mistake."""
     queries: dict[str, QueryModel] = {}
     for name, query in job.queries.items():
         source = getattr(query, "queries_from", None)
-        if source is None or "://" in source.path:
+        if source is None:
             queries[name] = query
             continue
         # Joined as text: what came from the environment must stay recognisable, or messages could not mask it.
-        moved = source.model_copy(update={"path": os.path.join(folder, source.path)})
-        queries[name] = query.model_copy(update={"queries_from": moved})
+        path = os.path.join(folder, local_path(source.path))
+        at = ("queries", name, "queries_from", "path")
+        if not doc.bad(at) and outside(path, folder, env):
+            hint = f"put it there, or let whoever runs the job add its folder to the environment variable {ROOTS}"
+            doc.add("SKY-E145", "a table of queries lies below the folder of the spec", doc.where_value(at), hint)
+            doc.poisoned.add(at)
+        queries[name] = query.model_copy(update={"queries_from": source.model_copy(update={"path": path})})
     return job.model_copy(update={"queries": queries})
 
 

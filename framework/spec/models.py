@@ -106,7 +106,7 @@ class Source(Model):
 
     format: SourceFormatName = Field(description="Format of the source.", json_schema_extra=_source_formats)
     path: Text | None = Field(default=None, description="Folder of the files or table. ${NAME} is read from the environment.")
-    options: dict[str, Option] = Field(default_factory=dict, repr=False, description="Options for Spark's reader, as they are.")
+    options: dict[str, Option] = Field(default_factory=dict, repr=False, description="Options for Spark's reader that the format takes.")
     columns: dict[Name, ColumnSpec] = Field(alias="schema", min_length=1, description="Columns to read, with their types.")
     id: tuple[Name, ...] = Field(min_length=1, description="Columns that identify a row.")
     event_time: EventTime = Field(description="When a row happened.")

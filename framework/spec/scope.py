@@ -71,10 +71,12 @@ class Scope:
         want: Literal["score", "predicate"],
         at: Path | None = None,
         more: Mapping[str, Kind] | None = None,
+        only: Mapping[str, Kind] | None = None,
     ) -> bool:
         """Check an expression. True if it is good.
 
-        ``at`` is where to report instead, for text the spec does not spell out; ``more`` are names it may use besides the columns.
+        ``at`` is where to report instead, for text the spec does not spell out; ``more`` are names it may use besides the columns,
+        ``only`` those it may use in their stead.
         """
         if self.doc.bad_below(path) or not self.columns_known:
             return False
@@ -82,7 +84,8 @@ class Scope:
         doubtful = [c for c, t in self.types.items() if t is None]
         if any(re.search(rf"\b{re.escape(c)}\b", text) for c in doubtful):
             return False
-        mistakes = check_expression(text, {**self.kinds(), **(more or {})}, sides, want)
+        known = {**self.kinds(), **(more or {})} if only is None else only
+        mistakes = check_expression(text, known, sides, want)
         place = self.doc.places.get(path)
         if mistakes and place is not None and place.variables:
             message = "not a usable expression once its variables are filled in (their values are not shown)"

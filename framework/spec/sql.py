@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from skyband.framework.errors import closest
+from skyband.framework.spec.sql_functions import REFUSED, bad_arguments
 
 MAX_TEXT: Final = 20_000
 
-_REFLECTION: Final = frozenset({"reflect", "java_method", "try_reflect"})
 _STOPS_THE_STREAM: Final = frozenset({"raise_error", "assert_true"})
 _NOT_DETERMINISTIC: Final = frozenset({
     "rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle", "now", "curdate", "current_date", "current_time",
@@ -28,7 +28,7 @@ _NOT_DETERMINISTIC: Final = frozenset({
 })  # fmt: skip
 _BARE: Final = frozenset({
     "current_date", "current_time", "current_timestamp", "localtimestamp", "current_user", "session_user", "current_catalog",
-    "current_database", "current_schema", "current_path",
+    "current_database", "current_schema", "current_path", "user", "current_timezone",
 })  # fmt: skip
 _GROUPING: Final = frozenset({"window", "session_window", "window_time"})
 # Words that may stand before a parenthesis without being functions.
@@ -147,8 +147,9 @@ def _check_tokens(sql: str, tokens: list[Any], types: Mapping[str, str | None]) 
             if name in _BARE and name not in columns and not (n and tokens[n - 1].token_type.name == "DOT"):
                 problems.append(SqlProblem("SKY-E134", f"{name} gives another value every time", _again(name), *at))
             continue
-        if name in _REFLECTION:
-            problems.append(SqlProblem("SKY-E133", f"{name} may not be called", "it runs arbitrary Java code", *at))
+        problems += [SqlProblem("SKY-E133", *found) for found in bad_arguments(tokens, n)]
+        if name in REFUSED:
+            problems.append(SqlProblem("SKY-E133", f"{name} may not be called", REFUSED[name], *at))
         elif name in _STOPS_THE_STREAM:
             problems.append(
                 SqlProblem("SKY-E133", f"{name} would stop the stream", "use quality.rows: rows that fail a rule are rejected", *at)

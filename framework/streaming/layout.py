@@ -14,6 +14,8 @@ from typing import Any
 from skyband.framework.errors import SkybandError, SpecErrors
 from skyband.framework.plan.fingerprint import compare, fingerprint
 from skyband.framework.plan.model import Plan
+from skyband.framework.spec.places import overlap
+from skyband.framework.tables.schemas import tables
 
 
 @dataclass(slots=True)
@@ -79,9 +81,10 @@ class Layout:
 def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:
     """The job file of earlier runs, None before the first (or if no run has written anything yet: then all may still change).
 
-    Raises SpecErrors of SKY-E150 if the spec no longer fits their state, SkybandError SKY-E303 if tables and checkpoint are not
-    of one piece: going on would write rows twice or not at all.
+    Raises SpecErrors of SKY-E150 if the spec no longer fits their state, SkybandError SKY-E205 (see ``own_place``), SKY-E303 if tables
+    and checkpoint are not of one piece: going on would write rows twice or not at all.
     """
+    own_place(plan, layout)
     job = layout.load()
     written = any(layout.root.glob("[!_]*/*.parquet")) or any(layout.root.glob("[!_]*/*/*.parquet"))
     planned, done = (_batches(layout.checkpoint / name) for name in ("offsets", "commits"))
@@ -91,6 +94,8 @@ def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:
     if job is None or not written:
         if done >= 0:
             raise _torn(layout, "a checkpoint but not its tables", "restore them")
+        if job is not None and job.job != plan.job:
+            raise _not_own(layout, f"is that of job {job.job!r}")
         return None
     differences = compare(job.fingerprint, fingerprint(plan))
     if job.rules != rules_of(plan) and planned > done:
@@ -99,6 +104,23 @@ def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:
         hint = f"run the changed spec into a new sink path, or delete {layout.root} to start again from the source"
         raise SpecErrors([SkybandError("SKY-E150", d, hint=hint) for d in differences])
     return job
+
+
+def own_place(plan: Plan, layout: Layout) -> None:
+    """Raises SkybandError SKY-E205 if the sink, links resolved, overlaps the source or the tables of another job. Writes nothing."""
+    if plan.source.path is not None and overlap(plan.source.path, str(layout.root), real=True):
+        raise _not_own(layout, "is at, above or below the source")
+    root = Path(os.path.realpath(layout.root))
+    for above in root.parents:
+        if (above / "_skyband" / "job.json").exists():
+            raise _not_own(layout, f"lies inside the sink of another job ({above})")
+    for table in tables(plan):
+        if (root / table.name / "_skyband" / "job.json").exists():
+            raise _not_own(layout, f"would write its table {table.name} into the sink of another job")
+
+
+def _not_own(layout: Layout, what: str) -> SkybandError:
+    return SkybandError("SKY-E205", f"the sink {layout.root} {what}", hint="give the job a folder of its own in sink.path")
 
 
 def changed_since(plan: Plan, layout: Layout) -> list[str]:

@@ -40,7 +40,7 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.reasons import CONTROL, FILTERED, REASONS
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming import blocks
-from skyband.framework.streaming.layout import JobFile, Layout, fitting_job, rules_of
+from skyband.framework.streaming.layout import JobFile, Layout, fitting_job, own_place, rules_of
 from skyband.framework.streaming.query import start
 from skyband.framework.streaming.session import log_file
 from skyband.framework.tables.derive import derive
@@ -92,8 +92,10 @@ class Runner:
 
         False if it was stopped before it had done what it was asked to do: then nothing has been declared.
 
-        Raises SkybandError SKY-E150 (the spec no longer fits the state), SKY-E302 (another run is active), SKY-E300 (the engine failed).
+        Raises SkybandError SKY-E150 (the spec no longer fits the state), SKY-E205 (the sink is not the job's own), SKY-E302 (another
+        run is active), SKY-E300 (the engine failed).
         """
+        own_place(self.plan, self.layout)
         with self._lock():
             self.job = self._job_file()
             self.sink = Sink(self.plan, self.writer, self.job.generation)

@@ -6,15 +6,22 @@ What the cells mean is in ``list_rows``.
 from __future__ import annotations
 
 import csv
+import io
+import os
+import re
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.queries.single_rows.model import QueriesFrom
+from skyband.framework.queries.single_rows.table_file import local_path, read_bytes, why_not
 
 MAX_ROWS = 30_000
 """Queries of one table: their numbers have to fit 16 bits."""
+MAX_COLUMNS = 2_000
+
+
+_NAME: Final = re.compile(r"[^\W\d]\w{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,25 +32,39 @@ class Cells:
     places: list[str]
 
 
+class _Unusable(ValueError):
+    """Why a table cannot be used, in words that hold nothing of its content."""
+
+
+def shown(column: str) -> str:
+    """A column's name in quotes, if it looks like one: a file that is no table of queries is not to be read through messages."""
+    return repr(column) if _NAME.fullmatch(column) else "(not a name)"
+
+
+def _known(column: str) -> str:
+    """A column of a file of which nothing is known yet: in quotes if its name is one that tables of queries have."""
+    return repr(column) if re.fullmatch(r"name|k|window|where|direction|(weight|min|max)_\w{1,60}", column) else "(not shown)"
+
+
 def read_cells(source: QueriesFrom) -> Cells:
     """All rows of the table. SkybandError SKY-E145 if it cannot be read, is empty, or too long."""
-    path = source.path.removeprefix("file://")
+    path = local_path(source.path)
     try:
-        cells = _csv(Path(path)) if source.format == "csv" else _arrow(source.format, path)
-    except SkybandError:
-        raise
+        why = why_not(path, folder_too=source.format != "csv")
+        if why is not None:
+            raise _Unusable(why)
+        cells = _csv(path) if source.format == "csv" else _arrow(source.format, path)
+    except _Unusable as e:
+        raise _unreadable(str(e)) from e
     except FileNotFoundError as e:
         raise _unreadable("there is no such file") from e
-    except IsADirectoryError as e:
-        raise _unreadable("it is a folder, not a CSV file") from e
-    except UnicodeDecodeError as e:
-        raise _unreadable("it is not UTF-8 text") from e
-    except Exception as e:  # the libraries' own classes differ; what they say is what a user needs
-        raise _unreadable(str(e).splitlines()[0] if str(e) else type(e).__name__) from e
+    except UnicodeDecodeError:
+        raise _unreadable("it is not UTF-8 text") from None
+    except Exception as e:  # the libraries' own classes differ, and what they say may quote the file
+        kind = {"csv": "CSV file", "parquet": "Parquet file"}.get(source.format, "Delta table")
+        raise _unreadable(f"it cannot be read as a {kind} ({type(e).__name__})") from None
     if not cells.places:
         raise _unreadable("it has no rows")
-    if len(cells.places) > MAX_ROWS:
-        raise _unreadable(f"it has {len(cells.places):,} rows; a table of queries holds at most {MAX_ROWS:,}")
     return cells
 
 
@@ -52,39 +73,63 @@ def _unreadable(why: str) -> SkybandError:
     return SkybandError("SKY-E145", f"the table of queries cannot be used: {why}", hint)
 
 
-def _csv(path: Path) -> Cells:
-    with open(path, encoding="utf-8-sig", newline="") as f:
-        reader = csv.reader(f, strict=True)
+def _csv(path: str) -> Cells:
+    try:
+        text = read_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise
+    except ValueError as e:
+        raise _Unusable(str(e)) from None
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
         header = [c.strip() for c in next(reader, [])]
         if len(header) == 1 and any(c in header[0] for c in ";\t|"):
-            raise ValueError("its columns are not separated by commas")
-        twice = {c for c in header if header.count(c) > 1}
+            raise _Unusable("its columns are not separated by commas")
+        twice = {c for c in header if header.count(c) > 1} if len(header) <= MAX_COLUMNS else set()
+        if len(header) > MAX_COLUMNS:
+            raise _Unusable(f"it has more than {MAX_COLUMNS:,} columns")
         if twice or "" in header:
-            raise ValueError(f"the column {sorted(twice)[0]!r} is there twice" if twice else "a column has no name")
+            raise _Unusable(f"the column {_known(sorted(twice)[0])} is there twice" if twice - {""} else "a column has no name")
         columns: dict[str, list[Any]] = {c: [] for c in header}
-        places = []
-        try:
-            for row in reader:
-                if not row:
-                    continue
-                if len(row) != len(header):
-                    raise ValueError(f"line {reader.line_num} has {len(row)} cells, the header {len(header)}")
-                places.append(f"line {reader.line_num}")
-                for name, cell in zip(header, row, strict=True):
-                    columns[name].append(cell.strip() or None)
-        except csv.Error as e:
-            raise ValueError(f"line {reader.line_num} is not CSV ({e})") from e
+        places: list[str] = []
+        rows = 0
+        for row in reader:
+            if not row:
+                continue
+            rows += 1
+            if len(row) != len(header):
+                raise _Unusable(f"line {reader.line_num} has {len(row)} cells, the header {len(header)}")
+            if rows > MAX_ROWS:
+                continue
+            places.append(f"line {reader.line_num}")
+            for name, cell in zip(header, row, strict=True):
+                columns[name].append(cell.strip() or None)
+    except csv.Error as e:
+        raise _Unusable(f"line {reader.line_num} is not CSV ({e})") from None
+    _few(rows)
     return Cells(columns, places)
 
 
+def _few(rows: int) -> None:
+    if rows > MAX_ROWS:
+        raise _Unusable(f"it has {rows:,} rows; a table of queries holds at most {MAX_ROWS:,}")
+
+
 def _arrow(format_: str, path: str) -> Cells:
+    import pyarrow.dataset as ds
+
     if format_ == "delta":
         from deltalake import DeltaTable
 
-        table = DeltaTable(path).to_pyarrow_table()
+        delta = DeltaTable(path)
+        inside = os.path.realpath(path) + os.sep
+        # A table's log may name files anywhere.
+        if any(not os.path.realpath(local_path(uri)).startswith(inside) for uri in delta.file_uris()):
+            raise _Unusable("its log names files outside its folder")
+        data = delta.to_pyarrow_dataset()
     else:
-        import pyarrow.parquet as pq
-
-        table = pq.read_table(path)
+        data = ds.dataset(path, format="parquet")
+    _few(data.count_rows())
+    table = data.to_table()
     columns = {n: table[n].to_pylist() for n in table.column_names}
     return Cells(columns, [f"row {i + 1}" for i in range(table.num_rows)])

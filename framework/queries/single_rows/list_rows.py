@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import Any, Final, Literal
 
 from skyband.framework.errors import did_you_mean, one_of
-from skyband.framework.queries.single_rows.cells import Cells
+from skyband.framework.queries.single_rows.cells import Cells, shown
 from skyband.framework.queries.single_rows.model import ScoredRows
 from skyband.framework.spec.units import format_duration, parse_window
 from skyband.operators.base import Kind, Window
@@ -62,7 +62,7 @@ def interpret(cells: Cells, query: ScoredRows, kinds: Mapping[str, Kind | None],
     if "name" not in names:
         why = "every query needs a name; it stands in the column 'query' of the results"
         out.problems.append(
-            (f"it has no column 'name' (it has {one_of([repr(c) for c in names], 10)})", did_you_mean("name", names) or why)
+            (f"it has no column 'name'{_it_has(names, query, kinds)}", did_you_mean("name", [c for c in names if len(c) < 9]) or why)
         )
         return out
     if source is not None and source.direction is not None and query.scoring is not None:
@@ -80,6 +80,18 @@ def interpret(cells: Cells, query: ScoredRows, kinds: Mapping[str, Kind | None],
     if not out.problems:
         out.rows = [r for r in rows if r is not None]
     return out
+
+
+def _it_has(names: list[str], query: ScoredRows, kinds: Mapping[str, Kind | None]) -> str:
+    """The columns that mean something: others may not be a table of queries' at all, and are not shown."""
+    of_weights = {f"{p}_{c}" for c in kinds for p in ("weight", "min", "max")}
+    known = [repr(c) for c in names if c in of_weights | {"k", "window", "where", "direction", *query.bounds}]
+    return f" (it has {one_of(known, 10)})" if known else ""
+
+
+def _quoted(cell: Any) -> str:
+    text = repr(cell)
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 @dataclass(slots=True)
@@ -104,20 +116,20 @@ class _Shape:
                 weights.append(column)
                 if query.scoring is not None:
                     out.problems.append(
-                        (f"the column '{c}' is a weight, but the query has 'scoring'", "leave 'scoring' out, or the weights")
+                        (f"the column {shown(c)} is a weight, but the query has 'scoring'", "leave 'scoring' out, or the weights")
                     )
                 elif column not in kinds:
                     hint = did_you_mean(column, kinds) or f"columns: {one_of(list(kinds), 20)}"
-                    out.problems.append((f"the column '{c}' weights '{column}', which is not a column of the stream", hint))
+                    out.problems.append((f"the column {shown(c)} weights {shown(column)}, which is not a column of the stream", hint))
                 elif kinds[column] in {"text", "bool", "time"}:
-                    out.problems.append((f"the column '{c}' weights '{column}', which is not a number", None))
+                    out.problems.append((f"the column {shown(c)} weights {shown(column)}, which is not a number", None))
         if query.scoring is None and not weights:
             hint = "add a column weight_<column> for every column that counts, or name a scoring function with 'scoring'"
             out.problems.append(("it has no weights, and the query no 'scoring'", hint))
         for c in ("min_score", "max_score"):
             if c in query.bounds and c in names and "score" in weights:
                 hint = "give the stream's column another name with 'from:'"
-                out.problems.append((f"the column '{c}' could be a bound of the score or of the column 'score'", hint))
+                out.problems.append((f"the column {shown(c)} could be a bound of the score or of the column 'score'", hint))
         box, parameters = [], []
         for c in names:
             if c in fixed or c.startswith("weight_"):
@@ -130,9 +142,9 @@ class _Shape:
                     did_you_mean(c, known)
                     or f"known: {one_of(sorted(fixed))}, weight_<column>, min_<column>, max_<column>; or ignore: [{c}]"
                 )
-                out.problems.append((f"the column '{c}' means nothing", hint))
+                out.problems.append((f"the column {shown(c)} means nothing", hint))
             elif c in kinds:
-                out.problems.append((f"the column '{c}' is called like a column of the stream", "give the parameter another name"))
+                out.problems.append((f"the column {shown(c)} is called like a column of the stream", "give the parameter another name"))
             else:
                 parameters.append(c)
         return cls(query.bounds, tuple(weights), tuple(box), tuple(parameters), kinds)
@@ -168,16 +180,16 @@ def _row(
     if name is None:
         problems.append((f"{place} has no name", None))
     elif name in seen:
-        problems.append((f"{place}: a second query named {name!r}, the first in {seen[name]}", "rename or remove one of them"))
+        problems.append((f"{place}: a second query named {_quoted(name)}, the first in {seen[name]}", "rename or remove one of them"))
     else:
         seen[name] = place
     k = read("k", _k, getattr(query, "k", None)) if query.ranked else None
     if query.ranked and k is None and len(problems) == before:
-        problems.append((f"{place} ({name!r}) has no k", "fill the column k, or give the query a k for all rows"))
+        problems.append((f"{place} ({_quoted(name)}) has no k", "fill the column k, or give the query a k for all rows"))
     bounds = {b: read(b, _number, getattr(query, b)) for b in shape.bounds}
     why = query.bad_bounds(bounds)
     if why is not None and len(problems) == before:
-        problems.append((f"{place} ({name!r}) {why}", None))
+        problems.append((f"{place} ({_quoted(name)}) {why}", None))
     box = tuple(
         (c, read(f"min_{c}", bound), read(f"max_{c}", bound))
         for c in shape.weights
@@ -210,7 +222,7 @@ def _both(a: str | None, b: str | None) -> str | None:
 
 def _text(cell: Any) -> str:
     if not isinstance(cell, str):
-        raise _Wrong(f"takes text, not {cell!r}")
+        raise _Wrong(f"takes text, not {_quoted(cell)}")
     if not cell.strip():
         raise _Wrong("is empty")
     return cell.strip()
@@ -222,20 +234,20 @@ def _direction(cell: Any) -> Literal["min", "max"]:
         return "min"
     if text == "max":
         return "max"
-    raise _Wrong(f"takes min or max, not {cell!r}")
+    raise _Wrong(f"takes min or max, not {_quoted(cell)}")
 
 
 def _number(cell: Any) -> float:
     if isinstance(cell, bool) or not isinstance(cell, str | int | float | Decimal):
-        raise _Wrong(f"takes a number, not {cell!r}")
+        raise _Wrong(f"takes a number, not {_quoted(cell)}")
     try:
         if isinstance(cell, str) and not _PLAIN.fullmatch(cell):
             raise ValueError
         value = float(cell)
     except (ValueError, OverflowError):
-        raise _Wrong(f"takes a number, not {cell!r}") from None
+        raise _Wrong(f"takes a number, not {_quoted(cell)}") from None
     if not math.isfinite(value):
-        raise _Wrong(f"takes a finite number, not {cell!r}")
+        raise _Wrong(f"takes a finite number, not {_quoted(cell)}")
     return value
 
 
@@ -243,14 +255,14 @@ def _exact(cell: Any) -> float:
     """A bound of a whole-number column: floats must tell it from its neighbours."""
     value = _number(cell)
     if abs(value) >= 2**53:
-        raise _Wrong(f"{cell!r} is too large to compare exactly: say it with 'where'")
+        raise _Wrong(f"{_quoted(cell)} is too large to compare exactly: say it with 'where'")
     return value
 
 
 def _k(cell: Any) -> int:
     value = _number(cell)
     if value != int(value):
-        raise _Wrong(f"takes a whole number, not {cell!r}")
+        raise _Wrong(f"takes a whole number, not {_quoted(cell)}")
     if not 1 <= value <= _MAX_K:
         raise _Wrong(f"must be at least 1, not {int(value)}" if value < 1 else f"must be at most {_MAX_K:,}, not {int(value):,}")
     return int(value)
@@ -263,5 +275,7 @@ def _window(cell: Any, most: Window) -> Window:
         if largest is None:
             raise _Wrong(f"the window of the query has no {kind}")
         spelled = f"{largest} rows" if kind == "count" else format_duration(largest)
-        raise _Wrong(f"{cell!r} is larger than the query's window ({spelled})" if asked > 0 else "a window must be larger than nothing")
+        raise _Wrong(
+            f"{_quoted(cell)} is larger than the query's window ({spelled})" if asked > 0 else "a window must be larger than nothing"
+        )
     return own.within(most)

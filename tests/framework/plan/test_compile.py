@@ -26,7 +26,7 @@ def plan_of(text: str) -> Plan:
 def with_queries(queries: str, window: str = "{time: 7 days}") -> Plan:
     head, rest = SENSORS.split("queries:\n")
     return plan_of(
-        head.replace("{time: 7 days}", window).replace("table: anomalies", "table: runs")
+        head.replace("{time: 7 days}", window).replace("table: anomalies", "table: runs").replace("column: score", "column: batch_id")
         + "queries:\n"
         + queries
         + "\n"

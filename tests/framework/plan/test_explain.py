@@ -36,7 +36,7 @@ def test_the_text_says_what_a_user_asks() -> None:
 
 
 def test_no_option_value_is_shown() -> None:
-    assert "hunter2" not in explain(plan_of(SENSORS.replace("{header: true}", "{password: hunter2}")))
+    assert "hunter2" not in explain(plan_of(SENSORS.replace("{header: true}", "{nullValue: hunter2}")))
 
 
 def test_an_assumed_rate_gives_sizes() -> None:

@@ -64,7 +64,7 @@ def test_other_changes_are_named_by_path(old: str, new: str, path: str) -> None:
         ("temp between -60 and 60", "temp between -70 and 70"),
         ("severity: critical", "severity: warning"),
         ("/sensor_anomalies", "/moved"),
-        ("{header: true}", "{header: true, mode: PERMISSIVE}"),
+        ("{header: true}", "{header: true, nullValue: NA}"),
         ("a.sensor <> b.sensor", "(a.sensor <> b.sensor)"),
         ("k: 20, where:", "k: 20,   where:"),
     ],
@@ -85,5 +85,5 @@ def test_another_format_version_is_refused() -> None:
 
 
 def test_no_path_and_no_option_is_kept_in_the_clear() -> None:
-    text = json.dumps(fingerprint(plan_of(SENSORS.replace("{header: true}", "{password: hunter2}"))))
+    text = json.dumps(fingerprint(plan_of(SENSORS.replace("{header: true}", "{nullValue: hunter2}"))))
     assert "hunter2" not in text and "landing" not in text

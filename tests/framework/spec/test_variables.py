@@ -83,5 +83,5 @@ def test_a_wrong_secret_is_not_quoted() -> None:
 
 
 def test_the_jobs_text_form_holds_no_options() -> None:
-    job, _ = validate_text(SENSORS.replace("{header: true}", "{password: hunter2}"), ENV)
+    job, _ = validate_text(SENSORS.replace("{header: true}", "{nullValue: hunter2}"), ENV)
     assert job is not None and "hunter2" not in repr(job) + str(job)

@@ -10,7 +10,7 @@ import pytest
 
 from skyband.framework.errors import SkybandError, SpecErrors
 from skyband.framework.plan.model import Plan
-from skyband.framework.streaming.layout import Layout, fitting_job
+from skyband.framework.streaming.layout import Layout, fitting_job, own_place
 from skyband.jobs.spec import load_plan
 from tests.spark.jobs import QUERIES, write_spec
 
@@ -105,3 +105,46 @@ def test_a_finish_is_ordered_once(plan):
     layout.order_finish("2020-01-01T00:00:00.002+00:00", 1)
     assert sorted(layout.control.iterdir()) == before
     assert len(before) == 1
+
+
+def files_of(folder: Path) -> list[str]:
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*"))
+
+
+def refused(plan: Plan, folder: Path) -> str:
+    """Why the plan is refused in its sink; nothing may have been written."""
+    before = files_of(folder)
+    with pytest.raises(SkybandError) as e:
+        fitting_job(plan, Layout(plan.sink))
+    with pytest.raises(SkybandError) as again:
+        own_place(plan, Layout(plan.sink))
+    assert e.value.code == again.value.code == "SKY-E205"
+    assert files_of(folder) == before
+    return e.value.message
+
+
+def test_a_sink_inside_another_jobs_is_refused(plan: Plan, tmp_path: Path) -> None:
+    layout = after_a_run(plan)
+    inside = replace(plan, job="other", sink=str(layout.root / "far5"))
+    assert "inside the sink of another job" in refused(inside, tmp_path)
+
+
+def test_a_sink_whose_table_is_another_jobs_sink_is_refused(plan: Plan, tmp_path: Path) -> None:
+    other = replace(plan, job="other", sink=str(tmp_path / "all" / plan.queries[0].name))
+    after_a_run(other)
+    assert "into the sink of another job" in refused(replace(plan, sink=str(tmp_path / "all")), tmp_path)
+
+
+def test_a_link_does_not_hide_where_a_sink_lies(plan: Plan, tmp_path: Path) -> None:
+    assert plan.source.path is not None
+    Path(plan.source.path).mkdir(parents=True, exist_ok=True)
+    (tmp_path / "link").symlink_to(plan.source.path)
+    assert "above or below the source" in refused(replace(plan, sink=str(tmp_path / "link" / "out")), tmp_path)
+
+
+def test_another_jobs_sink_is_refused_before_it_has_rows_too(plan: Plan) -> None:
+    layout = Layout(plan.sink)
+    layout.create(replace(plan, job="other"), 2, ["id"])
+    with pytest.raises(SkybandError) as e:
+        fitting_job(plan, layout)
+    assert e.value.code == "SKY-E205" and "'other'" in e.value.message

@@ -1,0 +1,90 @@
+"""Options of the engine's readers that a spec may give: one list per format, each option with the reason why it is safe.
+
+Anything else is refused. The engine hands what it does not know to its file systems and codecs, where a name such as ``fs.s3a.impl`` or
+``parquet.crypto.factory.class`` loads a class: no list of bad names could be complete. Names are compared as the engine does, case aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from skyband.framework.errors import did_you_mean, one_of
+from skyband.framework.sources.protocol import Mistake, Section
+
+MAX_VALUE: Final = 1_000
+"""Most characters of an option's value."""
+
+Options = Mapping[str, str]
+"""Name, as the engine spells it -> why it is safe."""
+
+_LOOK = "says which files of the source's own folder are read"
+_MARK = "says how bytes of a file are cut into cells"
+_MEANS = "says what the text of a cell means"
+_WIDE = "a limit of the parser"
+
+FILES: Final[Options] = {"pathGlobFilter": _LOOK, "recursiveFileLookup": _LOOK}
+
+_TEXT: Final[Options] = {
+    "encoding": _MARK, "charset": _MARK, "lineSep": _MARK, "multiLine": _MARK, "dateFormat": _MEANS, "timestampFormat": _MEANS,
+    "timestampNTZFormat": _MEANS, "enableDateTimeParsingFallback": _MEANS, "timeZone": _MEANS, "locale": _MEANS,
+}  # fmt: skip
+
+CSV: Final[Options] = {
+    **FILES, **_TEXT, "header": "says whether the first line names the columns", "sep": _MARK, "delimiter": _MARK, "quote": _MARK,
+    "escape": _MARK, "charToEscapeQuoteEscaping": _MARK, "unescapedQuoteHandling": _MARK, "comment": "lines that begin with it are no rows",
+    "ignoreLeadingWhiteSpace": _MARK, "ignoreTrailingWhiteSpace": _MARK, "nullValue": _MEANS, "emptyValue": _MEANS, "nanValue": _MEANS,
+    "positiveInf": _MEANS, "negativeInf": _MEANS, "preferDate": _MEANS, "maxColumns": _WIDE, "maxCharsPerColumn": _WIDE,
+}  # fmt: skip
+
+JSON: Final[Options] = {
+    **FILES, **_TEXT, "primitivesAsString": _MEANS, "prefersDecimal": _MEANS, "allowComments": _MARK, "allowUnquotedFieldNames": _MARK,
+    "allowSingleQuotes": _MARK, "allowNumericLeadingZeros": _MEANS, "allowNonNumericNumbers": _MEANS,
+    "allowBackslashEscapingAnyCharacter": _MARK, "allowUnquotedControlChars": _MARK, "maxNestingDepth": _WIDE, "maxNumLen": _WIDE,
+    "maxStringLen": _WIDE,
+}  # fmt: skip
+
+PARQUET: Final[Options] = {**FILES, "mergeSchema": _MEANS, "datetimeRebaseMode": _MEANS, "int96RebaseMode": _MEANS}
+
+ORC: Final[Options] = {**FILES, "mergeSchema": _MEANS}
+
+DELTA: Final[Options] = {
+    "startingVersion": "says where in the source's own history the stream begins",
+    "startingTimestamp": "says where in the source's own history the stream begins",
+    "ignoreDeletes": "passes over commits that only take rows away: none of them brings a row",
+}
+
+_OURS = "Skyband sets it itself"
+_LOSES = "rows would be lost without a word"
+_MOVES = "it would delete or move the source's files"
+_PLACE = "it names another place: source.path is the only one"
+_ORDER = "files are taken once, in the order of modification"
+
+WHY_NOT: Final[Options] = {
+    "cleanSource": _MOVES, "sourceArchiveDir": _MOVES, "ignoreCorruptFiles": _LOSES, "ignoreMissingFiles": _LOSES, "failOnDataLoss": _LOSES,
+    "modifiedBefore": _LOSES, "modifiedAfter": _LOSES, "excludeRegex": _LOSES, "skipChangeCommits": _LOSES, "ignoreChanges": _LOSES,
+    "fileNameOnly": "of two files of one name only one would be read", "mode": _OURS + ": a row that does not parse is rejected",
+    "columnNameOfCorruptRecord": _OURS, "enforceSchema": _OURS, "inferSchema": "source.schema says the types", "maxFileAge": _OURS,
+    "maxFilesPerTrigger": "use run.max_files", "maxBytesPerTrigger": "use run.max_bytes", "latestFirst": _ORDER, "path": _PLACE,
+    "paths": _PLACE, "basePath": _PLACE, "rowValidationXSDPath": "it would open any file", "schemaTrackingLocation": _PLACE,
+    "schemaLocation": _PLACE, "readChangeFeed": "a Delta source is one whose rows are only ever added",
+}  # fmt: skip
+"""Options that are known and refused, and why: what a message says. What stands in no list at all is refused too."""
+
+
+def unsafe(section: Section, allowed: Options) -> Iterator[Mistake]:
+    """Every option of ``section`` that is not in ``allowed``, is there twice (case aside), or is too long. O(options)."""
+    known = {name.lower() for name in allowed}
+    why_not = {name.lower(): why for name, why in WHY_NOT.items()}
+    seen: set[str] = set()
+    for name, value in section.options.items():
+        at = ("options", name)
+        folded = name.lower()
+        if folded not in known:
+            why = why_not.get(folded) or did_you_mean(name, allowed) or f"options of {section.format}: {one_of(list(allowed), 40)}"
+            yield Mistake("SKY-E119", f"format {section.format} does not take the option '{name[:64]}'", at, why, of_name=True)
+        elif folded in seen:
+            yield Mistake("SKY-E102", f"the option '{name}' is written twice (the engine does not tell case apart)", at, of_name=True)
+        elif len(value) > MAX_VALUE or "\0" in value:
+            yield Mistake("SKY-E114", f"the value of '{name}' is longer than {MAX_VALUE:,} characters, or not text", at)
+        seen.add(folded)

@@ -1,0 +1,75 @@
+"""Columns of a job's tables as far as a spec alone says them, with the kind expressions see: what checks of tables may name."""
+
+from __future__ import annotations
+
+from skyband.framework.items import Value
+from skyband.framework.messages import TIMES
+from skyband.framework.queries.models import QueryModel
+from skyband.framework.queries.registry import query_type
+from skyband.framework.reasons import REASONS
+from skyband.framework.spec.models import kind_of
+from skyband.framework.spec.names import QUERY_COLUMN
+from skyband.framework.spec.scope import Scope
+from skyband.operators.base import Kind
+
+Columns = dict[str, Kind]
+
+_INT: Kind = "int"
+_TEXT: Kind = "text"
+_TIME: Kind = "time"
+_FLOAT: Kind = "float"
+_BOOL: Kind = "bool"
+
+
+def table_columns(s: Scope, table: str) -> Columns | None:
+    """The columns of ``table`` (of a state's table: at least them), or None where they are not known."""
+    if not s.columns_known or any(s.doc.bad(("source", part)) for part in ("id", "partition_by")):
+        return None
+    kinds = s.kinds()
+    keys = {c: kinds[c] for c in s.job.source.partition_by if c in kinds}
+    if table == "heads":
+        return {**keys, "bucket": _INT, "last_seq": _INT, "last_time": _TIME, "as_of": _TIME}
+    if table == "rejected":
+        return {"reason": _TEXT, "text": _TEXT, "origin": _TEXT, "event_time": _TIME, "batch_id": _INT}
+    if table == "runs":
+        return _runs()
+    if table == "checks":
+        texts = ("run_id", "table", "expectation", "arguments", "severity", "observed", "examples", "error")
+        return {
+            **dict.fromkeys(texts, _TEXT), "batch_id": _INT, "checked_at": _TIME, "success": _BOOL, "rows_checked": _INT,
+            "unexpected": _INT, "unexpected_percent": _FLOAT,
+        }  # fmt: skip
+    for name, query in s.job.queries.items():
+        if table.startswith(name) and table.removeprefix(name) in ("", "_changes", "_now", "_skyband"):
+            return None if s.doc.bad_below(("queries", name)) else _of_query(s, query, table.removeprefix(name), keys, kinds)
+    return None
+
+
+def _runs() -> Columns:
+    counts = ("batch_id", "rows_in", "filtered", "rejected", "accepted", "pending", "pending_change", "changes")
+    return {
+        **dict.fromkeys(counts, _INT), **dict.fromkeys((f"rejected_{c.name}" for c in REASONS), _INT),
+        **dict.fromkeys(("batch_time", "frontier", "newest"), _TIME), "unusable": _TEXT, "counters": _TEXT,
+        **dict.fromkeys((f"{d}_ms" for d in ("batch", "engine", *TIMES, "write")), _FLOAT),
+    }  # fmt: skip
+
+
+def _of_query(s: Scope, query: QueryModel, suffix: str, keys: Columns, kinds: Columns) -> Columns:
+    shape = query_type(query.type).item(query)
+    carried = [c for q in s.job.queries.values() for c in q.carry if q.type == query.type] if suffix == "_skyband" else query.carry
+    made: Columns = {} if getattr(query, "queries_from", None) is None else {QUERY_COLUMN: _TEXT}
+    made |= keys
+    for c in shape.columns(s.job.source.id, dict.fromkeys(carried), s.job.source.partition_by):
+        made[c.name] = _INT if c.what == "seq" else _TIME if c.what == "time" else kinds.get(c.source, _FLOAT)
+    made |= _values(shape.values)
+    if suffix == "_changes":
+        return made | {"at": _TIME, "step": _INT, "pos": _INT, "change": _TEXT, "cause": _TEXT, "batch_id": _INT}
+    if suffix == "_now":
+        return made | {"rank": _INT, "as_of": _TIME}
+    if suffix == "_skyband":
+        return made | _values(shape.extra) | {"bucket": _INT}
+    return made | {"valid_from": _TIME, "valid_to": _TIME, "from_step": _INT, "to_step": _INT, "current": _BOOL}
+
+
+def _values(values: tuple[Value, ...]) -> Columns:
+    return {v.name: kind_of(v.type) for v in values}

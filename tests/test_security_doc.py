@@ -1,0 +1,42 @@
+"""The table of docs/security.md against the code: who hands text of a spec to which library."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+DOC = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+ROWS = [
+    [c.strip() for c in line.strip("|").split("|")] for line in DOC.splitlines() if line.startswith("| ") and not line.startswith("| Text")
+]
+
+
+def holders(pattern: str) -> set[str]:
+    """Modules of the framework whose code matches."""
+    found = re.compile(pattern, re.MULTILINE)
+    return {str(p.relative_to(ROOT)) for p in (ROOT / "framework").rglob("*.py") if found.search(p.read_text(encoding="utf-8"))}
+
+
+def test_every_row_says_why_and_names_modules_that_are_there() -> None:
+    assert len(ROWS) >= 10
+    for row in ROWS:
+        assert len(row) == 5 and all(row), row
+        named = re.findall(r"`([\w/]+\.py)`", row[4])
+        assert named and all((ROOT / n).is_file() for n in named), row
+
+
+def test_libraries_get_text_of_a_spec_in_these_places_only() -> None:
+    assert holders(r"^\s*import great_expectations|expectation_class\(gx, check") == {"framework/quality/checks.py"}
+    assert holders(r"sqlglot\.(parse|tokenize)\(") == {"framework/spec/sql.py"}
+    assert holders(r"F\.expr\(|\.selectExpr\(|spark\.sql\(") <= {"framework/streaming/intake.py", "framework/tables/spark_writer.py"}
+    assert holders(r"\.options\(\*\*") == {"framework/sources/reading.py", "framework/tables/spark_writer.py"}
+    assert holders(r"\b(eval|exec|__import__)\(|yaml\.(load|unsafe_load|full_load)\(|pickle\.loads?\(|os\.system\(") == set()
+    lists = "framework/queries/single_rows"
+    assert holders(r"read_cells\(") == {f"{lists}/cells.py", f"{lists}/compile_list.py", f"{lists}/list_check.py"}
+
+
+def test_what_is_promised_of_checks_is_in_the_code() -> None:
+    checks = (ROOT / "framework" / "quality" / "checks.py").read_text(encoding="utf-8")
+    assert "arguments(check.expectation, given)" in checks and "kind(**checked)" in checks
+    assert "condition_parser" not in checks and "kind(**json" not in checks
