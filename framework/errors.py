@@ -14,9 +14,12 @@ the environment and the command line; E3xx: running; E4xx: tables; E5xx: data qu
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
+
+_STEERING: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
 
 CODES: Final[dict[str, str]] = {
     # Reading the file
@@ -116,11 +119,11 @@ class SkybandError(Exception):
     def render(self) -> str:
         """The error as text: head line, source line with a caret under the place, hint. No trailing newline."""
         head = f"{self.where} {self.code} {self.message}" if self.where else f"{self.code} {self.message}"
-        lines = [head]
+        lines = [printable(head)]
         if self.where is not None and self.where.text is not None:
             lines += _marked_line(self.where)
         if self.hint:
-            lines.append(f"  hint: {self.hint}")
+            lines.append(printable(f"  hint: {self.hint}"))
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -146,6 +149,14 @@ class SpecErrors(Exception):
 
     def __reduce__(self) -> tuple[type[SpecErrors], tuple[tuple[SkybandError, ...]]]:
         return (SpecErrors, (self.errors,))
+
+
+def printable(text: str) -> str:
+    r"""``text`` as a terminal may have it: what steers one (escapes, changes of direction) or cannot be encoded is spelled ``\u001b``.
+
+    Lines stay lines, and a tab a tab. What is JSON stays the same JSON. O(length).
+    """
+    return _STEERING.sub(lambda m: f"\\u{ord(m.group()):04x}", text)
 
 
 def sort_errors(errors: Iterable[SkybandError]) -> list[SkybandError]:
@@ -182,7 +193,7 @@ def one_of(names: Sequence[str], limit: int = 12) -> str:
 
 
 def _marked_line(where: Where, width: int = 132) -> list[str]:
-    text = "".join(" " if c == "\t" else c if c.isprintable() else "?" for c in where.text or "")
+    text = where.text or ""
     start = where.col - 1
     cut = 0
     if len(text) > width:
@@ -190,6 +201,7 @@ def _marked_line(where: Where, width: int = 132) -> list[str]:
         cut = max(0, min(start - width // 3, len(text) - width))
         text = text[cut : cut + width]
     start -= cut
+    text = "".join(" " if c == "\t" else c if c.isprintable() else "?" for c in text)
     body = text.rstrip()
     indent = len(body) - len(body.lstrip())
     shift = min(indent, max(start, 0))
