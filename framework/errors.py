@@ -13,11 +13,12 @@ the environment and the command line; E3xx: running; E4xx: tables; E5xx: data qu
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
+
+from skyband.operators.spelling import closest
 
 _STEERING: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
 
@@ -174,15 +175,6 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     """The hint ``did you mean 'x'?`` for the closest of ``known``, or None if nothing is close. O(len(known))."""
     close = closest(name, known)
     return f"did you mean {close!r}?" if close is not None else None
-
-
-def closest(name: str, known: Iterable[str]) -> str | None:
-    """The name of ``known`` closest to ``name`` in spelling (case aside), or None."""
-    by_lower: dict[str, str] = {}
-    for k in known:
-        by_lower.setdefault(k.lower(), k)
-    found = difflib.get_close_matches(name.lower(), list(by_lower), n=1, cutoff=0.6)
-    return by_lower[found[0]] if found else None
 
 
 def one_of(names: Sequence[str], limit: int = 12) -> str:

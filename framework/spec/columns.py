@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.spec.models import DerivedColumn, DeriveStep, Job, SourceColumn, WhereStep
 
 UNKNOWN_TYPE = "the type of the derived column"
+
+
+class Columns(dict[str, str | None]):
+    """Name -> type (None if not known) of columns, in order; a name is found whatever its case, as Spark does."""
+
+    def __init__(self, types: Mapping[str, str | None] | None = None) -> None:
+        super().__init__()
+        self._spelled: dict[str, str] = {}
+        for name, type_ in (types or {}).items():
+            self[name] = type_
+
+    def __setitem__(self, name: str, type_: str | None) -> None:
+        self._spelled.setdefault(name.lower(), name)
+        super().__setitem__(name, type_)
+
+    def setdefault(self, name: str, type_: str | None = None) -> str | None:
+        """The type of ``name``, noted as ``type_`` if there is none of this name."""
+        if name not in self:
+            self[name] = type_
+        return self[name]
+
+    def spelled(self, name: str) -> str | None:
+        """The column's name as it was noted, or None if there is none. O(1)."""
+        return self._spelled.get(name.lower())
 
 
 def how_to_say(name: str) -> str:
@@ -45,10 +69,9 @@ def column_types(job: Job) -> dict[str, str]:
     """
     from skyband.framework.spec.sql import check_sql
 
-    types: dict[str, str] = source_types(job)
+    types = Columns(source_types(job))
     for _, name, sql, said in derived(job):
-        type_ = said or check_sql(sql, types).type
-        if type_ is None:
+        types[name] = said or check_sql(sql, types).type
+        if types[name] is None:
             raise SkybandError("SKY-E136", f"{UNKNOWN_TYPE} '{name}' is not known", how_to_say(name))
-        types[name] = type_
-    return types
+    return {name: type_ for name, type_ in types.items() if type_ is not None}
