@@ -13,10 +13,14 @@ the environment and the command line; E3xx: running; E4xx: tables; E5xx: data qu
 
 from __future__ import annotations
 
-import difflib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
+
+from skyband.operators.spelling import closest
+
+_STEERING: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
 
 CODES: Final[dict[str, str]] = {
     # Reading the file
@@ -118,11 +122,11 @@ class SkybandError(Exception):
     def render(self) -> str:
         """The error as text: head line, source line with a caret under the place, hint. No trailing newline."""
         head = f"{self.where} {self.code} {self.message}" if self.where else f"{self.code} {self.message}"
-        lines = [head]
+        lines = [printable(head)]
         if self.where is not None and self.where.text is not None:
             lines += _marked_line(self.where)
         if self.hint:
-            lines.append(f"  hint: {self.hint}")
+            lines.append(printable(f"  hint: {self.hint}"))
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -150,6 +154,14 @@ class SpecErrors(Exception):
         return (SpecErrors, (self.errors,))
 
 
+def printable(text: str) -> str:
+    r"""``text`` as a terminal may have it: what steers one (escapes, changes of direction) or cannot be encoded is spelled ``\u001b``.
+
+    Lines stay lines, and a tab a tab. What is JSON stays the same JSON. O(length).
+    """
+    return _STEERING.sub(lambda m: f"\\u{ord(m.group()):04x}", text)
+
+
 def sort_errors(errors: Iterable[SkybandError]) -> list[SkybandError]:
     """Errors by place (those without a place last), each (place, code, message) once."""
     unique = {(e.where, e.code, e.message): e for e in errors}
@@ -167,15 +179,6 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     return f"did you mean {close!r}?" if close is not None else None
 
 
-def closest(name: str, known: Iterable[str]) -> str | None:
-    """The name of ``known`` closest to ``name`` in spelling (case aside), or None."""
-    by_lower: dict[str, str] = {}
-    for k in known:
-        by_lower.setdefault(k.lower(), k)
-    found = difflib.get_close_matches(name.lower(), list(by_lower), n=1, cutoff=0.6)
-    return by_lower[found[0]] if found else None
-
-
 def one_of(names: Sequence[str], limit: int = 12) -> str:
     """``a, b or c`` for a message; at most ``limit`` names, then ``...``."""
     if len(names) > limit:
@@ -184,7 +187,7 @@ def one_of(names: Sequence[str], limit: int = 12) -> str:
 
 
 def _marked_line(where: Where, width: int = 132) -> list[str]:
-    text = "".join(" " if c == "\t" else c if c.isprintable() else "?" for c in where.text or "")
+    text = where.text or ""
     start = where.col - 1
     cut = 0
     if len(text) > width:
@@ -192,6 +195,7 @@ def _marked_line(where: Where, width: int = 132) -> list[str]:
         cut = max(0, min(start - width // 3, len(text) - width))
         text = text[cut : cut + width]
     start -= cut
+    text = "".join(" " if c == "\t" else c if c.isprintable() else "?" for c in text)
     body = text.rstrip()
     indent = len(body) - len(body.lstrip())
     shift = min(indent, max(start, 0))

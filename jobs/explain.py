@@ -20,10 +20,11 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the plan. SpecErrors go to the caller."""
+    from skyband.framework.errors import printable
     from skyband.framework.plan.explain import explain
     from skyband.jobs.spec import load_plan
 
-    print(_masked(explain(load_plan(args.spec), args.rate), args.spec))
+    print(printable(_masked(explain(load_plan(args.spec), args.rate), args.spec)))
     return 0
 
 

@@ -13,6 +13,7 @@ from skyband.framework.spec.check_queries import check_queries
 from skyband.framework.spec.columns import UNKNOWN_TYPE, how_to_say, source_types
 from skyband.framework.spec.cron import check_cron
 from skyband.framework.spec.document import Document, Path
+from skyband.framework.spec.limits import MAX_MISTAKES
 from skyband.framework.spec.models import DerivedColumn, DeriveStep, Job, SourceColumn, TableCheck, WhereStep
 from skyband.framework.spec.places import is_root, overlap
 from skyband.framework.spec.scope import ROW_SIDES, Scope
@@ -76,16 +77,18 @@ def _derived_type(s: Scope, path: Path, name: str, spec: DerivedColumn | str) ->
 
 def sql(s: Scope, path: Path, text: str, condition: bool = False) -> SqlResult | None:
     """Check SQL at ``path``; unknown columns are let through while the columns themselves are not known."""
-    if s.doc.bad_below(path):
+    if s.doc.bad_below(path) or s.doc.work.gone:
         return None
-    result = check_sql(text, s.types, condition)
+    result = check_sql(text, s.types, condition, s.doc.work)
+    if s.doc.too_much(path):
+        return None
     place = s.doc.places.get(path)
     if place is not None and place.variables and result.problems:
         s.doc.add(
             result.problems[0].code, "not usable SQL once its variables are filled in (their values are not shown)", s.doc.where_value(path)
         )
         return result
-    for p in result.problems:
+    for p in result.problems[:MAX_MISTAKES]:
         if p.code == "SKY-E132" and not s.columns_known:
             continue
         s.doc.add(p.code, p.message, s.doc.where_inside(path, p.start, p.end), p.hint)

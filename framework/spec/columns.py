@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.spec.column_names import Columns
 from skyband.framework.spec.models import DerivedColumn, DeriveStep, Job, SourceColumn, WhereStep
+from skyband.framework.spec.sql import check_sql
 
 UNKNOWN_TYPE = "the type of the derived column"
 
@@ -43,12 +45,9 @@ def column_types(job: Job) -> dict[str, str]:
 
     SkybandError SKY-E136 if the type of a derived column is neither said nor told by its expression (no spec that validates has one).
     """
-    from skyband.framework.spec.sql import check_sql
-
-    types: dict[str, str] = source_types(job)
+    types = Columns(source_types(job))
     for _, name, sql, said in derived(job):
-        type_ = said or check_sql(sql, types).type
-        if type_ is None:
+        types[name] = said or check_sql(sql, types).type
+        if types[name] is None:
             raise SkybandError("SKY-E136", f"{UNKNOWN_TYPE} '{name}' is not known", how_to_say(name))
-        types[name] = type_
-    return types
+    return {name: type_ for name, type_ in types.items() if type_ is not None}

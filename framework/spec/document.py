@@ -7,13 +7,14 @@ alias bombs and YAML traps are seen, and so that every value's and key's place i
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 import yaml
 
 from skyband.framework.errors import SkybandError, Where
+from skyband.framework.spec.limits import Work
 from skyband.framework.spec.positions import Place, SourceText, is_secret
 from skyband.framework.spec.variables import resolve
 
@@ -27,6 +28,26 @@ _FLOAT: Final = re.compile(r"[-+]?([0-9][0-9_]*)?\.?[0-9_]*([eE][-+]?[0-9]+)?|[-
 _TAG: Final = "tag:yaml.org,2002:"
 
 
+class Poisoned(set[Path]):
+    """Paths whose value is known to be wrong or missing; ``above`` holds them and all paths above them. It only grows."""
+
+    def __init__(self, paths: Iterable[Path] = ()) -> None:
+        super().__init__()
+        self.above: set[Path] = set()
+        self.update(paths)
+
+    def add(self, path: Path) -> None:
+        """Note a path. O(depth)."""
+        super().add(path)
+        self.above.update(path[:n] for n in range(len(path) + 1))
+
+    def update(self, *paths: Iterable[Path]) -> None:
+        """Note several."""
+        for some in paths:
+            for path in list(some):
+                self.add(path)
+
+
 @dataclass(slots=True)
 class Document:
     """``data`` as plain dicts, lists and scalars; ``places[path]`` where it stands; ``errors`` what was wrong so far.
@@ -38,9 +59,11 @@ class Document:
     data: dict[str, Any]
     places: dict[Path, Place]
     errors: list[SkybandError]
-    poisoned: set[Path] = field(default_factory=set)
+    poisoned: Poisoned = field(default_factory=Poisoned)
     secrets: dict[str, str] = field(default_factory=dict)
     """Values that came from the environment -> ``${NAME}``; never printed."""
+    work: Work = field(default_factory=Work)
+    """What SQL and expressions may still cost."""
 
     def place(self, path: Path) -> Place | None:
         """The place of ``path``, or of the nearest path above it that is in the file. O(depth)."""
@@ -84,11 +107,18 @@ class Document:
 
     def bad(self, path: Path) -> bool:
         """Whether the value at ``path`` or one above it is already known to be wrong."""
-        return any(path[:n] in self.poisoned for n in range(len(path) + 1))
+        return bool(self.poisoned) and any(path[:n] in self.poisoned for n in range(len(path) + 1))
 
     def bad_below(self, path: Path) -> bool:
         """Whether ``path``, something above or something below it is known to be wrong."""
-        return self.bad(path) or any(p[: len(path)] == path for p in self.poisoned)
+        return path in self.poisoned.above or self.bad(path)
+
+    def too_much(self, path: Path) -> bool:
+        """Whether what SQL and expressions may cost is gone with the one at ``path``, which is noted."""
+        if self.work.gone:
+            hint = "derive columns where the data is written, or make two jobs of it"
+            self.add("SKY-E103", "with this, the SQL and the expressions of the spec are too much altogether", self.where_value(path), hint)
+        return self.work.gone
 
     def add(self, code: str, message: str, where: Where | None, hint: str | None = None) -> None:
         """Note an error; values of environment variables are taken out of its text."""

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from skyband.framework.errors import closest
+from skyband.framework.spec.limits import MAX_MISTAKES
 from skyband.framework.spec.models import TERM_FUNCTIONS, ExpressionScoring, GlobalScoring, LinearScoring, Scoring, Term
 from skyband.operators.base import Kind
+from skyband.operators.spelling import closest
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,9 @@ def check_expression(text: str, kinds: Mapping[str, Kind], sides: tuple[str, ...
     try:
         parse(text, kinds, sides, want)
     except ExpressionErrors as e:
-        return [Mistake(x.message, x.span.start, max(x.span.end, x.span.start + 1), _hint(x.suggestion, kinds)) for x in e.errors]
+        return [
+            Mistake(x.message, x.span.start, max(x.span.end, x.span.start + 1), _hint(x.suggestion, kinds)) for x in e.errors[:MAX_MISTAKES]
+        ]
     except RecursionError:
         return [Mistake("nested too deep", 0, len(text), None)]
     return []
@@ -50,7 +53,8 @@ def used_names(text: str, kinds: Mapping[str, Kind], want: Literal["score", "pre
 def _hint(suggestion: str | None, kinds: Mapping[str, Kind]) -> str | None:
     if suggestion is None:
         return None
-    return f"did you mean {suggestion!r}?" if closest(suggestion.split(".")[-1], kinds) or " " not in suggestion else suggestion
+    name = suggestion.split(".")[-1]
+    return f"did you mean {suggestion!r}?" if " " not in suggestion or name in kinds or closest(name, kinds) else suggestion
 
 
 def scoring_text(scoring: Scoring) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from skyband.framework.errors import SkybandError, SpecErrors, Where, sort_errors
 from skyband.framework.queries.models import QueryModel
@@ -14,6 +15,10 @@ from skyband.framework.spec.document import Document
 from skyband.framework.spec.model_errors import read_job
 from skyband.framework.spec.models import Job
 from skyband.framework.spec.yaml_recovery import read_text
+from skyband.operators.spelling import bounded
+
+_COMPARISONS: Final = 100_000
+"""Pairs of names that hints may compare: half a second."""
 
 
 def validate_text(text: str, env: Mapping[str, str] | None = None, file: str = "<spec>") -> tuple[Job | None, list[SkybandError]]:
@@ -22,11 +27,12 @@ def validate_text(text: str, env: Mapping[str, str] | None = None, file: str = "
     ``env`` gives the values of ``${NAME}`` (default: the process environment); ``file`` is the name in messages. Never raises for what
     the text holds.
     """
-    doc = read_text(file, text, os.environ if env is None else env)
-    job = read_job(doc)
-    if job is not None:
-        job = _beside(doc, job, str(Path(file).parent), os.environ if env is None else env)
-        check(doc, job)
+    with bounded(_COMPARISONS):
+        doc = read_text(file, text, os.environ if env is None else env)
+        job = read_job(doc)
+        if job is not None:
+            job = _beside(doc, job, str(Path(file).parent), os.environ if env is None else env)
+            check(doc, job)
     errors = sort_errors(doc.errors)
     if job is None and not errors:
         errors = [

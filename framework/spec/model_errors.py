@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from skyband.framework.errors import Where, closest, one_of
+from skyband.framework.errors import Where, one_of
 from skyband.framework.spec import models
 from skyband.framework.spec.document import Document, Path
 from skyband.framework.spec.model_shapes import fields_of, homes
@@ -20,6 +20,7 @@ from skyband.framework.spec.model_walk import EMPTY, MISSING, NO_TYPE, UNKNOWN, 
 from skyband.framework.spec.positions import Place
 from skyband.framework.spec.query_models import query_type_names
 from skyband.framework.spec.units import DURATION_HINT
+from skyband.operators.spelling import closest
 
 _TYPES_ELSEWHERE: Final[dict[str, str]] = {
     "varchar": "string", "datetime": "timestamp", "number": "double", "short": "int", "smallint": "int", "tinyint": "int",

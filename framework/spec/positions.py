@@ -55,10 +55,12 @@ class SourceText:
         self.lines = _BREAK.split(text)
         self.careful = careful  # before the text is parsed: mask whatever looks like a secret's value
         self._masks: list[Place] = []
+        self._shown: dict[int, str] = {}
 
     def mask(self, place: Place) -> None:
         """Never show the value at ``place``."""
         self._masks.append(place)
+        self._shown.clear()
 
     def between(self, line: int, col: int, end_line: int, end_col: int) -> str:
         """The text from one place to another, lines joined by newlines."""
@@ -74,6 +76,13 @@ class SourceText:
         """Line ``line`` (0-based) with secrets as ``*``, or None beyond the end."""
         if line >= len(self.lines):
             return None
+        if self.careful:  # lines are still being mended
+            return self._masked(line)
+        if line not in self._shown:
+            self._shown[line] = self._masked(line)
+        return self._shown[line]
+
+    def _masked(self, line: int) -> str:
         text = self.lines[line]
         for m in self._masks:
             if m.line <= line <= m.end_line:

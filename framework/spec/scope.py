@@ -6,9 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from skyband.framework.errors import closest, did_you_mean, one_of
+from skyband.framework.errors import did_you_mean, one_of
+from skyband.framework.spec.column_names import Columns
 from skyband.framework.spec.document import Document, Path
 from skyband.framework.spec.expressions import check_expression
+from skyband.framework.spec.limits import CHARACTERS_OF_A_TOKEN
 from skyband.framework.spec.models import Job, kind_of
 from skyband.framework.spec.names import JOB_TABLES, query_tables
 from skyband.operators.base import Kind
@@ -26,12 +28,14 @@ class Scope:
     def __init__(self, doc: Document, job: Job) -> None:
         self.doc = doc
         self.job = job
-        self.types: dict[str, str | None] = {}
+        self.types = Columns()
         self.columns_known = True
+        self._kinds: dict[str, Kind] = {}
+        self._doubtful: list[str] = []
 
     def add_column(self, name: str, type_: str | None, path: Path) -> None:
         """Note a column; one that is there already (case aside, as in Spark) is an error."""
-        other = next((c for c in self.types if c.lower() == name.lower()), None)
+        other = self.types.spelled(name)
         if other is not None:
             spelled = "" if other == name else f" (as '{other}'; Spark does not tell case apart)"
             self.doc.add("SKY-E125", f"the column '{name}' is already there{spelled}", self.doc.where_key(path), "choose another name")
@@ -45,8 +49,9 @@ class Scope:
         if name in self.types:
             return True
         if self.columns_known:
-            if name.lower() in {c.lower() for c in self.types}:
-                hint: str | None = f"did you mean '{closest(name, self.types)}'? Names are spelled as in the schema"
+            spelled = self.types.spelled(name)
+            if spelled is not None:
+                hint: str | None = f"did you mean '{spelled}'? Names are spelled as in the schema"
             else:
                 hint = did_you_mean(name, self.types) or f"columns: {one_of(list(self.types), 20)}"
             self.doc.add("SKY-E120", f"unknown column '{name}'", self.doc.where_value(path), hint)
@@ -60,8 +65,11 @@ class Scope:
         return False
 
     def kinds(self) -> dict[str, Kind]:
-        """Kinds of all columns; float for those whose type is not known."""
-        return {name: kind_of(t) if t is not None else "float" for name, t in self.types.items()}
+        """Kinds of all columns; float for those whose type is not known. Made once for as many columns as there are."""
+        if len(self._kinds) != len(self.types):
+            self._kinds = {name: kind_of(t) if t is not None else "float" for name, t in self.types.items()}
+            self._doubtful = [c for c, t in self.types.items() if t is None]
+        return self._kinds
 
     def expression(
         self,
@@ -78,13 +86,16 @@ class Scope:
         ``at`` is where to report instead, for text the spec does not spell out; ``more`` are names it may use besides the columns,
         ``only`` those it may use in their stead.
         """
-        if self.doc.bad_below(path) or not self.columns_known:
+        if self.doc.bad_below(path) or not self.columns_known or self.doc.work.gone:
             return False
+        kinds = self.kinds()
         # An expression over a column of unknown type would give mistakes that are none.
-        doubtful = [c for c, t in self.types.items() if t is None]
-        if any(re.search(rf"\b{re.escape(c)}\b", text) for c in doubtful):
+        if any(c in text and re.search(rf"\b{re.escape(c)}\b", text) for c in self._doubtful):
             return False
-        known = {**self.kinds(), **(more or {})} if only is None else only
+        self.doc.work.take(len(text) // CHARACTERS_OF_A_TOKEN)
+        if self.doc.too_much(at or path):
+            return False
+        known = ({**kinds, **more} if more else kinds) if only is None else only
         mistakes = check_expression(text, known, sides, want)
         place = self.doc.places.get(path)
         if mistakes and place is not None and place.variables:

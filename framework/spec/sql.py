@@ -11,11 +11,14 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from skyband.framework.errors import closest
+from skyband.framework.spec.column_names import Columns
+from skyband.framework.spec.limits import Work, measure
 from skyband.framework.spec.sql_functions import REFUSED, bad_arguments
+from skyband.operators.spelling import closest
 
 MAX_TEXT: Final = 20_000
 
@@ -67,10 +70,11 @@ def functions() -> Mapping[str, frozenset[str]]:
     return {k: frozenset(v) for k, v in json.loads(text).items()}
 
 
-def check_sql(sql: str, types: Mapping[str, str | None], condition: bool = False) -> SqlResult:
+def check_sql(sql: str, types: Mapping[str, str | None], condition: bool = False, work: Work | None = None) -> SqlResult:
     """Check one expression over columns ``types`` (name -> type, None if not known). Never raises for what the text holds.
 
-    ``condition`` says that the result must be true or false.
+    ``condition`` says that the result must be true or false; ``work`` is what it may cost: if that is gone, the result says
+    nothing. O(length), whatever the number of columns, if they are ``Columns``.
     """
     import sqlglot
     from sqlglot import exp
@@ -78,6 +82,7 @@ def check_sql(sql: str, types: Mapping[str, str | None], condition: bool = False
 
     from skyband.framework.spec.sql_types import type_of
 
+    types = types if isinstance(types, Columns) else Columns(types)
     if len(sql) > MAX_TEXT:
         return SqlResult((SqlProblem("SKY-E131", f"longer than {MAX_TEXT:,} characters", None, 0, 1),))
     logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
@@ -89,6 +94,13 @@ def check_sql(sql: str, types: Mapping[str, str | None], condition: bool = False
         message = "not valid SQL" if isinstance(e, SqlglotError) else "SQL too deep or not readable"
         at = next((i for i in range(len(sql) - 1, -1, -1) if sql[i] in "'\"`"), 0) if quotes else 0
         return SqlResult((SqlProblem("SKY-E131", message, hint, at, at + 1 if quotes else len(sql)),))
+    measured = measure(tokens)
+    if measured.excess is not None:
+        n, message = measured.excess
+        hint = "derive its parts as columns of their own, in a step before"
+        return SqlResult((SqlProblem("SKY-E131", message, hint, tokens[n].start, tokens[n].end + 1),))
+    if work is not None and not work.take(measured.work):
+        return SqlResult(())
     problems = _check_tokens(sql, tokens, types)
     if any(p.code == "SKY-E131" for p in problems):
         return SqlResult(tuple(problems))
@@ -114,7 +126,7 @@ def check_sql(sql: str, types: Mapping[str, str | None], condition: bool = False
         return SqlResult((*problems, SqlProblem("SKY-E131", "not a single expression", hint, 0, len(sql))))
     try:
         used = _check_tree(tree, types, problems)
-        type_ = type_of(tree, types) if not problems else None
+        type_ = type_of(tree, types, work) if not problems else None
     except RecursionError:
         return SqlResult((*problems, SqlProblem("SKY-E131", "nested too deep", None, 0, len(sql))))
     if condition and type_ is not None and type_ != "boolean":
@@ -122,9 +134,8 @@ def check_sql(sql: str, types: Mapping[str, str | None], condition: bool = False
     return SqlResult(tuple(problems), tuple(used), type_)
 
 
-def _check_tokens(sql: str, tokens: list[Any], types: Mapping[str, str | None]) -> list[SqlProblem]:
+def _check_tokens(sql: str, tokens: list[Any], types: Columns) -> list[SqlProblem]:
     known = functions()
-    columns = {c.lower() for c in types}
     problems = []
     if not tokens:
         return [SqlProblem("SKY-E131", "the expression is empty", None, 0, max(1, len(sql)))]
@@ -144,7 +155,7 @@ def _check_tokens(sql: str, tokens: list[Any], types: Mapping[str, str | None]) 
         call = n + 1 < len(tokens) and tokens[n + 1].token_type.name == "L_PAREN"
         at = (token.start, token.end + 1)
         if not call:
-            if name in _BARE and name not in columns and not (n and tokens[n - 1].token_type.name == "DOT"):
+            if name in _BARE and types.spelled(name) is None and not (n and tokens[n - 1].token_type.name == "DOT"):
                 problems.append(SqlProblem("SKY-E134", f"{name} gives another value every time", _again(name), *at))
             continue
         problems += [SqlProblem("SKY-E133", *found) for found in bad_arguments(tokens, n)]
@@ -176,12 +187,11 @@ def _again(name: str) -> str:
     )
 
 
-def _check_tree(tree: Any, types: Mapping[str, str | None], problems: list[SqlProblem]) -> list[str]:
+def _check_tree(tree: Any, types: Columns, problems: list[SqlProblem]) -> list[str]:
     """Columns used, as the schema spells them; unknown ones, subqueries and windows go to ``problems``."""
     from sqlglot import exp
 
-    spelled = {c.lower(): c for c in types}
-    used: list[str] = []
+    used: dict[str, None] = {}
     parameters = {p.name.lower() for f in tree.find_all(exp.Lambda) for p in f.expressions}
     for node in tree.walk(bfs=False):
         if isinstance(node, (exp.Query, exp.Subquery, exp.Exists)) and isinstance(node, exp.Query | exp.Subquery):
@@ -203,14 +213,14 @@ def _check_tree(tree: Any, types: Mapping[str, str | None], problems: list[SqlPr
                     problems.append(SqlProblem("SKY-E132", f"unknown column {full!r}", "columns are written without a prefix", start, end))
                 continue
             name = node.name
-            if name.lower() in spelled:
-                if spelled[name.lower()] not in used:
-                    used.append(spelled[name.lower()])
+            spelled = types.spelled(name)
+            if spelled is not None:
+                used[spelled] = None
             elif name.lower() not in parameters:
                 guess = closest(name, types)
-                hint = f"did you mean {guess!r}?" if guess else f"columns: {', '.join(list(types)[:12])}"
+                hint = f"did you mean {guess!r}?" if guess else f"columns: {', '.join(islice(types, 12))}"
                 problems.append(SqlProblem("SKY-E132", f"unknown column {name!r}", hint, start, end))
-    return used
+    return list(used)
 
 
 def _offset(sql: str, error: Mapping[str, Any]) -> int:

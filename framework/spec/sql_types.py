@@ -13,6 +13,9 @@ from typing import Any, Final
 from sqlglot import exp
 from sqlglot.optimizer.annotate_types import annotate_types
 
+from skyband.framework.spec.column_names import Columns
+from skyband.framework.spec.limits import Work
+
 WHOLE: Final = frozenset({"int", "bigint"})
 _NOTHING: Final = "nothing"
 """The type of ``null``, which goes with every other."""
@@ -51,9 +54,9 @@ _NUMBERS: Final = frozenset({"bigint", "double", "string"})
 _DAYS: Final = frozenset({"DAY", "DAYS", "WEEK", "WEEKS", "MONTH", "MONTHS", "YEAR", "YEARS"})
 
 
-def type_of(tree: Any, columns: Mapping[str, str | None]) -> str | None:
-    """The type of ``tree`` over ``columns`` (name -> type, None if not known), or None where it is not certain. O(size of the tree)."""
-    types = _Types(columns)
+def type_of(tree: Any, columns: Columns, work: Work | None = None) -> str | None:
+    """The type of ``tree`` over ``columns``, or None where it is not certain or ``work`` is gone. O(size of the tree)."""
+    types = _Types(columns, work)
     bare = tree.unnest()
     if isinstance(bare, exp.Column):
         return types.column(bare)
@@ -72,12 +75,13 @@ def is_fraction(type_: str) -> bool:
 class _Types:
     """Types of the parts of one expression over columns; names of columns are told apart as Spark does, case aside."""
 
-    def __init__(self, columns: Mapping[str, str | None]) -> None:
+    def __init__(self, columns: Columns, work: Work | None) -> None:
         self.columns = columns
-        self.spelled = {c.lower(): t for c, t in columns.items()}
+        self.work = work
 
     def column(self, node: Any) -> str | None:
-        return self.spelled.get(node.name.lower())
+        spelled = self.columns.spelled(node.name)
+        return self.columns[spelled] if spelled is not None else None
 
     def of(self, node: Any) -> str | None:
         """The type of a part of an expression, as it is after any calculation."""
@@ -109,12 +113,17 @@ class _Types:
         return "timestamp" if types == {"date", "timestamp"} else None
 
     def by_sqlglot(self, node: Any) -> str | None:
-        query = exp.select(node.copy()).from_("t")
+        if self.work is not None and not self.work.take(0):
+            return None
         try:
+            query = exp.Select(expressions=[node.copy()]).from_(exp.to_table("t"))
+            known = {}
             for column in list(query.find_all(exp.Column)):
+                type_ = self.column(column)
+                if type_ is not None:
+                    known[column.name] = type_
                 column.set("table", exp.to_identifier("t"))
-            known = {c: t for c, t in self.columns.items() if t is not None}
-            typed = annotate_types(query, schema={"t": known}, dialect="spark").selects[0].type
+            typed = annotate_types(query, schema={"t": known} if known else None, dialect="spark").selects[0].type
         except Exception:  # sqlglot's optimiser on odd input: no type is a fine answer
             return None
         return _OF_SQLGLOT.get(typed.this.name) if typed is not None else None

@@ -13,7 +13,7 @@ from typing import Final
 import yaml
 
 from skyband.framework.errors import SkybandError
-from skyband.framework.spec.document import Builder, Document
+from skyband.framework.spec.document import Builder, Document, Poisoned
 from skyband.framework.spec.positions import SourceText
 
 MAX_BYTES: Final = 256 * 1024
@@ -54,7 +54,7 @@ def read_text(file: str, text: str, env: Mapping[str, str]) -> Document:
     """The document of ``text``; whatever is wrong is in ``errors``, nothing is raised. ``file`` is the name shown in messages."""
     source = SourceText(file, text, careful=True)
     if len(text.encode("utf-8", "replace")) > MAX_BYTES:
-        doc = Document(source, {}, {}, [], {()})
+        doc = Document(source, {}, {}, [], Poisoned({()}))
         doc.add(
             "SKY-E103", f"the file is larger than {MAX_BYTES // 1024} KB", source.where(0, 0), "a spec is a few KB; is this the right file?"
         )
@@ -83,7 +83,7 @@ def read_text(file: str, text: str, env: Mapping[str, str]) -> Document:
             break
     shown = SourceText(file, text)
     if not readable or (root is None and errors):
-        doc = Document(shown, {}, {}, [], {()})
+        doc = Document(shown, {}, {}, [], Poisoned({()}))
     else:
         builder = Builder(shown, env)
         doc = builder.build(root)

@@ -12,6 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from skyband.framework.errors import printable
+
 MAX_CELL = 40
 
 
@@ -37,7 +39,7 @@ def cell_text(value: Any) -> str:
 
 def text_table(rows: pa.Table, titles: Sequence[str] | None = None) -> str:
     """The rows under a head line, columns aligned, numbers to the right. No trailing newline."""
-    head = list(titles or rows.column_names)
+    head = [printable(title) for title in titles or rows.column_names]
     columns = [[cell_text(v) for v in rows.column(i).to_pylist()] for i in range(rows.num_columns)]
     right = [_is_number(f.type) for f in rows.schema]
     width = [max(len(h), *(len(c) for c in column)) if column else len(h) for h, column in zip(head, columns, strict=True)]
@@ -50,17 +52,18 @@ def text_table(rows: pa.Table, titles: Sequence[str] | None = None) -> str:
 
 
 def csv_text(rows: pa.Table) -> str:
-    """The rows as CSV with a head line: instants as ISO 8601 in UTC, floats exactly."""
+    r"""The rows as CSV with a head line: instants as ISO 8601 in UTC, floats exactly; control characters of texts as ``\u001b``."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(rows.column_names)
     writer.writerows([["" if v is None else _exact(v) for v in row.values()] for row in rows.to_pylist()])
-    return out.getvalue().rstrip("\n")
+    return printable(out.getvalue().rstrip("\n"))
 
 
 def json_text(rows: pa.Table) -> str:
     """The rows as JSON, one object a line; NaN and infinities, which JSON lacks, as text."""
-    return "\n".join(json.dumps({n: _json(v) for n, v in row.items()}, ensure_ascii=False) for row in rows.to_pylist())
+    lines = (json.dumps({n: _json(v) for n, v in row.items()}, ensure_ascii=False) for row in rows.to_pylist())
+    return "\n".join(printable(line) for line in lines)
 
 
 def _exact(value: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -32,10 +31,3 @@ class ExpressionErrors(ValueError):
 
     def __str__(self) -> str:
         return "\n".join(f"{e} (at character {e.span.start + 1})" for e in self.errors)
-
-
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word most like ``word``, if any is like it."""
-    by_lower = {k.lower(): k for k in known}
-    hits = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
-    return by_lower[hits[0]] if hits else None

@@ -11,9 +11,10 @@ from typing import Literal
 
 from skyband.operators.base import Kind
 from skyband.operators.expressions.ast import Node, Span
-from skyband.operators.expressions.errors import ExpressionError, ExpressionErrors, nearest
+from skyband.operators.expressions.errors import ExpressionError, ExpressionErrors
 from skyband.operators.expressions.tokens import Token, tokenize
 from skyband.operators.expressions.typed import COMPARISONS, MAX_DEPTH, Builder
+from skyband.operators.spelling import closest
 
 UNITS: Mapping[str, int] = {
     "microsecond": 1, "millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000,
@@ -197,7 +198,7 @@ class _Parser:
         if word not in UNITS:
             known = [*UNITS, *(u + "s" for u in UNITS)]
             message = f"{unit.value} after a number is no unit of time ({', '.join(u + 's' for u in UNITS)})"
-            self.build.error(message, unit.span, nearest(unit.value, known))
+            self.build.error(message, unit.span, closest(unit.value, known))
             return None
         if len(token.value) > 40 or "e" in token.value.lower():
             self.build.error("write a duration as a plain number and a unit", span)

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from skyband.operators.base import Kind
 from skyband.operators.expressions.ast import Attr, Binary, Call, In, IsNull, Literal_, Node, Span, Type, Unary
-from skyband.operators.expressions.errors import ExpressionError, nearest
+from skyband.operators.expressions.errors import ExpressionError
+from skyband.operators.spelling import closest
 
 MAX_DEPTH = 100
 """Levels of a tree: pickling, comparing and compiling it recurse that deep."""
@@ -89,7 +90,7 @@ class Builder:
                 self.error(
                     f"there is only one object here: attributes are written without {side}.",
                     span,
-                    name if known else nearest(name, self.schema),
+                    name if known else closest(name, self.schema),
                 )
             else:
                 self.error(f"unknown object {side}", span, " or ".join(f"{s}.{name}" for s in self.sides) if known else None)
@@ -100,7 +101,7 @@ class Builder:
         return self._keep(Attr(side=side or "", name=name, type=self.schema[name], span=span))
 
     def _unknown(self, prefix: str, name: str, span: Span) -> None:
-        near = nearest(name, self.schema)
+        near = closest(name, self.schema)
         self.error(f"unknown attribute {name}", span, None if near is None else prefix + near)
 
     # ------------------------------------------------------------------ operators
@@ -188,7 +189,7 @@ class Builder:
         """A function of ``FUNCTIONS``, any case."""
         name = fn.lower()
         if name not in FUNCTIONS:
-            self.error(f"unknown function {fn} (known: {', '.join(FUNCTIONS)})", name_span, nearest(fn, FUNCTIONS))
+            self.error(f"unknown function {fn} (known: {', '.join(FUNCTIONS)})", name_span, closest(fn, FUNCTIONS))
             return None
         least, most = FUNCTIONS[name]
         if not least <= len(args) <= most:

@@ -1,0 +1,37 @@
+"""The name that was probably meant: the closest in spelling, for hints. What one run may compare is bounded (``bounded``)."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final
+
+_LONGEST: Final = 100
+_left: ContextVar[int | None] = ContextVar("comparisons left", default=None)
+
+
+@contextmanager
+def bounded(comparisons: int) -> Iterator[None]:
+    """Within this, no more than so many pairs of names are compared; ``closest`` knows nothing then. About 5 us a pair."""
+    token = _left.set(comparisons)
+    try:
+        yield
+    finally:
+        _left.reset(token)
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The name of ``known`` closest to ``name`` in spelling (case aside), or None: nothing is close. O(number of names)."""
+    left = _left.get()
+    if len(name) > _LONGEST or (left is not None and left <= 0):
+        return None
+    by_lower: dict[str, str] = {}
+    for k in known:
+        if len(k) <= _LONGEST:
+            by_lower.setdefault(k.lower(), k)
+    if left is not None:
+        _left.set(left - len(by_lower))
+    found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[found[0]] if found else None
