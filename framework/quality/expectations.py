@@ -171,7 +171,6 @@ EXPECTATIONS: Final[Mapping[str, Mapping[str, Argument]]] = {
     "expect_column_unique_value_count_to_be_between": {"column": COLUMN, **_COUNTS},
     "expect_column_value_lengths_to_be_between": {**_EACH, **_COUNTS},
     "expect_column_value_lengths_to_equal": {**_EACH, "value": _whole},
-    "expect_column_value_z_scores_to_be_less_than": {**_EACH, "threshold": _number, "double_sided": _flag},
     "expect_column_values_to_be_between": {**_EACH, **_BETWEEN},
     "expect_column_values_to_be_in_set": {**_EACH, "value_set": _VALUES},
     "expect_column_values_to_be_in_type_list": {**_EACH, "type_list": _list(_type, "types")},
