@@ -1,7 +1,7 @@
 # Two commands for a fresh machine with Python 3.11+, Java, make and git: `make demo` and `make test`.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup demo quick test test-all lint format bench requirements clean
+.PHONY: help setup demo quick test test-all fuzz lint format bench requirements clean
 
 PYTHON ?=
 SKYBAND_SHARED ?= ../shared
@@ -25,6 +25,10 @@ test: lint ## set everything up, check style and types, run the tests
 
 test-all: lint ## also the slow tests, those that kill processes, and those on more real data
 	@$(BIN)/python -m pytest --durations=20
+
+fuzz: setup ## damage 20,000 specs and measure the slowest ones; more: make fuzz cases=100000
+	@$(BIN)/python -m tests.framework.spec.fuzz $(or $(cases),20000)
+	@$(BIN)/python -m tests.framework.spec.worst_cases
 
 lint: setup ## style and types
 	@$(BIN)/ruff check --quiet .

@@ -11,7 +11,7 @@ _NAMES: Final = {
     "day of week": ("sun", "mon", "tue", "wed", "thu", "fri", "sat"),
 }
 _PRESETS: Final = frozenset({"@hourly", "@daily", "@weekly", "@monthly", "@yearly"})
-_PART: Final = re.compile(r"(\*|\w+(?:-\w+)?)(?:/(\d+))?")
+_PART: Final = re.compile(r"(\*|\w{1,9}(?:-\w{1,9})?)(?:/([0-9]{1,9}))?")
 
 
 def check_cron(text: str) -> str | None:
@@ -25,9 +25,9 @@ def check_cron(text: str) -> str | None:
         for part in value.split(","):
             m = _PART.fullmatch(part)
             if m is None or (m.group(2) and int(m.group(2)) == 0):
-                return f"'{part}' is not a {name}"
+                return f"'{part[:40]}' is not a {name}"
             for end in [] if m.group(1) == "*" else m.group(1).split("-"):
-                number = int(end) if end.isdigit() else -1
+                number = int(end) if end.isdecimal() else -1
                 known = end.lower() in _NAMES.get(name, ())
                 if not known and not low <= number <= high:
                     return f"'{end}' is not a {name} ({low} to {high})"

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 import yaml
 
 from skyband.framework.errors import SkybandError, Where
-from skyband.framework.spec.limits import Work
+from skyband.framework.spec.limits import MAX_MISTAKES, Work
 from skyband.framework.spec.positions import Place, SourceText, is_secret
 from skyband.framework.spec.variables import resolve
 
@@ -22,6 +22,7 @@ Path: TypeAlias = tuple[str | int, ...]
 
 MAX_NODES: Final = 20_000
 MAX_DEPTH: Final = 40
+TOO_MUCH: Final = "write the values out, without so many or such deep aliases"
 
 _INT: Final = re.compile(r"[-+]?(0|[1-9][0-9_]*)")
 _FLOAT: Final = re.compile(r"[-+]?([0-9][0-9_]*)?\.?[0-9_]*([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
@@ -154,12 +155,30 @@ class Builder:
             doc.add("SKY-E105", what, self.source.where(0, 0) if root is None else self._where(root), "skyband init writes a first spec")
             doc.poisoned.add(())
             return doc
+        self._mask_secrets(root)
         try:
             doc.data = self._mapping(root, (), None)
         except _TooMuch as e:
-            doc.add("SKY-E103", e.why, self._where(e.node), "write the values out, without so many or such deep aliases")
+            doc.add("SKY-E103", e.why, self._where(e.node), TOO_MUCH)
             doc.poisoned.add(())
         return doc
+
+    def _mask_secrets(self, root: yaml.Node) -> None:
+        """Mask every secret before the first mistake is noted: it may stand on the same line."""
+        seen: set[int] = set()
+        left: list[tuple[yaml.Node, Path]] = [(root, ())]
+        while left:
+            node, path = left.pop()
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            if isinstance(node, yaml.ScalarNode):
+                if is_secret(path):
+                    self.source.mask(self._place(node, None, True))
+            elif isinstance(node, yaml.MappingNode):
+                left += [(v, (*path[:2], k.value)) for k, v in node.value if isinstance(k, yaml.ScalarNode)]
+            else:
+                left += [(v, (*path[:2], n)) for n, v in enumerate(node.value)]
 
     def _where(self, node: yaml.Node) -> Where:
         start, end = node.start_mark, node.end_mark
@@ -186,19 +205,21 @@ class Builder:
             self.active.discard(id(node))
 
     def _note(self, node: yaml.Node, path: Path, key: tuple[int, int, int] | None, variables: bool = False) -> Place:
-        start, end = node.start_mark, node.end_mark
-        raw = self.source.between(start.line, start.column, end.line, end.column)
-        scalar = isinstance(node, yaml.ScalarNode)
-        secret = scalar and is_secret(path)
-        style = (node.style or "") if isinstance(node, yaml.ScalarNode) else ""
-        place = Place(
-            line=start.line, col=start.column, end_line=end.line, end_col=end.column, key=key, raw=raw if scalar else "", style=style,
-            value=node.value if scalar else "", secret=secret, variables=variables,
-        )  # fmt: skip
-        if secret:
+        place = self._place(node, key, isinstance(node, yaml.ScalarNode) and is_secret(path), variables)
+        if place.secret:
             self.source.mask(place)
         self.doc.places[path] = place
         return place
+
+    def _place(self, node: yaml.Node, key: tuple[int, int, int] | None, secret: bool, variables: bool = False) -> Place:
+        start, end = node.start_mark, node.end_mark
+        scalar = isinstance(node, yaml.ScalarNode)
+        return Place(
+            line=start.line, col=start.column, end_line=end.line, end_col=end.column, key=key,
+            raw=self.source.between(start.line, start.column, end.line, end.column) if scalar else "",
+            style=(node.style or "") if isinstance(node, yaml.ScalarNode) else "",
+            value=node.value if scalar else "", secret=secret, variables=variables,
+        )  # fmt: skip
 
     def _scalar(self, node: yaml.ScalarNode, path: Path, key: tuple[int, int, int] | None) -> Any:
         tag = node.tag.removeprefix(_TAG)
@@ -222,7 +243,7 @@ class Builder:
         if isinstance(value, str) and "$" in value:
             value, used, problems = resolve(value, self.env)
             place = self._note(node, path, key, variables=bool(used or problems))
-            for p in problems:
+            for p in problems[:MAX_MISTAKES]:
                 inside = self.source.inside(place, p.start, p.end)
                 where = self.source.where(*inside) if inside else self._where(node)
                 self.doc.add(p.code, p.message, where, p.hint)
@@ -275,12 +296,11 @@ class Builder:
                 continue
             if id(source) in self.active:
                 raise _TooMuch("an alias that contains itself", source)
-            before = dict(self.doc.places)
-            other = self._value(source, path, None)
-            added = {p: q for p, q in self.doc.places.items() if len(p) > len(path) and p[: len(path)] == path}
-            self.doc.places = before
-            for name, value in other.items():
-                if name not in into:
-                    into[name] = value
-                    n = len(path) + 1
-                    self.doc.places.update({p: q for p, q in added.items() if p[:n] == (*path, name)})
+            places, self.doc.places = self.doc.places, {}
+            try:
+                other = self._value(source, path, None)
+            finally:
+                added, self.doc.places = self.doc.places, places
+            new = {name: value for name, value in other.items() if name not in into}
+            into.update(new)
+            places.update({p: q for p, q in added.items() if len(p) > len(path) and p[len(path)] in new})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from pydantic import BaseModel
 
@@ -94,8 +94,9 @@ def _report(told: list[_Told]) -> None:
     guesses = {t.path: _guess(t) for t in told if t.problem.kind == UNKNOWN}
     # A misspelled field is one mistake, not an unknown field and a missing one.
     meant = {(*path[:-1], guess) for path, guess in guesses.items() if guess}
+    orders: _Orders = {}
     for t in told:
-        if t.problem.kind != EMPTY and _split_value(t):
+        if t.problem.kind != EMPTY and _split_value(t, orders):
             t.doc.poisoned.add(t.path)
     for t in told:
         if t.problem.kind == MISSING and t.path in meant:
@@ -109,14 +110,22 @@ def _report(told: list[_Told]) -> None:
         t.doc.poisoned.add(t.path)
 
 
-def _split_value(t: _Told) -> bool:
-    """Whether the field is the rest of an unquoted value with a comma, as in ``{price: decimal(10,2)}``; says so once."""
+_Orders: TypeAlias = dict[Path, tuple[list[Any], dict[Any, int]]]
+
+
+def _split_value(t: _Told, orders: _Orders) -> bool:
+    """Whether the field is the rest of an unquoted value with a comma, as in ``{price: decimal(10,2)}``; says so once.
+
+    ``orders`` remembers the order of a mapping's names.
+    """
     doc, path = t.doc, t.path
     siblings = value_at(doc.data, path[:-1])
     if not path or not isinstance(siblings, dict) or siblings.get(path[-1], "") is not None:
         return False
-    names = list(siblings)
-    at = names.index(path[-1]) - 1
+    if path[:-1] not in orders:
+        orders[path[:-1]] = list(siblings), {name: n for n, name in enumerate(siblings)}
+    names, order = orders[path[:-1]]
+    at = order[path[-1]] - 1
     while at > 0 and siblings[names[at]] is None:
         at -= 1
     before = (*path[:-1], names[at])

@@ -13,7 +13,7 @@ _SECRET: Final = re.compile(
     r"passw|passphrase|secret|token$|token[_.-]|credential|private|sasl|jaas|(^|[^a-z])key($|[^a-z])|key$", re.IGNORECASE
 )
 _LOOKS_SECRET: Final = re.compile(
-    r"""((?:passw|passphrase|secret|token|credential|private|sasl|jaas|key)[\w.-]*["']?\s*:\s*)("[^"]*"?|'[^']*'?|[^,}\s]+)""",
+    r"""((?:passw|passphrase|secret|token|credential|private|sasl|jaas|key)[\w.-]{0,60}["']?\s{0,60}:\s{0,60})("[^"]*"?|'[^']*'?|[^,}\s]+)""",
     re.IGNORECASE,
 )
 _ESCAPE: Final = {"x": 4, "u": 6, "U": 10}
@@ -54,13 +54,18 @@ class SourceText:
         self.file = file
         self.lines = _BREAK.split(text)
         self.careful = careful  # before the text is parsed: mask whatever looks like a secret's value
-        self._masks: list[Place] = []
+        self._masked: set[tuple[int, int, int, int]] = set()
+        self._masks: dict[int, list[tuple[int, int, int, int]]] = {}
         self._shown: dict[int, str] = {}
 
     def mask(self, place: Place) -> None:
-        """Never show the value at ``place``."""
-        self._masks.append(place)
-        self._shown.clear()
+        """Never show the value at ``place``. O(its lines)."""
+        span = (place.line, place.col, place.end_line, place.end_col)
+        if span not in self._masked:
+            self._masked.add(span)
+            for line in range(place.line, place.end_line + 1):
+                self._masks.setdefault(line, []).append(span)
+                self._shown.pop(line, None)
 
     def between(self, line: int, col: int, end_line: int, end_col: int) -> str:
         """The text from one place to another, lines joined by newlines."""
@@ -77,18 +82,19 @@ class SourceText:
         if line >= len(self.lines):
             return None
         if self.careful:  # lines are still being mended
-            return self._masked(line)
+            return self._without_secrets(line)
         if line not in self._shown:
-            self._shown[line] = self._masked(line)
+            self._shown[line] = self._without_secrets(line)
         return self._shown[line]
 
-    def _masked(self, line: int) -> str:
+    def _without_secrets(self, line: int) -> str:
         text = self.lines[line]
-        for m in self._masks:
-            if m.line <= line <= m.end_line:
-                start = m.col if line == m.line else 0
-                end = m.end_col if line == m.end_line else len(text)
-                text = text[:start] + "*" * (min(end, len(text)) - start) + text[end:]
+        if line in self._masks:
+            shown = list(text)
+            for first, col, last, end_col in self._masks[line]:
+                start, end = col if line == first else 0, min(end_col, len(text)) if line == last else len(text)
+                shown[start:end] = "*" * (end - start)
+            text = "".join(shown)
         return _LOOKS_SECRET.sub(lambda m: m.group(1) + "*" * len(m.group(2)), text) if self.careful else text
 
     def where(self, line: int, col: int, length: int = 1) -> Where:

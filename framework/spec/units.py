@@ -15,9 +15,9 @@ _UNITS: Final[dict[str, int]] = {
     "minute": 60_000_000, "min": 60_000_000, "hour": 3_600_000_000, "h": 3_600_000_000, "day": 86_400_000_000, "d": 86_400_000_000,
     "week": 604_800_000_000,
 }  # fmt: skip
-_PART: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)")
+_PART: Final = re.compile(r"\s*(\d{1,20}(?:\.\d{1,20})?)\s*([A-Za-z]+)")
 _MAX_MICROS: Final = 2**62
-_SIZE: Final = re.compile(r"\s*(\d+)\s*(b|k|kb|m|mb|g|gb)?\s*", re.IGNORECASE)
+_SIZE: Final = re.compile(r"\s*(\d{1,20})\s*(b|k|kb|m|mb|g|gb)?\s*", re.IGNORECASE)
 
 DURATION_HINT: Final = "write a number and a unit, such as 30 seconds, 10 minutes, 1 hour, 7 days"
 
@@ -59,7 +59,7 @@ def parse_window(text: str) -> Window:
     count: int | None = None
     micros: int | None = None
     for part in text.lower().split(","):
-        rows = re.fullmatch(r"\s*([0-9]+)\s*rows?\s*", part)
+        rows = re.fullmatch(r"\s*([0-9]{1,20})\s*rows?\s*", part)
         if (count if rows else micros) is not None:
             raise ValueError(f"{text!r} says two windows {'in rows' if rows else 'of time'}")
         if rows:

@@ -9,7 +9,7 @@ from typing import Final
 
 from skyband.framework.errors import did_you_mean
 
-_REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^}]*)\}|\$\{")
+_REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^}]{0,200})\}|\$\{")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 

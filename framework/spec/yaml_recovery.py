@@ -13,12 +13,15 @@ from typing import Final
 import yaml
 
 from skyband.framework.errors import SkybandError
-from skyband.framework.spec.document import Builder, Document, Poisoned
+from skyband.framework.spec.document import MAX_NODES, TOO_MUCH, Builder, Document, Poisoned
 from skyband.framework.spec.positions import SourceText
 
 MAX_BYTES: Final = 256 * 1024
 _ROUNDS: Final = 25
-_UNQUOTED: Final = re.compile(r"\$\{([^}\n]*)\}")
+_READ: Final = 200_000
+"""Characters that may be read before the last round."""
+_MAX_NODES: Final = 2 * MAX_NODES + 1_000  # names count here, too
+_UNQUOTED: Final = re.compile(r"\$\{([^}\n]{0,200})\}")
 _TOP: Final = re.compile(r"""(?:["']?)([A-Za-z_][\w-]*)(?:["']?)\s*:(?:\s|$)""")
 
 _PLAIN_TEXT: Final = (
@@ -50,6 +53,25 @@ _PLAIN_TEXT: Final = (
 )
 
 
+class _TooMany(Exception):
+    def __init__(self, mark: yaml.Mark) -> None:
+        super().__init__()
+        self.mark = mark
+
+
+class _Loader(yaml.SafeLoader):
+    """Stops as soon as there are too many nodes."""
+
+    composed = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """As the base class."""
+        self.composed += 1
+        if self.composed > _MAX_NODES:
+            raise _TooMany(self.peek_event().start_mark)  # type: ignore[no-untyped-call]
+        return super().compose_node(parent, index)
+
+
 def read_text(file: str, text: str, env: Mapping[str, str]) -> Document:
     """The document of ``text``; whatever is wrong is in ``errors``, nothing is raised. ``file`` is the name shown in messages."""
     source = SourceText(file, text, careful=True)
@@ -64,9 +86,12 @@ def read_text(file: str, text: str, env: Mapping[str, str]) -> Document:
     mended: set[int] = set()
     root: yaml.Node | None = None
     readable = False
+    read = 0
     for _ in range(_ROUNDS):
+        if read > _READ:
+            break
         try:
-            root = yaml.compose("\n".join(_clean(source.lines)), Loader=yaml.SafeLoader)
+            root = yaml.compose("\n".join(_clean(source.lines)), Loader=_Loader)
             readable = True
             break
         except RecursionError:
@@ -75,7 +100,13 @@ def read_text(file: str, text: str, env: Mapping[str, str]) -> Document:
         except yaml.reader.ReaderError as e:
             if not _mend_character(source, e, errors):
                 break
+        except _TooMany as e:
+            where = source.where(e.mark.line, e.mark.column)
+            errors.append(SkybandError("SKY-E103", f"the file holds more than {_MAX_NODES:,} names and values", TOO_MUCH, where))
+            break
         except yaml.MarkedYAMLError as e:
+            mark = e.problem_mark or e.context_mark
+            read += mark.index if mark is not None else 0
             if not _mend(source, e, errors, lost, mended):
                 break
         except (ValueError, yaml.YAMLError) as e:

@@ -94,3 +94,29 @@ def test_names_are_compared_until_the_comparisons_are_used_up() -> None:
 def test_expressions_that_are_too_much_are_told_of(expression: str) -> None:
     (error,) = mistakes(spec(scoring=f'scoring: {{f: {{expression: "{expression}"}}}}\n'))
     assert error.code == "SKY-E130" and ("too deep" in error.message or "too large" in error.message) and error.where is not None
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("sink:", "schedule: {cron: '" + "9" * 5000 + " * * * *'}\nsink:"),
+        ("sink:", "schedule: {cron: '*/" + "9" * 5000 + " * * * *'}\nsink:"),
+        ("sink:", "schedule: {cron: '\u00b2 * * * *'}\nsink:"),
+        ("count: 10", "time: " + "9" * 5000 + ".5 days"),
+        ("count: 10", "time: " + "9" * 5000 + " days"),
+        ("sink:", "run: {max_bytes: " + "9" * 5000 + " MB}\nsink:"),
+    ],
+)
+def test_huge_numbers_are_mistakes(old: str, new: str) -> None:
+    (error,) = mistakes(spec().replace(old, new))
+    assert error.code.startswith("SKY-E11") and "4300" not in error.render()
+
+
+def test_a_mistake_beside_a_secret_does_not_show_it() -> None:
+    errors = mistakes("{job: !a x, source: {options: {password: hunter2}}}")
+    assert errors and not any("hunter2" in e.render() for e in errors)
+
+
+def test_a_file_of_too_many_values_is_told_of_where_they_are_too_many() -> None:
+    (error,) = mistakes(CASES["many nodes"]())
+    assert error.code == "SKY-E103" and error.where is not None and error.where.col > 10_000
