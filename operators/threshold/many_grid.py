@@ -7,7 +7,18 @@ import numpy as np
 from skyband.operators.base import F64, I64, AnyArray
 from skyband.operators.jit import HAVE_NUMBA
 from skyband.operators.single_rows.arrays import extent
-from skyband.operators.threshold.kernels.many_grid import ENTRIES, FILLS, FULL, NEW, OUTSIDE, TESTS, WILD, probe
+from skyband.operators.threshold.kernels.many_grid import (
+    ENTRIES,
+    FILLS,
+    FULL,
+    NEW,
+    OUTSIDE,
+    TESTS,
+    WILD,
+    InfluenceGrid,
+    Thresholds,
+    find_passes,
+)
 
 MAX_ENTRIES = 8_000_000
 CELLS = 16_384
@@ -26,13 +37,13 @@ class Influence:
 
     def __init__(self, weights: F64, least: F64, most: F64, low: F64 | None, high: F64 | None, where: I64) -> None:
         q, d = weights.shape
-        self.weights, self.least, self.most, self.where = weights, least, most, where
-        self.columns = np.ascontiguousarray(weights.T)
-        self.pack = np.ascontiguousarray(np.concatenate([weights, least[:, None], most[:, None]], axis=1))
-        self.low = np.empty((0, d)) if low is None else np.ascontiguousarray(low, np.float64)
-        self.high = np.empty((0, d)) if high is None else np.ascontiguousarray(high, np.float64)
-        bounded = (self.low > -np.inf) | (self.high < np.inf)
-        self.boxed: AnyArray = np.asarray(bounded.any(axis=1)) if len(self.low) else np.zeros(q, bool)
+        self.weights = weights
+        box_low = np.empty((0, d)) if low is None else np.ascontiguousarray(low, np.float64)
+        box_high = np.empty((0, d)) if high is None else np.ascontiguousarray(high, np.float64)
+        bounded = (box_low > -np.inf) | (box_high < np.inf)
+        boxed: AnyArray = np.asarray(bounded.any(axis=1)) if len(box_low) else np.zeros(q, bool)
+        packed = np.ascontiguousarray(np.concatenate([weights, least[:, None], most[:, None]], axis=1))
+        self.table = Thresholds(least, most, box_low, box_high, np.ascontiguousarray(weights.T), packed, boxed, where)
         self.unusable = np.zeros(q, np.int64)
         self.tests = self.wild = 0
         self.cells, self.margin, self.rest = CELLS, 0.02, 0
@@ -42,12 +53,20 @@ class Influence:
     def _forget(self) -> None:
         """No grid: the next rows are looked at first."""
         d = self.weights.shape[1]
-        self.g, self.origin, self.step = 0, np.zeros(d), np.ones(d)
-        self.start, self.length, self.lists = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32)
-        self.hot = np.full(1, OUTSIDE, np.uint8)
-        self.state = np.zeros(8, np.int64)
+        self._lay(0, np.zeros(d), np.ones(d))
         self.rows = self.passed = 0
         self.sample: list[F64] = []
+
+    def _lay(self, g: int, low: F64, step: F64) -> None:
+        """A grid of g cells an axis from ``low`` (d,) on, of width ``step`` (d,), no cell of which has been touched; g = 0: none."""
+        cells = g ** len(low) if g else 0
+        marks = np.full(cells + 1, NEW, np.uint8)
+        marks[-1] = OUTSIDE
+        with np.errstate(over="ignore"):  # a width can be too small for its inverse: then all rows are outside
+            scale, pad = 1.0 / step, 1e-9 * (abs(low) + step * g)
+        begin, length = np.zeros(cells, np.int64), np.zeros(cells, np.int64)
+        self.grid = InfluenceGrid(g, MAX_ENTRIES, low, step, scale, pad, begin, length, marks, np.zeros(5, np.int64))
+        self.entries: AnyArray = np.empty(4096 if g else 0, np.int32)
 
     def find(self, x: F64, flags: I64) -> tuple[I64, I64, F64]:
         """(query, row, score) of every pass among the rows x (d, n), by row and then by query; objects without score are counted."""
@@ -56,22 +75,20 @@ class Influence:
         if not HAVE_NUMBA:
             return self._all_numpy(x, flags)
         self._fit(x)
-        tests, wild = int(self.state[TESTS]), int(self.state[WILD])
-        of, row, score, m, self.lists = probe(
-            self.pack, self.columns, self.least, self.most, self.boxed, self.low, self.high, self.where, x, flags,
-            self.origin, self.step, self.g, self.start, self.length, self.hot, self.lists, self.state, MAX_ENTRIES, self.unusable,
-        )  # fmt: skip
+        counters = self.grid.counters
+        tests, wild = int(counters[TESTS]), int(counters[WILD])
+        found, m, self.entries = find_passes(self.table, x, flags, self.grid, self.entries, self.unusable)
         self.rows += x.shape[1]
         self.passed += m
-        self.tests += int(self.state[TESTS]) - tests
-        self.wild += int(self.state[WILD]) - wild
+        self.tests += int(counters[TESTS]) - tests
+        self.wild += int(counters[WILD]) - wild
         self._judge()
-        return of[:m].astype(np.int64), row[:m], score[:m]
+        return found.query[:m].astype(np.int64), found.row[:m], found.score[:m]
 
     def _fit(self, x: F64) -> None:
         """Lay a grid over the range of the rows seen since there was none, if they are enough."""
         q, d = self.weights.shape
-        if self.g or q < MIN_QUERIES or self.cells < 2**d:
+        if self.grid.cells or q < MIN_QUERIES or self.cells < 2**d:
             return
         if self.rest > 0:
             self.rest -= x.shape[1]
@@ -91,17 +108,13 @@ class Influence:
             self.rest, self.patience = self.patience, 2 * self.patience
             return
         self._forget()
-        self.g, self.origin, self.step = g, low - margin, step
-        self.start, self.length = np.zeros(g**d, np.int64), np.zeros(g**d, np.int64)
-        self.lists = np.empty(4096, np.int32)
-        self.hot = np.full(g**d + 1, NEW, np.uint8)
-        self.hot[-1] = OUTSIDE
+        self._lay(g, low - margin, step)
 
     def _judge(self) -> None:
         """Give the grid up if the data have left it, if it is too fine for its lists or too coarse, or if lists are as long as Q."""
-        if not self.g:
+        if not self.grid.cells:
             return
-        s, q = self.state, len(self.least)
+        s, q = self.grid.counters, len(self.weights)
         if s[FULL]:
             self.cells = min(self.cells, CELLS) // 8
             self._forget()
@@ -117,26 +130,26 @@ class Influence:
 
     def _all_numpy(self, x: F64, flags: I64) -> tuple[I64, I64, F64]:
         """Every row for every query, in NumPy: the same operations in the same order."""
-        q, (d, rows) = len(self.least), x.shape
+        table, q, (d, rows) = self.table, len(self.weights), x.shape
         found = []
         size = max(1, CHUNK // q)
         for a in range(0, rows, size):
             part = x[:, a : a + size]
             with np.errstate(all="ignore"):
-                y = part[0][:, None] * self.columns[0]
+                y = part[0][:, None] * table.columns[0]
                 for t in range(1, d):
-                    y += part[t][:, None] * self.columns[t]
+                    y += part[t][:, None] * table.columns[t]
                 y += 0.0
-                ok: AnyArray = (y >= self.least) & (y <= self.most)
+                ok: AnyArray = (y >= table.least) & (y <= table.most)
             bad = np.isnan(y)
-            for t in range(d if len(self.low) else 0):
+            for t in range(d if len(table.low) else 0):
                 v = part[t][:, None]
-                free = np.isnan(v) & (self.low[:, t] == -np.inf) & (self.high[:, t] == np.inf)
-                here = free | ((self.low[:, t] <= v) & (v <= self.high[:, t]))
+                free = np.isnan(v) & (table.low[:, t] == -np.inf) & (table.high[:, t] == np.inf)
+                here = free | ((table.low[:, t] <= v) & (v <= table.high[:, t]))
                 ok &= here
                 bad &= here
             if len(flags):
-                true = (self.where < 0) | ((flags[a : a + size, None] >> np.maximum(self.where, 0)) & 1 == 1)
+                true = (table.where < 0) | ((flags[a : a + size, None] >> np.maximum(table.where, 0)) & 1 == 1)
                 ok &= true
                 bad &= true
             self.unusable += bad.sum(axis=0)
@@ -147,6 +160,6 @@ class Influence:
 
     def counters(self) -> dict[str, int]:
         """Tests by lists and rows tested against all queries since the last call."""
-        found = {"tests": self.tests, "wild": self.wild, "grid": int(self.state[ENTRIES])}
+        found = {"tests": self.tests, "wild": self.wild, "grid": int(self.grid.counters[ENTRIES])}
         self.tests = self.wild = 0
         return found

@@ -8,39 +8,180 @@ Compiled only; without Numba every row is scored for every query.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from skyband.operators.base import AnyArray
-from skyband.operators.jit import jit
+from skyband.operators.base import F64, I64, AnyArray
+from skyband.operators.jit import inner, jit
 from skyband.operators.single_rows.kernels.arrays import grown
 
 TILE = 512
 NOBODY, SOMEBODY, NEW, OUTSIDE = range(4)
+"""Marks of cells: nobody is concerned, there is a list, no row fell into it yet; and the mark of all rows outside the grid."""
+
 ENTRIES, TESTS, WILD, FILLS, FULL = range(5)
 """Places in the grid's counters: entries of all lists, tests of rows, rows outside, lists made, whether there was no room for a list."""
 
 
-@jit
-def _cells(x: AnyArray, a: int, b: int, low: AnyArray, scale: AnyArray, g: int, num: AnyArray, out: AnyArray) -> None:
-    """Cell numbers of rows [a, b), at most TILE of them; g**d for a row outside the grid."""
-    n, gf = b - a, float(g)
-    s, o = num[:n], out[:n]
+class Thresholds(NamedTuple):
+    """What is asked, with a row per query; nothing here ever changes.
+
+    float64 (Q,): ``least`` and ``most``, the closed interval of scores that pass. float64 (Q, d), or (0, d) for no boxes: ``low`` and
+    ``high``, closed boxes, infinite for none. float64 (d, Q): ``columns``, the weights by attribute. float64 (Q, d + 2): ``packed``,
+    weights, least and most score of each query side by side. bool (Q,): ``boxed``, whether there is a box. int64 (Q,): ``where``, the
+    bit of a row's flags that must be set, -1 for no predicate.
+    """
+
+    least: F64
+    most: F64
+    low: F64
+    high: F64
+    columns: F64
+    packed: F64
+    boxed: AnyArray
+    where: I64
+
+
+class InfluenceGrid(NamedTuple):
+    """A grid of g cells an axis over d attributes, and what is known of its cells. g = 0: no grid, all rows are outside."""
+
+    cells: int
+    """g: cells an axis."""
+    limit: int
+    """How many entries all lists may have together."""
+    low: F64
+    """float64 (d,): where the first cell begins."""
+    step: F64
+    """float64 (d,): the width of a cell."""
+    scale: F64
+    """float64 (d,): cells per unit."""
+    pad: F64
+    """float64 (d,): by how much a cell is widened against the rounding of cell numbers."""
+    begin: I64
+    """int64 (g**d,): the place of a cell's list in ``entries``, int32: lists of queries one after the other, moved when they grow."""
+    length: I64
+    """int64 (g**d,): how many queries are in it."""
+    marks: AnyArray
+    """uint8 (g**d + 1,): see ``NOBODY``; the last is OUTSIDE."""
+    counters: I64
+    """int64 (5,): see ``ENTRIES``."""
+
+
+class Passes(NamedTuple):
+    """Who passes what, in the order found: by row, then by query. Longer than they are full.
+
+    ``query`` int32, ``row`` int64 of the block, ``score`` float64.
+    """
+
+    query: AnyArray
+    row: I64
+    score: F64
+
+
+class _Tile(NamedTuple):
+    """A stretch of up to TILE rows of the block, and how far the tests have come.
+
+    ``number`` float64 (TILE,): space; ``cell`` int64 (TILE,): the rows' cells; ``hits`` int64 (TILE + 1,): the rows to look at, less the
+    tile's first; ``point`` float64 (d,): the row at hand; ``at`` int64 (4,): see ``_BEGIN``.
+    """
+
+    number: F64
+    cell: I64
+    hits: I64
+    point: F64
+    at: I64
+
+
+_BEGIN, _HIT, _HITS, _FOUND = range(4)
+"""Places of ``_Tile.at``: the tile's first row, the next hit, the number of hits, of passes found so far."""
+
+_DONE, _ENTRIES, _ROOM = range(3)
+"""What tests stopped for: the tile's end, no room for a list, no room for passes."""
+
+
+class _Scratch(NamedTuple):
+    """Space for one cell: ``low`` and ``high`` float64 (d,), its corners; ``least`` and ``most`` float64 (Q,), the scores it can reach."""
+
+    low: F64
+    high: F64
+    least: F64
+    most: F64
+
+
+@inner
+def _cell_numbers(x: F64, a: int, b: int, grid: InfluenceGrid, number: F64, out: I64) -> None:
+    """Cells of rows [a, b) of ``x`` (d, rows), at most TILE of them, into ``out``; g**d for a row outside. O(d) per row, vectorised."""
+    n, g = b - a, float(grid.cells)
+    s, o = number[:n], out[:n]
     for i in range(n):
         s[i] = 0.0
     for t in range(len(x)):
-        col, bias, mul = x[t, a:b], low[t], scale[t]
+        column, bias, scale = x[t, a:b], grid.low[t], grid.scale[t]
         for i in range(n):
-            v = (col[i] - bias) * mul
-            s[i] = s[i] * gf + (np.floor(v) if 0.0 <= v < gf else np.nan)
-    cells = g ** len(x)
+            v = (column[i] - bias) * scale
+            s[i] = s[i] * g + (np.floor(v) if 0.0 <= v < g else np.nan)
+    outside = len(grid.marks) - 1
     for i in range(n):
-        o[i] = np.int64(s[i]) if s[i] == s[i] else cells
+        o[i] = np.int64(s[i]) if s[i] == s[i] else outside
 
 
-@jit
-def _inside(point: AnyArray, low: AnyArray, high: AnyArray) -> bool:
+@inner
+def _begin_tile(x: F64, begin: int, end: int, grid: InfluenceGrid, tile: _Tile) -> None:
+    """Set ``tile`` up for rows [begin, end): those whose cell may concern somebody are to be looked at."""
+    cell, hits, marks = tile.cell, tile.hits, grid.marks
+    _cell_numbers(x, begin, end, grid, tile.number, cell)
+    found: Any = np.int64(0)
+    for i in range(end - begin):
+        hits[found] = i
+        found += np.int64(marks[cell[i]] != NOBODY)
+    tile.at[_BEGIN], tile.at[_HIT], tile.at[_HITS] = begin, 0, found
+
+
+@inner
+def _reach_of(columns: F64, scratch: _Scratch) -> None:
+    """The least and the most score in the cell, by its corners in the order of operations of a score, so that no score lies outside."""
+    least, most = scratch.least, scratch.most
+    for t in range(len(columns)):
+        w, a, b = columns[t], scratch.low[t], scratch.high[t]
+        for q in range(len(w)):
+            u, v = w[q] * b, w[q] * a
+            u, v = max(u, v), min(u, v)
+            most[q] = most[q] + u if t > 0 else u
+            least[q] = least[q] + v if t > 0 else v
+
+
+@inner
+def _boxes_meet(low: F64, high: F64, a: F64, b: F64) -> bool:
+    """Whether the closed boxes [low, high] and [a, b] have a point in common."""
+    ok = True
+    for t in range(len(a)):
+        ok = ok and low[t] <= b[t] and high[t] >= a[t]
+    return ok
+
+
+@inner
+def _make_list(table: Thresholds, grid: InfluenceGrid, entries: AnyArray, cell: int, scratch: _Scratch) -> None:
+    """Make the list of ``cell``, which ``entries`` has room for, and mark the cell. O(d Q)."""
+    g, a, b, rest, counters = grid.cells, scratch.low, scratch.high, cell, grid.counters
+    for t in range(len(a) - 1, -1, -1):
+        o = rest % g
+        rest //= g
+        a[t], b[t] = grid.low[t] + o * grid.step[t] - grid.pad[t], grid.low[t] + (o + 1) * grid.step[t] + grid.pad[t]
+    _reach_of(table.columns, scratch)
+    least, most, begin = scratch.least, scratch.most, counters[ENTRIES]
+    end = begin
+    for q in range(len(least)):
+        entries[end] = q
+        ok = most[q] >= table.least[q] and least[q] <= table.most[q]
+        end += 1 if ok and (not table.boxed[q] or _boxes_meet(table.low[q], table.high[q], a, b)) else 0
+    grid.begin[cell], grid.length[cell], grid.marks[cell] = begin, end - begin, SOMEBODY if end > begin else NOBODY
+    counters[ENTRIES] = end
+    counters[FILLS] += 1
+
+
+@inner
+def _inside(point: F64, low: F64, high: F64) -> bool:
     """Whether a point lies in a closed box; a value that is not a number does where the box is unbounded on both sides."""
     ok = True
     for t in range(len(point)):
@@ -49,132 +190,141 @@ def _inside(point: AnyArray, low: AnyArray, high: AnyArray) -> bool:
     return ok
 
 
+@inner
+def _admits(table: Thresholds, query: int, point: F64, row: int, flags: I64) -> bool:
+    """Whether a row satisfies a query's predicate and lies in its box."""
+    where = table.where[query]
+    if where >= 0 and (flags[row] >> where) & 1 == 0:
+        return False
+    return not table.boxed[query] or _inside(point, table.low[query], table.high[query])
+
+
+@inner
+def _test_list(packed: F64, queries: AnyArray, point: F64, row: int, found: Passes, m: int) -> int:
+    """Test a row against a list; passes go to ``found`` from ``m`` on, which has room. Returns their number."""
+    d, query, rows, score = len(point), found.query, found.row, found.score
+    for i in range(len(queries)):
+        q = queries[i]
+        y = packed[q, 0] * point[0]
+        for t in range(1, d):
+            y = y + packed[q, t] * point[t]
+        y = y + 0.0
+        query[m], rows[m], score[m] = q, row, y
+        m += 1 if packed[q, d] <= y <= packed[q, d + 1] else 0
+    return m
+
+
+@inner
+def _score_all(columns: F64, point: F64, scores: F64) -> int:
+    """Scores of a row for all queries, and how many are not numbers."""
+    for t in range(len(point)):
+        w, v = columns[t], point[t]
+        if t == 0:
+            for q in range(len(scores)):
+                scores[q] = w[q] * v
+        else:
+            for q in range(len(scores)):
+                scores[q] = scores[q] + w[q] * v
+    missing: Any = np.int64(0)
+    for q in range(len(scores)):
+        missing += np.int64(scores[q] != scores[q])
+    return int(missing)
+
+
+@inner
+def _test_all(
+    table: Thresholds, point: F64, row: int, flags: I64, unusable: I64, scores: F64, found: Passes, m: int
+) -> int:  # fmt: skip
+    """As ``_test_list``, for all queries; also counts those that would have the row if it had a score. ``scores`` (Q,) is space."""
+    query, rows, score = found.query, found.row, found.score
+    n, missing = len(scores), _score_all(table.columns, point, scores)
+    if missing > 0:
+        for q in range(n):
+            if scores[q] != scores[q] and _admits(table, q, point, row, flags):
+                unusable[q] += 1
+    if missing < n:
+        for q in range(n):
+            query[m], rows[m], score[m] = q, row, scores[q] + 0.0
+            m += 1 if table.least[q] <= scores[q] <= table.most[q] else 0
+    return m
+
+
+@inner
+def _admitted(table: Thresholds, point: F64, row: int, flags: I64, found: Passes, a: int, b: int) -> int:
+    """Keep those of the row's passes [a, b) whose query admits it; returns the end."""
+    query, score, m = found.query, found.score, a
+    for i in range(a, b):
+        if _admits(table, query[i], point, row, flags):
+            query[m], score[m] = query[i], score[i]
+            m += 1
+    return m
+
+
+@inner
+def _test_hits(
+    table: Thresholds, x: F64, flags: I64, grid: InfluenceGrid, entries: AnyArray, unusable: I64, tile: _Tile, scratch: _Scratch,
+    found: Passes,
+) -> int:  # fmt: skip
+    """Test the tile's hits from the next one on; returns what it stopped for."""
+    at, point, marks, counters, queries = tile.at, tile.point, grid.marks, grid.counters, len(table.least)
+    simple, m = len(table.low) == 0 and len(flags) == 0, at[_FOUND]
+    while at[_HIT] < at[_HITS]:
+        if m + queries > len(found.query):
+            return _ROOM
+        i = tile.hits[at[_HIT]]
+        cell, row = tile.cell[i], at[_BEGIN] + i
+        if marks[cell] == NEW and counters[FULL] == 0:
+            if counters[ENTRIES] + queries > len(entries):
+                return _ENTRIES
+            _make_list(table, grid, entries, cell, scratch)
+        at[_HIT] += 1
+        if marks[cell] == NOBODY:
+            continue
+        for t in range(len(point)):
+            point[t] = x[t, row]
+        if marks[cell] == SOMEBODY:
+            begin, length = grid.begin[cell], grid.length[cell]
+            counters[TESTS] += length
+            m = _test_list(table.packed, entries[begin : begin + length], point, row, found, m)
+        else:
+            counters[WILD] += 1
+            m = _test_all(table, point, row, flags, unusable, scratch.most, found, m)
+        if not simple:
+            m = _admitted(table, point, row, flags, found, at[_FOUND], m)
+        at[_FOUND] = m
+    return _DONE
+
+
 @jit
-def _fill(
-    c: int, g: int, low: AnyArray, step: AnyArray, wt: AnyArray, least: AnyArray, most: AnyArray, box_low: AnyArray,
-    box_high: AnyArray, start: AnyArray, length: AnyArray, lists: AnyArray, state: AnyArray, up: AnyArray, dn: AnyArray, limit: int,
-) -> AnyArray:  # fmt: skip
-    """Make the list of cell ``c``: scores of its corners in the order of operations of a score, so that no score in it lies outside.
+def find_passes(
+    table: Thresholds, x: F64, flags: I64, grid: InfluenceGrid, entries: AnyArray, unusable: I64
+) -> tuple[Passes, int, AnyArray]:  # fmt: skip
+    """Which queries pass which rows of ``x`` (d, rows): passes and their number, and the lists' ``entries``, which may have moved.
 
-    The cell is widened a little against the rounding of cell numbers. Returns ``lists`` (which may have moved).
-    """
-    d, nq = wt.shape
-    ok = np.ones(nq, np.bool_)
-    rest = c
-    at = np.empty(d, np.int64)
-    for t in range(d - 1, -1, -1):
-        at[t] = rest % g
-        rest //= g
-    for t in range(d):
-        pad = 1e-9 * (abs(low[t]) + abs(step[t]) * g)
-        a, b = low[t] + at[t] * step[t] - pad, low[t] + (at[t] + 1) * step[t] + pad
-        for q in range(nq):
-            w = wt[t, q]
-            p, s = w * b, w * a
-            p, s = max(p, s), min(p, s)
-            up[q] = up[q] + p if t > 0 else p
-            dn[q] = dn[q] + s if t > 0 else s
-        if len(box_low) > 0:
-            for q in range(nq):
-                ok[q] = ok[q] and box_low[q, t] <= b and box_high[q, t] >= a
-    n = state[ENTRIES]
-    if n + nq > len(lists):
-        if n + nq > limit:
-            state[FULL] = 1
-            return lists
-        lists = grown(lists, 2 * (n + nq))
-    start[c] = n
-    for q in range(nq):
-        lists[n] = q
-        n += 1 if ok[q] and up[q] >= least[q] and dn[q] <= most[q] else 0
-    length[c] = n - start[c]
-    state[ENTRIES] = n
-    state[FILLS] += 1
-    return lists
-
-
-@jit
-def probe(
-    pack: AnyArray, wt: AnyArray, least: AnyArray, most: AnyArray, boxed: AnyArray, box_low: AnyArray, box_high: AnyArray, where: AnyArray,
-    x: AnyArray, flags: AnyArray, low: AnyArray, step: AnyArray, g: int, start: AnyArray, length: AnyArray, hot: AnyArray,
-    lists: AnyArray, state: AnyArray, limit: int, unusable: AnyArray,
-) -> tuple[AnyArray, AnyArray, AnyArray, int, AnyArray]:  # fmt: skip
-    """(query, row, score) of every row that passes, rows ascending, their number, and the lists (which may have moved).
-
-    ``pack`` (Q, d + 2): weights, least and most score of each query side by side; ``wt`` (d, Q) the weights by attribute. g = 0: there is
-    no grid, all rows are tested against all queries. ``unusable`` counts per query the rows without a score that satisfy its predicate.
+    ``flags`` int64 (rows,) or empty; ``unusable`` int64 (Q,) counts the rows without a score that a query admits. O(1) per row in a cell
+    that concerns nobody, O(d) per row and query of its cell's list, O(d Q) per row outside and per cell first touched.
     """
     d, rows = x.shape
-    nq = len(least)
-    cells = g**d if g > 0 else 0
-    size: Any = 4096
-    ent_q, ent_r, ent_s = np.empty(size, np.int32), np.empty(size, np.int64), np.empty(size, np.float64)
-    m = 0
-    num, cell, hits = np.empty(TILE, np.float64), np.full(TILE, cells, np.int64), np.empty(TILE + 1, np.int64)
-    point, up, dn = np.empty(d, np.float64), np.empty(nq, np.float64), np.empty(nq, np.float64)
-    scale = 1.0 / step
-    plain = len(box_low) == 0 and len(flags) == 0
-    for r0 in range(0, rows, TILE):
-        e = min(rows, r0 + TILE)
-        if g > 0:
-            _cells(x, r0, e, low, scale, g, num, cell)
-        found: Any = np.int64(0)
-        for i in range(e - r0):
-            hits[found] = i
-            found += np.int64(hot[cell[i]] != NOBODY)
-        for h in range(found):
-            r = r0 + hits[h]
-            c = cell[hits[h]]
-            if hot[c] == NEW and state[FULL] == 0:
-                lists = _fill(
-                    c, g, low, step, wt, least, most, box_low, box_high, start, length, lists, state, up, dn, limit
-                )  # fmt: skip
-                if state[FULL] == 0:
-                    hot[c] = SOMEBODY if length[c] > 0 else NOBODY
-            if hot[c] == NOBODY:
+    queries = len(table.least)
+    room = 4096 + queries
+    found = Passes(np.empty(room, np.int32), np.empty(room, np.int64), np.empty(room, np.float64))
+    tile = _Tile(
+        np.empty(TILE, np.float64), np.empty(TILE, np.int64), np.empty(TILE + 1, np.int64), np.empty(d, np.float64), np.zeros(4, np.int64)
+    )  # fmt: skip
+    scratch = _Scratch(np.empty(d, np.float64), np.empty(d, np.float64), np.empty(queries, np.float64), np.empty(queries, np.float64))
+    for begin in range(0, rows, TILE):
+        _begin_tile(x, begin, min(rows, begin + TILE), grid, tile)
+        while True:
+            stop = _test_hits(table, x, flags, grid, entries, unusable, tile, scratch, found)
+            if stop == _DONE:
+                break
+            if stop == _ROOM:
+                room = 2 * (tile.at[_FOUND] + queries)
+                found = Passes(grown(found.query, room), grown(found.row, room), grown(found.score, room))
                 continue
-            for t in range(d):
-                point[t] = x[t, r]
-            if m + nq > len(ent_q):
-                size = 2 * (m + nq)
-                ent_q, ent_r, ent_s = grown(ent_q, size), grown(ent_r, size), grown(ent_s, size)
-            m0 = m
-            if hot[c] == SOMEBODY:
-                state[TESTS] += length[c]
-                for j in range(start[c], start[c] + length[c]):
-                    q = lists[j]
-                    y = pack[q, 0] * point[0]
-                    for t in range(1, d):
-                        y = y + pack[q, t] * point[t]
-                    y = y + 0.0
-                    ent_q[m], ent_r[m], ent_s[m] = q, r, y
-                    m += 1 if pack[q, d] <= y <= pack[q, d + 1] else 0
+            need = grid.counters[ENTRIES] + queries
+            if need > grid.limit:
+                grid.counters[FULL] = 1
             else:
-                state[WILD] += 1
-                v = point[0]
-                for q in range(nq):
-                    up[q] = wt[0, q] * v
-                for t in range(1, d):
-                    v = point[t]
-                    for q in range(nq):
-                        up[q] = up[q] + wt[t, q] * v
-                bad: Any = np.int64(0)
-                for q in range(nq):
-                    bad += np.int64(up[q] != up[q])
-                if bad > 0:
-                    for q in range(nq):
-                        usable = up[q] == up[q] or (where[q] >= 0 and (flags[r] >> where[q]) & 1 == 0)
-                        if not usable and (not boxed[q] or _inside(point, box_low[q], box_high[q])):
-                            unusable[q] += 1
-                if bad < nq:
-                    for q in range(nq):
-                        ent_q[m], ent_r[m], ent_s[m] = q, r, up[q] + 0.0
-                        m += 1 if least[q] <= up[q] <= most[q] else 0
-            if not plain:
-                m1, m = m, m0
-                for j in range(m0, m1):
-                    q = ent_q[j]
-                    if (where[q] < 0 or (flags[r] >> where[q]) & 1 == 1) and (not boxed[q] or _inside(point, box_low[q], box_high[q])):
-                        ent_q[m], ent_r[m], ent_s[m] = q, r, ent_s[j]
-                        m += 1
-    return ent_q, ent_r, ent_s, m, lists
+                entries = grown(entries, 2 * need)
+    return found, tile.at[_FOUND], entries

@@ -59,7 +59,8 @@ class _Tile(NamedTuple):
     """A stretch of up to TILE rows of the block, and how far the search has come.
 
     ``begin`` int64 (1,): its first row; ``number`` float64 (TILE,): space; ``cell`` int32 (TILE,): the rows' cells; ``hits`` int32
-    (TILE + 1,): the rows to look at, less ``begin``; ``point`` float64 (d,): the row at hand; ``at`` int64 (4,): see ``_HIT``.
+    (TILE + 1,): the rows to look at, less ``begin``; ``point`` float64 (d,): the row at hand; ``score`` float64 (Q,): space; ``at`` int64
+    (4,): see ``_HIT``.
     """
 
     begin: I64
@@ -67,6 +68,7 @@ class _Tile(NamedTuple):
     cell: AnyArray
     hits: AnyArray
     point: F64
+    score: F64
     at: I64
 
 
@@ -232,7 +234,7 @@ def _allowed(table: QueryTable, point: F64, row: int, flags: I64, found: _Found,
 @inner
 def _test_hits(
     table: QueryTable, cutoffs: F64, columns: tuple[F64, ...], flags: I64, simple: bool, grid: InfluenceGrid, lists: CellLists,
-    tile: _Tile, scores: F64, found: _Found, work: I64,
+    tile: _Tile, found: _Found, work: I64,
 ) -> int:  # fmt: skip
     """Test the tile's hits from the next one on; returns what it stopped for. ``simple``: no query has a box, predicate or ceiling."""
     at, point, queries = tile.at, tile.point, len(cutoffs)
@@ -259,7 +261,7 @@ def _test_hits(
             m = _test_list(table.weights, cutoffs, lists.entries, begin, point, row, found, m)
         else:  # a wild row, or a cell that more than half of the queries reach
             work[TESTS] += queries // 8
-            m = _test_all(table.columns, cutoffs, point, row, scores, found, m)
+            m = _test_all(table.columns, cutoffs, point, row, tile.score, found, m)
         if not simple:
             m = _allowed(table, point, row, flags, found, at[_FOUND], m)
         at[_FOUND] = m
@@ -294,16 +296,16 @@ def probe_grid(
     queries, d = table.weights.shape
     room = 4096 + queries
     found = _Found(np.empty(room, np.int32), np.empty(room, np.int64), np.empty(room, np.float64))
+    scratch = GridScratch(np.empty(d, np.float64), np.empty(d, np.float64), np.empty(d, np.int64), np.empty(queries, np.float64))
     tile = _Tile(
         np.zeros(1, np.int64), np.empty(TILE, np.float64), np.empty(TILE, np.int32), np.empty(TILE + 1, np.int32),
-        np.empty(d, np.float64), np.zeros(4, np.int64),
+        np.empty(d, np.float64), scratch.score, np.zeros(4, np.int64),
     )  # fmt: skip
-    scratch = GridScratch(np.empty(d, np.float64), np.empty(d, np.float64), np.empty(d, np.int64), np.empty(queries, np.float64))
     simple = not table.boxed.any() and len(flags) == 0 and not (table.ceiling < np.inf).any()
     for begin in range(0, rows, TILE):
         _begin_tile(columns, begin, min(rows, begin + TILE), grid, tile)
         while True:
-            stop = _test_hits(table, cutoffs, columns, flags, simple, grid, lists, tile, scratch.score, found, work)
+            stop = _test_hits(table, cutoffs, columns, flags, simple, grid, lists, tile, found, work)
             if stop == _DONE:
                 break
             if stop == _ROOM:
