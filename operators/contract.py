@@ -17,8 +17,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from skyband.operators.base import CAUSES, AnyArray, Arrivals, Changes, Items, Logic, Operator, State, Window
+from skyband.operators.base import CAUSES, AnyArray, Arrivals, Changes, Logic, Operator, State, Window
 from skyband.operators.contract_rows import Numbers, Rows, random_rows
+from skyband.operators.contract_words import Item, bytes_of, instant_of, items_of, row_of
 
 COLUMNS = {
     "query": np.int16, "key": np.int64, "at": np.int64, "step": np.int64, "pos": np.int32, "sign": np.int8, "cause": np.int8,
@@ -31,7 +32,6 @@ _LEAVES = tuple(map(CAUSES.index, ("expiry", "delete", "displaced", "crossing"))
 _ENTERS = tuple(map(CAUSES.index, ("arrival", "promoted", "crossing", "boundary")))
 
 Object = tuple[int, int]  # (key, seq, or number of what rows report on)
-Item = tuple[int, ...]  # the seqs or numbers of an item's objects
 
 
 class BrokenContract(AssertionError):
@@ -187,7 +187,7 @@ class _Player:
                 self.fail(f"advance() wrote into the arrivals' column {name}")
         self.well_formed(found, until)
         if not len(at) and len(found) and (wake is None or wake > int(found.at.min())):
-            self.fail(f"wake() is too late: it said {_instant(wake)}, but without any row {_row(found, int(found.at.argmin()))}")
+            self.fail(f"wake() is too late: it said {instant_of(wake)}, but without any row {row_of(found, int(found.at.argmin()))}")
         self.until = max(self.until, until)
         # Numbers of objects depend on the cuts: two runs are compared by what they stand for.
         values = np.array(self.numbers.value_of, np.int64)
@@ -238,7 +238,7 @@ class _Player:
         for name, a in arrays.items():
             if not isinstance(a, np.ndarray) or a.ndim not in (1, 2) or a.dtype.hasobject:
                 self.fail(f"checkpoint() has {name!r}, which is no array of one or two axes and a fixed width")
-        wake, band = self.logic.wake(), _bytes_of(self.logic.skyband())
+        wake, band = self.logic.wake(), bytes_of(self.logic.skyband())
         s, keeps = self.stream, self.operator.keeps
         if keeps == "retained":
             named = self.retained()
@@ -253,8 +253,8 @@ class _Player:
         operator: Operator = pickle.loads(pickle.dumps(self.operator))
         self.logic = operator.build(State(arrays, self.block(kept)))
         if self.logic.wake() != wake:
-            self.fail(f"wake() says {_instant(wake)} before a restore and {_instant(self.logic.wake())} after it")
-        if _bytes_of(self.logic.skyband()) != band:
+            self.fail(f"wake() says {instant_of(wake)} before a restore and {instant_of(self.logic.wake())} after it")
+        if bytes_of(self.logic.skyband()) != band:
             self.fail("skyband() is another one after a restore")
 
     def loose(self, alive: AnyArray) -> AnyArray:
@@ -296,27 +296,27 @@ class _Player:
             item: Item = tuple(found.items[i].tolist())
             place = (query, key, step, pos)
             if last and place <= last:
-                self.fail(f"changes are not in the order of (query, key, step, pos): {_row(found, i)}")
+                self.fail(f"changes are not in the order of (query, key, step, pos): {row_of(found, i)}")
             before, when = self.steps.get((query, key), (0, self.until))
             if last[:3] == place[:3]:
                 j = i - 1
                 if pos != int(found.pos[j]) + 1 or at != int(found.at[j]) or sign < int(found.sign[j]):
-                    self.fail(f"a step has one instant, its pos count up by one, its - come first: {_row(found, j)}; {_row(found, i)}")
+                    self.fail(f"a step has one instant, its pos count up by one, its - come first: {row_of(found, j)}; {row_of(found, i)}")
             elif step != before + 1 or pos != 0:
-                self.fail(f"after step {before} there must come step {before + 1} from pos 0: {_row(found, i)}")
+                self.fail(f"after step {before} there must come step {before + 1} from pos 0: {row_of(found, i)}")
             elif at < when:
-                self.fail(f"the instants of a query's changes go back, from {when}: {_row(found, i)}")
+                self.fail(f"the instants of a query's changes go back, from {when}: {row_of(found, i)}")
             if not self.until <= at < until:
-                self.fail(f"a change outside of the instants asked for, {self.until} to {until}: {_row(found, i)}")
+                self.fail(f"a change outside of the instants asked for, {self.until} to {until}: {row_of(found, i)}")
             if sign not in (-1, 1) or cause not in (_ENTERS if sign > 0 else _LEAVES):
                 causes = ", ".join(CAUSES[c] for c in (_ENTERS if sign > 0 else _LEAVES))
-                self.fail(f"a sign is + or -, and this one's cause one of {causes}: {_row(found, i)}")
+                self.fail(f"a sign is + or -, and this one's cause one of {causes}: {row_of(found, i)}")
             self.named(found, i, key, item)
             if CAUSES[cause] == "delete" and not any((key, seq) in self.deleted for seq in item):
-                self.fail(f"nothing of the item was deleted: {_row(found, i)}")
+                self.fail(f"nothing of the item was deleted: {row_of(found, i)}")
             result = self.shown.setdefault((query, key), {})
             if (item in result) == (sign > 0):
-                self.fail(f"an item enters only when it is out and leaves only when it is in: {_row(found, i)}")
+                self.fail(f"an item enters only when it is out and leaves only when it is in: {row_of(found, i)}")
             if sign > 0:
                 result[item] = float(found.score[i])
             else:
@@ -328,12 +328,14 @@ class _Player:
         for seq in item:
             if (key, seq) not in self.known:
                 had = "neither in the window nor retained" if self.operator.keeps == "window" else "not retained"
-                self.fail(f"seq {seq} of key {key} was {had} at the cut before {self.until}, or never came, and is named: {_row(found, i)}")
+                self.fail(
+                    f"seq {seq} of key {key} was {had} at the cut before {self.until}, or never came, and is named: {row_of(found, i)}"
+                )
 
     def look(self) -> None:
         """After a cut: what the logic retains, and whether skyband and snapshots hold the result."""
         band = self.logic.skyband()
-        in_band = _items(band)
+        in_band = items_of(band)
         if band.items.shape != (len(band), self.width) or np.any(np.diff(band.key) < 0) or len(set(in_band)) < len(in_band):
             self.fail("skyband() is not grouped by key, has an item twice, or items of another width")
         for key, item in in_band:
@@ -353,7 +355,7 @@ class _Player:
             if held and missing:
                 self.fail(f"skyband() lacks {missing[0]} of key {key}, which is in the result of query {query} before {self.until}")
             got = self.logic.snapshot(key, asked.k, asked.window, query)
-            mine = dict(zip([item for _, item in _items(got)], got.score.tolist(), strict=True))
+            mine = dict(zip([item for _, item in items_of(got)], got.score.tolist(), strict=True))
             if repr(sorted(mine.items())) != repr(sorted(result.items())) or len(got) != len(mine):
                 self.fail(
                     f"snapshot(key {key}, k {asked.k}, {asked.window}, query {query}) before {self.until} is {mine}, "
@@ -371,32 +373,7 @@ class _Player:
                 self.fail(f"counters() say {self.unusable}, in one call {whole.unusable}")
             return
         for i in range(max(len(mine), len(his))):
-            a, b = (_row(c, i) if i < len(c) else "no further change" for c in (mine, his))
+            a, b = (row_of(c, i) if i < len(c) else "no further change" for c in (mine, his))
             if a != b:
                 self.fail(f"the changes depend on cuts and restores: here {a}; in one call {b}")
         self.fail("scores or values differ from those of one call, scores perhaps in bits that do not show")
-
-
-def _row(c: Changes, i: int) -> str:
-    """A change in words."""
-    sign = "+" if c.sign[i] > 0 else "-"
-    cause = CAUSES[c.cause[i]] if 0 <= c.cause[i] < len(CAUSES) else f"cause {c.cause[i]}"
-    return (
-        f"query {c.query[i]} key {c.key[i]} at {c.at[i]} step {c.step[i]} pos {c.pos[i]}: "
-        f"{sign} {tuple(c.items[i].tolist())} {float(c.score[i])!r} ({cause})"
-    )
-
-
-def _instant(wake: int | None) -> str:
-    return "never" if wake is None else str(wake)
-
-
-def _items(found: Items) -> list[tuple[int, Item]]:
-    """(key, seqs) of every item."""
-    return list(zip(found.key.tolist(), map(tuple, found.items.tolist()), strict=True))
-
-
-def _bytes_of(found: Items) -> list[tuple[Any, ...]]:
-    """All of a skyband, in an order that does not depend on the one it came in."""
-    extra = [found.extra[name].tolist() for name in sorted(found.extra)]
-    return sorted(zip(_items(found), (s.tobytes() for s in found.score), *extra, strict=True))
