@@ -7,11 +7,13 @@ import numpy as np
 from skyband.operators.base import F64, Changes
 from skyband.operators.single_rows.kernels.emit import ChangeRows
 
+_NO_CHANGES = Changes.empty(1)
+
 
 def changes_of(found: ChangeRows, rows: int, negate: bool) -> Changes:
     """The first ``rows`` change rows as columns. Scores leave as the user wrote them: negated again if ``negate``."""
     if rows == 0:
-        return Changes.empty(1)
+        return _NO_CHANGES
     cols = found.numbers[:rows]
     score = found.score[:rows]
     return Changes(

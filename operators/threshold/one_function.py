@@ -139,6 +139,8 @@ class ThresholdLogic:
             np.ascontiguousarray(both[:, 0]), np.ascontiguousarray(both[:, 1]), np.array([count_of(x) for x in w], np.int64),
             np.array([micros_of(x) for x in w], np.int64), np.array([q.every_micros or 0 for q in qs], np.int64),
         )  # fmt: skip
+        some = self.queries.low <= self.queries.high
+        self.hull = (self.queries.low[some].min(), self.queries.high[some].max()) if some.any() else (np.inf, -np.inf)
         self.rows = self.unusable = 0
         empty = np.empty(0, np.int64)
         self.until, self.next_seq = NULL, empty
@@ -172,10 +174,7 @@ class ThresholdLogic:
 
     def _passes(self, score: F64) -> AnyArray:
         """Whether a score may pass some query (exact for one query, the hull of their intervals for more)."""
-        some = self.queries.low <= self.queries.high
-        if not some.any():
-            return np.zeros(len(score), bool)
-        passes: AnyArray = (score >= self.queries.low[some].min()) & (score <= self.queries.high[some].max())
+        passes: AnyArray = (score >= self.hull[0]) & (score <= self.hull[1])
         return passes
 
     def _grow(self, keys: int) -> None:
