@@ -40,7 +40,7 @@ from skyband.operators.skyline.kernels.words import (
     used_fields,
     words_of,
 )
-from skyband.operators.windows import UNBOUNDED, check_window, count_of, micros_of, within
+from skyband.operators.windows import UNBOUNDED, check_window, count_of, micros_of
 
 REFIT: int = 1 << 16
 """Words are refitted to the data after at most this many objects (or four times what is retained)."""
@@ -63,7 +63,7 @@ class SkylineLogic:
         self._layout = layout(self._dims, len(equal))
         self._low, self._scale = np.zeros(self._dims), np.ones(self._dims)
         self._to_refit = self._seen = 0
-        windows = [within(q.window, op.window) for q in op.queries]
+        windows = [q.window.within(op.window) for q in op.queries]
         self._fresh = np.zeros((len(windows), 8), np.int64)
         self._fresh[:, COUNT] = [count_of(w) for w in windows]
         self._fresh[:, MICROS] = [micros_of(w) for w in windows]
@@ -241,7 +241,7 @@ class SkylineLogic:
         if not 0 <= key < len(self._table.last):
             return Items(np.empty(0, np.int64), np.empty((0, 1), np.int64), np.empty(0))
         rows = self._table.rows[self._table.start[key] : self._table.start[key + 1]]
-        w = within(window, self.op.window)
+        w = window.within(self.op.window)
         alive = rows[:, SEQ] > self._table.last[key] - count_of(w)
         if w.micros is not None:
             alive &= rows[:, TIME] >= self.until - w.micros

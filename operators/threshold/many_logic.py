@@ -42,7 +42,7 @@ from skyband.operators.threshold.kernels.many_lists import (
 )
 from skyband.operators.threshold.many_configuration import ManyThresholdConfiguration
 from skyband.operators.threshold.many_grid import Influence
-from skyband.operators.windows import UNBOUNDED, check_window, count_of, within
+from skyband.operators.windows import UNBOUNDED, check_window, count_of
 
 NONE: I64 = np.empty(0, np.int64)
 SLACK = 4096
@@ -294,7 +294,7 @@ class ManyThresholdLogic:
         n, micros = int(self.windows.counts[query]), int(self.windows.micros[query])
         own = Window(n if n < UNBOUNDED else None, micros if micros < UNBOUNDED else None)
         check_window(window, own, "snapshot")
-        w = within(window, own)
+        w = window.within(own)
         slots, table = self.lists.slots, self.lists.hashed
         s = int(table[spot(table, slots, key, query)]) if 0 <= key < len(self.next_seq) else -1
         if s < 0:

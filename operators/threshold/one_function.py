@@ -20,7 +20,7 @@ from skyband.operators.single_rows.kernels.emit import ChangeRows
 from skyband.operators.single_rows.scores import Direction, Linear, Scorer, scorer
 from skyband.operators.single_rows.tombstones import Tombstones
 from skyband.operators.threshold.kernels.one_function import ThresholdQueries, replay_block
-from skyband.operators.windows import UNBOUNDED, check_window, count_of, micros_of, within
+from skyband.operators.windows import UNBOUNDED, check_window, count_of, micros_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class ThresholdLogic:
     def __init__(self, op: Threshold, state: State | None) -> None:
         self.op = op
         qs = op.queries
-        w = [within(q.window, op.window) for q in qs]
+        w = [q.window.within(op.window) for q in qs]
         both = np.array([q.interval() for q in qs], np.float64)
         if op.direction == "min":
             both = -both[:, ::-1]
@@ -252,7 +252,7 @@ class ThresholdLogic:
         if k < 1:
             raise ValueError(f"k = {k}: at least 1")
         check_window(window, self.op.window, "snapshot")
-        w = within(window, self.op.window)
+        w = window.within(self.op.window)
         kept, queries = self.kept, self.queries
         keep = (kept.key == key) & (kept.deleted_at == NEVER) & (kept.score >= queries.low[query]) & (kept.score <= queries.high[query])
         if keep.any():

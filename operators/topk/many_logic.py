@@ -31,7 +31,7 @@ from skyband.operators.topk.many_table import (
     wider_records,
 )
 from skyband.operators.topk.many_window import ManyWindow
-from skyband.operators.windows import check_window, count_of, within
+from skyband.operators.windows import check_window, count_of
 
 BLOCK_ROWS, FIRST_ROWS, LEAST_ROWS = 131_072, 16_384, 1024
 COUNTED = ("refills", "refill_rows", "tests", "wild")
@@ -250,7 +250,7 @@ class ManyTopKLogic:
         check_window(window, self.op.window, "snapshot")
         if not 0 <= key < len(self.next_seq):
             return Items(np.empty(0, np.int64), np.empty((0, 1), np.int64), np.empty(0, np.float64))
-        asked, pool = within(window, self.op.window), self.window.pool
+        asked, pool = window.within(self.op.window), self.window.pool
         end = int(pool.tail[key])
         begin = max(int(pool.head[key]), end - count_of(asked))
         if asked.micros is not None:

@@ -49,7 +49,7 @@ from skyband.operators.topk_pairs.kernels.tables import (
     Settings,
     Skyband,
 )
-from skyband.operators.windows import check_window, count_of, micros_of, within
+from skyband.operators.windows import check_window, count_of, micros_of
 
 LONG_AGO: int = -(2**62)
 
@@ -124,7 +124,7 @@ class PairsLogic:
     def _query_tables(self) -> tuple[Queries, int]:
         """The queries as arrays, and the width of the lists shown at boundaries."""
         queries = self.configuration.queries
-        windows = [within(q.window, self.configuration.window) for q in queries]
+        windows = [q.window.within(self.configuration.window) for q in queries]
         k = np.array([q.k for q in queries], np.int64)
         every = np.array([q.every_micros or 0 for q in queries], np.int64)
         shown = np.where(every > 0, k, 0)
@@ -248,7 +248,7 @@ class PairsLogic:
 
     def _alive_older(self, key: I64, older: I64, window: Window) -> AnyArray:
         """Which older objects are alive now in ``window``."""
-        w = within(window, self.configuration.window)
+        w = window.within(self.configuration.window)
         keep: AnyArray = older >= np.maximum(self.keys[key, NEXT_SEQ] - count_of(w), self.keys[key, FIRST_HELD])
         if w.micros is not None:
             held = np.flatnonzero(keep)
