@@ -83,7 +83,7 @@ class _Tile(NamedTuple):
     """A stretch of up to TILE rows of the block, and how far the tests have come.
 
     ``number`` float64 (TILE,): space; ``cell`` int64 (TILE,): the rows' cells; ``hits`` int64 (TILE + 1,): the rows to look at, less the
-    tile's first; ``point`` float64 (d,): the row at hand; ``at`` int64 (4,): see ``_BEGIN``.
+    tile's first; ``point`` float64 (d,): the row at hand; ``at`` int64 (5,): see ``_BEGIN``.
     """
 
     number: F64
@@ -93,11 +93,11 @@ class _Tile(NamedTuple):
     at: I64
 
 
-_BEGIN, _HIT, _HITS, _FOUND = range(4)
-"""Places of ``_Tile.at``: the tile's first row, the next hit, the number of hits, of passes found so far."""
+_BEGIN, _END, _HIT, _HITS, _FOUND = range(5)
+"""Places of ``_Tile.at``: the tile's first row, the row behind it, the next hit, the number of hits, of passes found so far."""
 
 _DONE, _ENTRIES, _ROOM = range(3)
-"""What tests stopped for: the tile's end, no room for a list, no room for passes."""
+"""What tests stopped for: the block's end, no room for a list, no room for passes."""
 
 
 class _Scratch(NamedTuple):
@@ -127,15 +127,16 @@ def _cell_numbers(x: F64, a: int, b: int, grid: InfluenceGrid, number: F64, out:
 
 
 @inner
-def _begin_tile(x: F64, begin: int, end: int, grid: InfluenceGrid, tile: _Tile) -> None:
-    """Set ``tile`` up for rows [begin, end): those whose cell may concern somebody are to be looked at."""
-    cell, hits, marks = tile.cell, tile.hits, grid.marks
+def _next_tile(x: F64, grid: InfluenceGrid, tile: _Tile) -> None:
+    """Move ``tile`` on to the next rows of ``x``: those whose cell may concern somebody are to be looked at."""
+    cell, hits, marks, begin = tile.cell, tile.hits, grid.marks, tile.at[_END]
+    end = min(x.shape[1], begin + TILE)
     _cell_numbers(x, begin, end, grid, tile.number, cell)
     found: Any = np.int64(0)
     for i in range(end - begin):
         hits[found] = i
         found += np.int64(marks[cell[i]] != NOBODY)
-    tile.at[_BEGIN], tile.at[_HIT], tile.at[_HITS] = begin, 0, found
+    tile.at[_BEGIN], tile.at[_END], tile.at[_HIT], tile.at[_HITS] = begin, end, 0, found
 
 
 @inner
@@ -261,14 +262,19 @@ def _admitted(table: Thresholds, point: F64, row: int, flags: I64, found: Passes
 
 
 @inner
-def _test_hits(
+def _test_rows(
     table: Thresholds, x: F64, flags: I64, grid: InfluenceGrid, entries: AnyArray, unusable: I64, tile: _Tile, scratch: _Scratch,
     found: Passes,
 ) -> int:  # fmt: skip
-    """Test the tile's hits from the next one on; returns what it stopped for."""
+    """Test the rows of ``x`` from the tile's next hit on; returns what it stopped for."""
     at, point, marks, counters, queries = tile.at, tile.point, grid.marks, grid.counters, len(table.least)
     simple, m = len(table.low) == 0 and len(flags) == 0, at[_FOUND]
-    while at[_HIT] < at[_HITS]:
+    while True:
+        if at[_HIT] == at[_HITS]:
+            if at[_END] == x.shape[1]:
+                return _DONE
+            _next_tile(x, grid, tile)
+            continue
         if m + queries > len(found.query):
             return _ROOM
         i = tile.hits[at[_HIT]]
@@ -292,7 +298,6 @@ def _test_hits(
         if not simple:
             m = _admitted(table, point, row, flags, found, at[_FOUND], m)
         at[_FOUND] = m
-    return _DONE
 
 
 @jit
@@ -304,27 +309,23 @@ def find_passes(
     ``flags`` int64 (rows,) or empty; ``unusable`` int64 (Q,) counts the rows without a score that a query admits. O(1) per row in a cell
     that concerns nobody, O(d) per row and query of its cell's list, O(d Q) per row outside and per cell first touched.
     """
-    d, rows = x.shape
-    queries = len(table.least)
+    d, queries = len(x), len(table.least)
     room = 4096 + queries
     found = Passes(np.empty(room, np.int32), np.empty(room, np.int64), np.empty(room, np.float64))
     tile = _Tile(
-        np.empty(TILE, np.float64), np.empty(TILE, np.int64), np.empty(TILE + 1, np.int64), np.empty(d, np.float64), np.zeros(4, np.int64)
+        np.empty(TILE, np.float64), np.empty(TILE, np.int64), np.empty(TILE + 1, np.int64), np.empty(d, np.float64), np.zeros(5, np.int64)
     )  # fmt: skip
     scratch = _Scratch(np.empty(d, np.float64), np.empty(d, np.float64), np.empty(queries, np.float64), np.empty(queries, np.float64))
-    for begin in range(0, rows, TILE):
-        _begin_tile(x, begin, min(rows, begin + TILE), grid, tile)
-        while True:
-            stop = _test_hits(table, x, flags, grid, entries, unusable, tile, scratch, found)
-            if stop == _DONE:
-                break
-            if stop == _ROOM:
-                room = 2 * (tile.at[_FOUND] + queries)
-                found = Passes(grown(found.query, room), grown(found.row, room), grown(found.score, room))
-                continue
-            need = grid.counters[ENTRIES] + queries
-            if need > grid.limit:
-                grid.counters[FULL] = 1
-            else:
-                entries = grown(entries, 2 * need)
-    return found, tile.at[_FOUND], entries
+    while True:
+        stop = _test_rows(table, x, flags, grid, entries, unusable, tile, scratch, found)
+        if stop == _DONE:
+            return found, tile.at[_FOUND], entries
+        if stop == _ROOM:
+            room = 2 * (tile.at[_FOUND] + queries)
+            found = Passes(grown(found.query, room), grown(found.row, room), grown(found.score, room))
+            continue
+        need = grid.counters[ENTRIES] + queries
+        if need > grid.limit:
+            grid.counters[FULL] = 1
+        else:
+            entries = grown(entries, 2 * need)
