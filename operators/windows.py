@@ -34,14 +34,6 @@ def check_window(window: Window, largest: Window, what: str) -> None:
         raise ValueError(f"{what}: {kind} window {asked} is larger than the state's {most}")
 
 
-def within(window: Window, largest: Window) -> Window:
-    """The effective window of a query: its own ends, and the state's where it has none."""
-    return Window(
-        largest.count if window.count is None else window.count,
-        largest.micros if window.micros is None else window.micros,
-    )
-
-
 class Ranked(Protocol):
     """What ``check_ranked`` looks at of a query for the k best."""
 

@@ -21,7 +21,7 @@ from skyband.operators.topk.kernels.compact import mark_deleted
 from skyband.operators.topk.kernels.state import Ends, Keys, Members, Queries, Scratch
 from skyband.operators.topk.list_sizes import list_sizes
 from skyband.operators.topk.one_function_configuration import TopKConfiguration
-from skyband.operators.windows import UNBOUNDED, check_window, count_of, micros_of, within
+from skyband.operators.windows import UNBOUNDED, check_window, count_of, micros_of
 
 PIECE: int = 4096
 """Rows looked through for candidates at a time, twice as many every time: a refill lowers the cutoff, and those beyond are in vain."""
@@ -70,7 +70,7 @@ def _band_sizes(k: I64, size: I64) -> I64:
 
 def _queries(op: TopKConfiguration) -> Queries:
     """The queries as arrays."""
-    windows = [within(q.window, op.window) for q in op.queries]
+    windows = [q.window.within(op.window) for q in op.queries]
     k = np.array([q.k for q in op.queries], np.int64)
     every = np.array([q.every_micros or 0 for q in op.queries], np.int64)
     limit = list_sizes(k)
@@ -271,7 +271,7 @@ class TopKLogic:
             return Items(np.empty(0, np.int64), np.empty((0, 1), np.int64), np.empty(0, np.float64))
         mine = slice(int(keys.start[key]), int(keys.start[key] + keys.length[key]))
         s, q, t = members.score[mine], members.seq[mine], members.time[mine]
-        w = within(window, self.op.window)
+        w = window.within(self.op.window)
         keep = (q >= keys.next_seq[key] - count_of(w)) & (s >= self.queries.floor[query])
         if w.micros is not None and len(t):
             keep &= t >= self.until - w.micros
