@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from skyband.framework import failpoints
 from skyband.framework.failpoints import failpoint
 from skyband.framework.tables import delta_read
 
@@ -76,6 +77,7 @@ def test_killed_and_started_again(tmp_path: Path, left_alone: dict[str, list[str
 def test_other_points_do_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     killed: list[int] = []
     monkeypatch.setattr(os, "kill", lambda process, sig: killed.append(process))
+    monkeypatch.setattr(failpoints, "_companions", [])  # an engine that an earlier test started
     monkeypatch.setenv("SKYBAND_FAILPOINT", "here:2")
     failpoint("there")
     failpoint("here")
