@@ -123,6 +123,7 @@ def _blocks(x: Any, size: int) -> list[Arrivals]:
     ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", ["uniform", "anticorrelated", "walk", "nan"])
 @pytest.mark.parametrize("d", [1, 3, 4])
 def test_grid_and_scan_agree(shape: str, d: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,6 +37,7 @@ def test_a_room_names_no_other_type() -> None:
                 assert not others.search(path.read_text(encoding="utf-8")), path
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [*QUERY_TYPES.all(), FREQUENT.name])
 def test_the_operators_of_a_types_example_keep_the_contract(name: str) -> None:
     kind = QUERY_TYPES.get(name)

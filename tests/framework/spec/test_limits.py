@@ -66,6 +66,7 @@ def test_a_thousand_columns_are_no_excess() -> None:
     assert mistakes(spec(columns=columns, transform="transform:\n" + steps, queries="queries:\n" + queries)) == []
 
 
+@pytest.mark.long
 def test_many_good_expressions_are_too_much_altogether_at_the_place_of_the_first_that_is() -> None:
     for which in ("many short derived", "many queries"):
         text = CASES[which]()
@@ -117,6 +118,7 @@ def test_a_mistake_beside_a_secret_does_not_show_it() -> None:
     assert errors and not any("hunter2" in e.render() for e in errors)
 
 
+@pytest.mark.long
 def test_a_file_of_too_many_values_is_told_of_where_they_are_too_many() -> None:
     (error,) = mistakes(CASES["many nodes"]())
     assert error.code == "SKY-E103" and error.where is not None and error.where.col > 10_000

@@ -71,6 +71,7 @@ def views(folder: Path, plan: Plan) -> duckdb.DuckDBPyConnection:
     return connection
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("derived", [True, False])
 @pytest.mark.parametrize("keys", [(), ("grp",)])
 def test_result_at_an_instant(tmp_path: Path, keys: tuple[str, ...], derived: bool) -> None:
@@ -96,6 +97,7 @@ def test_result_at_an_instant(tmp_path: Path, keys: tuple[str, ...], derived: bo
         reader.as_of("near", instant(DAY + 900_000_000))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("roles", [("older", "newer"), ("a", "b")])
 @pytest.mark.parametrize("keys", [(), ("grp",)])
 @pytest.mark.parametrize("window", [Window(12, None), Window(None, 899_000_000), Window(15, 899_998_990), Window(None, 1)])
