@@ -23,10 +23,16 @@ NULL_ID: Final = "null_id"
 NULL_TIME: Final = "null_time"
 NULL_KEY: Final = "null_key"
 TIME_RANGE: Final = "time_range"
+EMPTY_SET: Final = "empty_set:"
+"""Begins the reason of a row with too few tokens; the name of the tokens follows."""
+LARGE_SET: Final = "large_set:"
+"""Begins the reason of a row with too many tokens; the name of the tokens follows."""
 
 
 def count_of(reason: str) -> str:
     """The name under which rows with ``reason`` are counted."""
+    if reason.startswith((EMPTY_SET, LARGE_SET)):
+        return "rejected_tokens"
     return "rejected_rule" if reason.startswith(RULE) else reason
 
 
@@ -41,7 +47,7 @@ class ReasonClass:
     @property
     def counts(self) -> tuple[str, ...]:
         """The names of its counts."""
-        return tuple(count_of(r) for r in self.reasons)
+        return tuple(dict.fromkeys(count_of(r) for r in self.reasons))
 
 
 REASONS: Final = (
@@ -51,5 +57,6 @@ REASONS: Final = (
     ReasonClass("duplicate_id", (DUPLICATE_ID,), "duplicate_id"),
     ReasonClass("no_target", (NO_TARGET,), "a deletion of no live row"),
     ReasonClass("null", (NULL_ID, NULL_TIME, NULL_KEY), "id, event time or key is null"),
+    ReasonClass("tokens", (f"{EMPTY_SET}<name>", f"{LARGE_SET}<name>"), "too few or too many tokens"),
     ReasonClass("other", (TIME_RANGE,), "another reason"),
 )

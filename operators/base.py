@@ -26,8 +26,8 @@ F64: TypeAlias = npt.NDArray[np.float64]
 AnyArray: TypeAlias = npt.NDArray[Any]
 Instant: TypeAlias = int
 
-Kind: TypeAlias = Literal["float", "int", "text", "bool", "time"]
-"""Kinds of the stream's columns."""
+Kind: TypeAlias = Literal["float", "int", "text", "bool", "time", "list"]
+"""Kinds of the stream's columns. No operator reads a ``list``: sets of tokens are made of it (``Ragged``)."""
 
 NULL: int = -(2**63)
 """A null in an int64 column (kinds int, text, bool, time); a null in a float64 column is NaN."""

@@ -18,12 +18,13 @@ from skyband.framework.plan.model import (
     QueryNode,
     RowRule,
     SourceNode,
+    TokenNode,
 )
 from skyband.framework.plan.row_nodes import predicate, texts_of
 from skyband.framework.queries.registry import query_type
 from skyband.framework.sources.registry import source_format
 from skyband.framework.spec.columns import column_types, derived
-from skyband.framework.spec.models import DerivedColumn, DeriveStep, Job, SourceColumn, WhereStep, kind_of
+from skyband.framework.spec.models import WORDS, DerivedColumn, DeriveStep, Job, SourceColumn, WhereStep, kind_of
 
 DEFAULT_BUCKETS = 16
 
@@ -62,6 +63,7 @@ def compile_job(job: Job) -> Plan:
             partition_by=source.partition_by,
             unique=source.unique,
             deletes=deletes,
+            tokens=_tokens(job, fields),
         ),
         window=window,
         operators=tuple(operators),
@@ -122,6 +124,16 @@ def _fields(job: Job) -> tuple[Field, ...]:
         fields.append(Field(name, types[name], kind_of(types[name]), origin))
     fields += [Field(name, types[name], kind_of(types[name])) for _, name, _, _ in derived(job)]
     return tuple(fields)
+
+
+def _tokens(job: Job, fields: tuple[Field, ...]) -> tuple[TokenNode, ...]:
+    kinds = {f.name: f.kind for f in fields}
+    made = []
+    for name, t in job.tokens.items():
+        words = None if kinds[t.column] == "list" or t.separator is not None else t.words or WORDS
+        lower = words is not None if t.lower is None else t.lower
+        made.append(TokenNode(name, t.column, t.separator, words, lower, t.stop_words, t.ngrams, t.min_tokens, t.max_tokens))
+    return tuple(made)
 
 
 def _source(job: Job, fields: tuple[Field, ...]) -> SourceNode:

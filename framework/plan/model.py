@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from skyband.framework.items import ItemShape
 from skyband.operators.base import Column, Kind, Operator, Window, object_columns
@@ -15,6 +15,10 @@ from skyband.operators.expressions.ast import Node
 
 if TYPE_CHECKING:
     from skyband.operators.single_rows.scores import Linear
+
+
+TOKENS: Final = "#"
+"""Begins the names of columns with token codes; the name of the spec's tokens follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,30 @@ class RowRule:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenNode:
+    """Sets of tokens called ``name``: of each row the distinct tokens of ``column``, as codes.
+
+    A list's elements; a text split at ``separator``, or its matches of ``words`` (RE2), lower-cased first if ``lower``. ``stop_words`` do
+    not count; ``ngrams`` neighbours together are one token. Rows with fewer than ``least`` or more than ``most`` are rejected.
+    """
+
+    name: str
+    column: str
+    separator: str | None
+    words: str | None
+    lower: bool
+    stop_words: tuple[str, ...]
+    ngrams: int
+    least: int
+    most: int
+
+    @property
+    def codes(self) -> str:
+        """The name of the column with the codes."""
+        return TOKENS + self.name
+
+
+@dataclass(frozen=True, slots=True)
 class IntakeNode:
     """Parse, transform, check. ``fields`` are all columns after the transforms, in order (schema columns, then derived).
 
@@ -83,6 +111,7 @@ class IntakeNode:
     partition_by: tuple[str, ...]
     unique: Literal["checked", "assumed"]
     deletes: Node | None = None
+    tokens: tuple[TokenNode, ...] = ()
 
     @property
     def delay_ms(self) -> int:
@@ -160,7 +189,12 @@ class OperatorNode:
     @property
     def attributes(self) -> tuple[Column, ...]:
         """The columns of the stream that the operator reads."""
-        return tuple(c for c in self.operator.columns if not c.name.startswith("$"))
+        return tuple(c for c in self.operator.columns if not c.name.startswith(("$", TOKENS)))
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The columns of token codes that the operator reads."""
+        return tuple(c.name for c in self.operator.columns if c.kind == "tokens")
 
     @property
     def objects(self) -> tuple[tuple[str, ...], ...]:

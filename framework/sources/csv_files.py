@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import difflib
 import gzip
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from glob import glob
 from pathlib import Path
@@ -15,6 +15,7 @@ from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.files import Files
 from skyband.framework.sources.options import CSV, Options
+from skyband.framework.sources.protocol import Mistake, Section
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,6 +27,14 @@ class CsvFiles(Files):
 
     takes: Options = field(default_factory=lambda: CSV)
     text: bool = True
+
+    def check(self, section: Section) -> Iterator[Mistake]:
+        """See ``SourceFormat.check``: a file of text has no lists."""
+        yield from Files.check(self, section)
+        for name, (column, type_) in section.columns.items():
+            if type_.startswith("array<"):
+                hint = "declare it as string; 'tokens:' takes a text apart at a separator"
+                yield Mistake("SKY-E126", f"a column of CSV files is no list ({column!r} is {type_})", ("schema", name), hint)
 
     def options(self, options: Mapping[str, str]) -> Mapping[str, str]:
         """See ``SourceFormat.options``: files have a header."""

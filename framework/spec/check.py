@@ -10,6 +10,7 @@ from skyband.framework.quality.expectations import ROW_CONDITION, mistakes
 from skyband.framework.sources.protocol import Section
 from skyband.framework.sources.registry import source_format
 from skyband.framework.spec.check_queries import check_queries
+from skyband.framework.spec.check_tokens import check_tokens
 from skyband.framework.spec.columns import UNKNOWN_TYPE, how_to_say, source_types
 from skyband.framework.spec.cron import check_cron
 from skyband.framework.spec.document import Document, Path
@@ -29,6 +30,7 @@ def check(doc: Document, job: Job) -> None:
     _rules(scope)
     _run(scope)
     _window(scope)
+    check_tokens(scope)
     check_queries(scope)
     _schedule(scope)
     _sink(scope)

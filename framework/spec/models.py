@@ -19,7 +19,7 @@ from skyband.operators.base import Kind
 
 TYPES: Final[dict[str, Kind]] = {
     "string": "text", "int": "int", "bigint": "int", "double": "float", "float": "float", "boolean": "bool", "timestamp": "time",
-    "date": "time",
+    "date": "time", "array<string>": "list", "array<int>": "list", "array<bigint>": "list",
 }  # fmt: skip
 """Column types of the spec and the kind operators see. ``decimal(p,s)`` is a float to operators."""
 
@@ -32,11 +32,15 @@ TYPE_ALIASES: Final[dict[str, str]] = {
     "real": "float",
 }
 
+MAX_TOKENS: Final = 1_000_000
+WORDS: Final = r"[\pL\pN_]+"
+"""What a word is unless a spec says otherwise: letters, digits and underscores of any script."""
+
 _DECIMAL: Final = re.compile(r"decimal\s*\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
 
 
 def _column_type(value: str) -> str:
-    text = value.strip().lower()
+    text = re.sub(r"\s*([<>])\s*", r"\1", value.strip().lower())
     text = TYPE_ALIASES.get(text, text)
     m = _DECIMAL.fullmatch(text)
     if m and int(m.group(2)) <= int(m.group(1)) <= 38 and int(m.group(1)) > 0:
@@ -244,6 +248,25 @@ Scoring = Annotated[
 ]
 
 
+class Tokens(Model):
+    """Every row's set of tokens: the elements of a list, the parts of a delimited text, or the words of a text (the default)."""
+
+    column: Name = Field(description="A list (array<string>, array<int>, array<bigint>) or a text.")
+    separator: Text | None = Field(default=None, description="What stands between the tokens of a text.")
+    words: Text | None = Field(
+        default=None, description="What a token of a text looks like, a regular expression (RE2).", json_schema_extra={"default": WORDS}
+    )
+    lower: bool | None = Field(default=None, description="Whether a text is lower-cased first: default true for words.")
+    stop_words: tuple[Text, ...] = Field(default=(), description="Tokens that do not count.")
+    ngrams: Annotated[int, Field(ge=1, le=10), WHOLE] = Field(default=1, description="Tokens are this many neighbouring ones together.")
+    min_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS), WHOLE] = Field(
+        default=1, description="Rows with fewer different tokens are rejected."
+    )
+    max_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS), WHOLE] = Field(
+        default=10_000, description="Rows with more different tokens are rejected."
+    )
+
+
 class Sink(Model):
     """Where the tables go."""
 
@@ -288,6 +311,7 @@ class Job(Model):
     quality: Quality = Field(default=Quality(), description="Data quality rules.")
     window: WindowSpec = Field(description="The largest window a query may use.")
     scoring: dict[Name, Scoring] = Field(default_factory=dict, description="Scoring functions, by name.")
+    tokens: dict[Name, Tokens] = Field(default_factory=dict, description="Sets of tokens, by name: what set queries compare.")
     # Each is a model of its type's own, which `model_walk` finds by `type`.
     queries: dict[Name, QueryModel] = Field(min_length=1, description="Queries, by name; each gives its tables.")
     sink: Sink = Field(description="Where the tables go.")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from skyband.framework.errors import did_you_mean, one_of
+from skyband.framework.errors import Where, did_you_mean, one_of
 from skyband.framework.spec.column_names import Columns
 from skyband.framework.spec.document import Document, Path
 from skyband.framework.spec.expressions import check_expression
@@ -42,12 +42,12 @@ class Scope:
             return
         self.types[name] = type_
 
-    def column(self, path: Path, name: str) -> bool:
-        """Whether ``name``, written at ``path``, is a column; if not, that is noted."""
+    def column(self, path: Path, name: str, lists: bool = False) -> bool:
+        """Whether ``name``, written at ``path``, is a column; if not, or if it is a list and ``lists`` are no use, that is noted."""
         if self.doc.bad(path):
             return False
         if name in self.types:
-            return True
+            return lists or not self._is_list(name, self.doc.where_value(path))
         if self.columns_known:
             spelled = self.types.spelled(name)
             if spelled is not None:
@@ -59,10 +59,21 @@ class Scope:
 
     def key_column(self, path: Path, name: str) -> bool:
         """Like ``column``, for a name that is a field's name rather than its value."""
-        if self.doc.bad(path) or name in self.types or not self.columns_known:
+        if name in self.types and not self.doc.bad(path):
+            return not self._is_list(name, self.doc.where_key(path))
+        if self.doc.bad(path) or not self.columns_known:
             return name in self.types
         self.doc.add("SKY-E120", f"unknown column '{name}'", self.doc.where_key(path), did_you_mean(name, self.types))
         return False
+
+    def _is_list(self, name: str, where: Where | None) -> bool:
+        """Whether the column ``name`` is a list, which is noted."""
+        type_ = self.types[name]
+        if type_ is None or kind_of(type_) != "list":
+            return False
+        use = "sets are made of lists, under 'tokens:'; a transform may derive a text or a number from one"
+        self.doc.add("SKY-E126", f"'{name}' is a list ({type_})", where, use)
+        return True
 
     def kinds(self) -> dict[str, Kind]:
         """Kinds of all columns; float for those whose type is not known. Made once for as many columns as there are."""

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.operators.base import NULL, AnyArray
+from skyband.operators.base import NULL, AnyArray, Ragged
 
 
 def micros(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
@@ -34,6 +34,14 @@ def floats(column: pa.ChunkedArray) -> npt.NDArray[np.float64]:
 def _own(column: pa.ChunkedArray) -> AnyArray:
     """The values as a writable array: kernels are compiled for that, and Arrow's own memory is read-only."""
     return np.require(column.to_numpy(), requirements=["C", "W"])
+
+
+def ragged(column: pa.ChunkedArray) -> Ragged:
+    """A column of lists of codes, no list null, as ``Ragged``."""
+    whole = column.combine_chunks()
+    starts = whole.offsets.to_numpy().astype(np.int64)
+    values = whole.values.to_numpy()[starts[0] : starts[-1]]
+    return Ragged(starts - starts[0], np.require(values, requirements=["C", "W"]))
 
 
 class TextCodes:

@@ -12,6 +12,7 @@ from skyband.framework.tables.types import arrow_type
 from skyband.operators.base import Window
 
 # Columns the intake adds to the user's: event time twice over is avoided, hashes come from the engine.
+CODES = pa.list_(pa.int64())
 KEY_HASHES = ("__k1", "__k2")
 ID_HASHES = ("__h1", "__h2")
 
@@ -36,13 +37,14 @@ class HostConfig:
         return cls(plan.intake, plan.window, plan.operators, queries, plan.texts, plan.buckets, finishes, cache_key)
 
     def row_schema(self) -> pa.Schema:
-        """Rows as they travel from intake to host: all columns, then hashes, then the origin."""
+        """Rows as they travel from intake to host: all columns, then hashes, the origin and sets of tokens."""
         fields = [pa.field(f.name, arrow_type(f.type)) for f in self.intake.fields]
         if self.intake.partition_by:
             fields += [pa.field(n, pa.int64()) for n in KEY_HASHES]
         if self.intake.unique == "checked":
             fields += [pa.field(n, pa.int64()) for n in ID_HASHES]
         fields.append(pa.field(ORIGIN, pa.string()))
+        fields += [pa.field(t.codes, CODES) for t in self.intake.tokens]
         return pa.schema(fields)
 
     def kept_columns(self) -> list[str]:
@@ -54,6 +56,7 @@ class HostConfig:
             names += [c.name for c in node.attributes]
             if node.operator.keeps != "none":
                 names += [c for named in node.objects for c in named]
+                names += node.tokens
         return list(dict.fromkeys(names))
 
     def frontier(self, watermark_ms: int) -> int | None:

@@ -16,14 +16,14 @@ import pyarrow as pa
 from skyband.framework.messages import CHANGED, Changes, Skyband, unusable_of
 from skyband.framework.plan.model import only_retained
 from skyband.framework.streaming import blocks
-from skyband.framework.streaming.columns import TextCodes, operator_column
+from skyband.framework.streaming.columns import TextCodes, operator_column, ragged
 from skyband.framework.streaming.config import ID_HASHES, HostConfig
 from skyband.framework.streaming.item_rows import ItemRows, KeyValues
 from skyband.framework.streaming.objects import ObjectNumbers
 from skyband.framework.streaming.outbox import Outbox
 from skyband.framework.streaming.sequencer import Sequenced
 from skyband.framework.streaming.store import Segment, WindowStore, address, split_address
-from skyband.operators.base import DELETION_TARGET, NULL, AnyArray, Arrivals, Logic, ObjectLogic, State, object_column
+from skyband.operators.base import DELETION_TARGET, NULL, AnyArray, Arrivals, Logic, ObjectLogic, Ragged, State, object_column
 
 I64 = npt.NDArray[np.int64]
 
@@ -70,7 +70,7 @@ class OperatorHost:
         """Takes the accepted rows and lets time go on to ``limit``; every operator's changes, and its skyband if it may have changed."""
         self._keep(taken)
         target = {DELETION_TARGET: taken.target} if self.deletes else {}
-        arrivals = Arrivals(taken.key, taken.seq, taken.time, self._columns(taken.key, taken.rows) | target)
+        arrivals = Arrivals(taken.key, taken.seq, taken.time, self._columns(taken.key, taken.rows) | target, self._ragged(taken.rows))
         pins = []
         for i, (node, logic) in enumerate(zip(self.operators, self.logics, strict=True)):
             woken = logic.wake()
@@ -169,12 +169,15 @@ class OperatorHost:
         columns = self._columns(key, rows.rows)
         if self.deletes:
             columns[DELETION_TARGET] = np.full(len(rows.at), NULL)
-        return Arrivals(key, seq, rows.time, columns)
+        return Arrivals(key, seq, rows.time, columns, self._ragged(rows.rows))
 
     def _columns(self, key: I64, rows: pa.Table) -> dict[str, AnyArray]:
         wanted = {c.name: c.kind for node in self.operators for c in node.attributes}
         columns = {name: operator_column(rows[name], kind, self.codes) for name, kind in wanted.items()}
         return columns | {object_column(named).name: numbers.number(key, rows) for named, numbers in self.objects.items()}
+
+    def _ragged(self, rows: pa.Table) -> dict[str, Ragged]:
+        return {name: ragged(rows[name]) for node in self.operators for name in node.tokens}
 
     def _forget_objects(self) -> None:
         """Objects that no operator needs any more lose their numbers."""

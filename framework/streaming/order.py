@@ -7,11 +7,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.framework.streaming.rejects import comparable
+
 I64 = npt.NDArray[np.int64]
 
 
 def canonical_order(key: I64, time: I64, table: pa.Table, tie_columns: list[str]) -> I64:
-    """Row numbers in (key, time, ``tie_columns``...) order. Nulls first, text by its UTF-8 bytes, numbers by value.
+    """Row numbers in (key, time, ``tie_columns``...) order. Nulls first, text by its UTF-8 bytes, numbers by value,
+    lists by their JSON text.
 
     ``key`` and ``time`` have shape (n,), ``table`` n rows. Only rows that tie on (key, time) are compared further, so a stream without ties
     costs one sort of integers: O(n log n).
@@ -28,7 +31,7 @@ def canonical_order(key: I64, time: I64, table: pa.Table, tie_columns: list[str]
     group[1:] = np.cumsum(~tie)
     where = np.nonzero(tied)[0]
     names = [f"c{i}" for i in range(len(tie_columns))]
-    rows = table.select(tie_columns).take(pa.array(order[where])).rename_columns(names)
+    rows = comparable(table.select(tie_columns).take(pa.array(order[where]))).rename_columns(names)
     rows = rows.append_column("g", pa.array(group[where]))
     keys = [(n, "ascending", "at_start") for n in ("g", *names)]
     inner = pc.sort_indices(rows, sort_keys=keys).to_numpy()

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.framework.messages import ASIDE, COUNTS, HOST, REJECTED, ROWS, ROWS_IN, Tally
-from skyband.framework.reasons import CONTROL, FILTERED, REASON, count_of
+from skyband.framework.reasons import CONTROL, FILTERED, PARSE, REASON, count_of
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
-from skyband.framework.streaming import blocks, rejects
+from skyband.framework.streaming import blocks, rejects, tokens
 from skyband.framework.streaming.config import KEY_HASHES, HostConfig
 
 _ARROW = pa.schema([("node", pa.int32()), ("bucket", pa.int32()), ("kind", pa.string()), ("data", pa.binary())])
@@ -23,6 +23,7 @@ class Pack:
 
     def __init__(self, config: HostConfig) -> None:
         self.config = config
+        self._key = tokens.key_of(config.cache_key)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Blocks of at most ``_BLOCK_ROWS`` rows a bucket, then this task's counts."""
@@ -45,6 +46,7 @@ class Pack:
 
     def _sort_out(self, table: pa.Table, counts: Tally) -> tuple[pa.Table, pa.RecordBatch | None]:
         """(rows for the host, a block of rejected rows or None)."""
+        table = self._with_tokens(self._readable(table))
         reason = table[REASON]
         data = table.select(self.config.row_schema().names)
         if reason.null_count == table.num_rows:
@@ -64,6 +66,29 @@ class Pack:
             made = made.set_column(made.column_names.index("text"), "text", text)
             block = _block(ASIDE, 0, REJECTED, blocks.table_bytes(made))
         return data.filter(pc.is_null(reason)), block
+
+    def _readable(self, table: pa.Table) -> pa.Table:
+        """The rows with text that is no UTF-8 repaired; those rows did not parse."""
+        for f in self.config.intake.fields:
+            if f.type != "string":
+                continue
+            try:
+                table[f.name].validate(full=True)
+            except pa.ArrowInvalid:
+                texts, bad = rejects.repaired(table[f.name])
+                reason = pc.if_else(bad, PARSE, table[REASON].combine_chunks())
+                table = table.set_column(table.column_names.index(f.name), f.name, texts)
+                table = table.set_column(table.column_names.index(REASON), REASON, reason)
+        return table
+
+    def _with_tokens(self, table: pa.Table) -> pa.Table:
+        """The rows with their sets of tokens; where a set cannot be used, that is the reason, if there is none yet."""
+        reason = table[REASON]
+        for node in self.config.intake.tokens:
+            made = tokens.sets(node, table[node.column], self._key)
+            table = table.append_column(node.codes, made)
+            reason = pc.coalesce(reason, pa.chunked_array([tokens.reasons(node, made)]))
+        return table.set_column(table.column_names.index(REASON), REASON, reason) if self.config.intake.tokens else table
 
     def _blocks(self, rows: pa.Table) -> pa.RecordBatch:
         if self.config.buckets == 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -25,6 +26,24 @@ def json_rows(rows: pa.Table) -> pa.Array:
     return pc.binary_join_element_wise(*parts, "}", "")
 
 
+def repaired(column: pa.ChunkedArray) -> tuple[pa.Array, pa.Array]:
+    """(a column of text with what is no UTF-8 replaced by U+FFFD, where that was). For columns that have such: row by row."""
+    texts, bad = [], []
+    for value in column.cast(pa.binary()).to_pylist():
+        text = None if value is None else value.decode(errors="replace")
+        texts.append(text)
+        bad.append(text is not None and text.encode() != value)
+    return pa.array(texts, pa.string()), pa.array(bad)
+
+
+def comparable(rows: pa.Table) -> pa.Table:
+    """``rows`` with lists as the text they have in ``rejected``: what order compares."""
+    for i, f in enumerate(rows.schema):
+        if pa.types.is_list(f.type):
+            rows = rows.set_column(i, f.name, _json_value(rows[f.name].combine_chunks()))
+    return rows
+
+
 def _json_value(column: pa.Array) -> pa.Array:
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind):
@@ -34,6 +53,12 @@ def _json_value(column: pa.Array) -> pa.Array:
         return pc.if_else(pc.is_finite(column), text, _quote(text))
     if pa.types.is_timestamp(kind):
         return _quote(pc.strftime(column, format="%Y-%m-%dT%H:%M:%SZ"))
+    if pa.types.is_list(kind):
+        elements = pc.fill_null(_json_value(column.flatten()), "null")
+        lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
+        joined = pc.binary_join(pa.ListArray.from_arrays(np.append(0, np.cumsum(lengths)).astype(np.int32), elements), ",")
+        whole = pc.binary_join_element_wise("[", joined, "]", "")
+        return pc.if_else(column.is_valid(), whole, pa.scalar(None, pa.string()))
     return _quote(column.cast(pa.string()))
 
 

@@ -19,10 +19,12 @@ _DECIMAL: Final = re.compile(r"(?:decimal|dec|numeric)(?:\((\d+)(?:,(\d+))?\))?"
 
 
 def arrow_type(ddl: str) -> pa.DataType:
-    """The Arrow type of a Spark DDL type (any case, spaces ignored). Raises ValueError for one that has no flat, scalar counterpart."""
+    """The Arrow type of a Spark DDL type (any case, spaces ignored). Raises ValueError for one that no column has."""
     name = ddl.lower().replace(" ", "")
     if name in _ARROW:
         return _ARROW[name]
+    if name.startswith("array<"):
+        return pa.list_(arrow_type(name.removeprefix("array<").removesuffix(">")))
     decimal = _DECIMAL.fullmatch(name)
     if decimal is None:
         raise ValueError(f"no table column can have the type {ddl!r}")

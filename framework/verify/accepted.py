@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from skyband.framework.plan.model import IntakeNode, Plan
 from skyband.framework.reasons import LATE, REASON
 from skyband.framework.sources.registry import source_format
-from skyband.framework.streaming import rejects
+from skyband.framework.streaming import rejects, tokens
 from skyband.framework.streaming.columns import TextCodes
 from skyband.framework.streaming.deletions import DELETES, Deletions
 from skyband.framework.streaming.intake import intake
@@ -31,7 +31,10 @@ def source_rows(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile) -
     """All rows taken from the source so far that the intake passes. Raises SkybandError SKY-E301 if they cannot be read again."""
     taken = source_format(plan.source.format).again(spark, plan.source, job.header, layout.checkpoint)
     rows = intake(taken, plan.intake).where(f"{REASON} is null")
-    return rows.select(*[f"`{f.name}`" for f in plan.intake.fields]).toArrow()
+    found = rows.select(*[f"`{f.name}`" for f in plan.intake.fields]).toArrow()
+    for node in plan.intake.tokens:
+        found = found.filter(pc.is_null(tokens.reasons(node, tokens.sets(node, found[node.column], tokens.key_of("")))))
+    return found
 
 
 def without_late(rows: pa.Table, rejected: pa.Table) -> pa.Table:
@@ -69,10 +72,11 @@ def accepted(rows: pa.Table, node: IntakeNode, window: Window, until: dict[tuple
     deletes = [DELETES] if node.deletes is not None else []
     names = dict.fromkeys([*node.tie_break, *node.id, *deletes, *sorted(f.name for f in node.fields)])
     columns = [n for n in names if n != node.event_time]
+    compared = rejects.comparable(rows)
     out = {}
     for key, index in members.items():
         mine = rows.take(pa.array(index, pa.int64()))
-        values = [mine[n].to_pylist() for n in columns]
+        values = [compared[n].take(pa.array(index, pa.int64())).to_pylist() for n in columns]
         mine_times = [times[i] for i in index]
         # Rows of one instant are few: only they are compared column by column.
         order: list[int] = []

@@ -98,7 +98,11 @@ class Builder:
         if not known:
             self._unknown(f"{side}." if side else "", name, span)
             return None
-        return self._keep(Attr(side=side or "", name=name, type=self.schema[name], span=span))
+        kind = self.schema[name]
+        if kind == "list":
+            self.error(f"{name} is a list: only sets of tokens are made of lists", span)
+            return None
+        return self._keep(Attr(side=side or "", name=name, type=kind, span=span))
 
     def _unknown(self, prefix: str, name: str, span: Span) -> None:
         near = closest(name, self.schema)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 from skyband.operators.base import Column, Kind, Window
-from skyband.operators.expressions.ast import Attr, Binary, Literal_, Node
+from skyband.operators.expressions.ast import Attr, Binary, Literal_, Node, Type
 from skyband.operators.expressions.canonical import attributes
 from skyband.operators.expressions.compile import PairKernel, compile_pair
 from skyband.operators.windows import check_ranked
@@ -81,7 +81,7 @@ class TopKPairsConfiguration:
 
     def _side(self, which: Literal["a", "b"]) -> Node:
         assert self.between is not None
-        kind = self.between.kind
+        kind = cast(Type, self.between.kind)
         value = self.between.a if which == "a" else self.between.b
         typed = str(value) if kind == "text" else bool(value) if kind == "bool" else int(value)
         column = Attr(type=kind, side=which, name=self.between.column)
