@@ -51,6 +51,7 @@ CODES: Final[dict[str, str]] = {
     "SKY-E124": "two result columns collide",
     "SKY-E125": "the same column twice",
     "SKY-E126": "a column of the wrong type for its use",
+    "SKY-E127": "unknown sets of tokens",
     # Expressions and SQL
     "SKY-E130": "error in an expression",
     "SKY-E131": "SQL syntax",

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.framework.plan.model import Plan, QueryNode
+from skyband.framework.plan.model import Plan, QueryNode, TokenNode
 from skyband.framework.streaming.columns import TextCodes, operator_column
+from skyband.framework.streaming.tokens import tokens
 from skyband.operators.base import NEVER, AnyArray, Window
 
 I64 = npt.NDArray[np.int64]
@@ -33,11 +34,15 @@ class Accepted:
 
 @dataclass(slots=True)
 class Objects:
-    """One key's accepted objects: row i has seq i. ``deleted``: the instant at which each was deleted, or NEVER."""
+    """One key's accepted objects: row i has seq i. ``deleted``: the instant at which each was deleted, or NEVER.
+
+    ``tokens``: each object's tokens as texts, by the name of the sets.
+    """
 
     time: I64
     columns: dict[str, AnyArray]
     deleted: I64
+    tokens: dict[str, list[frozenset[str]]] = field(default_factory=dict)
 
 
 def objects(plan: Plan, mine: Accepted) -> Objects:
@@ -47,7 +52,15 @@ def objects(plan: Plan, mine: Accepted) -> Objects:
     deleted = np.full(len(mine.time), NEVER)
     deleted[list(mine.deleted)] = list(mine.deleted.values())
     columns = {n: operator_column(mine.rows[n], kind, codes) for n, kind in wanted.items()}
-    return Objects(np.array(mine.time, np.int64), columns, deleted)
+    return Objects(np.array(mine.time, np.int64), columns, deleted, {t.name: _sets(t, mine.rows) for t in plan.intake.tokens})
+
+
+def _sets(node: TokenNode, rows: pa.Table) -> list[frozenset[str]]:
+    found: list[set[str]] = [set() for _ in range(rows.num_rows)]
+    row, token = tokens(node, rows[node.column])
+    for i, t in zip(row.tolist(), token.to_pylist(), strict=True):
+        found[i].add(t)
+    return [frozenset(s) for s in found]
 
 
 def window_of(query: QueryNode, window: Window, data: Objects, at: int) -> tuple[int, int, int]:

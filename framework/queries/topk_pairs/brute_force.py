@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from skyband.framework.plan.model import QueryNode
+from skyband.framework.queries.pair_rows.brute_force import side_of
 from skyband.framework.queries.protocol import Question
-from skyband.framework.verify.objects import MAX_PAIRS, Found, Objects, window_of
+from skyband.framework.verify.objects import MAX_PAIRS, Found, window_of
 from skyband.operators.expressions import compile_pair, matrix
 
 I64 = npt.NDArray[np.int64]
@@ -27,7 +28,7 @@ def best_pairs(question: Question) -> Found | None:
     kernel = compile_pair(op.scoring, op.where, negate, texts)
     fcols = np.ascontiguousarray(matrix(data.columns, kernel.float_names, np.float64, len(data.time)))
     icols = np.ascontiguousarray(matrix(data.columns, kernel.int_names, np.int64, len(data.time)))
-    side = _sides(op, data, texts)
+    side = side_of(op, data, texts)
     limit = _limit(query, negate)
     best: list[tuple[float, int, int, tuple[int, int]]] = []
     worst = np.inf
@@ -50,15 +51,6 @@ def best_pairs(question: Question) -> Found | None:
             best = sorted(best)[: query.k]
             worst = best[-1][0]
     return [(items, -score + 0.0 if negate else score) for score, _, _, items in sorted(best)[: query.k]]
-
-
-def _sides(op: Any, data: Objects, texts: dict[str, int]) -> I64 | None:
-    """1 for side a, 2 for side b, 0 for neither; None without ``between``."""
-    if op.between is None:
-        return None
-    column = data.columns[op.between.column]
-    a, b = (texts[v] if isinstance(v, str) else v for v in (op.between.a, op.between.b))
-    return np.where(column == a, 1, np.where(column == b, 2, 0)).astype(np.int64)
 
 
 def _limit(query: QueryNode, negate: bool) -> float:

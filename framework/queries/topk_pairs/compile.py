@@ -9,18 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Literal, cast
 
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, share
-from skyband.framework.queries.topk_pairs.model import Between as BetweenModel
+from skyband.framework.queries.pair_rows.compile import side_texts, sides, sides_key
 from skyband.framework.queries.topk_pairs.model import TopKPairs as TopKPairsModel
 from skyband.framework.spec.expressions import scoring_text
 from skyband.operators.base import Operator, Window
 from skyband.operators.expressions.ast import Node
-
-if TYPE_CHECKING:
-    from skyband.operators.topk_pairs.configuration import Between
-
 
 _WHY = "batched merge-scan, right for any scoring expression (no monotony or bounds needed)"
 
@@ -52,9 +48,8 @@ def compile_pairs(context: Context, entries: Sequence[QueryEntry]) -> Iterable[O
         where = parse(query.where, context.kinds, ("a", "b"), "predicate") if query.where is not None else None
         if where is not None:
             wheres.setdefault(canonical(where), where)
-        sides = (query.between.column, repr(query.between.a), repr(query.between.b)) if query.between is not None else None
         best = query.min_score if scoring.direction == "min" else query.max_score
-        return _Key(canonical(score), scoring.direction, canonical(where) if where is not None else None, sides, best)
+        return _Key(canonical(score), scoring.direction, canonical(where) if where is not None else None, sides_key(query.between), best)
 
     for k, group in share(entries, key):
         yield _draft(context, group, k, scores[k.score], wheres[k.where] if k.where is not None else None)
@@ -68,9 +63,7 @@ def _draft(context: Context, group: tuple[QueryEntry, ...], key: _Key, score: No
     largest = max([q.k for q in queries] + keeps)
     window = Window.union(m.window for m in group)
     between = queries[0].between
-    texts = [*text_constants(score), *(text_constants(where) if where is not None else ())]
-    if between is not None:
-        texts += [v for v in (between.a, between.b) if isinstance(v, str)]
+    texts = [*text_constants(score), *(text_constants(where) if where is not None else ()), *side_texts(between)]
 
     def build(all_texts: tuple[str, ...]) -> Operator:
         from skyband.operators.topk_pairs.configuration import PairQuery
@@ -82,7 +75,7 @@ def _draft(context: Context, group: tuple[QueryEntry, ...], key: _Key, score: No
                 scoring=score,
                 direction=key.direction,
                 where=where,
-                between=_between(context, between),
+                between=sides(context, between),
                 queries=tuple(
                     PairQuery(m.name, q.k, m.window, q.min_score, q.max_score, q.every) for m, q in zip(group, queries, strict=True)
                 ),
@@ -93,14 +86,3 @@ def _draft(context: Context, group: tuple[QueryEntry, ...], key: _Key, score: No
         )
 
     return OperatorDraft(group, largest, window, key.direction, tuple(texts), build, _WHY)
-
-
-def _between(context: Context, spec: BetweenModel | None) -> Between | None:
-    from skyband.operators.topk_pairs.configuration import Between
-
-    if spec is None:
-        return None
-    kind = context.kinds[spec.column]
-    # Numbers may come as text, from a variable.
-    a, b = (int(x) if kind == "int" else x for x in (spec.a, spec.b))
-    return Between(spec.column, cast(Any, a), cast(Any, b), kind)

@@ -6,16 +6,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from skyband.framework.queries.models import K, QueryModel, QueryPart
+from skyband.framework.queries.models import K, QueryModel
+from skyband.framework.queries.pair_rows.model import Between
 from skyband.framework.spec.units import Name, Number
-
-
-class Between(QueryPart):
-    """Pairs only between two sides of the stream; other values pair with nothing."""
-
-    column: Name = Field(description="The column that says which side a row is on.")
-    a: str | int | float | bool = Field(description="Value of side a.")
-    b: str | int | float | bool = Field(description="Value of side b.")
 
 
 class TopKPairs(QueryModel):

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
-from skyband.framework.items import SCORE_VALUE, ItemShape, Part, by_score
+from skyband.framework.items import ItemShape
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
+from skyband.framework.queries.pair_rows.items import pair_of
 from skyband.framework.queries.protocol import QueryType, Question
 from skyband.framework.queries.topk_pairs import explain
 from skyband.framework.queries.topk_pairs.check import check
@@ -19,9 +20,6 @@ from skyband.framework.spec.scope import PAIR_SIDES, Scope
 
 if TYPE_CHECKING:
     from skyband.framework.verify.objects import Found
-
-BY_AGE = (Part("older", "the older object of the pair"), Part("newer", "the newer object of the pair"))
-BY_SIDE = (Part("a", "side a of the pair"), Part("b", "side b of the pair"))
 
 
 class TopKPairsType(QueryType):
@@ -34,8 +32,7 @@ class TopKPairsType(QueryType):
 
     def item(self, query: TopKPairs) -> ItemShape:
         """Two rows, by age or by side."""
-        parts = BY_AGE if query.between is None else BY_SIDE
-        return ItemShape(parts, by_score(parts), (SCORE_VALUE,))
+        return pair_of(query.between)
 
     def check(self, scope: Scope, path: Path, query: TopKPairs) -> None:
         """See ``check``."""

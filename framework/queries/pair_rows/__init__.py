@@ -1,0 +1,1 @@
+"""What query types whose items are pairs of rows share."""
