@@ -30,11 +30,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """Writes the data (once), runs the job to its end, prints results. A second call finds nothing new and is quick."""
     from skyband.jobs import run as run_job
-    from skyband.jobs.demo_data import write_landing
+    from skyband.jobs.demo_data import write_itineraries, write_landing
 
     home = Path(args.dir).absolute()
     landing, warehouse = home / "landing", home / "tables"
     files = write_landing(landing, args.days)
+    write_itineraries(home / "itineraries", args.days)
     print(f"{files} days of flights out of New York City are in {_short(landing)}; running {_short(SPEC)} over them.", flush=True)
     os.environ["LANDING"], os.environ["WAREHOUSE"] = str(landing), str(warehouse)
     code = run_job.run(argparse.Namespace(spec=str(SPEC), once=True, continuous=False, finish=True, quiet=args.quiet))

@@ -12,16 +12,19 @@ be double), ``dest``, ``tailnum``, ``scheduled`` and ``departed`` (UTC instants;
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 import time
 import zipfile
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from skyband.framework.errors import SkybandError
@@ -74,6 +77,24 @@ def flights() -> pa.Table:
     return pa.table({name: made.get(name, raw[name] if name in _READ else None) for name in COLUMNS}).take(pa.array(order))
 
 
+def itineraries(table: pa.Table) -> pa.Table:
+    """One row per aircraft and day of ``flights()``: ``date``, ``tailnum``, ``carrier``, ``last`` (departure), ``airports`` (a list).
+
+    Airports it left from or went to, in alphabetical order. Flights that were cancelled or have no tail number are left out.
+    """
+    flown = table.filter(pc.and_(table["departed"].is_valid(), table["tailnum"].is_valid()))
+    keys = ["date", "tailnum"]
+    ends = [
+        flown.select([*keys, "departed", "carrier", end]).rename_columns([*keys, "last", "carrier", "airports"])
+        for end in ("origin", "dest")
+    ]
+    every = pa.concat_tables(ends).sort_by([(c, "ascending") for c in (*keys, "airports")])
+    days = every.group_by(keys, use_threads=False).aggregate([("carrier", "min"), ("last", "max"), ("airports", "distinct")])
+    made = days.rename_columns([*keys, "carrier", "last", "airports"])
+    order = [(c, "ascending") for c in ("date", "last", "tailnum")]
+    return made.sort_by(order)
+
+
 def _instants(micros: npt.NDArray[np.int64], null: npt.NDArray[np.bool_] | None) -> pa.Array:
     """``2013-01-01T10:15:00Z`` texts, the spelling every reader agrees on; null where ``null``."""
     text = np.char.add(np.datetime_as_string(micros.astype("datetime64[us]"), unit="s"), "Z")
@@ -101,20 +122,46 @@ def write_landing(folder: Path, days: int = DAYS) -> int:
         return len(have)
     if not all(n.startswith("flights-2013-") for n in have):
         raise SkybandError("SKY-E202", f"{folder} holds files that are not the demo's", hint="name an empty folder with --dir")
-    table = flights()
-    cuts = np.searchsorted(table["date"].to_numpy(), np.array([*dates, str(np.datetime64(dates[-1]) + 1)], dtype="datetime64[D]"))
-    now = time.time() - days
+    _write_days(folder, flights(), dict(zip(dates, names, strict=True)), _write_csv)
+    return len(have | set(names))
+
+
+def write_itineraries(folder: Path, days: int = DAYS) -> int:
+    """Write ``itineraries`` of the first ``days`` days into ``folder``, a file of JSON lines a day; as ``write_landing``."""
+    if not 1 <= days <= DAYS:
+        raise SkybandError("SKY-E201", f"there are flights for 1 to {DAYS} days, not {days}")
+    dates = [str(np.datetime64("2013-01-01") + i) for i in range(days)]
+    names = {d: f"itineraries-{d}.json" for d in dates}
+    have = {p.name for p in folder.iterdir()} if folder.is_dir() else set()
+    if not have >= set(names.values()):
+        _write_days(folder, itineraries(flights()), names, _write_json)
+    return len(have | set(names.values()))
+
+
+def _write_days(folder: Path, table: pa.Table, names: Mapping[str, str], write: Callable[[pa.Table, Path], None]) -> None:
+    """Writes the rows of each date that has a name to the file of that name, unless it is there. ``table`` is sorted by date."""
+    dates = np.array(list(names), dtype="datetime64[D]")
+    cuts = np.searchsorted(table["date"].to_numpy(), np.append(dates, dates[-1] + 1))
+    now = time.time() - len(names)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".landing-") as made:
-            for i, name in enumerate(names):
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as made:
+            for i, name in enumerate(names.values()):
                 path = Path(made) / name
-                pacsv.write_csv(table.slice(cuts[i], cuts[i + 1] - cuts[i]), path, pacsv.WriteOptions(quoting_style="none"))
+                write(table.slice(cuts[i], cuts[i + 1] - cuts[i]), path)
                 os.utime(path, (now + i, now + i))
             folder.mkdir(exist_ok=True)
-            for name in names:
-                if name not in have:
+            for name in names.values():
+                if not (folder / name).exists():
                     os.replace(Path(made) / name, folder / name)
     except OSError as e:
         raise SkybandError("SKY-E203", f"the demo's data cannot be written to {folder}: {e.strerror or e}") from e
-    return len(have | set(names))
+
+
+def _write_csv(table: pa.Table, path: Path) -> None:
+    pacsv.write_csv(table, path, pacsv.WriteOptions(quoting_style="none"))
+
+
+def _write_json(table: pa.Table, path: Path) -> None:
+    rows = table.set_column(0, "date", table["date"].cast(pa.string())).to_pylist()
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))

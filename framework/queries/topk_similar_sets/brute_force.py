@@ -20,7 +20,7 @@ F64 = npt.NDArray[np.float64]
 
 
 def most_similar(question: Question) -> Found | None:
-    """The k most similar pairs as (items in the order of the query's roles, score), in rank order. O(window squared); None beyond MAX_PAIRS."""
+    """The k most similar pairs as (items by role, score), in rank order. O(window squared); None beyond MAX_PAIRS."""
     plan, query, data = question.plan, question.query, question.data
     op: Any = plan.operators[query.operator].operator
     first, end, _ = window_of(query, query.window, data, question.at)
