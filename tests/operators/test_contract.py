@@ -17,6 +17,7 @@ from skyband.operators.base import NULL, Changes, Column, Window
 from skyband.operators.contract import Asked, BrokenContract, asked_of, check_operator
 from skyband.operators.contract_rows import random_rows
 from skyband.operators.expressions import parse
+from skyband.operators.pair_rows.queries import Between, PairQuery
 from skyband.operators.side_by_side import SideBySide
 from skyband.operators.single_rows.scores import Linear
 from skyband.operators.skyline.operator import Dimension, Skyline, SkylineQuery
@@ -24,7 +25,6 @@ from skyband.operators.threshold.many import ManyThreshold
 from skyband.operators.threshold.one_function import Threshold, ThresholdQuery
 from skyband.operators.topk.many import ManyTopK
 from skyband.operators.topk.one_function import TopK, TopKDeletes, TopKQuery
-from skyband.operators.topk_pairs.configuration import Between, PairQuery
 from skyband.operators.topk_pairs.operator import TopKPairs
 from tests.seeds import seeds
 

@@ -19,7 +19,7 @@ from skyband.operators.base import Operator, Window
 from skyband.operators.expressions.ast import Node
 
 if TYPE_CHECKING:
-    from skyband.operators.topk_pairs.configuration import Between
+    from skyband.operators.pair_rows.queries import Between
 
 
 _WHY = "batched merge-scan, right for any scoring expression (no monotony or bounds needed)"
@@ -73,7 +73,7 @@ def _draft(context: Context, group: tuple[QueryEntry, ...], key: _Key, score: No
         texts += [v for v in (between.a, between.b) if isinstance(v, str)]
 
     def build(all_texts: tuple[str, ...]) -> Operator:
-        from skyband.operators.topk_pairs.configuration import PairQuery
+        from skyband.operators.pair_rows.queries import PairQuery
         from skyband.operators.topk_pairs.operator import TopKPairs
 
         return cast(
@@ -96,7 +96,7 @@ def _draft(context: Context, group: tuple[QueryEntry, ...], key: _Key, score: No
 
 
 def _between(context: Context, spec: BetweenModel | None) -> Between | None:
-    from skyband.operators.topk_pairs.configuration import Between
+    from skyband.operators.pair_rows.queries import Between
 
     if spec is None:
         return None
