@@ -284,10 +284,13 @@ class PairRowsLogic(ABC):
         band = self.skybands
         return Items(key, self._items(band.older[at], band.newer[at]), self._external(band.score[at]))
 
+    def _work_done(self) -> dict[str, int]:
+        """Scored pairs, candidates and refills since the last call."""
+        return {"scored": int(self.work[SCORED]), "candidates": int(self.work[FOUND]), "refills": int(self.work[REFILLS])}
+
     def counters(self) -> dict[str, int]:
-        """Objects, scored pairs, candidates, refills, and unusable objects per query since the last call."""
-        scored, candidates, refills = (int(self.work[i]) for i in (SCORED, FOUND, REFILLS))
-        found = {"objects": self.arrived, "scored": scored, "candidates": candidates, "refills": refills}
+        """Objects, the work done, and unusable objects per query since the last call."""
+        found = {"objects": self.arrived, **self._work_done()}
         found.update({f"unusable:{i}": self.unusable for i in range(len(self.configuration.queries))})
         self.arrived = self.unusable = 0
         self.work[:] = 0
