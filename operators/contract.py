@@ -188,6 +188,10 @@ class _Player:
         self.well_formed(found, until)
         if not len(at) and len(found) and (wake is None or wake > int(found.at.min())):
             self.fail(f"wake() is too late: it said {instant_of(wake)}, but without any row {row_of(found, int(found.at.argmin()))}")
+        for name, rows in twin.ragged.items():
+            given = arrivals.ragged[name]
+            if given.start.tobytes() + given.values.tobytes() != rows.start.tobytes() + rows.values.tobytes():
+                self.fail(f"advance() wrote into the arrivals' tokens {name}")
         self.until = max(self.until, until)
         # Numbers of objects depend on the cuts: two runs are compared by what they stand for.
         values = np.array(self.numbers.value_of, np.int64)

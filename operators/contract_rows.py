@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from skyband.operators.base import DELETION_TARGET, F64, I64, NULL, AnyArray, Arrivals, Operator
+from skyband.operators.base import DELETION_TARGET, F64, I64, NULL, AnyArray, Arrivals, Operator, Ragged
 
 GAPS = ((0, 0, 1, 2, 7), (0, 0, 1, 2, 7), (1,), (0, 0, 0, 40), (3, 11), (0, 1))
 """Steps of the clock between rows, in units; one of these per stream."""
 
 OTHER_TEXTS = 3
 """Texts in the stream besides the constants of the plan."""
+
+TOKENS, LARGEST_SET = 9, 6
+"""Different tokens of a column of sets, and tokens of its largest; some sets are empty."""
 
 REACH = 12
 """A deletion names one of this many newest objects of its key, alive in the operator's window or not."""
@@ -25,8 +28,8 @@ class Rows:
     """Accepted rows of one bucket in the order of their instants, over all keys; all arrays have one entry per row.
 
     A deletion has ``seq`` -1 and the deleted object's seq in ``target``, which is ``NULL`` for objects. ``text`` columns hold numbers
-    of texts, which ``block`` turns into codes; ``object`` columns values, which ``Numbers`` turns into numbers. ``end`` is an instant after
-    the last row. ``constants``: so many texts have fixed codes.
+    of texts, which ``block`` turns into codes; ``object`` columns values, which ``Numbers`` turns into numbers; ``sets`` those of token
+    columns. ``end`` is an instant after the last row. ``constants``: so many texts have fixed codes.
     """
 
     time: I64
@@ -37,6 +40,7 @@ class Rows:
     kinds: Mapping[str, str]
     constants: int
     end: int
+    sets: Mapping[str, list[I64]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.time)
@@ -49,7 +53,8 @@ class Rows:
         """The rows at the positions ``at`` (ascending), by key, with texts under ``codes``."""
         order = at[np.argsort(self.key[at], kind="stable")]
         columns = {name: self.column(name, order, codes) for name in self.values}
-        return Arrivals(self.key[order], self.seq[order], self.time[order], columns)
+        ragged = {name: _ragged([sets[i] for i in order.tolist()], codes) for name, sets in self.sets.items()}
+        return Arrivals(self.key[order], self.seq[order], self.time[order], columns, ragged)
 
     def column(self, name: str, at: AnyArray, codes: I64) -> AnyArray:
         """One column of the rows ``at``."""
@@ -57,6 +62,12 @@ class Rows:
         if self.kinds[name] != "text":
             return values
         return np.where(values == NULL, NULL, codes[np.maximum(values, 0)])
+
+
+def _ragged(sets: list[I64], codes: I64) -> Ragged:
+    """Sets of tokens with codes that depend on those of texts: other ones once these are."""
+    start = np.concatenate([[0], np.cumsum([len(s) for s in sets])]).astype(np.int64)
+    return Ragged(start, np.concatenate([np.empty(0, np.int64), *sets]) * 1_000_003 + codes[-1])
 
 
 class Numbers:
@@ -118,14 +129,16 @@ def random_rows(operator: Operator, rng: np.random.Generator, rows: int, keys: i
     key = np.array([names.setdefault(k, len(names)) for k in key.tolist()], np.int64)
     deletes = DELETION_TARGET in kinds
     seq, target = _numbered(key, rng, float(rng.choice([0.1, 0.4])) if deletes else 0.0)
-    values = {name: _column(kind, rng, n, constants) for name, kind in kinds.items() if name != DELETION_TARGET}
+    plain = {name: kind for name, kind in kinds.items() if name != DELETION_TARGET and kind != "tokens"}
+    values = {name: _column(kind, rng, n, constants) for name, kind in plain.items()}
+    sets = {name: _sets(rng, n) for name, kind in kinds.items() if kind == "tokens"}
     for c in operator.columns:
         if c.kind == "object":  # named by a column the operator reads too, or by one of its own
             values[c.name] = values.get(c.name[1:], _column("int", rng, n, constants))
     if deletes:
         values[DELETION_TARGET] = target
     spare = [1, 5 * unit, 200 * unit, 2 * (operator.window.micros or unit)]
-    return Rows(time.astype(np.int64), key, seq, target, values, kinds, constants, int(time[-1]) + int(rng.choice(spare)))
+    return Rows(time.astype(np.int64), key, seq, target, values, kinds, constants, int(time[-1]) + int(rng.choice(spare)), sets)
 
 
 def constant_texts(operator: Any) -> int:
@@ -177,6 +190,16 @@ def _column(kind: str, rng: np.random.Generator, n: int, constants: int) -> AnyA
     y = y.astype(np.int64)
     y[null] = NULL
     return y
+
+
+def _sets(rng: np.random.Generator, n: int) -> list[I64]:
+    """Token sets, many of them alike: a walk through small subsets of few tokens."""
+    found = [rng.permutation(TOKENS)[: int(rng.integers(0, LARGEST_SET + 1))] for _ in range(n)]
+    again = rng.random(n) < 0.3
+    for i in range(1, n):
+        if again[i]:
+            found[i] = rng.permutation(found[i - int(rng.integers(1, min(i, 8) + 1))])
+    return found
 
 
 def _floats(rng: np.random.Generator, n: int) -> F64:

@@ -5,38 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, Literal
 
-from skyband.operators.base import Column, Kind, Window
-from skyband.operators.expressions.ast import Attr, Binary, Literal_, Node, Type
+from skyband.operators.base import Column, Window
+from skyband.operators.expressions.ast import Binary, Literal_, Node
 from skyband.operators.expressions.canonical import attributes
 from skyband.operators.expressions.compile import PairKernel, compile_pair
+from skyband.operators.pair_rows.queries import Between, PairQuery, all_of
 from skyband.operators.windows import check_ranked
-
-
-@dataclass(frozen=True, slots=True)
-class PairQuery:
-    """The best ``k`` pairs of ``window`` with score in [min_score, max_score]; ``every_micros``: net changes at its multiples only."""
-
-    name: str
-    k: int
-    window: Window
-    min_score: float | None = None
-    max_score: float | None = None
-    every_micros: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Between:
-    """Two sides: objects whose ``column`` is ``a``, and those where it is ``b``. Others pair with nothing.
-
-    ``kind`` is the column's; for "text" the sides are text constants of the plan.
-    """
-
-    column: str
-    a: str | int | bool
-    b: str | int | bool
-    kind: Kind = "text"
 
 
 @dataclass(frozen=True)
@@ -65,10 +41,8 @@ class TopKPairsConfiguration:
         check_ranked(self.queries, self.keep_k, self.window, self.direction, "topk_pairs")
         if len({self._better_bound(q) for q in self.queries}) > 1:
             raise ValueError("queries of one state must agree in " + ("min_score" if self.direction == "min" else "max_score"))
-        if self.between is not None and self.between.a == self.between.b:
-            raise ValueError("the two sides of a pair are equal")
-        if self.between is not None and self.between.kind not in ("text", "int", "bool"):
-            raise ValueError(f"sides are told apart by a text, int or bool column, not {self.between.kind}")
+        if self.between is not None:
+            self.between.check()
         _ = self.kernel  # raises ValueError for a scoring expression that is not a number, or a text constant without a code
 
     def _better_bound(self, q: PairQuery) -> float | None:
@@ -79,34 +53,22 @@ class TopKPairsConfiguration:
         bound = q.max_score if self.direction == "min" else q.min_score
         return inf if bound is None else (bound if self.direction == "min" else -bound) + 0.0
 
-    def _side(self, which: Literal["a", "b"]) -> Node:
-        assert self.between is not None
-        kind = cast(Type, self.between.kind)
-        value = self.between.a if which == "a" else self.between.b
-        typed = str(value) if kind == "text" else bool(value) if kind == "bool" else int(value)
-        column = Attr(type=kind, side=which, name=self.between.column)
-        return Binary(type="bool", op="=", x=column, y=Literal_(type=kind, value=typed))
-
     def side_codes(self) -> tuple[int, int]:
         """What the side column holds for a and for b."""
         assert self.between is not None
-        a, b = self.between.a, self.between.b
-        return (self.texts.index(str(a)), self.texts.index(str(b))) if self.between.kind == "text" else (int(a), int(b))
+        return self.between.codes(self.texts)
 
     @property
     def candidates(self) -> Node | None:
         """The condition a pair must meet to be a candidate: ``where``, the sides, the bound on the better side."""
         parts = [] if self.where is None else [self.where]
         if self.between is not None:
-            parts += [self._side("a"), self._side("b")]
+            parts += [self.between.condition("a"), self.between.condition("b")]
         bound = self._better_bound(self.queries[0])
         if bound is not None:
             op = ">=" if self.direction == "min" else "<="
             parts.append(Binary(type="bool", op=op, x=self.scoring, y=Literal_(type="float", value=float(bound))))
-        whole: Node | None = None
-        for part in parts:
-            whole = part if whole is None else Binary(type="bool", op="and", x=whole, y=part)
-        return whole
+        return all_of(parts)
 
     @cached_property
     def kernel(self) -> PairKernel:

@@ -18,7 +18,7 @@ import numpy as np
 
 from skyband.operators.base import Arrivals, Window
 from skyband.operators.expressions import parse
-from skyband.operators.topk_pairs.configuration import PairQuery
+from skyband.operators.pair_rows.queries import PairQuery
 from skyband.operators.topk_pairs.operator import TopKPairs
 from tests.bench import scase_numba
 from tests.bench.peers import peer

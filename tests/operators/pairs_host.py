@@ -11,7 +11,7 @@ import numpy as np
 
 from skyband.operators.base import NULL, Arrivals, Window
 from skyband.operators.expressions import parse
-from skyband.operators.topk_pairs.configuration import Between, PairQuery
+from skyband.operators.pair_rows.queries import Between, PairQuery
 from skyband.operators.topk_pairs.operator import TopKPairs
 from tests.operators.host import band_of as band_of
 from tests.operators.host import blocks_of, in_order, play

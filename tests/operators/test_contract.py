@@ -17,6 +17,7 @@ from skyband.operators.base import NULL, Changes, Column, Window
 from skyband.operators.contract import Asked, BrokenContract, asked_of, check_operator
 from skyband.operators.contract_rows import random_rows
 from skyband.operators.expressions import parse
+from skyband.operators.pair_rows.queries import Between, PairQuery
 from skyband.operators.side_by_side import SideBySide
 from skyband.operators.single_rows.scores import Linear
 from skyband.operators.skyline.operator import Dimension, Skyline, SkylineQuery
@@ -24,8 +25,8 @@ from skyband.operators.threshold.many import ManyThreshold
 from skyband.operators.threshold.one_function import Threshold, ThresholdQuery
 from skyband.operators.topk.many import ManyTopK
 from skyband.operators.topk.one_function import TopK, TopKDeletes, TopKQuery
-from skyband.operators.topk_pairs.configuration import Between, PairQuery
 from skyband.operators.topk_pairs.operator import TopKPairs
+from skyband.operators.topk_similar_sets.operator import TopKSimilarSets
 from tests.seeds import seeds
 
 SCHEMA: Any = {"x": "float", "y": "float", "n": "int", "t": "text", "ok": "bool", "ts": "time"}
@@ -64,6 +65,15 @@ def pairs(window: Window, scoring: str, where: str | None = None, between: Betwe
     queries = (PairQuery("all", 4, window, **bounds), PairQuery("less", 1, smaller, **bounds), PairQuery("then", 2, window, None, None, 9))
     tree = None if where is None else parse(where, SCHEMA)
     return TopKPairs(parse(scoring, SCHEMA), "min", tree, between, queries if not bounds else queries[:2], 5, window, ("a", "b"))
+
+
+def similar(window: Window, similarity: Any, where: str | None = None, between: Between | None = None, **bounds: float) -> TopKSimilarSets:
+    smaller = Window(window.count and window.count // 2, window.micros and window.micros // 2)
+    queries = (PairQuery("all", 4, window, **bounds), PairQuery("less", 1, smaller), PairQuery("then", 2, window, None, None, 9))
+    tree = None if where is None else parse(where, SCHEMA)
+    return TopKSimilarSets(
+        tokens="words", similarity=similarity, where=tree, between=between, queries=queries, keep_k=5, window=window, texts=("a", "b")
+    )
 
 
 def many(window: Window) -> dict[str, Any]:
@@ -118,6 +128,9 @@ OPERATORS: dict[str, Any] = {
     "pairs, count": pairs(COUNT, "abs(a.x - b.x) + a.n", "a.t <> b.t"),
     "pairs, time": pairs(TIME, "a.x - b.y", max_score=1.0),
     "pairs, both, sides": pairs(BOTH, "abs(a.x - b.x)", between=Between("t", "a", "b")),
+    "similar sets, count": similar(COUNT, "jaccard", "a.t <> b.t"),
+    "similar sets, time": similar(TIME, "cosine", min_score=0.5),
+    "similar sets, both, sides": similar(BOTH, "hamming", between=Between("t", "a", "b")),
     "many topk, count": many_topk(COUNT, False),
     "many topk, time, deletes": many_topk(TIME, True),
     "many topk, both, deletes": many_topk(BOTH, True),

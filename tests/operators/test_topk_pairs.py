@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from skyband.operators.base import Arrivals, Window
 from skyband.operators.expressions import parse
-from skyband.operators.topk_pairs.configuration import Between, PairQuery
+from skyband.operators.pair_rows.queries import Between, PairQuery
 from skyband.operators.topk_pairs.operator import TopKPairs
 from tests.operators.pairs_host import SCHEMA, Case, band_of, cuts_of, drive, random_case, random_stream, text_of
 from tests.oracles import pairs as oracle
@@ -125,7 +125,7 @@ def test_a_long_stream_keeps_the_arena_small() -> None:
     rng = np.random.default_rng(1)
     for start in range(0, 20_000, 100):
         logic.advance(rows_from(rng.random(100), rng.random(100), start), start + 100)
-    assert len(logic.objects.times) < 2000
+    assert len(logic.windows.objects.times) < 2000
     assert len(logic.skybands.score) < 20_000
 
 
@@ -184,7 +184,7 @@ def test_wrong_configurations_are_refused() -> None:
 def test_leaves_call_leaves_and_hand_arrays_to_leaves_only() -> None:
     """A leaf counts no references: an array it got from a counting kernel would leak, one it gave to such a kernel be freed too early."""
     functions: dict[str, tuple[str, ast.FunctionDef]] = {}
-    for path in sorted((ROOT / "operators" / "topk_pairs" / "kernels").glob("*.py")):
+    for path in sorted(p for room in ("pair_rows", "topk_pairs") for p in (ROOT / "operators" / room / "kernels").glob("*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef):
                 decorators = [ast.unparse(d) for d in node.decorator_list]

@@ -8,7 +8,7 @@ from skyband.framework.plan.drafts import Context
 from skyband.framework.queries.pair_rows.model import Between as BetweenModel
 
 if TYPE_CHECKING:
-    from skyband.operators.topk_pairs.configuration import Between
+    from skyband.operators.pair_rows.queries import Between
 
 
 def sides_key(between: BetweenModel | None) -> tuple[str, str, str] | None:
@@ -23,7 +23,7 @@ def side_texts(between: BetweenModel | None) -> list[str]:
 
 def sides(context: Context, spec: BetweenModel | None) -> Between | None:
     """The sides of a pair for an operator."""
-    from skyband.operators.topk_pairs.configuration import Between
+    from skyband.operators.pair_rows.queries import Between
 
     if spec is None:
         return None

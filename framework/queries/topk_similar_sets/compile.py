@@ -1,6 +1,7 @@
-"""Entries to operators: one operator for all queries of equal sets, similarity, bound, ``where`` and ``between``.
+"""Entries to operators: one operator for all queries of equal sets, similarity, ``where`` and ``between``.
 
-A predicate restricts candidates, and the bound is one: states are shared only if all are equal. K is the largest k, N the union of windows.
+A predicate restricts candidates: states are shared only if it is equal. A bound only cuts a result. K is the largest k, N the union of the
+windows.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ class _Key:
     similarity: str
     where: str | None
     between: tuple[str, str, str] | None
-    bound: float | None
 
 
 def compile_sets(context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
@@ -43,8 +43,7 @@ def compile_sets(context: Context, entries: Sequence[QueryEntry]) -> Iterable[Op
         where = parse(query.where, context.kinds, ("a", "b"), "predicate") if query.where is not None else None
         if where is not None:
             wheres.setdefault(canonical(where), where)
-        bound = query.max_score if query.similarity in DISTANCES else query.min_score
-        return _Key(query.tokens, query.similarity, canonical(where) if where is not None else None, sides_key(query.between), bound)
+        return _Key(query.tokens, query.similarity, canonical(where) if where is not None else None, sides_key(query.between))
 
     for k, group in share(entries, key):
         yield _draft(context, group, k, wheres[k.where] if k.where is not None else None)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.operators.base import I64, NEVER
-from skyband.operators.topk_pairs.kernels.arena import alive_from, first_after
-from skyband.operators.topk_pairs.kernels.changes import Event, difference
-from skyband.operators.topk_pairs.kernels.lists import arrive, drop_expired, oldest, select
-from skyband.operators.topk_pairs.kernels.tables import (
+from skyband.operators.pair_rows.kernels.arena import alive_from, first_after
+from skyband.operators.pair_rows.kernels.changes import Event, difference
+from skyband.operators.pair_rows.kernels.lists import arrive, drop_expired, oldest, select
+from skyband.operators.pair_rows.kernels.tables import (
     REFILLS,
     ChangeRows,
     History,

@@ -6,8 +6,8 @@ A list is ``Pairs`` in rank order with room for exactly k, and its ``length``.
 from __future__ import annotations
 
 from skyband.operators.base import I64, NEVER
-from skyband.operators.topk_pairs.kernels.arena import alive_from
-from skyband.operators.topk_pairs.kernels.tables import History, Lists, Pairs, Queries, Skyband, Sources, leaf, part
+from skyband.operators.pair_rows.kernels.arena import alive_from
+from skyband.operators.pair_rows.kernels.tables import History, Lists, Pairs, Queries, Skyband, Sources, leaf, part
 
 
 @leaf

@@ -11,7 +11,7 @@ import numpy as np
 
 from skyband.operators.base import F64, I64
 from skyband.operators.jit import jit
-from skyband.operators.topk_pairs.kernels.tables import (
+from skyband.operators.pair_rows.kernels.tables import (
     FOUND,
     IS_B,
     IS_NEITHER,

@@ -8,8 +8,8 @@ import numpy as np
 
 from skyband.operators.base import ARRIVAL, BOUNDARY, DISPLACED, EXPIRY, PROMOTED
 from skyband.operators.jit import jit
-from skyband.operators.topk_pairs.kernels.lists import ranks_before
-from skyband.operators.topk_pairs.kernels.tables import (
+from skyband.operators.pair_rows.kernels.lists import ranks_before
+from skyband.operators.pair_rows.kernels.tables import (
     AT,
     CAUSE,
     KEY,

@@ -6,7 +6,7 @@ import numpy as np
 
 from skyband.operators.base import F64, I64
 from skyband.operators.jit import jit
-from skyband.operators.topk_pairs.kernels.tables import (
+from skyband.operators.pair_rows.kernels.tables import (
     ORDER_MASK,
     SKYBAND_CAPACITY,
     SKYBAND_LENGTH,
@@ -21,9 +21,9 @@ from skyband.operators.topk_pairs.kernels.tables import (
 
 
 @leaf
-def below(threshold: float) -> float:
-    """The inclusive threshold of "score < ``threshold``"."""
-    return np.nan if threshold == -np.inf else np.nextafter(threshold, -np.inf)
+def below(bar: float) -> float:
+    """The inclusive bound of "score < ``bar``"."""
+    return np.nan if bar == -np.inf else np.nextafter(bar, -np.inf)
 
 
 @leaf

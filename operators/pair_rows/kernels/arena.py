@@ -9,7 +9,7 @@ import numpy as np
 
 from skyband.operators.base import I64, AnyArray
 from skyband.operators.jit import jit
-from skyband.operators.topk_pairs.kernels.tables import (
+from skyband.operators.pair_rows.kernels.tables import (
     FIRST_ALIVE,
     FIRST_HELD,
     NEXT_SEQ,

@@ -125,7 +125,7 @@ class Skyband(NamedTuple):
     """int64 (size,)."""
     stair: F64
     """float64 (size,), the staircase: the largest score that a pair older than pair i may have to be dominated by fewer than K of the
-    pairs 0..i. An inclusive threshold, so that one compare (``<=``) serves all; +inf while there are fewer than K, NaN if no score is."""
+    pairs 0..i. An inclusive bound, so that one compare (``<=``) serves all; +inf while there are fewer than K, NaN if no score is."""
 
 
 class Bucket(NamedTuple):

@@ -1,0 +1,143 @@
+"""What every operator of pairs does with a sub-batch, whatever found its candidates: arrivals in, results replayed, skyband merged."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skyband.operators.base import I64
+from skyband.operators.jit import jit
+from skyband.operators.pair_rows.kernels.changes import room_for
+from skyband.operators.pair_rows.kernels.lists import oldest
+from skyband.operators.pair_rows.kernels.replay import replay
+from skyband.operators.pair_rows.kernels.skyband import merge, store
+from skyband.operators.pair_rows.kernels.tables import (
+    CHANGE_COLUMNS,
+    FIRST_ALIVE,
+    FIRST_HELD,
+    IS_A,
+    IS_B,
+    IS_NEITHER,
+    REGION_START,
+    SKYBAND_LENGTH,
+    ChangeRows,
+    History,
+    Lists,
+    Objects,
+    Progress,
+    Queries,
+    Scratch,
+    Settings,
+    Skyband,
+    Sources,
+    SubBatch,
+    leaf,
+    new_pairs,
+    new_skyband,
+)
+from skyband.operators.windows import UNBOUNDED
+
+
+class Told(NamedTuple):
+    """The change rows of an ``advance``, and how many there are."""
+
+    rows: ChangeRows
+    """Room for more."""
+    written: int
+    """int64."""
+
+
+class Held(NamedTuple):
+    """The skybands of a bucket while it advances."""
+
+    skyband: Skyband
+    """The arena."""
+    end: int
+    """int64: its end."""
+    merged: Skyband
+    """Room for the next skyband of a key."""
+
+
+@jit
+def no_changes() -> Told:
+    """Room for changes."""
+    return Told(ChangeRows(np.empty((256, CHANGE_COLUMNS), np.int64), np.empty(256, np.float64)), 0)
+
+
+@jit
+def no_lists(queries: Queries) -> Lists:
+    """Room for every query's list."""
+    width = queries.k.sum()
+    return Lists(new_pairs(width), new_pairs(width), np.zeros(len(queries.k), np.int64))
+
+
+@jit
+def new_scratch(settings: Settings, block: int) -> Scratch:
+    """Buffers, the first for ``block`` scores."""
+    ranked = settings.keep_k + settings.sub_batch + 1
+    return Scratch(
+        np.empty(block, np.float64), np.empty(settings.keep_k, np.float64), np.empty(ranked, np.float64), np.empty(ranked, np.int64)
+    )
+
+
+@leaf
+def gather(settings: Settings, keys: I64, key: int, first_seq: int, size: int, objects: Objects, batch: SubBatch) -> int:
+    """Put the key's next ``size`` arrivals, from ``first_seq`` on, into the arrays of ``batch``; returns the first seq alive after them."""
+    offset = keys[key, REGION_START] - keys[key, FIRST_HELD]
+    times, floats, integers = objects.times, objects.floats, objects.integers
+    first_alive = int(keys[key, FIRST_ALIVE])
+    for i in range(size):
+        seq = first_seq + i
+        position = seq + offset
+        first_alive = max(first_alive, seq + 1 - settings.window_count)
+        while first_alive < seq and times[first_alive + offset] <= times[position] - settings.window_micros:
+            first_alive += 1
+        batch.first_partner[i] = first_alive
+        for row in range(floats.shape[0]):
+            batch.floats[i, row] = floats[row, position]
+        for row in range(integers.shape[0]):
+            batch.integers[i, row] = integers[row, position]
+        batch.newer[i] = 2 * seq
+        if settings.side_row >= 0:
+            code = integers[settings.side_row, position]
+            batch.side[i] = IS_B if code == settings.code_b else (IS_A if code == settings.code_a else IS_NEITHER)
+            batch.newer[i] += 1 if code == settings.code_a else 0
+    return first_alive
+
+
+@jit
+def tell(key: int, queries: Queries, history: History, sources: Sources, lists: Lists, progress: Progress, told: Told, work: I64) -> Told:
+    """Replay the sub-batch for every query."""
+    rows, written = told.rows, told.written
+    for query in range(len(queries.k)):
+        arrived, done = 0, False
+        while not done:
+            rows = room_for(rows, written, 2 * queries.k[query])
+            arrived, written, done = replay(query, key, arrived, queries, history, sources, lists, progress, rows, written, work)
+    return Told(rows, written)
+
+
+@jit
+def take_in(settings: Settings, keys: I64, key: int, first_alive: int, sources: Sources, held: Held, scratch: Scratch) -> Held:
+    """Make the sub-batch part of the key's skyband; ``first_alive`` after its last arrival."""
+    size, merged = sources.batch.size, held.merged
+    keys[key, FIRST_ALIVE] = first_alive
+    most = keys[key, SKYBAND_LENGTH] + sources.candidates.found + size * (size - 1) // 2
+    if most > len(merged.score):
+        merged = new_skyband(2 * most)
+    length = merge(settings.keep_k, first_alive, sources.batch, sources.candidates, sources.skyband, merged, scratch)
+    skyband, end = store(keys, key, merged, length, held.skyband, held.end)
+    return Held(skyband, end, merged)
+
+
+@leaf
+def wake_times(key: int, queries: Queries, history: History, lists: Lists, progress: Progress) -> None:
+    """Note the next expiry by time of a list's member, or the next boundary at which a query has something to tell, if it is before."""
+    for query in range(len(queries.k)):
+        wake = progress.due[query, key]
+        length, start = lists.length[query], queries.list_start[query]
+        if queries.window_micros[query] < UNBOUNDED and length > 0:
+            first_out = oldest(lists.best.older[start : start + length], length)
+            wake = min(wake, history.times[first_out - history.first_held] + queries.window_micros[query])
+        progress.wake[query, key] = wake

@@ -1,0 +1,297 @@
+"""The moving part of an operator that keeps a K-skyband of pairs; what finds the candidates is a subclass's."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from math import isqrt
+from typing import Protocol
+
+import numpy as np
+
+from skyband.operators.base import F64, I64, NEVER, AnyArray, Arrivals, Changes, Instant, Items, State, Window
+from skyband.operators.expressions.compile import PairKernel
+from skyband.operators.pair_rows.kernels.skyband import stairs
+from skyband.operators.pair_rows.kernels.tables import (
+    AT,
+    CAUSE,
+    COUNTERS,
+    FOUND,
+    KEY,
+    NEWER,
+    NEXT_SEQ,
+    OLDER,
+    POSITION,
+    QUERY,
+    REFILLS,
+    SCORED,
+    SIGN,
+    SKYBAND_CAPACITY,
+    SKYBAND_LENGTH,
+    SKYBAND_START,
+    STEP,
+    Advance,
+    Bucket,
+    ChangeRows,
+    Progress,
+    Queries,
+    Settings,
+    Skyband,
+)
+from skyband.operators.pair_rows.queries import Between, PairQuery
+from skyband.operators.pair_rows.windows import Windows
+from skyband.operators.windows import check_window, count_of, micros_of
+
+LONG_AGO: int = -(2**62)
+
+
+class PairConfiguration(Protocol):
+    """What the logic reads of an operator of pairs."""
+
+    @property
+    def queries(self) -> tuple[PairQuery, ...]:
+        """The queries of the state."""
+        ...
+
+    @property
+    def keep_k(self) -> int:
+        """K, the pairs kept for any window."""
+        ...
+
+    @property
+    def window(self) -> Window:
+        """The largest window."""
+        ...
+
+    @property
+    def between(self) -> Between | None:
+        """The two sides, if there are any."""
+        ...
+
+    @property
+    def kernel(self) -> PairKernel:
+        """What says which pairs are candidates, and reads the attributes."""
+        ...
+
+    def side_codes(self) -> tuple[int, int]:
+        """What the side column holds for a and for b."""
+        ...
+
+    def worst_score(self, q: PairQuery) -> float:
+        """The largest internal score the query accepts."""
+        ...
+
+
+def no_skyband() -> Skyband:
+    """An arena without room."""
+    return Skyband(np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+
+
+def no_progress(queries: int, keys: int, shown: int) -> Progress:
+    """Nothing told yet; ``shown`` = width of the lists shown at boundaries."""
+    return Progress(
+        step=np.zeros((queries, keys), np.int64), wake=np.full((queries, keys), NEVER), due=np.full((queries, keys), NEVER),
+        shown_score=np.zeros((keys, shown)), shown_older=np.zeros((keys, shown), np.int64), shown_newer=np.zeros((keys, shown), np.int64),
+        shown=np.zeros((queries, keys), np.int64),
+    )  # fmt: skip
+
+
+def sub_batch(k: int) -> int:
+    """Arrivals taken together: about 4 sqrt(2K), where their own pairs and those with older partners balance (docs/algorithms.md D2)."""
+    return max(8, min(256, 4 * isqrt(2 * k)))
+
+
+class PairRowsLogic(ABC):
+    """Windows, skybands and steps of one bucket. The window's columns are rebuilt from the host's rows, never checkpointed."""
+
+    def __init__(self, configuration: PairConfiguration, state: State | None) -> None:
+        self.configuration = configuration
+        between, window = configuration.between, configuration.window
+        self.windows = Windows(window, configuration.kernel)
+        side_row, codes = (-1, (0, 0)) if between is None else (self.windows.int_names.index(between.column), configuration.side_codes())
+        self.settings = Settings(
+            configuration.keep_k, count_of(window), micros_of(window), sub_batch(configuration.keep_k), side_row, *codes
+        )
+        self.queries, shown = self._query_tables()
+        self.work = np.zeros(COUNTERS, np.int64)
+        self.arrived = self.unusable = 0
+        self.until = LONG_AGO
+        self.skybands, self.skybands_end = no_skyband(), 0
+        self.progress = no_progress(len(configuration.queries), 0, shown)
+        if state is not None:
+            self._restore(state)
+
+    @abstractmethod
+    def _run(self, arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ChangeRows, int, Skyband, int]:
+        """Take ``advance``, whose ``arrivals`` are in the windows; returns change rows, their number, the skybands' arena and its end."""
+
+    @abstractmethod
+    def _unusable(self, arrivals: Arrivals) -> AnyArray:
+        """Which arrivals (n,) no pair can use, whatever their side."""
+
+    @abstractmethod
+    def _external(self, score: F64) -> F64:
+        """Internal scores as users write them."""
+
+    def _query_tables(self) -> tuple[Queries, int]:
+        """The queries as arrays, and the width of the lists shown at boundaries."""
+        queries = self.configuration.queries
+        windows = [q.window.within(self.configuration.window) for q in queries]
+        k = np.array([q.k for q in queries], np.int64)
+        every = np.array([q.every_micros or 0 for q in queries], np.int64)
+        shown = np.where(every > 0, k, 0)
+        tables = Queries(
+            k=k, window_count=np.array([count_of(w) for w in windows], np.int64),
+            window_micros=np.array([micros_of(w) for w in windows], np.int64), every=every,
+            list_start=np.cumsum(k) - k, shown_start=np.cumsum(shown) - shown,
+            worst=np.array([self.configuration.worst_score(q) for q in queries], np.float64),
+        )  # fmt: skip
+        return tables, int(shown.sum())
+
+    def _grow(self, keys: int) -> None:
+        """Make the tables hold ``keys`` keys."""
+        more = self.windows.grow(keys)
+        if not more:
+            return
+        old, new = self.progress, no_progress(len(self.queries.k), more, self.progress.shown_score.shape[1])
+        by_key = ("shown_score", "shown_older", "shown_newer")
+        self.progress = Progress(
+            *(np.concatenate([x, y], axis=0 if name in by_key else 1) for name, x, y in zip(Progress._fields, old, new, strict=True))
+        )
+
+    def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
+        """See ``Logic.advance``. One kernel call."""
+        wake, table = self.progress.wake, self.windows.keys
+        keys = due = np.flatnonzero(wake.min(axis=0) < until) if wake.size else np.empty(0, np.int64)
+        first_new = table[due, NEXT_SEQ]
+        if len(arrivals):
+            self._count_unusable(arrivals)
+            self._grow(int(arrivals.key[-1]) + 1)
+            keys, first_new = mine, firsts = self.windows.append(arrivals, self.until)
+            if len(due):
+                keys = np.union1d(mine, due)
+                first_new = self.windows.keys[keys, NEXT_SEQ]
+                first_new[np.searchsorted(keys, mine)] = firsts
+        if not len(keys):
+            self.until = max(self.until, until)
+            return Changes.empty(2)
+        bucket = Bucket(self.windows.keys, self.windows.objects, self.skybands, self.skybands_end)
+        rows, written, self.skybands, self.skybands_end = self._run(arrivals, bucket, Advance(keys, first_new, self.until, until))
+        self.until = max(self.until, until)
+        return self._changes(ChangeRows(rows.fields[:written], rows.score[:written]))
+
+    def _count_unusable(self, arrivals: Arrivals) -> None:
+        """Objects no pair can use (with ``between``: those of a side)."""
+        bad = self._unusable(arrivals)
+        between = self.configuration.between
+        if between is not None:
+            side = arrivals.columns[between.column]
+            bad = bad & ((side == self.settings.code_a) | (side == self.settings.code_b))
+        self.arrived += len(arrivals)
+        self.unusable += int(np.count_nonzero(bad))
+
+    def _items(self, older: I64, newer: I64) -> I64:
+        """Shape (m, 2), in the order of the roles; ``newer`` as of a pair."""
+        newer_seq = newer >> 1
+        if self.configuration.between is None:
+            return np.stack([older, newer_seq], axis=1)
+        newer_is_a = (newer & 1) == 1
+        return np.stack([np.where(newer_is_a, newer_seq, older), np.where(newer_is_a, older, newer_seq)], axis=1)
+
+    def _changes(self, rows: ChangeRows) -> Changes:
+        if not len(rows.score):
+            return Changes.empty(2)
+        order = np.lexsort((rows.fields[:, KEY], rows.fields[:, QUERY]))  # stable: steps and positions stay in order
+        fields = rows.fields[order]
+        return Changes(
+            query=fields[:, QUERY].astype(np.int16), key=fields[:, KEY].copy(), at=fields[:, AT].copy(), step=fields[:, STEP].copy(),
+            pos=fields[:, POSITION].astype(np.int32), sign=fields[:, SIGN].astype(np.int8), cause=fields[:, CAUSE].astype(np.int8),
+            score=self._external(rows.score[order]), items=self._items(fields[:, OLDER], fields[:, NEWER]),
+        )  # fmt: skip
+
+    def wake(self) -> Instant | None:
+        """The next expiry of a list's member, or the next boundary of a query with something to tell."""
+        wake = self.progress.wake
+        least = int(wake.min()) if wake.size else NEVER
+        return None if least == NEVER else least
+
+    def _alive(self) -> tuple[I64, I64]:
+        """(key, arena index) of every pair of every skyband whose older object is alive; grouped by key, older seq descending."""
+        table = self.windows.keys
+        length = table[:, SKYBAND_LENGTH]
+        key = np.repeat(np.arange(len(table)), length)
+        at = np.arange(len(key)) - np.repeat(np.cumsum(length) - length, length) + table[key, SKYBAND_START]
+        keep = self.windows.alive(key, self.skybands.older[at], self.configuration.window, self.until)
+        return key[keep], at[keep]
+
+    def checkpoint(self) -> dict[str, AnyArray]:
+        """Skybands of alive pairs, next seqs, steps, due boundaries and shown lists. O(skyband + keys)."""
+        key, at = self._alive()
+        told, band = self.progress, self.skybands
+        return {
+            "until": np.array([self.until], np.int64), "next": self.windows.keys[:, NEXT_SEQ].copy(),
+            "sky_key": key, "sky_score": band.score[at], "sky_older": band.older[at], "sky_newer": band.newer[at],
+            "step": told.step.copy(), "wake": told.wake.copy(), "due": told.due.copy(), "shown_score": told.shown_score.copy(),
+            "shown_older": told.shown_older.copy(), "shown_newer": told.shown_newer.copy(), "shown": told.shown.copy(),
+        }  # fmt: skip
+
+    def _restore(self, state: State) -> None:
+        a = state.arrays
+        self._grow(len(a["next"]))
+        self.windows.restore(state.rows, a["next"], self.until)
+        self.until = int(a["until"][0])
+        told: list[AnyArray] = [np.array(a[name], empty.dtype) for name, empty in zip(Progress._fields, self.progress, strict=True)]
+        self.progress = Progress(*told)
+        scores, table = np.array(a["sky_score"], np.float64), self.windows.keys
+        table[:, SKYBAND_LENGTH] = np.bincount(np.asarray(a["sky_key"], np.int64), minlength=len(table))
+        table[:, SKYBAND_CAPACITY] = table[:, SKYBAND_LENGTH]
+        table[:, SKYBAND_START] = np.cumsum(table[:, SKYBAND_LENGTH]) - table[:, SKYBAND_LENGTH]
+        stair = np.empty(len(scores))
+        stairs(self.settings.keep_k, table, scores, np.empty(self.settings.keep_k), stair)
+        self.skybands = Skyband(scores, np.array(a["sky_older"], np.int64), np.array(a["sky_newer"], np.int64), stair)
+        self.skybands_end = len(scores)
+
+    def retained(self) -> tuple[I64, I64]:
+        """Objects of the lists last shown by queries with ``every``: they may leave the window before a boundary takes them back."""
+        keys, seqs = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        told = self.progress
+        for q in np.flatnonzero(self.queries.every > 0):
+            first, k = int(self.queries.shown_start[q]), int(self.queries.k[q])
+            key, place = np.nonzero(np.arange(k) < told.shown[q][:, None])
+            keys += [key, key]
+            seqs += [told.shown_older[key, first + place], told.shown_newer[key, first + place] >> 1]
+        return np.concatenate(keys), np.concatenate(seqs)
+
+    def snapshot(self, key: int, k: int, window: Window, query: int = 0) -> Items:
+        """The best k <= K pairs of any window n <= N within the query's score bounds, in rank order. O(skyband)."""
+        if not 1 <= k <= self.settings.keep_k:
+            raise ValueError(f"k = {k}: this state answers 1 to {self.settings.keep_k}")
+        check_window(window, self.configuration.window, "snapshot")
+        table = self.windows.keys
+        if not 0 <= key < len(table):
+            return Items(np.empty(0, np.int64), np.empty((0, 2), np.int64), np.empty(0, np.float64))
+        start = int(table[key, SKYBAND_START])
+        mine = slice(start, start + int(table[key, SKYBAND_LENGTH]))
+        score, older, newer = self.skybands.score[mine], self.skybands.older[mine], self.skybands.newer[mine]
+        alive = self.windows.alive(np.full(len(score), key, np.int64), older, window, self.until)
+        keep = alive & (score <= self.queries.worst[query])
+        score, older, newer = score[keep], older[keep], newer[keep]
+        best = np.lexsort((-newer, -older, score))[:k]
+        return Items(np.full(len(best), key, np.int64), self._items(older[best], newer[best]), self._external(score[best]))
+
+    def skyband(self) -> Items:
+        """Every key's skyband, grouped by key, older seq descending."""
+        key, at = self._alive()
+        band = self.skybands
+        return Items(key, self._items(band.older[at], band.newer[at]), self._external(band.score[at]))
+
+    def _work_done(self) -> dict[str, int]:
+        """Scored pairs, candidates and refills since the last call."""
+        return {"scored": int(self.work[SCORED]), "candidates": int(self.work[FOUND]), "refills": int(self.work[REFILLS])}
+
+    def counters(self) -> dict[str, int]:
+        """Objects, the work done, and unusable objects per query since the last call."""
+        found = {"objects": self.arrived, **self._work_done()}
+        found.update({f"unusable:{i}": self.unusable for i in range(len(self.configuration.queries))})
+        self.arrived = self.unusable = 0
+        self.work[:] = 0
+        return found

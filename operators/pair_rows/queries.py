@@ -1,0 +1,60 @@
+"""What is asked of pairs, whatever their score: the best k of a window, of one side with the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from skyband.operators.base import Kind, Window
+from skyband.operators.expressions.ast import Attr, Binary, Literal_, Node, Type
+
+
+@dataclass(frozen=True, slots=True)
+class PairQuery:
+    """The best ``k`` pairs of ``window`` with score in [min_score, max_score]; ``every_micros``: net changes at its multiples only."""
+
+    name: str
+    k: int
+    window: Window
+    min_score: float | None = None
+    max_score: float | None = None
+    every_micros: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """Two sides: objects whose ``column`` is ``a``, and those where it is ``b``. Others pair with nothing.
+
+    ``kind`` is the column's; for "text" the sides are text constants of the plan.
+    """
+
+    column: str
+    a: str | int | bool
+    b: str | int | bool
+    kind: Kind = "text"
+
+    def check(self) -> None:
+        """Raise ValueError unless these are two sides."""
+        if self.a == self.b:
+            raise ValueError("the two sides of a pair are equal")
+        if self.kind not in ("text", "int", "bool"):
+            raise ValueError(f"sides are told apart by a text, int or bool column, not {self.kind}")
+
+    def condition(self, which: Literal["a", "b"]) -> Node:
+        """That a pair's object ``which`` is of its side."""
+        kind = cast(Type, self.kind)
+        value = self.a if which == "a" else self.b
+        typed = str(value) if kind == "text" else bool(value) if kind == "bool" else int(value)
+        return Binary(type="bool", op="=", x=Attr(type=kind, side=which, name=self.column), y=Literal_(type=kind, value=typed))
+
+    def codes(self, texts: tuple[str, ...]) -> tuple[int, int]:
+        """What the column holds for a and for b; ``texts`` are the plan's constants. ValueError if a side is none of them."""
+        return (texts.index(str(self.a)), texts.index(str(self.b))) if self.kind == "text" else (int(self.a), int(self.b))
+
+
+def all_of(parts: list[Node]) -> Node | None:
+    """The conjunction of conditions; None: there are none."""
+    whole: Node | None = None
+    for part in parts:
+        whole = part if whole is None else Binary(type="bool", op="and", x=whole, y=part)
+    return whole

@@ -1,0 +1,91 @@
+"""The windows of a bucket's keys for operators of pairs: the attributes and times of every alive object, numbered by seq."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skyband.operators.base import I64, AnyArray, Arrivals, Instant, Window
+from skyband.operators.expressions.compile import PairKernel, matrix
+from skyband.operators.pair_rows.kernels.arena import append
+from skyband.operators.pair_rows.kernels.tables import (
+    FIRST_ALIVE,
+    FIRST_HELD,
+    KEY_COLUMNS,
+    NEXT_SEQ,
+    REGION_CAPACITY,
+    REGION_START,
+    Objects,
+)
+from skyband.operators.windows import count_of, micros_of
+
+
+def no_objects(floats: int, integers: int) -> Objects:
+    """An arena without room, of so many attributes."""
+    return Objects(np.empty((floats, 0)), np.empty((integers, 0), np.int64), np.empty(0, np.int64))
+
+
+class Windows:
+    """The key table and the objects' arena. The columns are rebuilt from the host's rows, never checkpointed."""
+
+    def __init__(self, window: Window, kernel: PairKernel) -> None:
+        self.window = window
+        self.float_names, self.int_names = kernel.float_names, kernel.int_names
+        self.keys = np.zeros((0, KEY_COLUMNS), np.int64)
+        self.objects, self.end = no_objects(len(self.float_names), len(self.int_names)), 0
+
+    def grow(self, keys: int) -> int:
+        """Make the key table hold ``keys`` keys; returns how many are new."""
+        more = max(0, keys - len(self.keys))
+        if more:
+            self.keys = np.concatenate([self.keys, np.zeros((more, KEY_COLUMNS), np.int64)])
+        return more
+
+    def append(self, rows: Arrivals, until: Instant, anywhere: bool = False) -> tuple[I64, I64]:
+        """Put rows into the arena, everything before ``until`` being done; returns their keys and the seq of each key's first row.
+
+        The key table holds the keys. ``anywhere``: keys start at the seqs of their first rows. Raises ValueError if a key's rows do not
+        follow on what is there.
+        """
+        key = np.asarray(rows.key, np.int64)
+        start = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
+        stop = np.concatenate([start[1:], [len(key)]])
+        which = key[start]
+        seq = np.asarray(rows.seq, np.int64)
+        if anywhere:
+            for column in (FIRST_HELD, NEXT_SEQ, FIRST_ALIVE):
+                self.keys[which, column] = seq[start]
+        if not np.array_equal(self.keys[which, NEXT_SEQ], seq[start]):
+            raise ValueError("arrivals do not continue the seqs of their keys")
+        incoming = Objects(
+            matrix(rows.columns, self.float_names, np.float64, len(key)), matrix(rows.columns, self.int_names, np.int64, len(key)),
+            np.ascontiguousarray(rows.time, np.int64),
+        )  # fmt: skip
+        self.objects, self.end = append(
+            self.keys, which, start, stop, incoming, self.objects, self.end, until - 1, count_of(self.window), micros_of(self.window)
+        )
+        return which, seq[start]
+
+    def restore(self, rows: Arrivals, next_seq: I64, until: Instant) -> None:
+        """The windows of keys with ``next_seq``, from the host's rows. Raises ValueError if they do not end there."""
+        self.grow(len(next_seq))
+        if len(rows):
+            self.append(rows, until, anywhere=True)
+        held = self.keys[:, REGION_CAPACITY] > 0
+        if not np.array_equal(self.keys[held, NEXT_SEQ], next_seq[held]):
+            raise ValueError("the window's rows do not end where the state does")
+        for column in (FIRST_HELD, NEXT_SEQ, FIRST_ALIVE):
+            self.keys[~held, column] = next_seq[~held]
+
+    def alive(self, key: I64, seq: I64, window: Window, until: Instant) -> AnyArray:
+        """Which objects (key, seq) are alive in ``window`` when everything before ``until`` is done."""
+        w = window.within(self.window)
+        keep: AnyArray = seq >= np.maximum(self.keys[key, NEXT_SEQ] - count_of(w), self.keys[key, FIRST_HELD])
+        if w.micros is not None:
+            held = np.flatnonzero(keep)
+            keep[held] = self.times(key[held], seq[held]) > until - 1 - w.micros
+        return keep
+
+    def times(self, key: I64, seq: I64) -> I64:
+        """The times of objects that are held."""
+        found: I64 = self.objects.times[seq - self.keys[key, FIRST_HELD] + self.keys[key, REGION_START]]
+        return found

@@ -1,0 +1,120 @@
+"""What operators of similar sets have in common: the token column, the similarity, and which pairs are candidates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf, isnan, nextafter, sqrt
+from typing import ClassVar, Literal, TypeAlias
+
+import numpy as np
+
+from skyband.operators.base import F64, Column, Window
+from skyband.operators.expressions.ast import Literal_, Node
+from skyband.operators.expressions.canonical import attributes
+from skyband.operators.expressions.compile import PairKernel, compile_pair
+from skyband.operators.pair_rows.queries import Between, all_of
+
+Similarity: TypeAlias = Literal["jaccard", "cosine", "dice", "overlap", "hamming"]
+
+SIMILARITIES: tuple[Similarity, ...] = ("jaccard", "cosine", "dice", "overlap", "hamming")
+"""In the order of the kernels' numbers. ``hamming`` is a distance: smaller is better."""
+
+NEARLY_ZERO: float = nextafter(0.0, -1.0)
+"""The internal score that every pair reaches that shares a token, and no other."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetsConfiguration:
+    """Pairs of sets of ``tokens`` by ``similarity``, of those that meet ``where`` (a is the older object, or with ``between`` side a).
+
+    ``texts`` are the plan's text constants. Raises ValueError for an unknown similarity, equal sides, or a condition that is none.
+    """
+
+    tokens: str
+    similarity: Similarity
+    where: Node | None = None
+    between: Between | None = None
+    window: Window
+    texts: tuple[str, ...] = ()
+
+    keeps: ClassVar[Literal["window", "retained", "none"]] = "window"
+
+    def check(self) -> None:
+        """Raise ValueError as the class says."""
+        if self.similarity not in SIMILARITIES:
+            raise ValueError(f"similarity is {self.similarity!r}, not one of {', '.join(SIMILARITIES)}")
+        if self.between is not None:
+            self.between.check()
+        _ = self.kernel
+
+    @property
+    def direction(self) -> Literal["min", "max"]:
+        """Which scores are better."""
+        return "min" if self.similarity == "hamming" else "max"
+
+    def check_bounds(self, name: str, min_score: float | None, max_score: float | None) -> None:
+        """Raise ValueError unless a query's bound is a number on the worse side."""
+        wrong = min_score if self.direction == "min" else max_score
+        if wrong is not None:
+            raise ValueError(f"{name}: {self.similarity} takes " + ("max_score" if self.direction == "min" else "min_score"))
+        if any(bound is not None and isnan(bound) for bound in (min_score, max_score)):
+            raise ValueError(f"{name}: a score bound is not a number")
+
+    def worst(self, min_score: float | None, max_score: float | None) -> float:
+        """The largest internal score of a pair whose score reaches the bound."""
+        if self.similarity == "hamming":
+            return inf if max_score is None else max_score + 0.0
+        if min_score is None or min_score <= 0:
+            return NEARLY_ZERO
+        return -(least_square(min_score) if self.similarity == "cosine" else min_score)
+
+    def external(self, score: F64) -> F64:
+        """Internal scores as users know them: a cosine is the root of what it is ranked by."""
+        if self.similarity == "hamming":
+            return score + 0.0
+        out: F64 = np.sqrt(-score) if self.similarity == "cosine" else -score
+        return out + 0.0
+
+    def side_codes(self) -> tuple[int, int]:
+        """What the side column holds for a and for b."""
+        assert self.between is not None
+        return self.between.codes(self.texts)
+
+    @property
+    def condition(self) -> Node | None:
+        """What a pair must meet besides being similar: ``where`` and the sides."""
+        parts = [] if self.where is None else [self.where]
+        if self.between is not None:
+            parts += [self.between.condition("a"), self.between.condition("b")]
+        return all_of(parts)
+
+    @cached_property
+    def kernel(self) -> PairKernel:
+        """0 for the pairs that meet ``condition``, NaN for others; the newer object is ``b`` (``kernel.swapped``: it is ``a``)."""
+        codes = {text: code for code, text in enumerate(self.texts)}
+        return compile_pair(Literal_(type="float", value=0.0), self.condition, False, codes)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """By age, or with ``between`` by side."""
+        return ("older", "newer") if self.between is None else ("a", "b")
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The tokens, and the attributes of the condition."""
+        found = {c.name: c for n in (self.condition,) if n is not None for c in attributes(n)}
+        return (Column(self.tokens, "tokens"), *found.values())
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "kernel"}
+
+
+def least_square(cosine: float) -> float:
+    """The smallest float64 whose root is at least ``cosine`` (> 0)."""
+    square = cosine * cosine
+    while square > 0 and sqrt(square) >= cosine:
+        square = nextafter(square, 0.0)
+    while sqrt(square) < cosine:
+        square = nextafter(square, inf)
+    return square

@@ -1,0 +1,233 @@
+"""Looking up tokens, putting sets into the index, and making it anew without the dead."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skyband.operators.base import I64
+from skyband.operators.jit import inner, maker
+from skyband.operators.set_index.kernels.tables import (
+    CAPACITY,
+    CLOCK,
+    CODE,
+    GROUP,
+    HEADER,
+    HIGH,
+    KEY,
+    LENGTH,
+    LOG_END,
+    LOW,
+    MARK,
+    NO_SLOT,
+    OF_GROUP,
+    POSTINGS_END,
+    PREVIOUS,
+    SEQ,
+    SIZE,
+    SLOT_BITS,
+    SLOTS,
+    STAMP,
+    START,
+    WORD_BITS,
+    Index,
+    Looked,
+    new_index,
+)
+
+
+@inner
+def digest(group: int, code: int) -> int:
+    """A hash in [0, 2^42), without an overflow."""
+    x = (code ^ (code >> 31) ^ (code >> 62)) & 0x7FFFFFFF
+    y = (group ^ (group >> 31)) & 0x7FFFFFFF
+    return ((x * 1540483477) ^ (y * 1367130551)) >> 20
+
+
+@inner
+def find(index: Index, group: int, code: int) -> int:
+    """The slot of a token, or ``NO_SLOT``. O(1) expected."""
+    slots, table = index.slots, index.table
+    mask = len(table) - 1
+    at = digest(group, code) & mask
+    slot = int(table[at])
+    while slot != NO_SLOT and not (slots[slot, CODE] == code and slots[slot, OF_GROUP] == group):
+        at = (at + 1) & mask
+        slot = int(table[at])
+    return slot
+
+
+@inner
+def add_slot(index: Index, group: int, code: int, capacity: int) -> int:
+    """A slot for a token that has none, with room for ``capacity`` postings; returns it. The arrays have room."""
+    slots, table, scalars = index.slots, index.table, index.scalars
+    slot = int(scalars[SLOTS])
+    scalars[SLOTS] += 1
+    mask = len(table) - 1
+    at = digest(group, code) & mask
+    while table[at] != NO_SLOT:
+        at = (at + 1) & mask
+    table[at] = slot
+    slots[slot, OF_GROUP], slots[slot, CODE], slots[slot, MARK] = group, code, 0
+    slots[slot, START], slots[slot, CAPACITY], slots[slot, LENGTH] = scalars[POSTINGS_END], capacity, 0
+    scalars[POSTINGS_END] += capacity
+    return slot
+
+
+@inner
+def shell_sort(keys: I64, length: int) -> None:
+    """Sort the first ``length`` in place."""
+    gap = 1
+    while gap < length // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, length):
+            key, j = keys[i], i
+            while j >= gap and keys[j - gap] > key:
+                keys[j] = keys[j - gap]
+                j -= gap
+            keys[j] = key
+        gap //= 3
+
+
+@inner
+def look_up(index: Index, own: int, other: int, tokens: I64, looked: Looked) -> int:
+    """Look an arriving set's tokens up in its ``own`` group and in the ``other`` it is compared with, and start the clock for it.
+
+    Fills ``looked``, marks the other group's slots with the clock, and returns how many postings it takes to make room for its own.
+    """
+    slots, scalars = index.slots, index.scalars
+    scalars[CLOCK] += 1
+    needed, low, high = 0, 0, 0
+    for i in range(len(tokens)):
+        bit = (digest(0, tokens[i]) >> 14) % (2 * WORD_BITS)
+        if bit < WORD_BITS:
+            low |= 1 << bit
+        else:
+            high |= 1 << (bit - WORD_BITS)
+        slot = find(index, own, tokens[i])
+        looked.own[i] = slot
+        if slot == NO_SLOT:
+            needed += 2
+        elif slots[slot, LENGTH] == slots[slot, CAPACITY]:
+            needed += 2 * slots[slot, CAPACITY]
+        if other != own:
+            slot = find(index, other, tokens[i])
+        if slot == NO_SLOT:
+            looked.lists[i] = NO_SLOT
+        else:
+            looked.lists[i] = (slots[slot, LENGTH] << SLOT_BITS) | slot
+            slots[slot, MARK] = scalars[CLOCK]
+    looked.signature[0], looked.signature[1] = low, high
+    shell_sort(looked.lists, len(tokens))
+    return needed
+
+
+@inner
+def post(index: Index, slot: int, record: int, first_alive: int) -> None:
+    """Append a record to a slot's list, whose region is moved if it is full; there is room for that behind the postings."""
+    slots, postings, log = index.slots, index.postings, index.log
+    length, start = slots[slot, LENGTH], slots[slot, START]
+    if length == slots[slot, CAPACITY]:
+        low, high = 0, length  # the first that is alive
+        while low < high:
+            middle = (low + high) >> 1
+            if log[postings[start + middle] + SEQ] < first_alive:
+                low = middle + 1
+            else:
+                high = middle
+        to = start
+        if 2 * low < length:
+            to = index.scalars[POSTINGS_END]
+            slots[slot, START], slots[slot, CAPACITY] = to, 2 * length
+            index.scalars[POSTINGS_END] += 2 * length
+        for i in range(length - low):
+            postings[to + i] = postings[start + low + i]
+        length -= low
+        start = to
+    postings[start + length] = record
+    slots[slot, LENGTH] = length + 1
+
+
+@inner
+def insert(index: Index, key: int, group: int, seq: int, first_alive: int, tokens: I64, looked: Looked) -> None:
+    """Put a set that was looked up into the index, which has room for it (``rebuilt``)."""
+    log, scalars = index.log, index.scalars
+    record, size = scalars[LOG_END], len(tokens)
+    log[record + SEQ], log[record + SIZE], log[record + STAMP] = seq, size, 0
+    log[record + LOW], log[record + HIGH] = looked.signature[0], looked.signature[1]
+    log[record + KEY], log[record + GROUP], log[record + PREVIOUS] = key, group, index.newest[group]
+    index.newest[group] = record
+    for i in range(size):
+        slot = looked.own[i]
+        if slot == NO_SLOT:
+            slot = add_slot(index, group, tokens[i], 2)
+        log[record + HEADER + i] = slot
+        post(index, slot, record, first_alive)
+    scalars[LOG_END] += HEADER + size
+
+
+@inner
+def lacks_room(index: Index, size: int, postings: int) -> bool:
+    """Whether the index has no room for one more set of ``size`` tokens, and so many postings."""
+    scalars = index.scalars
+    if scalars[LOG_END] + HEADER + size > len(index.log) or scalars[SLOTS] + size > len(index.slots):
+        return True
+    return bool(scalars[POSTINGS_END] + postings > len(index.postings))
+
+
+@inner
+def count_alive(index: Index, first_alive: I64, counts: I64) -> int:
+    """Count the alive sets of every slot in ``counts`` (zeros); returns the words of their records. ``first_alive`` by key."""
+    log = index.log
+    record, words = 0, 0
+    while record < index.scalars[LOG_END]:
+        size = log[record + SIZE]
+        if log[record + SEQ] >= first_alive[log[record + KEY]]:
+            words += HEADER + size
+            for i in range(record + HEADER, record + HEADER + size):
+                counts[log[i]] += 1
+        record += HEADER + size
+    return words
+
+
+@inner
+def copy_alive(index: Index, first_alive: I64, counts: I64, new: Index) -> None:
+    """Put the alive sets into an empty index with room for them; ``counts`` becomes each slot's new one."""
+    log, target, slots = index.log, new.log, index.slots
+    for slot in range(index.scalars[SLOTS]):
+        if counts[slot] > 0:
+            counts[slot] = add_slot(new, slots[slot, OF_GROUP], slots[slot, CODE], counts[slot] + counts[slot] // 2 + 1)
+    record, to = 0, 0
+    while record < index.scalars[LOG_END]:
+        size = log[record + SIZE]
+        if log[record + SEQ] >= first_alive[log[record + KEY]]:
+            for i in range(HEADER):
+                target[to + i] = log[record + i]
+            group = log[record + GROUP]
+            target[to + PREVIOUS], target[to + STAMP] = new.newest[group], 0
+            new.newest[group] = to
+            for i in range(HEADER, HEADER + size):
+                slot = counts[log[record + i]]
+                target[to + i] = slot
+                new.postings[new.slots[slot, START] + new.slots[slot, LENGTH]] = to
+                new.slots[slot, LENGTH] += 1
+            to += HEADER + size
+        record += HEADER + size
+    new.scalars[LOG_END] = to
+
+
+@maker
+def rebuilt(index: Index, first_alive: I64, size: int, groups: int) -> Index:
+    """The index without the sets that are dead (older than ``first_alive`` of their key), with room for one more of ``size`` tokens, and
+    for about as much again as is alive. O(index)."""
+    counts = np.zeros(index.scalars[SLOTS], np.int64)
+    words = count_alive(index, first_alive, counts)
+    alive, regions = 0, 0
+    for slot in range(len(counts)):
+        if counts[slot] > 0:
+            alive += 1
+            regions += counts[slot] + counts[slot] // 2 + 1
+    new = new_index(2 * (words + HEADER + size) + 256, 2 * (alive + size) + 64, 2 * regions + 4 * size + 256, groups)
+    copy_alive(index, first_alive, counts, new)
+    new.scalars[CLOCK] = index.scalars[CLOCK]
+    return new

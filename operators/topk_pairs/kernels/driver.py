@@ -1,0 +1,71 @@
+"""The driver: one call takes a whole ``advance`` of every key that has arrivals or is due, sub-batch by sub-batch.
+
+It is compiled once; the scoring expression comes in as first-class functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from skyband.operators.base import I64
+from skyband.operators.pair_rows.kernels.lists import fill_lists
+from skyband.operators.pair_rows.kernels.sub_batch import Held, gather, new_scratch, no_changes, no_lists, take_in, tell, wake_times
+from skyband.operators.pair_rows.kernels.tables import (
+    FIRST_HELD,
+    NEXT_SEQ,
+    REGION_START,
+    Advance,
+    Bucket,
+    ChangeRows,
+    Progress,
+    Queries,
+    Scoring,
+    Settings,
+    Skyband,
+    Sources,
+    history_of,
+    new_candidates,
+    new_skyband,
+    new_sub_batch,
+    next_batch,
+    skyband_of,
+)
+from skyband.operators.topk_pairs.kernels.partners import LARGEST, scan
+
+
+def drive(
+    count_as_a: Callable[..., int], score_as_a: Callable[..., None], count_as_b: Callable[..., int], score_as_b: Callable[..., None],
+    settings: Settings, queries: Queries, bucket: Bucket, progress: Progress, advance: Advance, work: I64,
+) -> tuple[ChangeRows, int, Skyband, int]:  # fmt: skip
+    """Take all events of ``advance``, whose arrivals are in the windows' arena already; the functions are those of ``Scoring``.
+
+    Returns change rows and their number, the skybands' (perhaps new) arena and its end. Writes to the key table, ``progress`` and
+    ``work`` (int64 (COUNTERS,)).
+    """
+    scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b)
+    keys, objects = bucket.keys, bucket.objects
+    held = Held(bucket.skyband, bucket.skyband_end, new_skyband(1024))
+    told, lists = no_changes(), no_lists(queries)
+    batch = new_sub_batch(settings.sub_batch, objects.floats.shape[0], objects.integers.shape[0])
+    candidates, scratch = new_candidates(1024), new_scratch(settings, LARGEST)
+    for g in range(len(advance.keys)):
+        key, seq = advance.keys[g], advance.first_new[g]
+        history = history_of(keys, key, objects.times)
+        offset = keys[key, REGION_START] - keys[key, FIRST_HELD]
+        fill_lists(queries, history, seq, advance.since - 1, skyband_of(keys, key, held.skyband), lists)
+        while True:
+            size = min(settings.sub_batch, keys[key, NEXT_SEQ] - seq)
+            last = seq + size == keys[key, NEXT_SEQ]
+            first_alive = gather(settings, keys, key, seq, size, objects, batch)
+            batch = next_batch(batch, seq, size, advance.until if last else objects.times[seq + size - 1 + offset], last)
+            skyband = skyband_of(keys, key, held.skyband)
+            candidates = scan(scoring, objects, offset, batch, skyband, candidates, scratch.block, work)
+            sources = Sources(batch, candidates, skyband)
+            told = tell(key, queries, history, sources, lists, progress, told, work)
+            if size > 0:
+                held = take_in(settings, keys, key, first_alive, sources, held, scratch)
+            seq += size
+            if last:
+                break
+        wake_times(key, queries, history, lists, progress)
+    return told.rows, told.written, held.skyband, held.end

@@ -1,0 +1,77 @@
+"""The driver: one call takes a whole ``advance`` of every key that has arrivals or is due, sub-batch by sub-batch.
+
+It is compiled once; the pairs' condition comes in as first-class functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from skyband.operators.base import I64
+from skyband.operators.pair_rows.kernels.lists import fill_lists
+from skyband.operators.pair_rows.kernels.sub_batch import Held, gather, new_scratch, no_changes, no_lists, take_in, tell, wake_times
+from skyband.operators.pair_rows.kernels.tables import (
+    FIRST_HELD,
+    NEXT_SEQ,
+    REGION_START,
+    Advance,
+    Bucket,
+    ChangeRows,
+    Progress,
+    Queries,
+    Settings,
+    Skyband,
+    Sources,
+    history_of,
+    new_candidates,
+    new_skyband,
+    new_sub_batch,
+    next_batch,
+    skyband_of,
+)
+from skyband.operators.set_index.kernels.tables import Index, Tokens, new_looked, new_steps
+from skyband.operators.topk_similar_sets.kernels.search import Place, Sought, search
+
+
+def drive(
+    test_as_a: Callable[..., None], test_as_b: Callable[..., None], settings: Settings, sought: Sought, queries: Queries, bucket: Bucket,
+    progress: Progress, advance: Advance, row: I64, tokens: Tokens, most: int, index: Index, work: I64, counts: I64,
+) -> tuple[ChangeRows, int, Skyband, int, Index]:  # fmt: skip
+    """Take all events of ``advance``, whose arrivals are in the windows' arena already; ``test_as_a`` and ``test_as_b`` say which partners
+    of an arrival on that side meet the pairs' condition.
+
+    ``row`` int64 (m,): the row of ``tokens`` of the first arrival of each of ``advance.keys``; sets have ``most`` tokens at most. Returns
+    change rows and their number, the skybands' (perhaps new) arena and its end, and the (perhaps new) index. Writes to the key table,
+    ``progress``, ``work`` (int64 (COUNTERS,)) and ``counts`` (int64 (PROBED,)).
+    """
+    keys, objects = bucket.keys, bucket.objects
+    held = Held(bucket.skyband, bucket.skyband_end, new_skyband(1024))
+    told, lists = no_changes(), no_lists(queries)
+    batch = new_sub_batch(settings.sub_batch, objects.floats.shape[0], objects.integers.shape[0])
+    candidates, scratch = new_candidates(1024), new_scratch(settings, 0)
+    looked, steps = new_looked(most), new_steps(1024)
+    for g in range(len(advance.keys)):
+        key, seq = advance.keys[g], advance.first_new[g]
+        history = history_of(keys, key, objects.times)
+        offset = keys[key, REGION_START] - keys[key, FIRST_HELD]
+        fill_lists(queries, history, seq, advance.since - 1, skyband_of(keys, key, held.skyband), lists)
+        while True:
+            size = min(settings.sub_batch, keys[key, NEXT_SEQ] - seq)
+            last = seq + size == keys[key, NEXT_SEQ]
+            first_alive = gather(settings, keys, key, seq, size, objects, batch)
+            batch = next_batch(batch, seq, size, advance.until if last else objects.times[seq + size - 1 + offset], last)
+            skyband = skyband_of(keys, key, held.skyband)
+            place = Place(key, row[g] + seq - advance.first_new[g], offset, advance.since - 1)
+            index, steps, candidates = search(
+                test_as_a, test_as_b, settings, sought, keys, objects, place, tokens, batch, skyband, index, looked, steps, candidates,
+                work, counts,
+            )  # fmt: skip
+            sources = Sources(batch, candidates, skyband)
+            told = tell(key, queries, history, sources, lists, progress, told, work)
+            if size > 0:
+                held = take_in(settings, keys, key, first_alive, sources, held, scratch)
+            seq += size
+            if last:
+                break
+        wake_times(key, queries, history, lists, progress)
+    return told.rows, told.written, held.skyband, held.end, index

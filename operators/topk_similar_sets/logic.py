@@ -1,0 +1,91 @@
+"""The moving part of ``TopKSimilarSets``: candidates come from the index of the window's sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from skyband.operators import jit
+from skyband.operators.base import F64, AnyArray, Arrivals, State
+from skyband.operators.expressions.compile import score_type
+from skyband.operators.pair_rows.kernels.tables import (
+    FOUND,
+    KEY_COLUMNS,
+    REFILLS,
+    Advance,
+    Bucket,
+    ChangeRows,
+    Queries,
+    Settings,
+    Skyband,
+)
+from skyband.operators.pair_rows.logic import PairRowsLogic, no_progress, no_skyband
+from skyband.operators.pair_rows.windows import no_objects
+from skyband.operators.set_index.kernels.probe import COUNTED, READ, WEIGHED
+from skyband.operators.set_index.kernels.tables import Tokens, new_index
+from skyband.operators.set_index.sets import Sets
+from skyband.operators.topk_similar_sets.configuration import TopKSimilarSetsConfiguration
+from skyband.operators.topk_similar_sets.kernels.driver import drive
+from skyband.operators.topk_similar_sets.kernels.search import Sought
+
+
+@cache
+def driver() -> Callable[..., Any]:
+    """``drive``, compiled once for all conditions: its signature is the types of its tables."""
+    if not jit.HAVE_NUMBA:
+        return drive
+    jit.prepare_numba()
+    from numba import typeof
+
+    none = np.empty(0, np.int64)
+    queries = Queries(none, none, none, none, none, none, np.empty(0))
+    bucket = Bucket(np.empty((0, KEY_COLUMNS), np.int64), no_objects(0, 0), no_skyband(), 0)
+    fixed = (Settings(0, 0, 0, 0, 0, 0, 0), Sought(0, 0.0, False))
+    moving = (queries, bucket, no_progress(0, 0, 0), Advance(none, none, 0, 0), none, Tokens(none, none), 0, new_index(1, 1, 1, 0))
+    signature = (score_type(), score_type(), *map(typeof, (*fixed, *moving, none, none)))
+    compiled: Callable[..., Any] = jit.jit(signature)(drive)
+    return compiled
+
+
+class SimilarSetsLogic(PairRowsLogic):
+    """A look at the lists of an arrival's tokens, as far back as its similarity can matter; O(k) per change."""
+
+    def __init__(self, configuration: TopKSimilarSetsConfiguration, state: State | None) -> None:
+        self.sets = Sets(configuration)
+        self.external = configuration.external
+        floor = max(configuration.worst_score(q) for q in configuration.queries)
+        self.sought = Sought(self.sets.function, floor, self.sets.tested)
+        super().__init__(configuration, state)
+
+    def _grow(self, keys: int) -> None:
+        super()._grow(keys)
+        self.sets.grow(keys)
+
+    def _run(self, arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ChangeRows, int, Skyband, int]:
+        tokens, most = self.sets.tokens(arrivals) if len(arrivals) else (Tokens(np.zeros(1, np.int64), np.empty(0, np.int64)), 0)
+        rows, written, skyband, end, self.sets.index = driver()(
+            *self.sets.tests, self.settings, self.sought, self.queries, bucket, self.progress, advance,
+            self.sets.rows_of(arrivals, advance.keys), tokens, most, self.sets.index, self.work, self.sets.counts,
+        )  # fmt: skip
+        return rows, written, skyband, end
+
+    def _unusable(self, arrivals: Arrivals) -> AnyArray:
+        """Those without tokens."""
+        return self.sets.empty(arrivals)
+
+    def _external(self, score: F64) -> F64:
+        return self.external(score)
+
+    def _restore(self, state: State) -> None:
+        super()._restore(state)
+        self.sets.restore(self.settings, self.windows, state.rows, self.until)
+
+    def _work_done(self) -> dict[str, int]:
+        """Entries of lists read, different sets among them, those whose tokens were counted; candidates and refills."""
+        counts = self.sets.counts
+        found = {"read": int(counts[READ]), "weighed": int(counts[WEIGHED]), "counted": int(counts[COUNTED])}
+        counts[:] = 0
+        return found | {"candidates": int(self.work[FOUND]), "refills": int(self.work[REFILLS])}

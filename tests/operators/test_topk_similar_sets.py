@@ -1,0 +1,159 @@
+"""The most similar sets against brute force after every event: ties, copies, sides, predicates, boundaries, cuts, restarts, snapshots."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skyband.operators.base import Arrivals, Ragged, Window
+from skyband.operators.pair_rows.queries import Between, PairQuery
+from skyband.operators.set_index.configuration import SIMILARITIES
+from skyband.operators.topk_similar_sets.operator import TopKSimilarSets
+from tests.operators.host import band_of
+from tests.operators.pairs_host import text_of
+from tests.operators.sets_host import Case, Sets, cuts_of, drive, ragged, random_case
+from tests.oracles import sets as oracle
+from tests.seeds import seeds
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def check(case: Case, seed: int) -> None:
+    rng = np.random.default_rng(seed + 1)
+    want = text_of(case.expected())
+    whole, logic = drive(case, [])
+    assert text_of(whole) == want
+    check_state(case, logic)
+    assert text_of(drive(case, cuts_of(case.stream, rng, 1.0))[0]) == want
+    assert text_of(drive(case, cuts_of(case.stream, rng, 0.2), sub_batch=int(rng.integers(1, 12)))[0]) == want
+    assert text_of(drive(case, cuts_of(case.stream, rng, 0.7), restore=True, loose=int(rng.integers(0, 4)))[0]) == want
+
+
+def check_state(case: Case, logic: Any) -> None:
+    """Snapshots and skyband by definition, as of the end."""
+    op = case.op
+    bounds = [case.query(q).bound for q in op.queries]
+    loosest = None if None in bounds else max(bounds) if op.similarity == "hamming" else min(bounds)
+    for key in range(int(case.stream.key.max()) + 1):
+        stream = case.key_stream(key)
+        n = len(stream.times)
+        for i, q in enumerate(op.queries):
+            got = logic.snapshot(key, op.keep_k, q.window, i)
+            want = oracle.snapshot(stream, dataclasses.replace(case.query(q), k=op.keep_k), case.end - 1, n)
+            assert list(zip(*got.items.T.tolist(), got.score.tolist(), strict=True)) == want
+        band = [r[1:] for r in band_of(logic) if r[0] == key]
+        assert len(set(band)) == len(band)
+        largest = oracle.Query(op.keep_k, op.window.count, op.window.micros, loosest)
+        assert set(band) == oracle.skyband(stream, op.keep_k, largest, case.end - 1, n)
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_brute_force(part: int) -> None:
+    for seed in seeds(part * 40, part * 40 + 40):
+        check(random_case(seed), seed)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 40))
+def test_brute_force_drawn(seed: int, rows: int) -> None:
+    check(random_case(seed, rows), seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(20))
+def test_brute_force_more(part: int) -> None:
+    for seed in range(part * 150, part * 150 + 150):
+        check(random_case(10**6 + seed, rows=90), seed)
+
+
+def digest(chosen: range) -> str:
+    """A hash over the changes and skybands of random jobs, saved and restored at every cut."""
+    whole = hashlib.sha256()
+    for seed in chosen:
+        case = random_case(seed, 40)
+        rows, logic = drive(case, cuts_of(case.stream, np.random.default_rng(seed), 0.3), restore=True)
+        whole.update(f"{text_of(rows)}\n{band_of(logic)}\n".encode())
+    return whole.hexdigest()
+
+
+@pytest.mark.long
+def test_without_numba_the_same_bytes() -> None:
+    code = "from tests.operators.test_topk_similar_sets import digest, seeds; print(digest(seeds(500, 560)))"
+    environment = {**os.environ, "SKYBAND_NO_NUMBA": "1"}
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == digest(seeds(500, 560))
+
+
+def most_similar(window: Window, k: int, similarity: Any = "jaccard", **more: Any) -> TopKSimilarSets:
+    return TopKSimilarSets(tokens="tokens", similarity=similarity, window=window, queries=(PairQuery("q", k, window, **more),), keep_k=k)
+
+
+def rows_of(sets: Sets, start: int = 0) -> Arrivals:
+    seq = np.arange(start, start + len(sets))
+    return Arrivals(np.zeros(len(sets), np.int64), seq, seq, {}, {"tokens": ragged(sets)})
+
+
+@pytest.mark.parametrize("similarity", SIMILARITIES)
+def test_many_copies_are_ranked_newest_first(similarity: Any) -> None:
+    """A window of one set: the skyband holds the K newest pairs, not all of them."""
+    logic = most_similar(Window(400), 5, similarity).build(None)
+    logic.advance(rows_of([[3, 1, 2]] * 1000), 1000)
+    assert len(logic.skyband()) < 5 * 6
+    want = [(998, 999), (997, 999), (997, 998), (996, 999), (996, 998)]
+    assert [tuple(r) for r in logic.snapshot(0, 5, Window(400)).items.tolist()] == want
+
+
+def test_equal_cosines_tie() -> None:
+    """o / sqrt(ab) of equal similarities differs in floats: 1 of (1, 9) and 2 of (4, 9), and 1 of (1, 9) again, are all 1/3."""
+    nine = list(range(9))
+    sets = [nine, [0], [0, 1, 90, 91], [8], nine]
+    logic = most_similar(Window(10), 3, "cosine").build(None)
+    changes = logic.advance(rows_of(sets[:4]), 4)
+    got = logic.snapshot(0, 3, Window(10))
+    assert got.score.tolist() == [0.5, 1 / 3, 1 / 3]
+    assert got.items.tolist() == [[1, 2], [0, 3], [0, 2]]
+    assert len(changes)
+
+
+@pytest.mark.long
+def test_the_index_forgets_what_left_the_window() -> None:
+    """Ever new tokens: ten million through a window of 10,000 sets leave no more behind than the window needs."""
+    width, rows = 10, 50_000
+    logic = most_similar(Window(10_000), 3).build(None)
+    sizes = []
+    for first in range(0, 10_000_000 // width, rows):
+        seq = np.arange(first, first + rows)
+        tokens = Ragged(np.arange(rows + 1) * width, np.arange(first * width, (first + rows) * width))
+        logic.advance(Arrivals(np.zeros(rows, np.int64), seq, seq, {}, {"tokens": tokens}), first + rows)
+        sizes.append(sum(a.nbytes for a in logic.sets.index))
+    assert max(sizes) < 50_000_000
+
+
+def test_wrong_configurations_are_refused() -> None:
+    w = Window(10)
+    good: dict[str, Any] = {"tokens": "t", "similarity": "jaccard", "window": w, "queries": (PairQuery("q", 2, w),), "keep_k": 5}
+    TopKSimilarSets(**good)
+    for wrong in (
+        {"similarity": "jacard"}, {"queries": ()}, {"queries": (PairQuery("q", 6, w),)}, {"queries": (PairQuery("q", 1, Window(11)),)},
+        {"queries": (PairQuery("q", 1, w, max_score=1.0),)}, {"similarity": "hamming", "queries": (PairQuery("q", 1, w, min_score=1.0),)},
+        {"queries": (PairQuery("q", 1, w, min_score=float("nan")),)}, {"between": Between("side", "buy", "buy")}, {"window": Window()},
+        {"between": Between("side", "buy", "hold"), "texts": ("buy", "sell")},
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=r"."):
+            TopKSimilarSets(**{**good, **wrong})
+
+
+def test_sets_without_tokens_are_counted_and_pair_with_nothing() -> None:
+    logic = most_similar(Window(10), 3, "hamming").build(None)
+    logic.advance(rows_of([[], [1], [], [2]]), 4)
+    assert logic.skyband().items.tolist() == [[1, 3]]
+    assert logic.counters()["unusable:0"] == 2
