@@ -18,13 +18,6 @@ from skyband.framework.spec.expressions import scoring_text
 from skyband.operators.base import Operator, Window
 from skyband.operators.expressions.ast import Node
 
-<<<<<<< HEAD
-=======
-if TYPE_CHECKING:
-    from skyband.operators.pair_rows.queries import Between
-
-
->>>>>>> sets
 _WHY = "batched merge-scan, right for any scoring expression (no monotony or bounds needed)"
 
 
@@ -93,17 +86,3 @@ def _draft(context: Context, group: tuple[QueryEntry, ...], key: _Key, score: No
         )
 
     return OperatorDraft(group, largest, window, key.direction, tuple(texts), build, _WHY)
-<<<<<<< HEAD
-=======
-
-
-def _between(context: Context, spec: BetweenModel | None) -> Between | None:
-    from skyband.operators.pair_rows.queries import Between
-
-    if spec is None:
-        return None
-    kind = context.kinds[spec.column]
-    # Numbers may come as text, from a variable.
-    a, b = (int(x) if kind == "int" else x for x in (spec.a, spec.b))
-    return Between(spec.column, cast(Any, a), cast(Any, b), kind)
->>>>>>> sets
