@@ -13,6 +13,9 @@ from skyband.operators.base import NULL, Arrivals, Ragged
 from skyband.operators.expressions import parse
 from skyband.operators.pair_rows.queries import Between, PairQuery
 from skyband.operators.set_index.configuration import SIMILARITIES
+from skyband.operators.set_matches.operator import SetMatches
+from skyband.operators.similar_sets.configuration import SimilarSetsQuery
+from skyband.operators.similar_sets.operator import SimilarSets
 from skyband.operators.topk_similar_sets.operator import TopKSimilarSets
 from tests.operators.host import blocks_of, in_order, play
 from tests.operators.host import cuts_of as cuts_of
@@ -161,6 +164,31 @@ def random_case(seed: int, rows: int = 60) -> Case:
     return finished(rng, op, where, rows)
 
 
+def random_pairs_case(seed: int, rows: int = 60) -> Case:
+    """A job for all pairs of sets that are similar enough."""
+    rng = np.random.default_rng(seed)
+    common, where = random_job(rng)
+    window, queries = random_window(rng), []
+    for i in range(int(rng.integers(1, 4))):
+        bound, every = random_bound(rng, common["similarity"]), int(rng.integers(1, 15)) if rng.random() < 0.4 else None
+        q = SimilarSetsQuery(f"q{i}", random_window(rng, window), every_micros=every)
+        queries.append(replace(q, **{"max_score" if common["similarity"] == "hamming" else "min_score": bound}))
+    return finished(rng, SimilarSets(**common, window=window, queries=tuple(queries)), where, rows)
+
+
+def random_matches_case(seed: int, rows: int = 60) -> Case:
+    """A job for the best matches of every arriving set."""
+    rng = np.random.default_rng(seed)
+    common, where = random_job(rng)
+    window, queries = random_window(rng), []
+    for i in range(int(rng.integers(1, 4))):
+        q = PairQuery(f"q{i}", int(rng.choice([1, 1, 2, 3, 8])), random_window(rng, window))
+        if rng.random() < 0.5:
+            q = replace(q, **{"max_score" if common["similarity"] == "hamming" else "min_score": random_bound(rng, common["similarity"])})
+        queries.append(q)
+    return finished(rng, SetMatches(**common, window=window, queries=tuple(queries)), where, rows)
+
+
 def finished(rng: np.random.Generator, op: Any, where: str | None, rows: int) -> Case:
     """The job with a random stream."""
     stream = random_stream(rng, int(rng.integers(1, rows + 1)), int(rng.choice([1, 1, 2, 4])))
@@ -172,7 +200,8 @@ def drive(case: Case, cuts: list[int], restore: bool = False, loose: int = 0, su
     fed = 0
 
     def prepare(logic: Any) -> None:
-        logic.settings = logic.settings._replace(sub_batch=sub_batch or logic.settings.sub_batch)
+        if sub_batch:
+            logic.settings = logic.settings._replace(sub_batch=sub_batch)
 
     def kept(logic: Any, block: Arrivals, until: int) -> Arrivals:
         nonlocal fed

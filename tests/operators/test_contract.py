@@ -18,7 +18,10 @@ from skyband.operators.contract import Asked, BrokenContract, asked_of, check_op
 from skyband.operators.contract_rows import random_rows
 from skyband.operators.expressions import parse
 from skyband.operators.pair_rows.queries import Between, PairQuery
+from skyband.operators.set_matches.operator import SetMatches
 from skyband.operators.side_by_side import SideBySide
+from skyband.operators.similar_sets.configuration import SimilarSetsQuery
+from skyband.operators.similar_sets.operator import SimilarSets
 from skyband.operators.single_rows.scores import Linear
 from skyband.operators.skyline.operator import Dimension, Skyline, SkylineQuery
 from skyband.operators.threshold.many import ManyThreshold
@@ -76,6 +79,14 @@ def similar(window: Window, similarity: Any, where: str | None = None, between: 
     )
 
 
+def similar_enough(window: Window, similarity: Any, bound: str, value: float) -> SimilarSets:
+    smaller = Window(window.count and window.count // 2, window.micros and window.micros // 2)
+    queries: Any = tuple(
+        SimilarSetsQuery(f"{w}, {e}", w, every_micros=e, **{bound: value}) for w, e in ((window, None), (smaller, None), (window, 7))
+    )
+    return SimilarSets(tokens="words", similarity=similarity, window=window, queries=queries, texts=("a", "b"))
+
+
 def many(window: Window) -> dict[str, Any]:
     """Four queries: own windows where the state's has that end, a box, a predicate, boundaries."""
     low, high = np.full((4, 2), -np.inf), np.full((4, 2), np.inf)
@@ -131,6 +142,17 @@ OPERATORS: dict[str, Any] = {
     "similar sets, count": similar(COUNT, "jaccard", "a.t <> b.t"),
     "similar sets, time": similar(TIME, "cosine", min_score=0.5),
     "similar sets, both, sides": similar(BOTH, "hamming", between=Between("t", "a", "b")),
+    "similar enough, count": similar_enough(COUNT, "dice", "min_score", 0.5),
+    "similar enough, time": similar_enough(TIME, "overlap", "min_score", 2.0),
+    "similar enough, both": similar_enough(BOTH, "hamming", "max_score", 3.0),
+    "matches": SetMatches(
+        tokens="words",
+        similarity="jaccard",
+        window=BOTH,
+        queries=(PairQuery("one", 1, BOTH), PairQuery("few", 3, Window(4), 0.4)),
+        between=Between("t", "a", "b"),
+        texts=("a", "b"),
+    ),
     "many topk, count": many_topk(COUNT, False),
     "many topk, time, deletes": many_topk(TIME, True),
     "many topk, both, deletes": many_topk(BOTH, True),
@@ -148,6 +170,10 @@ def asked(op: Any) -> list[Asked | None] | None:
     """What to ask ``snapshot`` for, for operators without ``queries``; None: the suite reads it off those."""
     if isinstance(op, SideBySide):
         return [asked_of(p, 99)[0] for p in op.parts]
+    if isinstance(op, SetMatches):
+        return [None, None]
+    if isinstance(op, SimilarSets):
+        return [None if q.every_micros else Asked(10**6, q.window) for q in op.queries]
     if not isinstance(op, ManyTopK | ManyThreshold):
         return None
     found: list[Asked | None] = []

@@ -1,0 +1,33 @@
+"""What every arriving set's most similar older ones are asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from skyband.operators.pair_rows.queries import PairQuery
+from skyband.operators.set_index.configuration import SetsConfiguration
+from skyband.operators.windows import check_ranked
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetMatchesConfiguration(SetsConfiguration):
+    """For every arriving set its ``k`` most similar older ones in the query's window, told once, at its arrival.
+
+    ``min_score`` (``max_score`` of the distance ``hamming``) is the score a pair must have at least. Raises ValueError for k < 1, a window
+    larger than the state's or of another kind, a bound that is NaN or on the better side, ``every_micros``, and what
+    ``SetsConfiguration`` refuses.
+    """
+
+    queries: tuple[PairQuery, ...]
+
+    state_format: ClassVar[str] = "SetMatches"
+    query_types: ClassVar[frozenset[str]] = frozenset({"set_matches"})
+
+    def __post_init__(self) -> None:
+        self.check()
+        check_ranked(self.queries, max([q.k for q in self.queries], default=1), self.window, self.direction, "set_matches")
+        for q in self.queries:
+            self.check_bounds(q.name, q.min_score, q.max_score)
+            if q.every_micros is not None:
+                raise ValueError(f"{q.name}: what is told once has no boundaries")

@@ -1,0 +1,142 @@
+"""The moving part of ``SimilarSets``: a table of pairs, and what of it is told (``life``)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skyband.operators.base import ARRIVAL, BOUNDARY, EXPIRY, I64, NEVER, AnyArray, Arrivals, Changes, Instant, Items, State, Window
+from skyband.operators.pair_rows.kernels.tables import NEXT_SEQ
+from skyband.operators.set_index.partners import PartnerSearch
+from skyband.operators.similar_sets.configuration import SimilarSetsConfiguration
+from skyband.operators.similar_sets.life import Alive, Lives, born, left, no_pairs, push_out, told, wake
+from skyband.operators.windows import check_window, count_of, micros_of
+
+LONG_AGO: int = -(2**62)
+
+
+class SimilarSetsLogic:
+    """Pairs are found once, for the loosest bound and the largest window; every query tells its part of them."""
+
+    def __init__(self, configuration: SimilarSetsConfiguration, state: State | None) -> None:
+        self.configuration = configuration
+        queries, window = configuration.queries, configuration.window
+        worst = [configuration.worst(q.min_score, q.max_score) for q in queries]
+        self.search = PartnerSearch(configuration, [(0, window, max(worst))])
+        windows = [*(q.window.within(window) for q in queries), window]
+        self.lives = Lives(
+            np.array([count_of(w) for w in windows], np.int64), np.array([micros_of(w) for w in windows], np.int64),
+            np.array([*worst, max(worst)], np.float64), np.array([*(q.every_micros or 0 for q in queries), 0], np.int64),
+        )  # fmt: skip
+        self.until = LONG_AGO
+        self.pairs = no_pairs(len(windows))
+        self.step = np.zeros((len(queries), 0), np.int64)
+        if state is not None:
+            a = state.arrays
+            self.search.restore(state.rows, np.asarray(a["next"], np.int64), self.until)
+            self.until, self.step = int(a["until"][0]), np.array(a["step"], np.int64)
+            saved: list[AnyArray] = [np.array(a[name], empty.dtype) for name, empty in zip(Alive._fields, self.pairs, strict=True)]
+            self.pairs = Alive(*saved)
+
+    def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
+        """See ``Logic.advance``. A search per arrival, and O(pairs) per call and query."""
+        since, self.until = self.until, max(self.until, until)
+        if len(arrivals):
+            more = self.search.grow(int(arrivals.key[-1]) + 1)
+            self.step = np.concatenate([self.step, np.zeros((len(self.step), more), np.int64)], axis=1)
+            keys, first, found = self.search.find(arrivals, since, until)
+            windows = self.search.windows
+            new = born(found.key, found.older, found.newer, found.score, windows, self.lives)
+            longer: list[AnyArray] = [np.concatenate([x, y]) for x, y in zip(self.pairs, new, strict=True)]
+            self.pairs = Alive(*longer)
+            push_out(self.pairs, keys, first, windows, self.lives, windows.keys[:, NEXT_SEQ])
+        changes = self._changes(since, until)
+        keep = left(self.pairs, self.lives, self.until)
+        stay: list[AnyArray] = [x[keep] for x in self.pairs]
+        self.pairs = Alive(*stay)
+        return changes
+
+    def _changes(self, since: Instant, until: Instant) -> Changes:
+        """What is told of the table's pairs in [since, until)."""
+        pairs, rows = self.pairs, []
+        for q in range(len(self.lives.window_count) - 1):
+            came, end, shows = told(pairs, self.lives, q)
+            for instant, sign in ((end, -1), (came, 1)):
+                rows.append(self._rows(q, np.flatnonzero(shows & (instant >= since) & (instant < until)), instant, sign))
+        query, which, at, order, signs = (np.concatenate([row[c] for row in rows]) for c in range(5))
+        if not len(which):
+            return Changes.empty(2)
+        key, older, newer, score = pairs.key[which], pairs.older[which], pairs.newer[which], pairs.score[which]
+        by = np.lexsort((-newer, -older, score, signs, order, at, key, query))
+        query, at, order, signs, key = (x[by] for x in (query, at, order, signs, key))
+        group = np.ones(len(query), bool)
+        group[1:] = (query[1:] != query[:-1]) | (key[1:] != key[:-1])
+        event = group.copy()
+        event[1:] |= (at[1:] != at[:-1]) | (order[1:] != order[:-1])
+        number = np.cumsum(event)
+        steps = number - (number[group] - 1)[np.cumsum(group) - 1] + self.step[query, key]
+        last = np.append(group[1:], True)
+        self.step[query[last], key[last]] = steps[last]
+        comes = np.where(self.lives.every[query] > 0, BOUNDARY, ARRIVAL)
+        return Changes(
+            query=query.astype(np.int16), key=key, at=at, step=steps,
+            pos=(np.arange(len(query)) - np.flatnonzero(event)[number - 1]).astype(np.int32), sign=signs.astype(np.int8),
+            cause=np.where(signs < 0, EXPIRY, comes).astype(np.int8), score=self.configuration.external(score[by]),
+            items=self.search.items(older[by], newer[by]),
+        )  # fmt: skip
+
+    def _rows(self, q: int, which: I64, instant: I64, sign: int) -> tuple[I64, I64, I64, I64, I64]:
+        """(query, pair, at, place within the instant, sign) of changes: expiries by time come first, then arrivals by seq."""
+        pairs, at = self.pairs, instant[which]
+        if self.lives.every[q] > 0:
+            order = np.zeros(len(which), np.int64)
+        elif sign > 0:
+            order = pairs.newer[which] >> 1
+        else:
+            by_time = at == pairs.older_time[which] + self.lives.window_micros[q]
+            order = np.where(by_time, -1, pairs.older[which] + self.lives.window_count[q])
+        return np.full(len(which), q), which, at, order, np.full(len(which), sign)
+
+    def wake(self) -> Instant | None:
+        """The next expiry by time of a pair that is told, or the next boundary with something to tell."""
+        least = wake(self.pairs, self.lives, self.until)
+        return None if least == NEVER else least
+
+    def checkpoint(self) -> dict[str, AnyArray]:
+        """The table of pairs, next seqs and steps. O(pairs + keys)."""
+        fixed = {"until": np.array([self.until], np.int64), "next": self.search.windows.keys[:, NEXT_SEQ].copy(), "step": self.step.copy()}
+        return fixed | {name: x.copy() for name, x in self.pairs._asdict().items()}
+
+    def retained(self) -> tuple[I64, I64]:
+        """Objects of pairs that a query with ``every`` shows: they may leave the window before a boundary takes them back."""
+        shown = np.zeros(len(self.pairs.key), bool)
+        for q in np.flatnonzero(self.lives.every > 0).tolist():
+            _, end, shows = told(self.pairs, self.lives, q)
+            shown |= shows & (end >= self.until)
+        key = self.pairs.key[shown]
+        return np.concatenate([key, key]), np.concatenate([self.pairs.older[shown], self.pairs.newer[shown] >> 1])
+
+    def snapshot(self, key: int, k: int, window: Window, query: int = 0) -> Items:
+        """The best k pairs of any window n <= N within the query's bound, in rank order. O(pairs)."""
+        if k < 1:
+            raise ValueError(f"k = {k}: at least 1")
+        check_window(window, self.configuration.window, "snapshot")
+        pairs = self.pairs
+        mine = np.flatnonzero((pairs.key == key) & (pairs.score <= self.lives.worst[query]))
+        mine = mine[self.search.windows.alive(pairs.key[mine], pairs.older[mine], window, self.until)]
+        mine = mine[np.lexsort((-pairs.newer[mine], -pairs.older[mine], pairs.score[mine]))[:k]]
+        return self._items(mine)
+
+    def skyband(self) -> Items:
+        """All pairs of the largest window, grouped by key."""
+        pairs = self.pairs
+        alive = np.flatnonzero(self.search.windows.alive(pairs.key, pairs.older, self.configuration.window, self.until))
+        return self._items(alive[np.argsort(pairs.key[alive], kind="stable")])
+
+    def _items(self, which: I64) -> Items:
+        pairs = self.pairs
+        items = self.search.items(pairs.older[which], pairs.newer[which])
+        return Items(pairs.key[which], items, self.configuration.external(pairs.score[which]))
+
+    def counters(self) -> dict[str, int]:
+        """Those of the search."""
+        return self.search.counters(len(self.configuration.queries))

@@ -1,0 +1,21 @@
+"""Every pair of sets of a stream that is similar enough (docs/algorithms.md D3). The shared state is those pairs, of the largest window."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skyband.operators.base import State
+from skyband.operators.similar_sets.configuration import SimilarSetsConfiguration
+
+if TYPE_CHECKING:
+    from skyband.operators.similar_sets.logic import SimilarSetsLogic
+
+
+class SimilarSets(SimilarSetsConfiguration):
+    """The operator of a ``SimilarSetsConfiguration``."""
+
+    def build(self, state: State | None) -> SimilarSetsLogic:
+        """A logic that continues ``state`` bit for bit, or starts empty."""
+        from skyband.operators.similar_sets.logic import SimilarSetsLogic
+
+        return SimilarSetsLogic(self, state)

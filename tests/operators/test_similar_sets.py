@@ -1,0 +1,144 @@
+"""Sets that are similar enough, and every arrival's best matches, against brute force after every event."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skyband.operators.base import Arrivals, Window
+from skyband.operators.pair_rows.queries import PairQuery
+from skyband.operators.set_matches.operator import SetMatches
+from skyband.operators.similar_sets.configuration import SimilarSetsQuery
+from skyband.operators.similar_sets.operator import SimilarSets
+from tests.operators.host import band_of
+from tests.operators.pairs_host import text_of
+from tests.operators.sets_host import Case, cuts_of, drive, ragged, random_matches_case, random_pairs_case
+from tests.oracles import sets as oracle
+from tests.seeds import seeds
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def check(case: Case, seed: int) -> None:
+    rng = np.random.default_rng(seed + 1)
+    want = text_of(case.expected(oracle.matches if isinstance(case.op, SetMatches) else oracle.replay))
+    whole, logic = drive(case, [])
+    assert text_of(whole) == want
+    check_state(case, logic)
+    assert text_of(drive(case, cuts_of(case.stream, rng, 1.0))[0]) == want
+    assert text_of(drive(case, cuts_of(case.stream, rng, 0.7), restore=True, loose=int(rng.integers(0, 4)))[0]) == want
+
+
+def check_state(case: Case, logic: Any) -> None:
+    """Snapshots and pairs by definition, as of the end; matches are not kept."""
+    op = case.op
+    if isinstance(op, SetMatches):
+        assert len(logic.skyband()) == len(logic.snapshot(0, 1, op.window)) == 0
+        return
+    bounds = [case.query(q).bound or 0.0 for q in op.queries]
+    loosest = max(bounds) if op.similarity == "hamming" else min(bounds)
+    for key in range(int(case.stream.key.max()) + 1):
+        stream = case.key_stream(key)
+        n = len(stream.times)
+        for i, q in enumerate(op.queries):
+            got = logic.snapshot(key, 10**9, q.window, i)
+            assert list(zip(*got.items.T.tolist(), got.score.tolist(), strict=True)) == oracle.snapshot(
+                stream, case.query(q), case.end - 1, n
+            )
+        largest = oracle.Query(10**9, op.window.count, op.window.micros, loosest)
+        band = [r[1:] for r in band_of(logic) if r[0] == key]
+        assert sorted(band) == sorted(oracle.snapshot(stream, largest, case.end - 1, n))
+
+
+CASES = {"pairs": random_pairs_case, "matches": random_matches_case}
+
+
+@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize("part", range(4))
+def test_brute_force(kind: str, part: int) -> None:
+    for seed in seeds(part * 40, part * 40 + 40):
+        check(CASES[kind](seed), seed)
+
+
+@given(st.sampled_from(sorted(CASES)), st.integers(0, 2**32), st.integers(1, 40))
+def test_brute_force_drawn(kind: str, seed: int, rows: int) -> None:
+    check(CASES[kind](seed, rows), seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize("part", range(10))
+def test_brute_force_more(kind: str, part: int) -> None:
+    for seed in range(part * 150, part * 150 + 150):
+        check(CASES[kind](10**6 + seed, 90), seed)
+
+
+def digest(chosen: range) -> str:
+    """A hash over the changes and pairs of random jobs, saved and restored at every cut."""
+    whole = hashlib.sha256()
+    for seed in chosen:
+        for make in CASES.values():
+            case = make(seed, 40)
+            rows, logic = drive(case, cuts_of(case.stream, np.random.default_rng(seed), 0.3), restore=True)
+            whole.update(f"{text_of(rows)}\n{band_of(logic)}\n".encode())
+    return whole.hexdigest()
+
+
+@pytest.mark.long
+def test_without_numba_the_same_bytes() -> None:
+    code = "from tests.operators.test_similar_sets import digest, seeds; print(digest(seeds(500, 540)))"
+    environment = {**os.environ, "SKYBAND_NO_NUMBA": "1"}
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == digest(seeds(500, 540))
+
+
+def rows_of(sets: list[list[int]], start: int = 0) -> Arrivals:
+    seq = np.arange(start, start + len(sets))
+    return Arrivals(np.zeros(len(sets), np.int64), seq, seq, {}, {"tokens": ragged(sets)})
+
+
+def test_every_pair_of_copies_is_told_and_taken_back() -> None:
+    queries = (SimilarSetsQuery("q", Window(4), min_score=1.0),)
+    logic = SimilarSets(tokens="tokens", similarity="jaccard", window=Window(4), queries=queries).build(None)
+    changes = logic.advance(rows_of([[1, 2]] * 6), 6)
+    assert np.count_nonzero(changes.sign > 0) == 0 + 1 + 2 + 3 + 3 + 3
+    assert np.count_nonzero(changes.sign < 0) == 3 + 3
+    assert len(logic.skyband()) == 6
+
+
+def test_an_arrivals_matches_are_its_best_the_newest_first() -> None:
+    queries = (PairQuery("two", 2, Window(10)), PairQuery("near", 2, Window(3)))
+    logic = SetMatches(tokens="tokens", similarity="jaccard", window=Window(10), queries=queries).build(None)
+    changes = logic.advance(rows_of([[1, 2], [1, 2], [1, 2, 3], [7], [1, 2]]), 5)
+    last = changes.at == 4
+    assert changes.items[last & (changes.query == 0)].tolist() == [[1, 4], [0, 4]]
+    assert changes.items[last & (changes.query == 1)].tolist() == [[2, 4]]
+    assert changes.step[last].tolist() == [3, 3, 3]
+
+
+def test_wrong_configurations_are_refused() -> None:
+    w = Window(10)
+    good: dict[str, Any] = {"tokens": "t", "similarity": "jaccard", "window": w}
+    near = SimilarSetsQuery("q", w, min_score=0.5)
+    SimilarSets(**good, queries=(near,))
+    for wrong in (
+        {"queries": ()}, {"queries": (near, near)}, {"queries": (SimilarSetsQuery("q", w),)}, {"similarity": "near", "queries": (near,)},
+        {"queries": (SimilarSetsQuery("q", Window(11), min_score=0.5),)}, {"queries": (SimilarSetsQuery("q", w, max_score=0.5),)},
+        {"queries": (SimilarSetsQuery("q", w, min_score=float("nan")),)}, {"similarity": "hamming", "queries": (near,)},
+        {"queries": (SimilarSetsQuery("q", w, min_score=0.5, every_micros=0),)},
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=r"."):
+            SimilarSets(**{**good, **wrong})
+    SetMatches(**good, queries=(PairQuery("q", 1, w),))
+    for queries in ((PairQuery("q", 0, w),), (PairQuery("q", 1, w, every_micros=5),), (PairQuery("q", 1, w, max_score=0.5),), ()):
+        with pytest.raises(ValueError, match=r"."):
+            SetMatches(**good, queries=queries)
