@@ -18,7 +18,7 @@ def main(argv: list[str] | None = None) -> int:
     for name in COMMANDS:
         importlib.import_module(f"skyband.jobs.{name}").add_parser(subparsers)
     args = parser.parse_args(argv)
-    from skyband.framework.errors import SkybandError, SpecErrors
+    from skyband.framework.errors import SkybandError, SpecErrors, told
 
     try:
         return int(args.run(args))
@@ -35,11 +35,9 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     except Exception as e:
         if os.environ.get("SKYBAND_DEBUG"):
-            traceback.print_exc()
-        print(
-            f"SKY-E900 a defect of Skyband itself: {type(e).__name__}: {e}\n  hint: set SKYBAND_DEBUG=1 for the whole story",
-            file=sys.stderr,
-        )
+            print(told(traceback.format_exc()), file=sys.stderr)
+        said = told(f"SKY-E900 a defect of Skyband itself: {type(e).__name__}: {e}")
+        print(f"{said}\n  hint: set SKYBAND_DEBUG=1 for the whole story", file=sys.stderr)
         return 3
 
 

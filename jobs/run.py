@@ -26,7 +26,8 @@ def run(args: argparse.Namespace) -> int:
     plan = load_plan(args.spec)
     from skyband.framework.streaming.layout import Layout, fitting_job
 
-    fitting_job(plan, Layout(plan.sink))  # before the engine starts: a refusal comes at once
+    layout = Layout(plan.sink)
+    fitting_job(plan, layout)  # before the engine starts: a refusal comes at once
     from skyband.framework.quality.checks import run_checks
     from skyband.framework.sources.registry import source_format
     from skyband.framework.streaming.progress import Progress
@@ -35,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     from skyband.framework.tables.writer_factory import writer_for
 
     progress = Progress()
-    spark = get_session(plan.job, packages=source_format(plan.source.format).jars)
+    spark = get_session(plan.job, packages=source_format(plan.source.format).jars, home=layout.home)
     runner = Runner(spark, plan, writer_for(plan.sink, spark), (lambda batch: None) if args.quiet else progress)
     once = args.once or args.finish or (plan.trigger_micros is None and not args.continuous)
     ended = runner.run(once=once, finish=args.finish)

@@ -26,7 +26,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """0 if everything agrees, 1 if something differs; what was looked at is printed plainly."""
     plan = load_plan(args.spec)
-    from skyband.framework.errors import SkybandError, SpecErrors
+    from skyband.framework.errors import SkybandError, SpecErrors, printable, told
     from skyband.framework.streaming.layout import Layout, changed_since
     from skyband.framework.verify.replay import replay
 
@@ -43,14 +43,14 @@ def run(args: argparse.Namespace) -> int:
         found = replay(plan, query)
         wrong += len(found.differences)
         verdict = _verdict(found.differences, f"equal to table `{query.name}`")
-        print(f"{query.name}: replayed {found.changes:,} changes in {found.steps:,} steps: {verdict}")
+        print(printable(f"{query.name}: replayed {found.changes:,} changes in {found.steps:,} steps: {verdict}"))
     if not args.replay_only:
         try:
             wrong += _against_source(plan, layout, job, args)
         except SkybandError as e:
             if e.code != "SKY-E301":
                 raise
-            print(f"not compared with the source: {e.message}")
+            print(told(f"not compared with the source: {e.message}"))
     print("verified: no difference found" if not wrong else f"DIFFERENT: {wrong} difference{'s' if wrong > 1 else ''} found")
     return 1 if wrong else 0
 
@@ -62,14 +62,15 @@ def _verdict(differences: list[str], fine: str) -> str:
 
 
 def _against_source(plan: Plan, layout: Any, job: Any, args: argparse.Namespace) -> int:
+    from skyband.framework.errors import printable
     from skyband.framework.verify.sample import compare
 
     started = clock.monotonic()
     found = compare(plan, layout, job, args.keys, args.instants, args.seed)
     for d in found.differences:
         whose = f" for {d.stream}" if d.stream else ""
-        print(f"{d.query}: DIFFERENT at {d.at} us{whose}")
-        print(f"    by definition {d.expected[:3]} ...\n    in the tables {d.got[:3]} ...")
+        print(printable(f"{d.query}: DIFFERENT at {d.at} us{whose}"))
+        print(printable(f"    by definition {d.expected[:3]} ...\n    in the tables {d.got[:3]} ..."))
     spent, wrong = clock.monotonic() - started, len(found.differences)
     left_out = f", {found.skipped} left out (window too large for brute force)" if found.skipped else ""
     print(

@@ -72,6 +72,7 @@ def compile_job(job: Job) -> Plan:
         checks=_checks(job),
         texts=texts,
         buckets=job.run.buckets or (DEFAULT_BUCKETS if source.partition_by else 1),
+        variables=job.variables,
     )
 
 
@@ -133,6 +134,7 @@ def _source(job: Job, fields: tuple[Field, ...]) -> SourceNode:
         fields=tuple(f for f in fields if f.source_name is not None),
         max_files_per_batch=job.run.max_files,
         max_bytes_per_batch=job.run.max_bytes,
+        written=dict(job.variables).get(("source", "path")),
     )
 
 

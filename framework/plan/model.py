@@ -33,7 +33,10 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class SourceNode:
-    """Where rows come from; ``format`` is a name in ``sources.registry``. ``options`` may hold secrets: never print their values."""
+    """Where rows come from; ``format`` is a name in ``sources.registry``. ``options`` may hold secrets: never print their values.
+
+    ``written``: the path as the spec writes it, if something of it came from the environment.
+    """
 
     format: str
     path: str | None
@@ -41,6 +44,7 @@ class SourceNode:
     fields: tuple[Field, ...]
     max_files_per_batch: int | None = None
     max_bytes_per_batch: str | None = None
+    written: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +189,10 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The whole job. ``texts`` are the text constants of its expressions: constant i has code i in every bucket's dictionary."""
+    """The whole job. ``texts`` are the text constants of its expressions: constant i has code i in every bucket's dictionary.
+
+    ``variables``: (path in the spec, the text as written there) of the values that came from the environment: never stored nor shown.
+    """
 
     job: str
     source: SourceNode
@@ -199,3 +206,4 @@ class Plan:
     checks: tuple[Check, ...]
     texts: tuple[str, ...]
     buckets: int
+    variables: tuple[tuple[tuple[str | int, ...], str], ...] = ()

@@ -33,10 +33,10 @@ def files(spark: SparkSession, source: SourceNode, columns: list[str] | None, te
 
 
 def delta(spark: SparkSession, source: SourceNode) -> DataFrame:
-    """A Delta table as a stream."""
+    """A Delta table as a stream; a row's origin is its path as the spec writes it."""
     options = dict(source.options) | batch_bound(source)
     frame = spark.readStream.format("delta").options(**options).load(source.path)
-    return rows(frame, source, F.lit(source.path))
+    return rows(frame, source, F.lit(source.written or source.path))
 
 
 def rows(frame: DataFrame, source: SourceNode, origin: Column, corrupt: Column | None = None) -> DataFrame:

@@ -7,9 +7,10 @@ editors use is generated from these models, so every field carries a description
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, PlainValidator, Tag, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, PlainValidator, PrivateAttr, Tag, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from skyband.framework.queries.models import QueryModel
@@ -293,3 +294,16 @@ class Job(Model):
     sink: Sink = Field(description="Where the tables go.")
     run: Run = Field(default=Run(), description="How the job runs.")
     schedule: Schedule | None = Field(default=None, description="When Airflow runs the job.")
+
+    _variables: tuple[tuple[tuple[str | int, ...], str], ...] = PrivateAttr(())
+
+    @property
+    def variables(self) -> tuple[tuple[tuple[str | int, ...], str], ...]:
+        """Where values of the environment stand: (path, the text as the spec writes it). What is there is never stored nor shown."""
+        return self._variables
+
+    def with_variables(self, written: Mapping[tuple[str | int, ...], str]) -> Job:
+        """The same job, whose values at these paths came from the environment."""
+        made = self.model_copy()
+        made._variables = tuple(written.items())
+        return made

@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import uuid
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from skyband.framework.errors import SkybandError, SpecErrors
-from skyband.framework.plan.fingerprint import compare, fingerprint
+from skyband.framework.plan.fingerprint import compare, concealed, fingerprint, salted
 from skyband.framework.plan.model import Plan
 from skyband.framework.spec.places import overlap
 from skyband.framework.tables.schemas import tables
@@ -23,7 +24,8 @@ class JobFile:
     """``job.json``: what ties the tables, the checkpoint and the spec together.
 
     ``generation`` names this checkpoint in every commit of the tables; ``finishes`` are [the engine's watermark in ms, F in
-    microseconds] of past finishes; ``rules`` is a hash of what may change between runs but not within a batch.
+    microseconds] of past finishes; ``rules`` is a hash of what may change between runs but not within a batch; ``salt`` is the job's own,
+    of every hash ("": a file of before hashes were salted; ``renewed`` brings it up to date).
     """
 
     job: str
@@ -33,6 +35,7 @@ class JobFile:
     header: list[str] | None
     finishes: list[list[int]] = field(default_factory=list)
     rules: str = ""
+    salt: str = ""
 
 
 class Layout:
@@ -63,8 +66,15 @@ class Layout:
         for leftover in (self.checkpoint, self.control):
             shutil.rmtree(leftover, ignore_errors=True)
         self.control.mkdir(parents=True, exist_ok=True)
-        made = JobFile(plan.job, uuid.uuid4().hex[:12], fingerprint(plan), partitions, header, rules=rules_of(plan))
+        made = _current(JobFile(plan.job, uuid.uuid4().hex[:12], {}, partitions, header, salt=secrets.token_hex(16)), plan)
         self.save(made)
+        return made
+
+    def renew(self, plan: Plan, job: JobFile) -> JobFile:
+        """``job``, which fits ``plan``, with what the plan may have changed, in the present format, written if it is not so already."""
+        made = _current(_salted_job(plan, job), plan)
+        if made != self.load():
+            self.save(made)
         return made
 
     def save(self, job: JobFile) -> None:
@@ -97,8 +107,9 @@ def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:
         if job is not None and job.job != plan.job:
             raise _not_own(layout, f"is that of job {job.job!r}")
         return None
-    differences = compare(job.fingerprint, fingerprint(plan))
-    if job.rules != rules_of(plan) and planned > done:
+    job = _salted_job(plan, job)
+    differences = _differences(plan, job)
+    if job.rules != rules_of(plan, job.salt) and planned > done:
         differences.append(f"quality.rows or source.options changed while batch {planned} is unfinished: run the former spec once")
     if differences:
         hint = f"run the changed spec into a new sink path, or delete {layout.root} to start again from the source"
@@ -126,12 +137,29 @@ def _not_own(layout: Layout, what: str) -> SkybandError:
 def changed_since(plan: Plan, layout: Layout) -> list[str]:
     """What of the spec (or of a table of queries) is not as in the runs that wrote the tables; empty if all is, or nothing has run."""
     job = layout.load()
-    return [] if job is None else compare(job.fingerprint, fingerprint(plan))
+    return [] if job is None else _differences(plan, _salted_job(plan, job))
 
 
-def rules_of(plan: Plan) -> str:
+def rules_of(plan: Plan, salt: str) -> str:
     """A hash of what decides which rows are accepted and may change between runs, but not before a begun batch has been repeated."""
-    return hashlib.sha256(repr((plan.intake.rules, sorted(plan.source.options))).encode()).hexdigest()
+    return salted(hashlib.sha256(repr((plan.intake.rules, sorted(plan.source.options))).encode()).hexdigest(), salt)
+
+
+def _current(job: JobFile, plan: Plan) -> JobFile:
+    """``job`` as it is written for ``plan``."""
+    return replace(job, fingerprint=concealed(fingerprint(plan), plan, job.salt), rules=rules_of(plan, job.salt))
+
+
+def _salted_job(plan: Plan, job: JobFile) -> JobFile:
+    """``job`` with salted hashes: a file of before is compared, and goes on, as what it would have been."""
+    if job.salt:
+        return job
+    salt = secrets.token_hex(16)
+    return replace(job, salt=salt, fingerprint=concealed(job.fingerprint, plan, salt), rules=salted(job.rules, salt))
+
+
+def _differences(plan: Plan, job: JobFile) -> list[str]:
+    return compare(job.fingerprint, concealed(fingerprint(plan), plan, job.salt), job.salt)
 
 
 def _batches(log: Path) -> int:

@@ -38,11 +38,12 @@ from skyband.framework.messages import (
 )
 from skyband.framework.plan.model import Plan
 from skyband.framework.reasons import CONTROL, FILTERED, REASONS
+from skyband.framework.redaction import redacted
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming import blocks
-from skyband.framework.streaming.layout import JobFile, Layout, fitting_job, own_place, rules_of
+from skyband.framework.streaming.engine_log import log_file
+from skyband.framework.streaming.layout import JobFile, Layout, fitting_job, own_place
 from skyband.framework.streaming.query import start
-from skyband.framework.streaming.session import log_file
 from skyband.framework.tables.derive import derive
 from skyband.framework.tables.sink import Sink
 from skyband.framework.tables.writer import Writer
@@ -127,10 +128,7 @@ class Runner:
             header = source_format(self.plan.source.format).columns(self.spark, self.plan.source)
             partitions = int(self.spark.conf.get("spark.sql.shuffle.partitions") or 2)
             return self.layout.create(self.plan, partitions, header)
-        if job.rules != rules_of(self.plan):
-            job.rules = rules_of(self.plan)
-            self.layout.save(job)
-        return job
+        return self.layout.renew(self.plan, job)
 
     def _resume(self) -> None:
         """What earlier runs left: the last batch's running totals."""
@@ -170,7 +168,7 @@ class Runner:
         """The engine's error as the user's: the source's own, one of a batch, or what the engine says."""
         of_source = source_format(self.plan.source.format).failure(said, self.job.header)
         hint = f"the engine's log is {log_file()}"
-        return of_source or self.failure or SkybandError("SKY-E300", f"the run failed: {_first_cause(said)}", hint=hint)
+        return of_source or self.failure or SkybandError("SKY-E300", f"the run failed: {_first_cause(redacted(said))}", hint=hint)
 
     def _on_batch(self, df: DataFrame, batch_id: int) -> None:
         try:

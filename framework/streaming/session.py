@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from pyspark.sql import SparkSession
 from skyband.framework.errors import SkybandError
 from skyband.framework.failpoints import die_with
 from skyband.framework.java import find_java_home
+from skyband.framework.streaming.engine_log import engine_log
 
 DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
 
@@ -35,32 +34,17 @@ SHIPPED = (
 )  # fmt: skip
 
 
-def log_file() -> Path:
-    """Where the engine's own log goes: out of the user's sight, kept for those who ask."""
-    return Path(os.environ.get("SKYBAND_LOG", str(Path(tempfile.gettempdir()) / f"skyband-{os.getpid()}.log")))
-
-
-@contextmanager
-def _stderr_to(path: Path) -> Iterator[None]:
-    """File descriptor 2 is ``path`` inside: the JVM and its Python workers, started there, inherit it for good."""
-    sys.stderr.flush()
-    saved = os.dup(2)
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    try:
-        os.dup2(fd, 2)
-        yield
-    finally:
-        os.dup2(saved, 2)
-        os.close(saved)
-        os.close(fd)
-
-
 def get_session(
-    app_name: str = "skyband", shuffle_partitions: int | None = None, master: str | None = None, packages: tuple[str, ...] = ()
+    app_name: str = "skyband",
+    shuffle_partitions: int | None = None,
+    master: str | None = None,
+    packages: tuple[str, ...] = (),
+    home: Path | None = None,
 ) -> SparkSession:
     """The process's Spark session, started on first call.
 
-    ``shuffle_partitions`` defaults to 2 (fixed for a checkpoint's life); ``master`` to ``$SKYBAND_MASTER`` or ``local[*]``.
+    ``shuffle_partitions`` defaults to 2 (fixed for a checkpoint's life); ``master`` to ``$SKYBAND_MASTER`` or ``local[*]``;
+    ``home`` is the sink's own folder, for the engine's log (see ``engine_log``).
     Raises SkybandError SKY-E200 (no Java) or SKY-E300 (the engine did not start; its log is named).
     """
     java = find_java_home()
@@ -95,8 +79,8 @@ def get_session(
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.maxResultSize": "0",
         "spark.driver.memory": os.environ.get("SKYBAND_DRIVER_MEMORY", "2g"),
-        # Stopping a query in the middle of a batch overflows the default stack inside a JDK regular expression.
-        "spark.driver.extraJavaOptions": "-Xss16m -XX:+UseParallelGC -Djava.net.preferIPv4Stack=true",
+        # Stopping a query in the middle of a batch overflows the default stack inside a JDK regular expression. A crash is told in the log.
+        "spark.driver.extraJavaOptions": "-Xss16m -XX:+UseParallelGC -XX:+ErrorFileToStderr -Djava.net.preferIPv4Stack=true",
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "skyband-warehouse"),
         "spark.python.worker.reuse": "true",
     }
@@ -105,12 +89,11 @@ def get_session(
     builder = SparkSession.builder.appName(app_name)
     for name, value in settings.items():
         builder = builder.config(name, str(value))
-    log = log_file()
-    try:
-        with _stderr_to(log):
+    with engine_log(home) as log:
+        try:
             spark = builder.getOrCreate()
-    except Exception as e:
-        raise SkybandError("SKY-E300", f"Spark did not start: {str(e).splitlines()[0]}", hint=f"the engine's log is {log}") from e
+        except Exception as e:
+            raise SkybandError("SKY-E300", f"Spark did not start: {str(e).splitlines()[0]}", hint=f"the engine's log is {log}") from e
     die_with(lambda: [spark.sparkContext._gateway.proc.pid])  # type: ignore[union-attr]
     spark.sparkContext.setLogLevel(os.environ.get("SKYBAND_LOG_LEVEL", "ERROR"))
     return spark
