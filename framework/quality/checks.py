@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from skyband.framework.errors import SkybandError, told
+from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import Check, Plan
 from skyband.framework.quality.expectations import EXPECTATIONS, ROW_CONDITION, arguments
 from skyband.framework.quality.rows import rows_where
+from skyband.framework.redaction import redacted
 from skyband.framework.tables.schemas import checks_schema
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def _row(run_id: str, batch_id: int, found: dict[str, Any], arguments_shown: str
         "observed": _json(result.get("observed_value")),
         "rows_checked": result.get("element_count"), "unexpected": result.get("unexpected_count"),
         "unexpected_percent": result.get("unexpected_percent"), "examples": _json(examples[:EXAMPLES] if examples else None),
-        "error": told(found["error"]) if found.get("error") else None,
+        "error": redacted(found["error"]) if found.get("error") else None,
     }  # fmt: skip
 
 
