@@ -56,7 +56,8 @@ def test_it_lies_below_the_sink_for_its_owner_only(write: Write, tmp_path: Path)
 def test_values_and_control_characters_are_taken_out(write: Write, tmp_path: Path) -> None:
     conceal("S", "hunter2 ü")
     long = b"x" * 3_000_000
-    path = write(tmp_path, "at hunter2 ü\x1b[2J\n\tat line".encode(), b"\nhunter", "2 ü\n".encode(), long, "hunter2 ü".encode(), long, b"\xff")
+    value = "hunter2 ü".encode()
+    path = write(tmp_path, b"at " + value + b"\x1b[2J\n\tat line", b"\n" + value[:6], value[6:] + b"\n", long, value, long, b"\xff")
     text = path.read_text()
     assert "hunter" not in text and text.startswith("at ${S}\\u001b[2J\n\tat line\n${S}\n")
     assert text.count("${S}") == 3 and text.count("x") == 6_000_000 and text.endswith("x\\udcff")
