@@ -1,7 +1,7 @@
 """The engine's own log: below the sink, its owner's alone, without the values of the spec's environment variables.
 
-What the JVM and its Python workers write to their file descriptor 2 goes through a pipe to a thread of the driver, which takes concealed
-values out line by line (``errors.told``) and appends to the file. Where the driver is gone, those writes fail and are let go.
+What the JVM and its Python workers write to their file descriptors 1 and 2 goes through a pipe to a thread of the driver, which takes
+concealed values out line by line (``errors.told``) and appends to the file. Where the driver is gone, those writes fail and are let go.
 """
 
 from __future__ import annotations
@@ -54,29 +54,40 @@ def log_file() -> Path | None:
 
 @contextmanager
 def engine_log(home: Path | None) -> Iterator[Path]:
-    """File descriptor 2 leads into the log inside: what is started there inherits it for good.
+    """File descriptors 1 and 2 lead into the log inside: what is started there inherits them for good.
 
     The log is ``$SKYBAND_LOG``, else a new file in ``home/logs`` (the newest ``KEPT`` stay), else, without ``home`` or where it cannot be
     written, in a new folder of this user's alone. A process has one log: later calls lead into the first one's. Raises SkybandError
     SKY-E203 if ``$SKYBAND_LOG`` is no plain file of the user's own.
     """
     global _log
+    _fill()
     if _log is None:
         _log = _opened(home)
+    sys.stdout.flush()
     sys.stderr.flush()
     read, write = os.pipe()
-    saved = os.dup(2)
     # Before anything is started: a pipe that nobody reads would hold up its writers.
     pump = _Pump(read, _log.fd)
     pump.start()
     atexit.register(pump.drain)
+    saved = {fd: os.dup(fd) for fd in (1, 2)}
     try:
-        os.dup2(write, 2)
+        for fd in saved:
+            os.dup2(write, fd)
         yield _log.path
     finally:
-        os.dup2(saved, 2)
-        os.close(saved)
+        for fd, own in saved.items():
+            os.dup2(own, fd)
+            os.close(own)
         os.close(write)
+
+
+def _fill() -> None:
+    """Standard descriptors that are closed (a service's may be) lead nowhere from now on: nothing else must get their numbers."""
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(fd)
 
 
 class _Pump(threading.Thread):

@@ -137,9 +137,25 @@ def test_an_engine_outlives_its_driver(tmp_path: Path) -> None:
     driver = (
         "import os, signal, subprocess, sys\nfrom pathlib import Path\nfrom skyband.framework.streaming.engine_log import engine_log\n"
         f"with engine_log(Path({str(tmp_path)!r})):\n"
-        f"    p = subprocess.Popen([sys.executable, '-S', '-c', {child!r}], stdin=subprocess.PIPE, stdout=1)\n"
+        f"    p = subprocess.Popen([sys.executable, '-S', '-c', {child!r}], stdin=subprocess.PIPE, pass_fds=[int(sys.argv[1])])\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    # The child holds the pipe of the driver's output: its end is the child's.
-    done = subprocess.run([sys.executable, "-c", driver], stdout=subprocess.PIPE, timeout=60, check=False)
-    assert done.returncode == -9 and (tmp_path / "said").read_text() == "refused"
+    ended, held = os.pipe()
+    done = subprocess.run([sys.executable, "-c", driver, str(held)], pass_fds=[held], timeout=60, check=False)
+    os.close(held)
+    # It ends when the child, which holds it, does.
+    assert done.returncode == -9 and os.read(ended, 1) == b""
+    os.close(ended)
+    assert (tmp_path / "said").read_text() == "refused"
+
+
+def test_what_the_engine_prints_and_a_closed_descriptor(tmp_path: Path) -> None:
+    """The engine's standard output goes to the log too; a closed descriptor takes nothing of it away."""
+    driver = (
+        "import os, subprocess\nfrom pathlib import Path\nfrom skyband.framework.streaming.engine_log import engine_log\n"
+        f"os.close(2)\nwith engine_log(Path({str(tmp_path)!r})) as log:\n    os.system('echo printed; echo said >&2')\n"
+        "os.write(2, b'nowhere')\n"
+        "import threading\n[t.join() for t in threading.enumerate() if t.name == 'engine-log']\nprint(sorted(log.read_text().split()))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", driver], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "['printed', 'said']\n"
