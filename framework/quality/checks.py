@@ -11,7 +11,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -29,10 +29,14 @@ if TYPE_CHECKING:
 EXAMPLES = 5
 
 
-def run_checks(plan: Plan, sink: Sink) -> int:
+def _to_stderr(error: SkybandError) -> None:
+    print(error.render(), file=sys.stderr)
+
+
+def run_checks(plan: Plan, sink: Sink, tell: Callable[[SkybandError], None] = _to_stderr) -> int:
     """Evaluates the spec's checks on the tables as they are now. Returns 1 if one of severity ``critical`` failed, else 0.
 
-    A run is named after its last batch: asked again for the same batch, it reports what it found the first time. Failures go to stderr.
+    A run is named after its last batch: asked again for the same batch, it reports what it found the first time. Failures go to ``tell``.
     """
     last = sink.last_run()
     if not plan.checks or last is None:
@@ -51,7 +55,7 @@ def run_checks(plan: Plan, sink: Sink) -> int:
         rows = sink.writer.read("checks", where=pc.field("run_id") == run_id).to_pylist()
     for r in rows:
         if not r["success"]:
-            print(SkybandError("SKY-E500", _told(r)).render(), file=sys.stderr)
+            tell(SkybandError("SKY-E500", _told(r)))
     return int(any(r["severity"] == "critical" and not r["success"] for r in rows))
 
 
