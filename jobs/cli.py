@@ -79,7 +79,8 @@ def main(argv: list[str] | None = None) -> int:
 def _leave(code: int) -> NoReturn:
     """Ends the process and the engine with it, whatever threads are about.
 
-    Spark's threads still write to stderr when Python shuts down, which then aborts (exit code -6); and a command is over when its engine is.
+    Spark's threads may still write to stderr while Python shuts down, which then aborts (exit code -6). A command is over when its
+    engine is.
     """
     ENGINE.end()
     for stream in (sys.stdout, sys.__stderr__):

@@ -17,14 +17,8 @@ MEMORY: Final = "give the engine more memory (SKYBAND_DRIVER_MEMORY) or the mach
 HEAP_FULL: Final = 3
 """What the JVM ends with when its heap is full (``-XX:+ExitOnOutOfMemoryError``)."""
 _SECONDS_TO_DIE = 15.0
-_LOST_TOUCH: Final = (
-    "Py4JNetworkError",
-    "ConnectionError",
-    "ConnectionRefusedError",
-    "ConnectionResetError",
-    "BrokenPipeError",
-    "EOFError",
-)
+_LOST_TOUCH: Final = ("Py4JNetworkError", "ConnectionError", "EOFError")
+"""Classes, or bases of them, of what is raised when the engine does not answer."""
 _SHUT_DOWN: Final = ("SparkContext was shut down", "stopped SparkContext", "Answer from Java side is empty", "Java gateway process exited")
 _WORKER_DIED: Final = "Python worker exited unexpectedly"
 

@@ -32,8 +32,8 @@ class Progress:
         rate = f"{rows / batch.seconds:,.0f} rows/s" if batch.seconds else ""
         figures = {"batch": batch.number, "rows": rows, "late": late, "rejected": rejected}
         if not self.quiet:
-            text = f"batch {batch.number}: {rows:,} rows, {rate}, late {late:,}, rejected {rejected:,}, changes {changes:,}, {batch.seconds:.1f} s"
-            self.lines.tell("info", "batch", text, **figures, changes=changes, seconds=round(batch.seconds, 3))
+            text = f"batch {batch.number}: {rows:,} rows, {rate}, late {late:,}, rejected {rejected:,}, changes {changes:,}"
+            self.lines.tell("info", "batch", f"{text}, {batch.seconds:.1f} s", **figures, changes=changes, seconds=round(batch.seconds, 3))
         if rows and late > LOUD * rows:
             text = (
                 f"WARNING: {100 * late / rows:.1f} % of the rows of this batch came LATE and are in table `rejected` "

@@ -69,11 +69,12 @@ class _Recorded(Popen[bytes]):
 
 @contextmanager
 def _recorded() -> Iterator[None]:
-    original, java_gateway.Popen = java_gateway.Popen, _Recorded
+    spark: Any = java_gateway
+    original, spark.Popen = spark.Popen, _Recorded
     try:
         yield
     finally:
-        java_gateway.Popen = original
+        spark.Popen = original
 
 
 def get_session(
