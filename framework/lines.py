@@ -69,6 +69,11 @@ def lines(form: str = "text", err: TextIO | None = None) -> Lines:
     return JsonLines(err) if form == "json" else Lines(err)
 
 
+def to_stderr(error: SkybandError) -> None:
+    """The error as text."""
+    Lines().errors([error])
+
+
 def _put(stream: TextIO, text: str) -> None:
     # A run does not end because nobody listens any more.
     with contextlib.suppress(OSError, ValueError):

@@ -10,7 +10,6 @@ import hashlib
 import json
 import logging
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.lines import to_stderr
 from skyband.framework.plan.model import Check, Plan
 from skyband.framework.quality.expectations import EXPECTATIONS, ROW_CONDITION, arguments
 from skyband.framework.quality.rows import rows_where
@@ -29,11 +29,7 @@ if TYPE_CHECKING:
 EXAMPLES = 5
 
 
-def _to_stderr(error: SkybandError) -> None:
-    print(error.render(), file=sys.stderr)
-
-
-def run_checks(plan: Plan, sink: Sink, tell: Callable[[SkybandError], None] = _to_stderr) -> int:
+def run_checks(plan: Plan, sink: Sink, tell: Callable[[SkybandError], None] = to_stderr) -> int:
     """Evaluates the spec's checks on the tables as they are now. Returns 1 if one of severity ``critical`` failed, else 0.
 
     A run is named after its last batch: asked again for the same batch, it reports what it found the first time. Failures go to ``tell``.

@@ -16,7 +16,6 @@ AGAIN: Final = "run again: nothing is lost"
 MEMORY: Final = "give the engine more memory (SKYBAND_DRIVER_MEMORY) or the machine fewer other things to hold"
 HEAP_FULL: Final = 3
 """What the JVM ends with when its heap is full (``-XX:+ExitOnOutOfMemoryError``)."""
-_SECONDS_TO_DIE = 15.0
 _LOST_TOUCH: Final = ("Py4JNetworkError", "ConnectionError", "EOFError")
 """Classes, or bases of them, of what is raised when the engine does not answer."""
 _SHUT_DOWN: Final = ("SparkContext was shut down", "stopped SparkContext", "Answer from Java side is empty", "Java gateway process exited")
@@ -35,21 +34,22 @@ class Engine:
         return [] if self.process is None or self.process.poll() is not None else [self.process.pid]
 
     def death(self, error: BaseException) -> SkybandError | None:
-        """SKY-E304 if ``error`` came because the engine died; None if it lives, there is none, or it refused to start.
+        """SKY-E305 if ``error`` came because the engine died; None if it lives, there is none, or it refused to start.
 
-        Waits up to 15 s for a JVM that is about to end, if the error says that it does not answer.
+        Waits for a JVM that is about to end: up to 15 s if the error says that it does not answer, 1 s if it does not say why.
         """
         if self.process is None:
             return None
         code = self.process.poll()
-        if code is None and _lost_touch(error):
+        seconds = _seconds_to_die(error)
+        if code is None and seconds:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                code = self.process.wait(_SECONDS_TO_DIE)
+                code = self.process.wait(seconds)
         if code is None or (code not in _DEATHS and code > 0 and isinstance(error, SkybandError)):
             return None
         how, hint = _told(code)
         log = f"; the engine's log is {self.log}" if self.log else ""
-        return SkybandError("SKY-E304", f"the engine died: {how}", hint=f"{hint}{log}")
+        return SkybandError("SKY-E305", f"the engine died: {how}", hint=f"{hint}{log}")
 
     def end(self, seconds: float = 10.0) -> None:
         """Ends the engine: it goes by itself when its input ends, within a second as a rule; is killed after ``seconds``."""
@@ -71,11 +71,11 @@ ENGINE: Final = Engine()
 
 
 def worker_died(said: str, log: Path | None) -> SkybandError | None:
-    """SKY-E304 if the engine says that one of its Python workers is gone, else None."""
+    """SKY-E305 if the engine says that one of its Python workers is gone, else None."""
     if _WORKER_DIED not in said:
         return None
     hint = f"{AGAIN}; if it was for lack of memory, {MEMORY}; the engine's log is {log}"
-    return SkybandError("SKY-E304", "a worker of the engine died in the middle of a batch", hint=hint)
+    return SkybandError("SKY-E305", "a worker of the engine died in the middle of a batch", hint=hint)
 
 
 class Stray(io.TextIOBase):
@@ -104,15 +104,16 @@ class Stray(io.TextIOBase):
         return self._out.fileno()
 
 
-def _lost_touch(error: BaseException) -> bool:
+def _seconds_to_die(error: BaseException) -> float:
     seen: list[BaseException] = []
     at: BaseException | None = error
     while at is not None and at not in seen:
         seen.append(at)
         if {c.__name__ for c in type(at).__mro__} & set(_LOST_TOUCH) or any(said in str(at) for said in _SHUT_DOWN):
-            return True
+            return 15.0
         at = at.__cause__ or at.__context__
-    return False
+    # A mistake that Skyband found itself does not come of a death; Spark and py4j may hide that one in anything.
+    return 0.0 if isinstance(error, SkybandError) and len(seen) == 1 else 1.0
 
 
 _DEATHS: Final = {HEAP_FULL, 52, *(128 + s for s in signal.Signals)}

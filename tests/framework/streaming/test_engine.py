@@ -35,7 +35,7 @@ def ended(code: str, wait: bool = True) -> Engine:
 def test_ends(code: str, told: str, hint: str) -> None:
     died = ended(code).death(ValueError("whatever"))
     assert died is not None and died.hint is not None
-    assert (died.code, died.message) == ("SKY-E304", f"the engine died: {told}")
+    assert (died.code, died.message) == ("SKY-E305", f"the engine died: {told}")
     assert hint in died.hint
 
 
@@ -72,7 +72,7 @@ def test_an_engine_is_ended_by_the_end_of_its_input_or_else_killed() -> None:
 
 def test_a_dead_worker_is_told_from_other_failures() -> None:
     died = worker_died("SparkException: Python worker exited unexpectedly (crashed): EOF", Path("engine.log"))
-    assert died is not None and died.code == "SKY-E304" and "run again" in str(died.hint)
+    assert died is not None and died.code == "SKY-E305" and "run again" in str(died.hint)
     assert worker_died("ArithmeticException: divide by zero", None) is None
 
 
