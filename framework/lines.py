@@ -75,6 +75,6 @@ def to_stderr(error: SkybandError) -> None:
 
 
 def _put(stream: TextIO, text: str) -> None:
-    # A run does not end because nobody listens any more.
-    with contextlib.suppress(OSError, ValueError):
+    # A run does not end because nobody listens any more, nor does a signal's handler because it interrupted a line (RuntimeError).
+    with contextlib.suppress(OSError, ValueError, RuntimeError):
         print(text, file=stream, flush=True)

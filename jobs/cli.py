@@ -84,7 +84,7 @@ def _leave(code: int) -> NoReturn:
     """
     ENGINE.end()
     for stream in (sys.stdout, sys.__stderr__):
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, RuntimeError):
             if stream is not None:
                 stream.flush()
     os._exit(code)

@@ -140,7 +140,9 @@ class Runner:
                         query.stop()
                         break
             except StreamingQueryException as e:
-                raise self._told(str(e)) from e
+                # A terminal's Ctrl-C reaches the engine's workers too: the batch may fail before it is stopped.
+                if STOP.signal is None:
+                    raise self._told(str(e)) from e
         return STOP.signal is None
 
     def _told(self, said: str) -> BaseException:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from skyband.framework.errors import SkybandError, Where
 from skyband.framework.lines import JsonLines, Lines, lines
 from skyband.framework.messages import Tally
 from skyband.jobs import cli
+from tests.spark.jobs import stamp, write_file, write_spec
 
 
 def progress(told: Lines, quiet: bool = False) -> None:
@@ -91,3 +93,24 @@ def test_a_commands_errors_are_json_lines(tmp_path: Any, capsys: pytest.CaptureF
     (line,) = capsys.readouterr().err.splitlines()
     found = json.loads(line)
     assert (found["level"], found["event"], found["code"]) == ("error", "error", "SKY-E100")
+
+
+@pytest.mark.spark
+def test_a_run_and_its_verification_as_json(spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = write_spec(tmp_path, queries="  far5: {type: topk_pairs, scoring: far, k: 5}\n", watermark="1 minute")
+    for name, start in (("a.csv", 0), ("b.csv", 500)):
+        rows = [[start + i, stamp(start + 10 * i), "p", i, 0, "a"] for i in range(20)]
+        write_file(tmp_path, name, [*rows, [999, "2020-13-01", "p", 0, 0, "a"]], at=start)
+    assert cli.main(["run", str(spec), "--once", "--log-format", "json"]) == 0
+    assert cli.main(["verify", str(spec), "--replay-only", "--log-format", "json"]) == 0
+    told = capsys.readouterr()
+    assert told.out == ""
+    found = [json.loads(line) for line in told.err.splitlines()]
+    batches = [x for x in found if x["event"] == "batch"]
+    assert batches and [x["batch"] for x in batches] == list(range(len(batches)))
+    assert [x["event"] for x in found if x["event"] != "batch"] == ["done", "replayed", "verified"]
+    done, replayed, verified = found[-3:]
+    assert {x["job"] for x in found} == {"small"}
+    assert (done["rows"], done["rejected"], done["batches"]) == (42, 2, len(batches))
+    assert done["changes"] == sum(x["changes"] for x in batches) == replayed["changes"]
+    assert replayed["query"] == "far5" and verified["differences"] == 0

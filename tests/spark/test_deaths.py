@@ -196,11 +196,13 @@ def test_a_signal_while_the_engine_starts_and_compiles(tmp_path: Path, group: bo
         assert run.rest() == ["stopped by SIGTERM: run again to go on"]
 
 
-def test_a_continuous_run_that_is_asked_to_stop_ends_well(tmp_path: Path, left_alone: Path) -> None:
+@pytest.mark.parametrize(("how", "group"), [(signal.SIGTERM, False), (signal.SIGINT, True)])
+def test_a_continuous_run_that_is_asked_to_stop_ends_well(tmp_path: Path, left_alone: Path, how: signal.Signals, group: bool) -> None:
     spec = job(tmp_path / "job")
     with started(spec, "--continuous") as run:
         run.said("batch 2:")
-        os.kill(run.process.pid, signal.SIGTERM)
+        # A terminal's Ctrl-C goes to the whole group.
+        os.kill(-run.process.pid if group else run.process.pid, how)
         assert run.ended() == 0, run.lines
         assert processes(run.process.pid) == {}
     assert run.rest() == []
