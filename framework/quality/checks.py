@@ -10,14 +10,14 @@ import hashlib
 import json
 import logging
 import os
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.lines import to_stderr
 from skyband.framework.plan.model import Check, Plan
 from skyband.framework.quality.expectations import EXPECTATIONS, ROW_CONDITION, arguments
 from skyband.framework.quality.rows import rows_where
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 EXAMPLES = 5
 
 
-def run_checks(plan: Plan, sink: Sink) -> int:
+def run_checks(plan: Plan, sink: Sink, tell: Callable[[SkybandError], None] = to_stderr) -> int:
     """Evaluates the spec's checks on the tables as they are now. Returns 1 if one of severity ``critical`` failed, else 0.
 
-    A run is named after its last batch: asked again for the same batch, it reports what it found the first time. Failures go to stderr.
+    A run is named after its last batch: asked again for the same batch, it reports what it found the first time. Failures go to ``tell``.
     """
     last = sink.last_run()
     if not plan.checks or last is None:
@@ -52,7 +52,7 @@ def run_checks(plan: Plan, sink: Sink) -> int:
         rows = sink.writer.read("checks", where=pc.field("run_id") == run_id).to_pylist()
     for r in rows:
         if not r["success"]:
-            print(SkybandError("SKY-E500", _told(r)).render(), file=sys.stderr)
+            tell(SkybandError("SKY-E500", _told(r)))
     return int(any(r["severity"] == "critical" and not r["success"] for r in rows))
 
 

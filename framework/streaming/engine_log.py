@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time as clock
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -43,6 +43,7 @@ class _Log:
     fd: int
 
 
+_at_end: list[Callable[[], None]] = []
 _log: _Log | None = None
 """One for the life of the process, as its JVM is."""
 
@@ -70,7 +71,7 @@ def engine_log(home: Path | None) -> Iterator[Path]:
     # Before anything is started: a pipe that nobody reads would hold up its writers.
     pump = _Pump(read, _log.fd)
     pump.start()
-    atexit.register(pump.drain)
+    _at_end.append(pump.drain)
     saved = {fd: os.dup(fd) for fd in (1, 2)}
     try:
         for fd in saved:
@@ -81,6 +82,13 @@ def engine_log(home: Path | None) -> Iterator[Path]:
             os.dup2(own, fd)
             os.close(own)
         os.close(write)
+
+
+@atexit.register
+def close_log() -> None:
+    """What is still on its way is written; a log of no sink in which nothing stands goes. For the end of the process."""
+    while _at_end:
+        _at_end.pop()()
 
 
 def _fill() -> None:
@@ -152,7 +160,7 @@ def _opened(home: Path | None) -> _Log:
         with suppress(OSError):
             return _below(home)
     made = _created(Path(tempfile.mkdtemp(prefix="skyband-")))
-    atexit.register(_tidy, made)
+    _at_end.append(lambda: _tidy(made))
     return made
 
 

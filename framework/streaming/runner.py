@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import re
-import signal
 import time as clock
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, StreamingQueryException
@@ -41,9 +37,12 @@ from skyband.framework.reasons import CONTROL, FILTERED, REASONS
 from skyband.framework.redaction import redacted
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming import blocks
+from skyband.framework.streaming.engine import worker_died
 from skyband.framework.streaming.engine_log import log_file
 from skyband.framework.streaming.layout import JobFile, Layout, fitting_job, own_place
+from skyband.framework.streaming.locks import engine_lock, one_run
 from skyband.framework.streaming.query import start
+from skyband.framework.streaming.stopping import STOP
 from skyband.framework.tables.derive import derive
 from skyband.framework.tables.sink import Sink
 from skyband.framework.tables.writer import Writer
@@ -97,7 +96,7 @@ class Runner:
         run is active), SKY-E300 (the engine failed).
         """
         own_place(self.plan, self.layout)
-        with self._lock():
+        with one_run(self.layout, self.plan.job), engine_lock(self.spark, self.layout):
             self.job = self._job_file()
             self.sink = Sink(self.plan, self.writer, self.job.generation)
             self.sink.ensure_all()
@@ -107,20 +106,6 @@ class Runner:
                 ended = self._finish()
             self._derive()
         return ended or not once
-
-    @contextmanager
-    def _lock(self) -> Iterator[None]:
-        """One run at a time: the lock dies with its process, however that ends."""
-        try:
-            self.layout.home.mkdir(parents=True, exist_ok=True)
-            held = open(self.layout.home / "lock", "w")  # noqa: SIM115
-        except OSError as e:
-            raise SkybandError(
-                "SKY-E203", f"the sink {self.layout.root} cannot be written: {e.strerror}", hint="see the path and its rights"
-            ) from e
-        with held:
-            _take(held, self.plan.job)
-            yield
 
     def _job_file(self) -> JobFile:
         job = fitting_job(self.plan, self.layout)
@@ -146,29 +131,24 @@ class Runner:
         except AnalysisException as e:
             said = str(e).splitlines()[0]
             raise SkybandError("SKY-E300", f"the engine refuses the job: {said}", hint="see the source's columns and the spec's SQL") from e
-        stopped: list[int] = []
-
-        def stop(signum: int, frame: Any) -> None:
-            stopped.append(signum)
-
-        previous = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)} if _main_thread() else {}
-        try:
-            while not query.awaitTermination(1):
-                if stopped:
-                    query.stop()
-                    break
-        except StreamingQueryException as e:
-            raise self._told(str(e)) from e
-        finally:
-            for s, handler in previous.items():
-                signal.signal(s, handler)
-        return not stopped
+        with STOP.heeded():
+            try:
+                while not query.awaitTermination(1):
+                    if STOP.signal is not None:
+                        query.stop()
+                        break
+            except StreamingQueryException as e:
+                # A terminal's Ctrl-C reaches the engine's workers too: the batch may fail before it is stopped.
+                if STOP.signal is None:
+                    raise self._told(str(e)) from e
+        return STOP.signal is None
 
     def _told(self, said: str) -> BaseException:
         """The engine's error as the user's: the source's own, one of a batch, or what the engine says."""
         of_source = source_format(self.plan.source.format).failure(said, self.job.header)
         hint = f"the engine's log is {log_file()}"
-        return of_source or self.failure or SkybandError("SKY-E300", f"the run failed: {_first_cause(redacted(said))}", hint=hint)
+        died = worker_died(said, log_file())
+        return of_source or self.failure or died or SkybandError("SKY-E300", f"the run failed: {_first_cause(redacted(said))}", hint=hint)
 
     def _on_batch(self, df: DataFrame, batch_id: int) -> None:
         try:
@@ -255,21 +235,6 @@ class Runner:
         if self.last_batch >= 0:
             derive(self.sink, self.last_batch)
         self.derived_at = clock.monotonic()
-
-
-def _take(held: IO[str], job: str) -> None:
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as e:
-        raise SkybandError("SKY-E302", f"another run of job {job!r} is writing to this sink", hint="wait for it to end, or stop it") from e
-    held.write(str(os.getpid()))
-    held.flush()
-
-
-def _main_thread() -> bool:
-    import threading
-
-    return threading.current_thread() is threading.main_thread()
 
 
 def _first_cause(text: str) -> str:

@@ -9,15 +9,21 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from subprocess import Popen
 from typing import Any
 
+from pyspark import java_gateway
 from pyspark.sql import SparkSession
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.failpoints import die_with
 from skyband.framework.java import find_java_home
+from skyband.framework.streaming.engine import ENGINE
 from skyband.framework.streaming.engine_log import engine_log
+from skyband.framework.streaming.stopping import handlers_kept
 
 DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
 
@@ -32,6 +38,24 @@ SHIPPED = (
     "org.apache.parquet:parquet-encoding", "org.apache.parquet:parquet-jackson", "org.xerial.snappy:snappy-java",
     "io.airlift:aircompressor", "commons-pool:commons-pool", "com.github.luben:zstd-jni", "commons-logging:commons-logging",
 )  # fmt: skip
+
+
+class _Recorded(Popen[bytes]):
+    """The engine's process, known from its first moment: Spark tells of it only once it has answered."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        ENGINE.process = self
+
+
+@contextmanager
+def _recorded() -> Iterator[None]:
+    spark: Any = java_gateway
+    original, spark.Popen = spark.Popen, _Recorded
+    try:
+        yield
+    finally:
+        spark.Popen = original
 
 
 def get_session(
@@ -80,7 +104,9 @@ def get_session(
         "spark.driver.maxResultSize": "0",
         "spark.driver.memory": os.environ.get("SKYBAND_DRIVER_MEMORY", "2g"),
         # Stopping a query in the middle of a batch overflows the default stack inside a JDK regular expression. A crash is told in the log.
-        "spark.driver.extraJavaOptions": "-Xss16m -XX:+UseParallelGC -XX:+ErrorFileToStderr -Djava.net.preferIPv4Stack=true",
+        "spark.driver.extraJavaOptions": (
+            "-Xss16m -XX:+UseParallelGC -XX:+ExitOnOutOfMemoryError -XX:+ErrorFileToStderr -Djava.net.preferIPv4Stack=true"
+        ),
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "skyband-warehouse"),
         "spark.python.worker.reuse": "true",
     }
@@ -89,11 +115,12 @@ def get_session(
     builder = SparkSession.builder.appName(app_name)
     for name, value in settings.items():
         builder = builder.config(name, str(value))
-    with engine_log(home) as log:
+    with engine_log(home) as log, _recorded(), handlers_kept():
+        ENGINE.log = log
         try:
             spark = builder.getOrCreate()
         except Exception as e:
             raise SkybandError("SKY-E300", f"Spark did not start: {str(e).splitlines()[0]}", hint=f"the engine's log is {log}") from e
-    die_with(lambda: [spark.sparkContext._gateway.proc.pid])  # type: ignore[union-attr]
+    die_with(ENGINE.pids)
     spark.sparkContext.setLogLevel(os.environ.get("SKYBAND_LOG_LEVEL", "ERROR"))
     return spark
