@@ -17,6 +17,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     how.add_argument("--once", action="store_true", help="stop when all input there is has been processed, whatever run.trigger says")
     how.add_argument("--continuous", action="store_true", help="keep running until stopped (Ctrl-C), whatever run.trigger says")
     p.add_argument("--finish", action="store_true", help="declare the input complete: also process what still waits behind the watermark")
+    p.add_argument("--rebuild-results", action="store_true", help="first make the tables of results anew from the tables of changes")
     p.add_argument("--quiet", action="store_true", help="no line per batch")
     p.set_defaults(run=run)
 
@@ -38,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     spark = get_session(plan.job, packages=source_format(plan.source.format).jars)
     runner = Runner(spark, plan, writer_for(plan.sink, spark), (lambda batch: None) if args.quiet else progress)
     once = args.once or args.finish or (plan.trigger_micros is None and not args.continuous)
-    ended = runner.run(once=once, finish=args.finish)
+    ended = runner.run(once=once, finish=args.finish, rebuild=args.rebuild_results)
     if not args.quiet:
         progress.close()
     return run_checks(plan, runner.sink) if ended else INTERRUPTED

@@ -27,6 +27,7 @@ def run(args: argparse.Namespace) -> int:
     """0 if everything agrees, 1 if something differs; what was looked at is printed plainly."""
     plan = load_plan(args.spec)
     from skyband.framework.errors import SkybandError, SpecErrors
+    from skyband.framework.streaming.intact import look, told
     from skyband.framework.streaming.layout import Layout, changed_since
     from skyband.framework.verify.replay import replay
 
@@ -38,6 +39,10 @@ def run(args: argparse.Namespace) -> int:
     changed = [SkybandError("SKY-E150", d, hint=hint) for d in changed_since(plan, layout)]
     if changed:
         raise SpecErrors(changed)
+    held = look(plan, layout, job)
+    if held.losses or held.ahead:
+        print(f"DIFFERENT: {held.ahead or told(held.losses)}")
+        return 1
     wrong = 0
     for query in plan.queries:
         found = replay(plan, query)

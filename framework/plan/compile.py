@@ -133,6 +133,7 @@ def _source(job: Job, fields: tuple[Field, ...]) -> SourceNode:
         fields=tuple(f for f in fields if f.source_name is not None),
         max_files_per_batch=job.run.max_files,
         max_bytes_per_batch=job.run.max_bytes,
+        on_bad_file=source.on_bad_file,
     )
 
 

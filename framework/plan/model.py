@@ -41,6 +41,7 @@ class SourceNode:
     fields: tuple[Field, ...]
     max_files_per_batch: int | None = None
     max_bytes_per_batch: str | None = None
+    on_bad_file: Literal["stop", "reject"] = "stop"
 
 
 @dataclass(frozen=True, slots=True)

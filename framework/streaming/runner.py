@@ -28,6 +28,7 @@ from skyband.framework.messages import (
     FRONTIER,
     NEWEST,
     PENDING,
+    REJECTED,
     ROWS_IN,
     RUNS,
     TIMES,
@@ -40,7 +41,10 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.reasons import CONTROL, FILTERED, REASONS
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming import blocks
+from skyband.framework.streaming.checkpoint import failure as lost_part
+from skyband.framework.streaming.intact import Found, check
 from skyband.framework.streaming.layout import JobFile, Layout, fitting_job, own_place, rules_of
+from skyband.framework.streaming.pieces import Pieces
 from skyband.framework.streaming.query import start
 from skyband.framework.streaming.session import log_file
 from skyband.framework.tables.derive import derive
@@ -86,21 +90,28 @@ class Runner:
         self.last_batch = -1
         self.derived_at = clock.monotonic()
         self.failure: BaseException | None = None
+        self.begun: int | None = None
 
-    def run(self, once: bool = True, finish: bool = False) -> bool:
+    def run(self, once: bool = True, finish: bool = False, rebuild: bool = False) -> bool:
         """Streams over what is there (``once``) or until stopped; ``finish`` then declares the input complete.
+
+        ``rebuild``: the derived tables are made anew from the changes first.
 
         False if it was stopped before it had done what it was asked to do: then nothing has been declared.
 
         Raises SkybandError SKY-E150 (the spec no longer fits the state), SKY-E205 (the sink is not the job's own), SKY-E302 (another
-        run is active), SKY-E300 (the engine failed).
+        run is active), SKY-E300 (the engine failed), SKY-E301 (the source), SKY-E303 and SKY-E304 (something is lost).
         """
         own_place(self.plan, self.layout)
         with self._lock():
-            self.job = self._job_file()
+            self.job, held = self._job_file(rebuild)
             self.sink = Sink(self.plan, self.writer, self.job.generation)
             self.sink.ensure_all()
+            self.sink.committed |= held.versions if held else {}
             self._resume()
+            self.pieces = Pieces(self.spark, self.plan, self.layout, self.job, self.sink, held is not None and held.unfinished_committed)
+            if rebuild:
+                self._derive()
             ended = self._stream(once)
             if ended and finish:
                 ended = self._finish()
@@ -121,16 +132,18 @@ class Runner:
             _take(held, self.plan.job)
             yield
 
-    def _job_file(self) -> JobFile:
+    def _job_file(self, rebuild: bool) -> tuple[JobFile, Found | None]:
+        """The job file, and what earlier runs' tables hold: None if this is the first."""
         job = fitting_job(self.plan, self.layout)
         if job is None:
             header = source_format(self.plan.source.format).columns(self.spark, self.plan.source)
             partitions = int(self.spark.conf.get("spark.sql.shuffle.partitions") or 2)
-            return self.layout.create(self.plan, partitions, header)
+            return self.layout.create(self.plan, partitions, header), None
+        held = check(self.plan, self.layout, job, rebuild)
         if job.rules != rules_of(self.plan):
             job.rules = rules_of(self.plan)
             self.layout.save(job)
-        return job
+        return job, held
 
     def _resume(self) -> None:
         """What earlier runs left: the last batch's running totals."""
@@ -142,9 +155,17 @@ class Runner:
             self._totals[self.last_batch] = self.pending, self.newest, self.frontier, CONTROL in json.loads(row["counters"])
 
     def _stream(self, once: bool) -> bool:
-        """Runs the query to its end, or until a signal stops it: then False."""
+        """Runs the query to its end, or until a signal stops it: then False. Once more where files had to be set aside."""
+        ended = None
+        while ended is None:
+            ended = self._stream_as_is(once)
+        return ended
+
+    def _stream_as_is(self, once: bool) -> bool | None:
+        """As ``_stream``; None if the query failed for files that are set aside now."""
+        self.begun = None
         try:
-            query = start(self.spark, self.plan, self.layout, self.job, self._on_batch, once)
+            query = start(self.spark, self.plan, self.layout, self.job, self._on_batch, once, self.pieces.left_out())
         except AnalysisException as e:
             said = str(e).splitlines()[0]
             raise SkybandError("SKY-E300", f"the engine refuses the job: {said}", hint="see the source's columns and the spec's SQL") from e
@@ -160,6 +181,8 @@ class Runner:
                     query.stop()
                     break
         except StreamingQueryException as e:
+            if self.failure is None and self.pieces.set_aside(str(e), self.begun):
+                return None
             raise self._told(str(e)) from e
         finally:
             for s, handler in previous.items():
@@ -170,7 +193,8 @@ class Runner:
         """The engine's error as the user's: the source's own, one of a batch, or what the engine says."""
         of_source = source_format(self.plan.source.format).failure(said, self.job.header)
         hint = f"the engine's log is {log_file()}"
-        return of_source or self.failure or SkybandError("SKY-E300", f"the run failed: {_first_cause(said)}", hint=hint)
+        of_checkpoint = lost_part(said, self.layout.checkpoint)
+        return self.failure or of_source or of_checkpoint or SkybandError("SKY-E300", f"the run failed: {_first_cause(said)}", hint=hint)
 
     def _on_batch(self, df: DataFrame, batch_id: int) -> None:
         try:
@@ -181,6 +205,7 @@ class Runner:
 
     def _commit(self, df: DataFrame, batch_id: int) -> None:
         started = clock.perf_counter()
+        self.begun = batch_id
         # Runs the whole batch, exactly once: the state is committed when this returns.
         made = df.toArrow()
         ran = clock.perf_counter()
@@ -194,6 +219,7 @@ class Runner:
                 tables[kind] = [blocks.bytes_table(data)]
             else:
                 tables[kind].append(blocks.bytes_table(data))
+        tables[REJECTED].append(self.pieces.before_commit(batch_id, counts))
         batch = Batch(batch_id, counts)
         self._total(batch)
         merged = {kind: pa.concat_tables(parts) for kind, parts in tables.items()}
