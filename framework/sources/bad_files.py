@@ -17,7 +17,7 @@ import pyarrow.parquet
 from skyband.framework.plan.model import SourceNode
 
 _NAMED = re.compile(r"while reading file (\S+)\.(?:\s|$)")
-_PACKED = {".gz": gzip.open, ".bz2": bz2.open}
+_PACKED: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
 _BLOCK = 1 << 20
 LONGEST = 300
 """Characters of a reason."""
@@ -61,14 +61,13 @@ def suspects(source: SourceNode, columns: Sequence[str] | None, files: Mapping[s
 
 
 def _looks_bad(kind: str, options: Mapping[str, str], columns: Sequence[str] | None, path: str) -> bool:
-    packed = next((opener for ending, opener in _PACKED.items() if path.endswith(ending)), None)
     try:
         if kind == "parquet":
             pyarrow.parquet.ParquetFile(path).close()
         elif kind == "orc":
             pyarrow.orc.ORCFile(path)
-        elif packed is not None:
-            with packed(path, "rb") as f:
+        elif path.endswith(tuple(_PACKED)):
+            with _opener(path)(path, "rb") as f:
                 while f.read(_BLOCK):
                     pass
         if columns is not None and kind == "csv":
@@ -83,6 +82,10 @@ def _other_header(options: Mapping[str, str], columns: Sequence[str], path: str)
     return bool(first) and [c.strip().lower() for c in first] != [c.strip().lower() for c in columns]
 
 
+def _opener(path: str) -> Any:
+    return next((opener for ending, opener in _PACKED.items() if path.endswith(ending)), open)
+
+
 def separator_of(options: Mapping[str, str]) -> str:
     """The separator of CSV cells, by options in lower case."""
     given = options.get("sep", options.get("delimiter", ","))
@@ -91,7 +94,7 @@ def separator_of(options: Mapping[str, str]) -> str:
 
 def first_line(path: str, options: Mapping[str, str]) -> list[str]:
     """The cells of a CSV file's first line; [] if it is empty. Raises OSError, EOFError, zlib.error, csv.Error for what is no text."""
-    opener: Any = next((o for ending, o in _PACKED.items() if path.endswith(ending)), open)
+    opener = _opener(path)
     encoding = options.get("encoding", options.get("charset", "utf-8-sig"))
     with opener(path, "rt", encoding=encoding, errors="replace", newline="") as f:
         return next(csv.reader(f, delimiter=separator_of(options)[:1] or ",", quotechar=options.get("quote", '"') or None), [])

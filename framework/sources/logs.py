@@ -66,7 +66,10 @@ def files_log_damage(log: Path, upto: int) -> str | None:
 
 
 def taken(log: Path, after: int = -1) -> list[Taken]:
-    """The files of a log of files with numbers above ``after``, in its order, each once. O(entries above ``after``)."""
+    """The files of a log of files with numbers above ``after``, in its order, each once. O(entries above ``after``).
+
+    Raises SkybandError SKY-E303 if an entry cannot be read.
+    """
     entries: dict[int, Path] = {}
     for path in log.glob("[0-9]*") if log.is_dir() else ():
         number, _, kind = path.name.partition(".")
@@ -74,7 +77,11 @@ def taken(log: Path, after: int = -1) -> list[Taken]:
             entries[2 * int(number) + (kind == "compact")] = path
     found: dict[str, Taken] = {}
     for _, path in sorted(entries.items()):
-        for line in reversed(list(_entries(path, after))):
+        try:
+            lines = list(_entries(path, after))
+        except (ValueError, KeyError, OSError) as e:
+            raise unusable(log.parent.parent, f"sources/{log.name}/{path.name} cannot be read") from e
+        for line in reversed(lines):
             found.setdefault(line.url, line)
     return list(found.values())
 

@@ -44,6 +44,10 @@ def _engine_logs(checkpoint: Path, planned: int, done: int) -> str | None:
     for batch in (planned, done):
         # Raises if the entry cannot be read.
         offset(checkpoint, batch)
+    try:
+        json.loads((checkpoint / "commits" / str(done)).read_text().partition("\n")[2] if done >= 0 else "{}")
+    except ValueError:
+        return f"commits/{done} cannot be read"
     return None
 
 

@@ -1,7 +1,8 @@
 """What a job's tables must hold, by their own commits, the last row of ``runs`` and the checkpoint: nothing lost goes unnoticed.
 
-``runs`` has a commit of every batch and says in each up to which batch every other table had rows. A table that ends before that has lost
-commits; one that is past the checkpoint's last batch shows that the checkpoint is the older one.
+``runs`` has a commit of every batch and says in each which was the last batch that the other tables have rows of. A table that ends before
+that has lost commits; one that is past the checkpoint's last batch shows that the checkpoint is the older one. The derived tables are made
+from the changes: one that is behind is brought up as after every run, one that is gone or ahead of them has to be made anew.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import last_batch, unusable
 from skyband.framework.streaming.layout import JobFile, Layout
 from skyband.framework.tables import delta_read
-from skyband.framework.tables.schemas import now_name, tables
+from skyband.framework.tables.schemas import derived_tables, tables
 
 Kind = Literal["derived", "checks", "truth"]
 COMMITTED = "committed"
@@ -59,7 +60,7 @@ def look(plan: Plan, layout: Layout, job: JobFile) -> Found:
     """Compares every table of the job with what it must hold. O(data files). Safe beside a run: looks are in the order of writing."""
     done = last_batch(layout.checkpoint / "commits")
     named = [t.name for t in tables(plan)]
-    derived = {n for q in plan.queries for n in (q.name, now_name(q.name))}
+    derived = set(derived_tables(plan))
     opened: dict[str, DeltaTable] = {}
     found = Found(planned=-1, done=done)
     recorded, complete = _runs(layout, plan, job)
@@ -77,13 +78,13 @@ def look(plan: Plan, layout: Layout, job: JobFile) -> Found:
             found.versions[name] = int(version)
         must = done if name == "runs" else recorded.get(name, -1)
         if found.versions.get(name, -1) < must:
-            found.losses.append(Loss(name, f"has lost batches {found.versions.get(name, -1) + 1} to {must}", kind))
+            found.losses.append(Loss(name, f"has lost {_span(found.versions.get(name, -1) + 1, must)}", kind))
         found.losses += [Loss(name, what, kind) for what in _files_gone(layout.root / name, opened[name])]
     found.planned = last_batch(layout.checkpoint / "offsets")
     late = [n for n, v in found.versions.items() if v > found.planned and n not in derived]
     if late:
         found.ahead = f"table {late[0]!r} has batch {found.versions[late[0]]}, the checkpoint ends with batch {found.planned}"
-    last = max(complete, found.versions.get("runs", -1))
+    last = max(complete, found.versions.get("runs", -1), done)
     found.losses += [
         Loss(n, f"is derived up to batch {found.versions[n]}, `runs` ends with batch {last}", "derived")
         for n in sorted(derived)
@@ -105,9 +106,8 @@ def check(plan: Plan, layout: Layout, job: JobFile, rebuild: bool = False) -> Fo
         raise SkybandError("SKY-E304", told(lost), hint=_hint(layout, lost))
     if rebuild:
         checks = {x.table for x in found.losses if x.kind == "checks"}
-        for name in [n for q in plan.queries for n in (q.name, now_name(q.name))] + sorted(checks):
+        for name in [*derived_tables(plan), *sorted(checks)]:
             _remove(layout.root / name)
-            found.versions.pop(name, None)
     return found
 
 
@@ -142,6 +142,10 @@ def _runs(layout: Layout, plan: Plan, job: JobFile) -> tuple[dict[str, int], int
         return {}, -1
     text: Any = rows[COMMITTED][0].as_py() if rows.num_rows else None
     return (json.loads(text) if text else {}), int(last)
+
+
+def _span(first: int, last: int) -> str:
+    return f"batch {last}" if first == last else f"batches {first} to {last}"
 
 
 def _files_gone(root: Path, table: DeltaTable) -> Iterator[str]:

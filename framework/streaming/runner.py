@@ -107,7 +107,6 @@ class Runner:
             self.job, held = self._job_file(rebuild)
             self.sink = Sink(self.plan, self.writer, self.job.generation)
             self.sink.ensure_all()
-            self.sink.committed |= held.versions if held else {}
             self._resume()
             self.pieces = Pieces(self.spark, self.plan, self.layout, self.job, self.sink, held is not None and held.unfinished_committed)
             if rebuild:

@@ -146,7 +146,6 @@ def _derive_intervals(sink: Sink, query: QueryNode, upto: int) -> None:
         opened = to_schema(sink.writer.read(query.name, where=pc.field("current")), schema)
         rows = intervals(opened, changes, stream_columns(sink.plan, query), identity_columns(sink.plan, query))
         sink.writer.overwrite_partitions(query.name, rows, "current", [True], app_id, last)
-        sink.committed[query.name] = last
 
 
 def _slices(sink: Sink, source: str, done: int, upto: int) -> Iterator[tuple[int, int]]:
@@ -184,7 +183,6 @@ def _derive_now(sink: Sink, query: QueryNode, upto: int) -> None:
     )
     now = ordered.append_column("rank", pa.array(rank.astype(np.int32))).append_column("as_of", pa.array(as_of).cast(STAMP))
     sink.writer.overwrite(name, to_schema(now, schema), app_id, upto)
-    sink.committed[name] = upto
 
 
 def key_as_of(rows: pa.Table, heads: pa.Table, plan: Plan, frontier: int | None) -> I64:

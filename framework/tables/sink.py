@@ -20,7 +20,7 @@ from skyband.framework.messages import HEADS, REJECTED, RUNS, Changes, Skyband, 
 from skyband.framework.plan.model import Plan
 from skyband.framework.tables.delta_read import to_schema
 from skyband.framework.tables.keys import key_numbers, last_of_each
-from skyband.framework.tables.schemas import DURATIONS, TableSpec, changes_name, skyband_name, tables
+from skyband.framework.tables.schemas import DURATIONS, TableSpec, changes_name, derived_tables, skyband_name, tables
 from skyband.framework.tables.writer import Writer
 
 
@@ -32,13 +32,15 @@ class Sink:
         self.writer = writer
         self.generation = generation
         self.committed: dict[str, int] = {}
-        """Table -> the last batch it has rows of: kept in ``runs``, so that a commit that goes is missed."""
+        """Table -> the last batch it has rows of, for those written batch by batch: kept in ``runs``, so that a commit gone is missed."""
         self.specs: dict[str, TableSpec] = {t.name: t for t in tables(plan)}
 
     def ensure_all(self) -> None:
         """Makes every table of the job that is not there."""
         for spec in self.specs.values():
             self.writer.ensure(spec)
+        named = [n for n in self.specs if n not in {"runs", "checks", *derived_tables(self.plan)}]
+        self.committed = {n: v for n in named if (v := self.writer.version(n, self.app_id(n))) is not None}
 
     def app_id(self, table: str) -> str:
         """The ``txn`` app id of this job and generation for one table."""

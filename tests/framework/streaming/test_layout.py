@@ -12,6 +12,7 @@ from skyband.framework.errors import SkybandError, SpecErrors
 from skyband.framework.plan.model import Plan
 from skyband.framework.streaming.layout import Layout, fitting_job, own_place
 from skyband.jobs.spec import load_plan
+from tests.framework.streaming import checkpoints
 from tests.spark.jobs import QUERIES, write_spec
 
 
@@ -23,9 +24,7 @@ def plan(tmp_path) -> Plan:
 def after_a_run(plan: Plan) -> Layout:
     layout = Layout(plan.sink)
     layout.create(plan, 2, ["id"])
-    for log in ("offsets", "commits"):
-        (layout.checkpoint / log).mkdir(parents=True)
-        (layout.checkpoint / log / "0").touch()
+    checkpoints.make(layout.home)
     (layout.root / "runs").mkdir()
     (layout.root / "runs" / "0.parquet").touch()
     return layout
@@ -85,7 +84,7 @@ def test_row_rules_may_change_between_batches_but_not_within_one(plan, tmp_path)
     spec.write_text(spec.read_text().replace("x < 1000000", "x < 5"))
     changed = load_plan(str(spec))
     assert fitting_job(changed, layout) is not None
-    (layout.checkpoint / "offsets" / "1").touch()
+    checkpoints.plan(layout.home, 1)
     assert fitting_job(plan, layout) is not None
     with pytest.raises(SpecErrors) as e:
         fitting_job(changed, layout)
