@@ -9,8 +9,11 @@ import json
 import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Final
 
 from skyband.framework.errors import SkybandError
+
+LEDGER: Final = "files.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ class Ledger:
     @classmethod
     def load(cls, home: Path) -> Ledger:
         """The ledger of a job, empty if it has none. SkybandError SKY-E303 if it cannot be read."""
-        path = home / "files.json"
+        path = home / LEDGER
         try:
             said = json.loads(path.read_text())
             return cls(path, {u: SetAside(**a) for u, a in said["aside"].items()}, {u: int(ms) for u, ms in said["read_as"].items()})

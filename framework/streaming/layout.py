@@ -14,6 +14,7 @@ from typing import Any
 from skyband.framework.errors import SkybandError, SpecErrors
 from skyband.framework.plan.fingerprint import compare, fingerprint
 from skyband.framework.plan.model import Plan
+from skyband.framework.sources.ledger import LEDGER
 from skyband.framework.sources.logs import last_batch
 from skyband.framework.spec.places import overlap
 from skyband.framework.streaming.checkpoint import whole
@@ -71,6 +72,7 @@ class Layout:
         """The job file of a first run; what an earlier attempt left behind without writing a row is removed."""
         for leftover in (self.checkpoint, self.control):
             shutil.rmtree(leftover, ignore_errors=True)
+        (self.home / LEDGER).unlink(missing_ok=True)
         self.control.mkdir(parents=True, exist_ok=True)
         made = JobFile(plan.job, uuid.uuid4().hex[:12], fingerprint(plan), partitions, header, rules=rules_of(plan))
         self.save(made)

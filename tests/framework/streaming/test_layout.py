@@ -10,6 +10,7 @@ import pytest
 
 from skyband.framework.errors import SkybandError, SpecErrors
 from skyband.framework.plan.model import Plan
+from skyband.framework.sources.ledger import LEDGER
 from skyband.framework.streaming.layout import Layout, fitting_job, own_place
 from skyband.jobs.spec import load_plan
 from tests.framework.streaming import checkpoints
@@ -71,11 +72,12 @@ def test_a_run_that_wrote_nothing_freezes_nothing(plan, tmp_path):
     layout.create(plan, 2, ["id"])
     (layout.checkpoint / "offsets").mkdir(parents=True)
     (layout.checkpoint / "offsets" / "0").touch()
+    (layout.home / LEDGER).write_text("{}")
     spec = write_spec(tmp_path, window="{count: 9}", queries=QUERIES.replace("{count: 20}", "{count: 2}"))
     changed = load_plan(str(spec))
     assert fitting_job(changed, layout) is None
     layout.create(changed, 2, ["id"])
-    assert not layout.checkpoint.exists()
+    assert not layout.checkpoint.exists() and not (layout.home / LEDGER).exists()
 
 
 def test_row_rules_may_change_between_batches_but_not_within_one(plan, tmp_path):
