@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from pyspark.errors import AnalysisException
@@ -13,6 +14,9 @@ from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.bad_files import why
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
+
+_GLOB = re.compile(r"([\\{}\[\]*?])")
+"""What a path to read would have as a pattern; a file's own name may have it too."""
 
 BATCH_BYTES = "128m"
 """Most bytes of files in one batch, if the spec sets no bound (a batch has at least one file)."""
@@ -37,7 +41,7 @@ def files(
         options |= batch_bound(source)
         frame = spark.readStream.format(source.format).schema(schema).options(**options).load(source.path)
     else:
-        frame = spark.read.format(source.format).schema(schema).options(**options).load(paths)
+        frame = spark.read.format(source.format).schema(schema).options(**options).load([_GLOB.sub(r"\\\1", p) for p in paths])
     if without:
         # The engine lists its files by such a filter before it opens them; it spells a local file's URL in two ways.
         spelled = [s for u in without for s in {u, u.replace("file:///", "file:/")}]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.failpoints import failpoint
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.bad_files import named_in, suspects
 from skyband.framework.sources.ledger import Ledger, SetAside
@@ -25,6 +26,8 @@ Probe = Callable[["SparkSession", str], "str | None"]
 
 def local_path(url: str) -> str | None:
     """The path of a file's URL on this machine, None for one elsewhere."""
+    if url.startswith("file:///") and not {"?", "#", ";"} & set(url):
+        return unquote(url[7:])
     parts = urlparse(url)
     return unquote(parts.path) if parts.scheme in ("", "file") else None
 
@@ -109,7 +112,9 @@ class FileWatch:
             size = os.path.getsize(local[url]) if url in local else -1
             self.ledger.aside[url] = SetAside(batch, size, why)
         if found:
+            failpoint("aside.before")
             self.ledger.save()
+            failpoint("aside.after")
         return [f"file {_name(u)} cannot be read and is set aside, see table `rejected`: {why}" for u, why in found.items()]
 
     def _all_there(self, files: Sequence[Taken]) -> None:

@@ -6,10 +6,12 @@ import gzip
 import json
 import os
 import shutil
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.csv
@@ -22,7 +24,7 @@ from skyband.framework.tables.sink import Sink
 from skyband.framework.tables.writer_factory import writer_for
 from skyband.jobs.spec import load_plan
 from tests.spark.cuts import stream, verified
-from tests.spark.jobs import changes, run, sorted_rows, table, write_file, write_spec
+from tests.spark.jobs import changes, run, run_apart, sorted_rows, table, write_file, write_spec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,7 +77,7 @@ def test_bad_files_are_set_aside_and_the_others_count(
     spec = job(folder, reject=True, max_files=4)
     text = (folder / "in" / "4.csv").read_bytes()
     bad = {
-        "1 a.csv.gz": gzip.compress(text)[:200],
+        "1 [a].csv.gz": gzip.compress(text)[:200],
         "3.csv": bytes(range(256)) * 20,
         "5.csv": text.decode().encode("utf-16"),
         "7.csv": text.replace(b"id,ts", b"ts,id"),
@@ -88,8 +90,8 @@ def test_bad_files_are_set_aside_and_the_others_count(
     rejected = [r for r in table(folder, "rejected").to_pylist() if r["reason"] == "bad_file"]
     told = {r["origin"]: json.loads(r["text"]) for r in rejected}
     # An empty file has no rows: it is not bad.
-    assert {n: t["bytes"] for n, t in told.items()} == {n.replace(" ", "%20"): len(c) for n, c in bad.items() if c}
-    assert told["1%20a.csv.gz"]["file"] == "1 a.csv.gz" and "end" in told["1%20a.csv.gz"]["problem"]
+    assert {n: t["bytes"] for n, t in told.items()} == {quote(n): len(c) for n, c in bad.items() if c}
+    assert told[quote("1 [a].csv.gz")]["file"] == "1 [a].csv.gz" and "end" in told[quote("1 [a].csv.gz")]["problem"]
     assert "header" in told["5.csv"]["problem"] and "header" in told["7.csv"]["problem"]
     runs = table(folder, "runs").to_pylist()
     assert sum(r["rejected_bad_file"] for r in runs) == 4
@@ -122,6 +124,24 @@ def test_a_bad_file_stops_a_run_by_name_and_is_read_once_it_is_mended(
     assert_as_good(folder, good)
     run(spark, spec)
     assert "changed" not in capsys.readouterr().err
+
+
+@pytest.mark.chaos
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["aside.before", "aside.after", "state.after:2", "sink.before:2", "sink.between:4", "sink.after:2"])
+def test_killed_around_a_bad_file_it_is_set_aside_once(tmp_path: Path, good: Path, point: str) -> None:
+    folder = tmp_path / "job"
+    spec = job(folder, reject=True)
+    landed(folder, "3.csv.gz", gzip.compress((folder / "in" / "2.csv").read_bytes())[:-50], at=30)
+    killed = run_apart(spec, "--finish", failpoint=point)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    again = run_apart(spec, "--finish")
+    assert again.returncode == 0, again.stderr
+    assert_as_good(folder, good)
+    rejected = table(folder, "rejected").to_pylist()
+    assert [r["origin"] for r in rejected if r["reason"] == "bad_file"] == ["3.csv.gz"]
+    assert sum(r["rejected_bad_file"] for r in table(folder, "runs").to_pylist()) == 1
+    assert len(rejected) == len(table(good, "rejected")) + 1
 
 
 @pytest.mark.parametrize("kind", ["parquet", "json"])
