@@ -39,10 +39,12 @@ def offset(checkpoint: Path, batch: int, source: int = 0) -> int:
         # The version, the batch's settings, then a line a source.
         lines = entry.read_text().splitlines()
         json.loads(lines[1])
-        said: Any = json.loads(lines[2 + source]) if lines[2 + source] != "-" else {}
+        line = lines[2 + source]
+        # "-": nothing yet. Other sources than files may spell their offsets as they like.
+        said: Any = json.loads(line) if line.startswith("{") else {}
     except (ValueError, IndexError, OSError) as e:
         raise unusable(checkpoint, f"offsets/{batch} cannot be read") from e
-    return int(said.get("logOffset", -1)) if isinstance(said, dict) else -1
+    return int(said.get("logOffset", -1))
 
 
 def unusable(checkpoint: Path, what: str) -> SkybandError:

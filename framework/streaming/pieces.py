@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -16,18 +17,28 @@ from skyband.framework.streaming import rejects
 from skyband.framework.streaming.layout import JobFile, Layout
 from skyband.framework.tables.sink import Sink
 
+Warn = Callable[[str], None]
+
+
+def to_stderr(text: str) -> None:
+    """A warning as a line of its own."""
+    print(printable(f"WARNING: {text}"), file=sys.stderr, flush=True)
+
 
 class Pieces:
-    """``committed``: tables have rows of a batch that an earlier run did not finish."""
+    """``committed``: tables have rows of a batch that an earlier run did not finish. ``warn`` gets what a user has to know."""
 
-    def __init__(self, spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, sink: Sink, committed: bool) -> None:
+    def __init__(
+        self, spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, sink: Sink, committed: bool, warn: Warn = to_stderr
+    ) -> None:
         self.spark = spark
         self.sink = sink
+        self.warn = warn
         self.reject = plan.source.on_bad_file == "reject"
         self.watch = source_format(plan.source.format).watch(plan.source, job.header, layout.home)
         self.failed: int | None = None
         if self.watch is not None:
-            _warn(self.watch.at_start(committed))
+            self._tell(self.watch.at_start(committed))
 
     def left_out(self) -> list[str]:
         """What the query has to do without."""
@@ -37,7 +48,7 @@ class Pieces:
         """Rows of ``rejected`` for what ``batch`` does without, counted. Raises SkybandError SKY-E301 if a piece of it is gone."""
         if self.watch is None:
             return rejects.SCHEMA.empty_table()
-        _warn(self.watch.before_commit(batch))
+        self._tell(self.watch.before_commit(batch))
         rows = self.watch.rejected(batch)
         counts[ROWS_IN] += len(rows)
         if rows:
@@ -54,10 +65,9 @@ class Pieces:
         if self.watch is None or not self.reject or batch is None or batch in self.sink.committed.values():
             return False
         warnings = self.watch.set_aside(self.spark, said, batch)
-        _warn(warnings)
+        self._tell(warnings)
         return bool(warnings)
 
-
-def _warn(warnings: list[str]) -> None:
-    for text in warnings:
-        print(printable(f"WARNING: {text}"), file=sys.stderr, flush=True)
+    def _tell(self, warnings: list[str]) -> None:
+        for text in warnings:
+            self.warn(text)
