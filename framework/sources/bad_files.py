@@ -10,10 +10,6 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.orc
-import pyarrow.parquet
-
 from skyband.framework.plan.model import SourceNode
 
 _NAMED = re.compile(r"while reading file (\S+)\.(?:\s|$)")
@@ -62,17 +58,31 @@ def suspects(source: SourceNode, columns: Sequence[str] | None, files: Mapping[s
 
 def _looks_bad(kind: str, options: Mapping[str, str], columns: Sequence[str] | None, path: str) -> bool:
     try:
-        if kind == "parquet":
-            pyarrow.parquet.ParquetFile(path).close()
-        elif kind == "orc":
-            pyarrow.orc.ORCFile(path)
-        elif path.endswith(tuple(_PACKED)):
+        if kind in ("parquet", "orc"):
+            return _without_footer(kind, path)
+        if path.endswith(tuple(_PACKED)):
             with _opener(path)(path, "rb") as f:
                 while f.read(_BLOCK):
                     pass
         if columns is not None and kind == "csv":
             return _other_header(options, columns, path)
-    except (OSError, EOFError, zlib.error, pa.ArrowException, UnicodeError, csv.Error, LookupError):
+    except (OSError, EOFError, zlib.error, UnicodeError, csv.Error, LookupError):
+        return True
+    return False
+
+
+def _without_footer(kind: str, path: str) -> bool:
+    # Checking a spec, which imports this module, stays light.
+    import pyarrow as pa
+    import pyarrow.orc
+    import pyarrow.parquet
+
+    try:
+        if kind == "parquet":
+            pyarrow.parquet.ParquetFile(path).close()
+        else:
+            pyarrow.orc.ORCFile(path)
+    except (OSError, pa.ArrowException):
         return True
     return False
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +17,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import Plan
@@ -61,25 +61,26 @@ def look(plan: Plan, layout: Layout, job: JobFile) -> Found:
     done = last_batch(layout.checkpoint / "commits")
     named = [t.name for t in tables(plan)]
     derived = set(derived_tables(plan))
-    opened: dict[str, DeltaTable] = {}
     found = Found(planned=-1, done=done)
     recorded, complete = _runs(layout, plan, job)
     for name in sorted(named, key=lambda n: (n not in derived, n == "runs")):
         kind: Kind = "derived" if name in derived else "checks" if name == "checks" else "truth"
         try:
-            opened[name] = delta_read.open_table(layout.root, name)
-        except SkybandError as e:
+            table = delta_read.open_table(layout.root, name)
+            version = table.transaction_version(f"{plan.job}/{job.generation}/{name}")
+            files_gone = _files_gone(layout.root / name, table)
+        except (SkybandError, DeltaError, OSError, pa.ArrowException) as e:
             gone = not (layout.root / name / "_delta_log").is_dir()
             upto = f"; it had rows up to batch {recorded[name]}" if name in recorded else ""
-            found.losses.append(Loss(name, f"is gone{upto}" if gone else f"cannot be opened ({e.message}){upto}", kind))
+            said = str(getattr(e, "message", e))[:200]
+            found.losses.append(Loss(name, f"is gone{upto}" if gone else f"cannot be opened ({said}){upto}", kind))
             continue
-        version = opened[name].transaction_version(f"{plan.job}/{job.generation}/{name}")
         if version is not None:
             found.versions[name] = int(version)
         must = done if name == "runs" else recorded.get(name, -1)
         if found.versions.get(name, -1) < must:
             found.losses.append(Loss(name, f"has lost {_span(found.versions.get(name, -1) + 1, must)}", kind))
-        found.losses += [Loss(name, what, kind) for what in _files_gone(layout.root / name, opened[name])]
+        found.losses += [Loss(name, what, kind) for what in files_gone]
     found.planned = last_batch(layout.checkpoint / "offsets")
     late = [n for n, v in found.versions.items() if v > found.planned and n not in derived]
     if late:
@@ -88,7 +89,7 @@ def look(plan: Plan, layout: Layout, job: JobFile) -> Found:
     found.losses += [
         Loss(n, f"is derived up to batch {found.versions[n]}, `runs` ends with batch {last}", "derived")
         for n in sorted(derived)
-        if "runs" in opened and found.versions.get(n, -1) > last
+        if "runs" in found.versions and found.versions.get(n, -1) > last
     ]
     return found
 
@@ -148,11 +149,10 @@ def _span(first: int, last: int) -> str:
     return f"batch {last}" if first == last else f"batches {first} to {last}"
 
 
-def _files_gone(root: Path, table: DeltaTable) -> Iterator[str]:
+def _files_gone(root: Path, table: DeltaTable) -> list[str]:
     paths = [unquote(p) for p in pa.table(table.get_add_actions(flatten=True))["path"].to_pylist()]
     gone = [p for p in paths if "://" not in p and not (root / p).exists()]
-    if gone:
-        yield f"has lost {len(gone)} of its {len(paths)} data files (first: {gone[0]})"
+    return [f"has lost {len(gone)} of its {len(paths)} data files (first: {gone[0]})"] if gone else []
 
 
 def _remove(folder: Path) -> None:

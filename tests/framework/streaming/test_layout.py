@@ -149,3 +149,23 @@ def test_another_jobs_sink_is_refused_before_it_has_rows_too(plan: Plan) -> None
     with pytest.raises(SkybandError) as e:
         fitting_job(plan, layout)
     assert e.value.code == "SKY-E205" and "'other'" in e.value.message
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"job": "small"}', "[]"])
+def test_a_job_file_that_cannot_be_read_is_told(plan: Plan, text: str) -> None:
+    layout = after_a_run(plan)
+    layout.file.write_text(text)
+    with pytest.raises(SkybandError) as e:
+        fitting_job(plan, layout)
+    assert e.value.code == "SKY-E303" and "job.json cannot be read" in e.value.message
+
+
+@pytest.mark.parametrize("gone", ["metadata", "commits", "state/0/_metadata"])
+def test_a_checkpoint_that_lost_a_part_is_refused(plan: Plan, gone: str) -> None:
+    layout = after_a_run(plan)
+    checkpoints.plan(layout.home, 1)
+    path = layout.checkpoint / gone
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    with pytest.raises(SkybandError) as e:
+        fitting_job(plan, layout)
+    assert e.value.code == "SKY-E303" and f"{gone} is gone" in e.value.message
