@@ -83,6 +83,7 @@ CODES: Final[dict[str, str]] = {
     "SKY-E301": "the source cannot be read",
     "SKY-E302": "another run of this job is active",
     "SKY-E303": "the checkpoint cannot be used",
+    "SKY-E304": "tables have lost what was committed",
     "SKY-E305": "the engine, or a worker of it, died",
     # Tables
     "SKY-E400": "a table cannot be read",

@@ -23,6 +23,8 @@ NULL_ID: Final = "null_id"
 NULL_TIME: Final = "null_time"
 NULL_KEY: Final = "null_key"
 TIME_RANGE: Final = "time_range"
+BAD_FILE: Final = "bad_file"
+"""A whole file that cannot be read: it counts as one row."""
 
 
 def count_of(reason: str) -> str:
@@ -51,5 +53,6 @@ REASONS: Final = (
     ReasonClass("duplicate_id", (DUPLICATE_ID,), "duplicate_id"),
     ReasonClass("no_target", (NO_TARGET,), "a deletion of no live row"),
     ReasonClass("null", (NULL_ID, NULL_TIME, NULL_KEY), "id, event time or key is null"),
+    ReasonClass("bad_file", (BAD_FILE,), "a file that cannot be read, as one row"),
     ReasonClass("other", (TIME_RANGE,), "another reason"),
 )

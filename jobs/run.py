@@ -18,6 +18,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     how.add_argument("--once", action="store_true", help="stop when all input there is has been processed, whatever run.trigger says")
     how.add_argument("--continuous", action="store_true", help="keep running until stopped (Ctrl-C), whatever run.trigger says")
     p.add_argument("--finish", action="store_true", help="declare the input complete: also process what still waits behind the watermark")
+    p.add_argument("--rebuild-results", action="store_true", help="first make the tables of results anew from the tables of changes")
     p.add_argument("--quiet", action="store_true", help="no line per batch")
     p.add_argument("--log-format", choices=FORMATS, default="text", help="json: one object a line on stderr (default: %(default)s)")
     p.set_defaults(run=run)
@@ -40,6 +41,9 @@ def run(args: argparse.Namespace) -> int:
     def wait(text: str) -> None:
         told.tell("warning", "waiting", text)
 
+    def warn(text: str) -> None:
+        told.tell("warning", "warning", f"WARNING: {text}")
+
     # Before the engine starts: a refusal comes at once.
     with one_run(layout, plan.job, wait):
         fitting_job(plan, layout)
@@ -53,9 +57,9 @@ def run(args: argparse.Namespace) -> int:
         progress = Progress(told, quiet=args.quiet)
         spark = get_session(plan.job, packages=source_format(plan.source.format).jars, home=layout.home)
         failpoint("engine.started")
-        runner = Runner(spark, plan, writer_for(plan.sink, spark), progress)
+        runner = Runner(spark, plan, writer_for(plan.sink, spark), progress, warn=warn)
         once = args.once or args.finish or (plan.trigger_micros is None and not args.continuous)
-        ended = runner.run(once=once, finish=args.finish)
+        ended = runner.run(once=once, finish=args.finish, rebuild=args.rebuild_results)
         progress.close()
         if not ended and STOP.signal is not None:
             told.stopped(STOP.signal)

@@ -28,9 +28,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """0 if everything agrees, 1 if something differs; what was looked at is printed plainly."""
     plan = load_plan(args.spec)
-    told: Lines = getattr(args, "lines", None) or Lines()
-    told.job = plan.job
+    lines: Lines = getattr(args, "lines", None) or Lines()
+    lines.job = plan.job
     from skyband.framework.errors import SkybandError, SpecErrors
+    from skyband.framework.streaming.intact import look, told
     from skyband.framework.streaming.layout import Layout, changed_since
     from skyband.framework.verify.replay import replay
 
@@ -42,6 +43,10 @@ def run(args: argparse.Namespace) -> int:
     changed = [SkybandError("SKY-E150", d, hint=hint) for d in changed_since(plan, layout)]
     if changed:
         raise SpecErrors(changed)
+    held = look(plan, layout, job)
+    if held.losses or held.ahead:
+        lines.report("lost", f"DIFFERENT: {held.ahead or told(held.losses)}", losses=len(held.losses))
+        return 1
     wrong = 0
     for query in plan.queries:
         found = replay(plan, query)
@@ -49,16 +54,16 @@ def run(args: argparse.Namespace) -> int:
         verdict = _verdict(found.differences, f"equal to table `{query.name}`")
         text = f"{query.name}: replayed {found.changes:,} changes in {found.steps:,} steps: {verdict}"
         figures = {"query": query.name, "changes": found.changes, "steps": found.steps, "differences": len(found.differences)}
-        told.report("replayed", text, **figures)
+        lines.report("replayed", text, **figures)
     if not args.replay_only:
         try:
-            wrong += _against_source(plan, layout, job, args, told)
+            wrong += _against_source(plan, layout, job, args, lines)
         except SkybandError as e:
             if e.code != "SKY-E301":
                 raise
-            told.report("not_compared", f"not compared with the source: {e.message}")
+            lines.report("not_compared", f"not compared with the source: {e.message}")
     text = "verified: no difference found" if not wrong else f"DIFFERENT: {wrong} difference{'s' if wrong > 1 else ''} found"
-    told.report("verified", text, differences=wrong)
+    lines.report("verified", text, differences=wrong)
     return 1 if wrong else 0
 
 
@@ -68,7 +73,7 @@ def _verdict(differences: list[str], fine: str) -> str:
     return "DIFFERENT\n" + "\n".join(f"    {d}" for d in differences[:10])
 
 
-def _against_source(plan: Plan, layout: Any, job: Any, args: argparse.Namespace, told: Lines) -> int:
+def _against_source(plan: Plan, layout: Any, job: Any, args: argparse.Namespace, lines: Lines) -> int:
     from skyband.framework.verify.sample import compare
 
     started = clock.monotonic()
@@ -76,10 +81,10 @@ def _against_source(plan: Plan, layout: Any, job: Any, args: argparse.Namespace,
     for d in found.differences:
         whose = f" for {d.stream}" if d.stream else ""
         text = f"{d.query}: DIFFERENT at {d.at} us{whose}\n    by definition {d.expected[:3]} ...\n    in the tables {d.got[:3]} ..."
-        told.report("different", text, query=d.query, at=d.at)
+        lines.report("different", text, query=d.query, at=d.at)
     spent, wrong = clock.monotonic() - started, len(found.differences)
     left_out = f", {found.skipped} left out (window too large for brute force)" if found.skipped else ""
-    told.report(
+    lines.report(
         "compared",
         f"source: {found.rows:,} accepted rows of {found.keys} of {found.of_keys} keys, "
         f"{found.looked} results recomputed by brute force{left_out}, {wrong} different ({spent:.1f} s)",

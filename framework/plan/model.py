@@ -45,6 +45,7 @@ class SourceNode:
     max_files_per_batch: int | None = None
     max_bytes_per_batch: str | None = None
     written: str | None = None
+    on_bad_file: Literal["stop", "reject"] = "stop"
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,6 +115,9 @@ class Source(Model):
     unique: Literal["checked", "assumed"] = Field(
         default="checked", description="assumed: no check for rows with an id that is in the window."
     )
+    on_bad_file: Literal["stop", "reject"] = Field(
+        default="stop", description="What a file that cannot be read does: stop the run, or go to table rejected as one row."
+    )
 
 
 class DerivedColumn(Model):

@@ -15,7 +15,10 @@ from typing import Any
 from skyband.framework.errors import SkybandError, SpecErrors
 from skyband.framework.plan.fingerprint import compare, concealed, fingerprint, salted
 from skyband.framework.plan.model import Plan
+from skyband.framework.sources.ledger import LEDGER
+from skyband.framework.sources.logs import last_batch
 from skyband.framework.spec.places import overlap
+from skyband.framework.streaming.checkpoint import whole
 from skyband.framework.tables.schemas import tables
 
 
@@ -59,12 +62,20 @@ class Layout:
         """The job file, or None before the first run."""
         if not self.file.exists():
             return None
-        return JobFile(**json.loads(self.file.read_text()))
+        try:
+            return JobFile(**json.loads(self.file.read_text()))
+        except (ValueError, TypeError) as e:
+            raise SkybandError(
+                "SKY-E303",
+                f"the job file {self.file} cannot be read",
+                hint=f"restore it, or delete {self.root} to start again from the source",
+            ) from e
 
     def create(self, plan: Plan, partitions: int, header: list[str] | None) -> JobFile:
         """The job file of a first run; what an earlier attempt left behind without writing a row is removed."""
         for leftover in (self.checkpoint, self.control):
             shutil.rmtree(leftover, ignore_errors=True)
+        (self.home / LEDGER).unlink(missing_ok=True)
         self.control.mkdir(parents=True, exist_ok=True)
         made = _current(JobFile(plan.job, uuid.uuid4().hex[:12], {}, partitions, header, salt=secrets.token_hex(16)), plan)
         self.save(made)
@@ -97,7 +108,7 @@ def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:
     own_place(plan, layout)
     job = layout.load()
     written = any(layout.root.glob("[!_]*/*.parquet")) or any(layout.root.glob("[!_]*/*/*.parquet"))
-    planned, done = (_batches(layout.checkpoint / name) for name in ("offsets", "commits"))
+    planned, done = (last_batch(layout.checkpoint / name) for name in ("offsets", "commits"))
     missing = layout.file if job is None else layout.checkpoint if planned < 0 else None
     if written and missing is not None:
         raise _torn(layout, f"tables of earlier runs but not their {missing.name}", f"restore {missing}")
@@ -107,6 +118,7 @@ def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:
         if job is not None and job.job != plan.job:
             raise _not_own(layout, f"is that of job {job.job!r}")
         return None
+    whole(layout.checkpoint, layout.control, job.partitions, job.finishes)
     job = _salted_job(plan, job)
     differences = _differences(plan, job)
     if job.rules != rules_of(plan, job.salt) and planned > done:
@@ -160,11 +172,6 @@ def _salted_job(plan: Plan, job: JobFile) -> JobFile:
 
 def _differences(plan: Plan, job: JobFile) -> list[str]:
     return compare(job.fingerprint, concealed(fingerprint(plan), plan, job.salt), job.salt)
-
-
-def _batches(log: Path) -> int:
-    """The highest batch in a log of the engine's, -1 if there is none."""
-    return max((int(p.name) for p in log.glob("[0-9]*") if p.name.isdigit()), default=-1)
 
 
 def _torn(layout: Layout, what: str, first: str) -> SkybandError:

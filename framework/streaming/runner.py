@@ -24,6 +24,7 @@ from skyband.framework.messages import (
     FRONTIER,
     NEWEST,
     PENDING,
+    REJECTED,
     ROWS_IN,
     RUNS,
     TIMES,
@@ -37,10 +38,13 @@ from skyband.framework.reasons import CONTROL, FILTERED, REASONS
 from skyband.framework.redaction import redacted
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming import blocks
+from skyband.framework.streaming.checkpoint import failure as lost_part
 from skyband.framework.streaming.engine import worker_died
 from skyband.framework.streaming.engine_log import log_file
+from skyband.framework.streaming.intact import Found, check
 from skyband.framework.streaming.layout import JobFile, Layout, fitting_job, own_place
 from skyband.framework.streaming.locks import engine_lock, one_run
+from skyband.framework.streaming.pieces import Pieces, Warn, to_stderr
 from skyband.framework.streaming.query import start
 from skyband.framework.streaming.stopping import STOP
 from skyband.framework.tables.derive import derive
@@ -71,13 +75,19 @@ Report = Callable[[Batch], None]
 
 
 class Runner:
-    """Runs ``plan``. ``report`` is called after every batch; ``derive_seconds`` is the cadence of results in continuous runs."""
+    """Runs ``plan``. ``report`` is called after every batch; ``derive_seconds`` is the cadence of results in continuous runs.
 
-    def __init__(self, spark: SparkSession, plan: Plan, writer: Writer, report: Report, derive_seconds: float = 60.0) -> None:
+    ``warn`` gets what a user has to know besides.
+    """
+
+    def __init__(
+        self, spark: SparkSession, plan: Plan, writer: Writer, report: Report, derive_seconds: float = 60.0, warn: Warn = to_stderr
+    ) -> None:
         self.spark = spark
         self.plan = plan
         self.writer = writer
         self.report = report
+        self.warn = warn
         self.derive_seconds = derive_seconds
         self.layout = Layout(plan.sink)
         self.pending = 0
@@ -86,34 +96,43 @@ class Runner:
         self.last_batch = -1
         self.derived_at = clock.monotonic()
         self.failure: BaseException | None = None
+        self.begun: int | None = None
 
-    def run(self, once: bool = True, finish: bool = False) -> bool:
+    def run(self, once: bool = True, finish: bool = False, rebuild: bool = False) -> bool:
         """Streams over what is there (``once``) or until stopped; ``finish`` then declares the input complete.
+
+        ``rebuild``: the derived tables are made anew from the changes first.
 
         False if it was stopped before it had done what it was asked to do: then nothing has been declared.
 
         Raises SkybandError SKY-E150 (the spec no longer fits the state), SKY-E205 (the sink is not the job's own), SKY-E302 (another
-        run is active), SKY-E300 (the engine failed).
+        run is active), SKY-E300 (the engine failed), SKY-E301 (the source), SKY-E303 and SKY-E304 (something is lost).
         """
         own_place(self.plan, self.layout)
         with one_run(self.layout, self.plan.job), engine_lock(self.spark, self.layout):
-            self.job = self._job_file()
+            self.job, held = self._job_file(rebuild)
             self.sink = Sink(self.plan, self.writer, self.job.generation)
             self.sink.ensure_all()
             self._resume()
+            committed = held is not None and held.unfinished_committed
+            self.pieces = Pieces(self.spark, self.plan, self.layout, self.job, self.sink, committed, self.warn)
+            if rebuild:
+                self._derive()
             ended = self._stream(once)
             if ended and finish:
                 ended = self._finish()
             self._derive()
         return ended or not once
 
-    def _job_file(self) -> JobFile:
+    def _job_file(self, rebuild: bool) -> tuple[JobFile, Found | None]:
+        """The job file, and what earlier runs' tables hold: None if this is the first."""
         job = fitting_job(self.plan, self.layout)
         if job is None:
             header = source_format(self.plan.source.format).columns(self.spark, self.plan.source)
             partitions = int(self.spark.conf.get("spark.sql.shuffle.partitions") or 2)
-            return self.layout.create(self.plan, partitions, header)
-        return self.layout.renew(self.plan, job)
+            return self.layout.create(self.plan, partitions, header), None
+        held = check(self.plan, self.layout, job, rebuild)
+        return self.layout.renew(self.plan, job), held
 
     def _resume(self) -> None:
         """What earlier runs left: the last batch's running totals."""
@@ -125,9 +144,17 @@ class Runner:
             self._totals[self.last_batch] = self.pending, self.newest, self.frontier, CONTROL in json.loads(row["counters"])
 
     def _stream(self, once: bool) -> bool:
-        """Runs the query to its end, or until a signal stops it: then False."""
+        """Runs the query to its end, or until a signal stops it: then False. Once more where files had to be set aside."""
+        ended = None
+        while ended is None:
+            ended = self._stream_as_is(once)
+        return ended
+
+    def _stream_as_is(self, once: bool) -> bool | None:
+        """As ``_stream``; None if the query failed for files that are set aside now."""
+        self.begun = None
         try:
-            query = start(self.spark, self.plan, self.layout, self.job, self._on_batch, once)
+            query = start(self.spark, self.plan, self.layout, self.job, self._on_batch, once, self.pieces.left_out())
         except AnalysisException as e:
             said = str(e).splitlines()[0]
             raise SkybandError("SKY-E300", f"the engine refuses the job: {said}", hint="see the source's columns and the spec's SQL") from e
@@ -140,6 +167,8 @@ class Runner:
             except StreamingQueryException as e:
                 # A terminal's Ctrl-C reaches the engine's workers too: the batch may fail before it is stopped.
                 if STOP.signal is None:
+                    if self.failure is None and self.pieces.set_aside(str(e), self.begun):
+                        return None
                     raise self._told(str(e)) from e
         return STOP.signal is None
 
@@ -147,8 +176,10 @@ class Runner:
         """The engine's error as the user's: the source's own, one of a batch, or what the engine says."""
         of_source = source_format(self.plan.source.format).failure(said, self.job.header)
         hint = f"the engine's log is {log_file()}"
+        of_checkpoint = lost_part(said, self.layout.checkpoint)
         died = worker_died(said, log_file())
-        return of_source or self.failure or died or SkybandError("SKY-E300", f"the run failed: {_first_cause(redacted(said))}", hint=hint)
+        failed = SkybandError("SKY-E300", f"the run failed: {_first_cause(redacted(said))}", hint=hint)
+        return self.failure or of_source or of_checkpoint or died or failed
 
     def _on_batch(self, df: DataFrame, batch_id: int) -> None:
         try:
@@ -159,6 +190,7 @@ class Runner:
 
     def _commit(self, df: DataFrame, batch_id: int) -> None:
         started = clock.perf_counter()
+        self.begun = batch_id
         # Runs the whole batch, exactly once: the state is committed when this returns.
         made = df.toArrow()
         ran = clock.perf_counter()
@@ -172,6 +204,7 @@ class Runner:
                 tables[kind] = [blocks.bytes_table(data)]
             else:
                 tables[kind].append(blocks.bytes_table(data))
+        tables[REJECTED].append(self.pieces.before_commit(batch_id, counts))
         batch = Batch(batch_id, counts)
         self._total(batch)
         merged = {kind: pa.concat_tables(parts) for kind, parts in tables.items()}

@@ -167,7 +167,7 @@ def rejected_schema() -> pa.Schema:
     return pa.schema(
         [
             field("reason", _TEXT, ", ".join(r for c in REASONS for r in c.reasons)),
-            field("text", _TEXT, "the row: its original text (parse) or the parsed row as JSON"),
+            field("text", _TEXT, "the row: its original text (parse) or the parsed row as JSON; of a file (bad_file) what is known of it"),
             field("origin", _TEXT, "source file or offset"),
             field("event_time", STAMP, "event time of the row, if it has one"),
             field("batch_id", _INT, "micro-batch that rejected the row (see runs)"),
@@ -193,6 +193,7 @@ def runs_schema() -> pa.Schema:
             field("frontier", STAMP, "the watermark: all events before it had been processed"),
             field("newest", STAMP, "latest event time accepted or pending so far"),
             field("counters", _TEXT, "JSON: work counters of the operators"),
+            field("committed", _TEXT, "JSON: table to the last batch that it has rows of"),
             *(field(f"{d}_ms", pa.float64(), f"milliseconds: {d}") for d in DURATIONS),
         ]
     )
@@ -228,6 +229,11 @@ def changes_name(query: str) -> str:
 def now_name(query: str) -> str:
     """Name of a query's table of current results."""
     return f"{query}_now"
+
+
+def derived_tables(plan: Plan) -> list[str]:
+    """Names of the tables that are made from the changes, and can be made anew."""
+    return [n for q in plan.queries for n in (q.name, now_name(q.name))]
 
 
 def skyband_name(operator: str) -> str:

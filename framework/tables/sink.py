@@ -6,6 +6,7 @@ a batch is complete iff its row is there.
 
 from __future__ import annotations
 
+import json
 import time as clock
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -19,7 +20,7 @@ from skyband.framework.messages import HEADS, REJECTED, RUNS, Changes, Skyband, 
 from skyband.framework.plan.model import Plan
 from skyband.framework.tables.delta_read import to_schema
 from skyband.framework.tables.keys import key_numbers, last_of_each
-from skyband.framework.tables.schemas import DURATIONS, TableSpec, changes_name, skyband_name, tables
+from skyband.framework.tables.schemas import DURATIONS, TableSpec, changes_name, derived_tables, skyband_name, tables
 from skyband.framework.tables.writer import Writer
 
 
@@ -30,12 +31,16 @@ class Sink:
         self.plan = plan
         self.writer = writer
         self.generation = generation
+        self.committed: dict[str, int] = {}
+        """Table -> the last batch it has rows of, for those written batch by batch: kept in ``runs``, so that a commit gone is missed."""
         self.specs: dict[str, TableSpec] = {t.name: t for t in tables(plan)}
 
     def ensure_all(self) -> None:
         """Makes every table of the job that is not there."""
         for spec in self.specs.values():
             self.writer.ensure(spec)
+        named = [n for n in self.specs if n not in {"runs", "checks", *derived_tables(self.plan)}]
+        self.committed = {n: v for n in named if (v := self.writer.version(n, self.app_id(n))) is not None}
 
     def app_id(self, table: str) -> str:
         """The ``txn`` app id of this job and generation for one table."""
@@ -54,12 +59,13 @@ class Sink:
             if between:
                 failpoint("sink.between")
             write(table)
+            self.committed[table] = batch_id
             between = True
         if RUNS in blocks:
             if between:
                 failpoint("sink.between")
             spent = 1000 * (clock.perf_counter() - started)
-            self._append("runs", _with_durations(blocks[RUNS], spent), batch_id)
+            self._append("runs", self._with_committed(_with_durations(blocks[RUNS], spent)), batch_id)
         failpoint("sink.after")
 
     def runs_row(self, row: Mapping[str, Any]) -> pa.Table:
@@ -104,6 +110,10 @@ class Sink:
             yield "heads", lambda table: self._heads(table, blocks[HEADS], batch_id)
         if REJECTED in blocks and blocks[REJECTED].num_rows:
             yield "rejected", lambda table: self._append(table, _stamped(blocks[REJECTED], batch_id), batch_id)
+
+    def _with_committed(self, row: pa.Table) -> pa.Table:
+        text = json.dumps(self.committed, sort_keys=True)
+        return row.set_column(row.column_names.index("committed"), row.schema.field("committed"), pa.array([text]))
 
     def _append(self, table: str, data: pa.Table, batch_id: int) -> None:
         self.writer.append(table, to_schema(data, self.specs[table].schema), self.app_id(table), batch_id)

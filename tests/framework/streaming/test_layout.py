@@ -14,8 +14,10 @@ import pytest
 from skyband.framework.errors import SkybandError, SpecErrors
 from skyband.framework.plan.fingerprint import UNSALTED, VERSION, fingerprint
 from skyband.framework.plan.model import Plan
+from skyband.framework.sources.ledger import LEDGER
 from skyband.framework.streaming.layout import JobFile, Layout, changed_since, fitting_job, own_place
 from skyband.jobs.spec import load_plan
+from tests.framework.streaming import checkpoints
 from tests.spark.jobs import QUERIES, write_spec
 
 
@@ -27,9 +29,7 @@ def plan(tmp_path) -> Plan:
 def after_a_run(plan: Plan) -> Layout:
     layout = Layout(plan.sink)
     layout.create(plan, 2, ["id"])
-    for log in ("offsets", "commits"):
-        (layout.checkpoint / log).mkdir(parents=True)
-        (layout.checkpoint / log / "0").touch()
+    checkpoints.make(layout.home)
     (layout.root / "runs").mkdir()
     (layout.root / "runs" / "0.parquet").touch()
     return layout
@@ -76,11 +76,12 @@ def test_a_run_that_wrote_nothing_freezes_nothing(plan, tmp_path):
     layout.create(plan, 2, ["id"])
     (layout.checkpoint / "offsets").mkdir(parents=True)
     (layout.checkpoint / "offsets" / "0").touch()
+    (layout.home / LEDGER).write_text("{}")
     spec = write_spec(tmp_path, window="{count: 9}", queries=QUERIES.replace("{count: 20}", "{count: 2}"))
     changed = load_plan(str(spec))
     assert fitting_job(changed, layout) is None
     layout.create(changed, 2, ["id"])
-    assert not layout.checkpoint.exists()
+    assert not layout.checkpoint.exists() and not (layout.home / LEDGER).exists()
 
 
 def test_row_rules_may_change_between_batches_but_not_within_one(plan, tmp_path):
@@ -89,7 +90,7 @@ def test_row_rules_may_change_between_batches_but_not_within_one(plan, tmp_path)
     spec.write_text(spec.read_text().replace("x < 1000000", "x < 5"))
     changed = load_plan(str(spec))
     assert fitting_job(changed, layout) is not None
-    (layout.checkpoint / "offsets" / "1").touch()
+    checkpoints.plan(layout.home, 1)
     assert fitting_job(plan, layout) is not None
     with pytest.raises(SpecErrors) as e:
         fitting_job(changed, layout)
@@ -210,3 +211,23 @@ def test_what_came_from_the_environment_since_is_not_kept_in_the_clear(plan: Pla
     assert job is not None
     layout.renew(now, job)
     assert '"k": 5' not in layout.file.read_text() and changed_since(plan, layout) == []
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"job": "small"}', "[]"])
+def test_a_job_file_that_cannot_be_read_is_told(plan: Plan, text: str) -> None:
+    layout = after_a_run(plan)
+    layout.file.write_text(text)
+    with pytest.raises(SkybandError) as e:
+        fitting_job(plan, layout)
+    assert e.value.code == "SKY-E303" and "job.json cannot be read" in e.value.message
+
+
+@pytest.mark.parametrize("gone", ["metadata", "commits", "state/0/_metadata"])
+def test_a_checkpoint_that_lost_a_part_is_refused(plan: Plan, gone: str) -> None:
+    layout = after_a_run(plan)
+    checkpoints.plan(layout.home, 1)
+    path = layout.checkpoint / gone
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    with pytest.raises(SkybandError) as e:
+        fitting_job(plan, layout)
+    assert e.value.code == "SKY-E303" and f"{gone} is gone" in e.value.message
