@@ -8,6 +8,7 @@ from typing import Any
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, job_window, query_window
 from skyband.framework.plan.model import (
+    KEEP,
     Check,
     Derive,
     Field,
@@ -72,6 +73,7 @@ def compile_job(job: Job) -> Plan:
         checks=_checks(job),
         texts=texts,
         buckets=job.run.buckets or (DEFAULT_BUCKETS if source.partition_by else 1),
+        keep_micros=job.run.keep or KEEP,
     )
 
 
