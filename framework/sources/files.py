@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlparse
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
+from skyband.framework.sources.forgetting import FORGOTTEN, forgotten
 from skyband.framework.sources.options import Options, unsafe
 from skyband.framework.sources.protocol import Mistake, Section
 
@@ -32,8 +33,8 @@ def files_taken(checkpoint: Path) -> list[str]:
         if entry.name.startswith("."):
             continue
         for line in entry.read_text().splitlines():
-            if line.startswith("{"):
-                found[json.loads(line)["path"]] = None
+            if line.startswith("{") and not (path := json.loads(line)["path"]).startswith(FORGOTTEN):
+                found[path] = None
     return list(found)
 
 
@@ -70,10 +71,13 @@ class Files:
 
         files = files_taken(checkpoint)
         gone = [f for f in files if not Path(unquote(urlparse(f).path)).exists()]
-        if gone:
+        dropped = forgotten(checkpoint)
+        if gone or dropped:
+            named = [f"first: {gone[0]}"] if gone else []
+            named += [f"of {dropped:,} the names are no longer kept either: run.keep"] if dropped else []
             raise SkybandError(
                 "SKY-E301",
-                f"{len(gone)} of the {len(files)} source files are gone (first: {gone[0]})",
+                f"{len(gone) + dropped} of the {len(files) + dropped} source files are gone ({'; '.join(named)})",
                 hint="without them only the replay can be verified",
             )
         return reading.files(spark, source, columns, self.text, [unquote(f) for f in files])

@@ -50,6 +50,7 @@ class Layout:
         self.home = self.root / "_skyband"
         self.checkpoint = self.home / "checkpoint"
         self.control = self.home / "control"
+        self.taken = self.home / "taken.json"
         self.file = self.home / "job.json"
 
     def load(self) -> JobFile | None:
@@ -62,6 +63,7 @@ class Layout:
         """The job file of a first run; what an earlier attempt left behind without writing a row is removed."""
         for leftover in (self.checkpoint, self.control):
             shutil.rmtree(leftover, ignore_errors=True)
+        self.taken.unlink(missing_ok=True)
         self.control.mkdir(parents=True, exist_ok=True)
         made = JobFile(plan.job, uuid.uuid4().hex[:12], fingerprint(plan), partitions, header, rules=rules_of(plan))
         self.save(made)

@@ -38,6 +38,7 @@ from skyband.framework.messages import (
 )
 from skyband.framework.plan.model import Plan
 from skyband.framework.reasons import CONTROL, FILTERED, REASONS
+from skyband.framework.sources.forgetting import forget
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming import blocks
 from skyband.framework.streaming.layout import JobFile, Layout, fitting_job, own_place, rules_of
@@ -101,6 +102,7 @@ class Runner:
             self.sink = Sink(self.plan, self.writer, self.job.generation)
             self.sink.ensure_all()
             self._resume()
+            self._forget()
             ended = self._stream(once)
             if ended and finish:
                 ended = self._finish()
@@ -140,6 +142,12 @@ class Runner:
             self.last_batch, self.pending = int(row["batch_id"]), int(row["pending"])
             self.newest, self.frontier = _micros(row["newest"]), _micros(row["frontier"])
             self._totals[self.last_batch] = self.pending, self.newest, self.frontier, CONTROL in json.loads(row["counters"])
+
+    def _forget(self) -> None:
+        """Drops the names of source files that have been gone for long from the engine's list."""
+        if self.plan.source.path is not None:
+            keep = timedelta(microseconds=self.plan.keep_micros)
+            forget(self.layout.checkpoint, self.plan.source.path, self.layout.taken, keep, datetime.now(UTC))
 
     def _stream(self, once: bool) -> bool:
         """Runs the query to its end, or until a signal stops it: then False."""

@@ -82,6 +82,9 @@ def get_session(
         "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.minBatchesToRetain": "10",
+        # The list of files taken is written anew as a whole every 100 batches (10 is the default), and old ones go a minute later (10).
+        "spark.sql.streaming.fileSource.log.compactInterval": "100",
+        "spark.sql.streaming.fileSource.log.cleanupDelay": "1m",
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
