@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     plan = load_plan(args.spec)
     from skyband.framework.errors import SkybandError, SpecErrors
     from skyband.framework.streaming.layout import Layout, changed_since
-    from skyband.framework.verify.replay import replay
+    from skyband.framework.verify.replay import replay, runs_gone
 
     layout = Layout(plan.sink)
     job = layout.load()
@@ -44,6 +44,9 @@ def run(args: argparse.Namespace) -> int:
         wrong += len(found.differences)
         verdict = _verdict(found.differences, f"equal to table `{query.name}`")
         print(f"{query.name}: replayed {found.changes:,} changes in {found.steps:,} steps: {verdict}")
+    gone = runs_gone(plan)
+    if gone is not None:
+        print(f"runs: {gone}")
     if not args.replay_only:
         try:
             wrong += _against_source(plan, layout, job, args)

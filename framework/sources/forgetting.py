@@ -60,7 +60,8 @@ def forget(checkpoint: Path, source: str, marks: Path, keep: timedelta, now: dat
     if dropped:
         # The lines of a list are in the order of their numbers.
         first = {"path": f"{FORGOTTEN}{before + dropped}", "timestamp": 0, "batchId": 0}
-        _replace_list(compacts, [first, *kept])
+        older = [p for p in log.glob("[0-9]*") if _number(p) < _number(compacts[-1]) and _number(p) <= upto]
+        _replace_list(compacts[-1], older, [first, *kept])
     return dropped
 
 
@@ -139,11 +140,11 @@ def _gone(url: str) -> bool:
         return False  # it cannot be known
 
 
-def _replace_list(compacts: list[Path], lines: list[dict[str, Any]]) -> None:
-    *older, newest = compacts
+def _replace_list(newest: Path, older: list[Path], lines: list[dict[str, Any]]) -> None:
     # The engine checks a list against this file if there is one: with the wrong one it would not read it.
     _crc(newest).unlink(missing_ok=True)
     _write(newest, "\n".join(["v1", *(json.dumps(line, separators=(",", ":")) for line in lines)]))
+    # All that is in them is in the newest one; the engine would remove them a little later.
     for path in older:
         path.unlink()
         _crc(path).unlink(missing_ok=True)

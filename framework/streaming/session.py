@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from skyband.framework.errors import SkybandError
 from skyband.framework.failpoints import die_with
 from skyband.framework.java import find_java_home
+from skyband.framework.streaming.scratch import remove_leftovers, scratch_folder
 
 DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
 
@@ -71,6 +72,8 @@ def get_session(
     os.environ["JAVA_HOME"] = str(java)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    remove_leftovers()
+    scratch = scratch_folder()
     os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "conf")
     settings: dict[str, Any] = {
         "spark.jars.packages": ",".join((DELTA, *packages)),
@@ -99,7 +102,8 @@ def get_session(
         "spark.driver.maxResultSize": "0",
         "spark.driver.memory": os.environ.get("SKYBAND_DRIVER_MEMORY", "2g"),
         # Stopping a query in the middle of a batch overflows the default stack inside a JDK regular expression.
-        "spark.driver.extraJavaOptions": "-Xss16m -XX:+UseParallelGC -Djava.net.preferIPv4Stack=true",
+        "spark.driver.extraJavaOptions": f'-Xss16m -XX:+UseParallelGC -Djava.net.preferIPv4Stack=true "-Djava.io.tmpdir={scratch}"',
+        "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "skyband-warehouse"),
         "spark.python.worker.reuse": "true",
     }

@@ -93,7 +93,7 @@ def test_files_taken_lately_are_kept_however_old_they_are(tmp_path: Path) -> Non
     job.remove([0, 1])
     assert job.forget(NOW + 31 * DAY) == 2  # of the files up to 9, which were never there, nobody knows since when
     assert job.taken() == [job.url(n) for n in range(2, 10)]
-    assert [p.name for p in job.log.glob("*.compact")] == ["9.compact"]
+    assert sorted(p.name for p in job.log.glob("[0-9]*")) == ["9.compact"]
 
 
 def test_files_of_an_unfinished_batch_are_kept(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_killed_on_the_way_the_list_is_the_old_or_the_new_one(tmp_path: Path, mo
     assert (job.log / "7.compact").read_text().count("batchId") == (8 if step == "replace" else 5)
     job.forget(NOW + 41 * DAY)
     (job.log / "3.compact").unlink(missing_ok=True)  # as the engine does with the next batch
-    assert job.taken() == [job.url(n) for n in range(4, 8)]
+    assert sorted(job.taken()) == [job.url(n) for n in range(4, 8)]
     assert forgotten(job.checkpoint) == 4
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -19,6 +22,10 @@ from skyband.framework.tables.derive import derive
 from skyband.framework.tables.driver_writer import DriverWriter
 from skyband.framework.tables.sink import Sink
 from tests.framework.tables.plans import batch_blocks, make_plan, random_changes
+from tests.framework.tables.test_kills import content
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -213,3 +220,76 @@ def test_upkeep_looks_through_a_folder_four_times_per_retention(tmp_path: Path, 
         sink.writer.maintain(sink.specs["runs"])
         now[0] += 60
     assert len(looked) == 8
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("at_once")
+def test_what_the_engine_writes_is_kept_small_too(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    from skyband.framework.tables.spark_writer import SparkWriter
+
+    monkeypatch.setattr(upkeep, "MERGE_AT", 2)
+    monkeypatch.setattr(upkeep, "SPARE", 0)
+    spec = next(t for t in schemas.tables(make_plan(str(tmp_path))) if t.name == "runs")
+    old = DeltaTable.create(str(tmp_path / "runs"), spec.schema, configuration={"delta.checkpointInterval": "2"})
+    assert old.metadata().configuration != writer_upkeep.properties(spec)
+    writer = SparkWriter(str(tmp_path), spark)
+    monkeypatch.setattr(upkeep, "CHECKPOINT_INTERVAL", 2)
+    monkeypatch.setattr(writer_upkeep, "CHECKPOINT_INTERVAL", 2)
+    writer.ensure(spec)
+    writer.ensure(spec)
+    assert DeltaTable(str(tmp_path / "runs")).version() == 1
+    rows = [pa.table({f.name: pa.array([n if f.name == "batch_id" else None], f.type) for f in spec.schema}) for n in range(8)]
+    for n in range(6):
+        assert writer.append("runs", rows[n], "a", n)
+    writer.maintain(spec, [(0, 1)])
+    assert files(tmp_path / "runs", "*.parquet") - files(tmp_path / "runs" / "_delta_log", "*.parquet") == 1
+    assert files(tmp_path / "runs" / "_delta_log", "*.json") < 6
+    assert not writer.append("runs", rows[5], "a", 5) and writer.append("runs", rows[6], "a", 6)
+    assert sorted(r.batch_id for r in spark.read.format("delta").load(str(tmp_path / "runs")).collect()) == [2, 3, 4, 5, 6]
+
+
+KILLED = 14
+SCRIPT = f"""
+import sys
+from datetime import UTC, datetime, timedelta
+from skyband.framework.tables import upkeep, writer_upkeep
+from skyband.framework.tables.derive import derive
+from tests.framework.tables.plans import random_changes
+from tests.framework.tables.test_upkeep import START, commit, sink_at
+upkeep.MERGE_AT, upkeep.SPARE, upkeep.MINUTES = 2, 0, dict.fromkeys(upkeep.MINUTES, 0)
+writer_upkeep.MINUTES = upkeep.MINUTES
+from pathlib import Path
+sink = sink_at(Path(sys.argv[1]), timedelta(minutes=1))
+changes = random_changes(sink.plan, seed=6, batches={KILLED}, steps=10)
+last = sink.last_run()
+for n in range(0 if last is None else last["batch_id"], {KILLED}):
+    commit(sink, n, START, changes[n])
+    if n % 4 == 3:
+        derive(sink, n)
+derive(sink, {KILLED - 1})
+"""
+
+
+def run_apart(folder: Path, point: str | None = None) -> int:
+    env = {k: v for k, v in os.environ.items() if k != "SKYBAND_FAILPOINT"} | ({"SKYBAND_FAILPOINT": point} if point else {})
+    root = Path(__file__).resolve().parents[3]
+    done = subprocess.run([sys.executable, "-c", SCRIPT, str(folder)], env=env, cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return done.returncode
+
+
+@pytest.fixture(scope="module")
+def left_alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    folder = tmp_path_factory.mktemp("alone")
+    assert run_apart(folder) == 0
+    return content(folder)
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("hit", [pytest.param(n, marks=[] if n == 17 else [pytest.mark.slow]) for n in (1, 2, 9, 17, 26, 33)])
+def test_killed_in_its_upkeep_and_started_again(tmp_path: Path, left_alone: dict[str, list[str]], hit: int) -> None:
+    assert run_apart(tmp_path, f"upkeep.between:{hit}") == -signal.SIGKILL
+    assert run_apart(tmp_path) == 0
+    found = content(tmp_path)
+    assert found == left_alone
+    assert len(found["runs"]) == 10
