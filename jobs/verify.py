@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     from skyband.framework.errors import SkybandError, SpecErrors
     from skyband.framework.streaming.intact import look, told
     from skyband.framework.streaming.layout import Layout, changed_since
-    from skyband.framework.verify.replay import replay
+    from skyband.framework.verify.replay import replay, runs_gone
 
     layout = Layout(plan.sink)
     job = layout.load()
@@ -55,6 +55,9 @@ def run(args: argparse.Namespace) -> int:
         text = f"{query.name}: replayed {found.changes:,} changes in {found.steps:,} steps: {verdict}"
         figures = {"query": query.name, "changes": found.changes, "steps": found.steps, "differences": len(found.differences)}
         lines.report("replayed", text, **figures)
+    gone = runs_gone(plan)
+    if gone is not None:
+        lines.report("runs_gone", f"runs: {gone}")
     if not args.replay_only:
         try:
             wrong += _against_source(plan, layout, job, args, lines)

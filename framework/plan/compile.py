@@ -8,6 +8,7 @@ from typing import Any
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, job_window, query_window
 from skyband.framework.plan.model import (
+    KEEP,
     Check,
     Derive,
     Field,
@@ -73,6 +74,7 @@ def compile_job(job: Job) -> Plan:
         texts=texts,
         buckets=job.run.buckets or (DEFAULT_BUCKETS if source.partition_by else 1),
         variables=job.variables,
+        keep_micros=job.run.keep or KEEP,
     )
 
 

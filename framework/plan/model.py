@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from skyband.framework.items import ItemShape
 from skyband.operators.base import Column, Kind, Operator, Window, object_columns
@@ -15,6 +15,9 @@ from skyband.operators.expressions.ast import Node
 
 if TYPE_CHECKING:
     from skyband.operators.single_rows.scores import Linear
+
+KEEP: Final = 90 * 86_400_000_000
+"""``run.keep`` if the spec does not say: 90 days, in microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +196,7 @@ class Plan:
     """The whole job. ``texts`` are the text constants of its expressions: constant i has code i in every bucket's dictionary.
 
     ``variables``: (path in the spec, the text as written there) of the values that came from the environment: never stored nor shown.
+    ``keep_micros``: how long rows of ``runs``, and names of taken files that are gone, are kept.
     """
 
     job: str
@@ -208,3 +212,4 @@ class Plan:
     texts: tuple[str, ...]
     buckets: int
     variables: tuple[tuple[tuple[str | int, ...], str], ...] = ()
+    keep_micros: int = KEEP

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.bad_files import named_in, why
+from skyband.framework.sources.forgetting import forgotten
 from skyband.framework.sources.ledger import Ledger
 from skyband.framework.sources.logs import taken
 from skyband.framework.sources.options import Options, unsafe
@@ -79,10 +80,13 @@ class Files:
         aside = Ledger.load(checkpoint.parent).aside
         files = [f for f in files_taken(checkpoint) if f not in aside]
         gone = [f for f in files if (path := local_path(f)) is not None and not Path(path).exists()]
-        if gone:
+        dropped = forgotten(checkpoint)
+        if gone or dropped:
+            named = [f"first: {gone[0]}"] if gone else []
+            named += [f"of {dropped:,} the names are no longer kept either: run.keep"] if dropped else []
             raise SkybandError(
                 "SKY-E301",
-                f"{len(gone)} of the {len(files)} source files are gone (first: {gone[0]})",
+                f"{len(gone) + dropped} of the {len(files) + dropped} source files are gone ({'; '.join(named)})",
                 hint="without them only the replay can be verified",
             )
         return reading.files(spark, source, columns, self.text, [unquote(f) for f in files])

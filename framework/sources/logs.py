@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.sources.forgetting import FORGOTTEN
 
 _BLOCK = 1 << 20
 
@@ -97,7 +98,8 @@ def _entries(path: Path, after: int) -> Iterator[Taken]:
         number = int(said.get("batchId", 0))
         if number <= after:
             return
-        yield Taken(said["path"], int(said.get("timestamp", 0)), number)
+        if not said["path"].startswith(FORGOTTEN):
+            yield Taken(said["path"], int(said.get("timestamp", 0)), number)
 
 
 def _lines_backwards(path: Path) -> Iterator[bytes]:

@@ -272,6 +272,9 @@ class Run(Model):
     buckets: Annotated[int, Field(ge=1, le=4096), WHOLE] | None = Field(
         default=None, description="Parts of the keys; default 16, or 1 without keys."
     )
+    keep: PositiveDuration | None = Field(
+        default=None, description="How long rows of table runs, and names of taken files that are gone, are kept; default 90 days."
+    )
 
 
 class Schedule(Model):

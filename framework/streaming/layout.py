@@ -56,6 +56,7 @@ class Layout:
         self.home = self.root / "_skyband"
         self.checkpoint = self.home / "checkpoint"
         self.control = self.home / "control"
+        self.taken = self.home / "taken.json"
         self.file = self.home / "job.json"
 
     def load(self) -> JobFile | None:
@@ -76,6 +77,7 @@ class Layout:
         for leftover in (self.checkpoint, self.control):
             shutil.rmtree(leftover, ignore_errors=True)
         (self.home / LEDGER).unlink(missing_ok=True)
+        self.taken.unlink(missing_ok=True)
         self.control.mkdir(parents=True, exist_ok=True)
         made = _current(JobFile(plan.job, uuid.uuid4().hex[:12], {}, partitions, header, salt=secrets.token_hex(16)), plan)
         self.save(made)

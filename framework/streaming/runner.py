@@ -36,6 +36,7 @@ from skyband.framework.messages import (
 from skyband.framework.plan.model import Plan
 from skyband.framework.reasons import CONTROL, FILTERED, REASONS
 from skyband.framework.redaction import redacted
+from skyband.framework.sources.forgetting import forget
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming import blocks
 from skyband.framework.streaming.checkpoint import failure as lost_part
@@ -116,6 +117,7 @@ class Runner:
             self._resume()
             committed = held is not None and held.unfinished_committed
             self.pieces = Pieces(self.spark, self.plan, self.layout, self.job, self.sink, committed, self.warn)
+            self._forget()
             if rebuild:
                 self._derive()
             ended = self._stream(once)
@@ -142,6 +144,12 @@ class Runner:
             self.last_batch, self.pending = int(row["batch_id"]), int(row["pending"])
             self.newest, self.frontier = _micros(row["newest"]), _micros(row["frontier"])
             self._totals[self.last_batch] = self.pending, self.newest, self.frontier, CONTROL in json.loads(row["counters"])
+
+    def _forget(self) -> None:
+        """Drops the names of source files that have been gone for long from the engine's list."""
+        if self.plan.source.path is not None:
+            keep = timedelta(microseconds=self.plan.keep_micros)
+            forget(self.layout.checkpoint, self.plan.source.path, self.layout.taken, keep, datetime.now(UTC))
 
     def _stream(self, once: bool) -> bool:
         """Runs the query to its end, or until a signal stops it: then False. Once more where files had to be set aside."""

@@ -23,6 +23,7 @@ from skyband.framework.failpoints import die_with
 from skyband.framework.java import find_java_home
 from skyband.framework.streaming.engine import ENGINE
 from skyband.framework.streaming.engine_log import engine_log
+from skyband.framework.streaming.scratch import remove_leftovers, scratch_folder
 from skyband.framework.streaming.stopping import handlers_kept
 
 DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
@@ -79,6 +80,8 @@ def get_session(
     os.environ["JAVA_HOME"] = str(java)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    remove_leftovers()
+    scratch = scratch_folder()
     os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "conf")
     settings: dict[str, Any] = {
         "spark.jars.packages": ",".join((DELTA, *packages)),
@@ -90,6 +93,9 @@ def get_session(
         "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.minBatchesToRetain": "10",
+        # The list of files taken is written anew as a whole every 100 batches (10 is the default), and old ones go a minute later (10).
+        "spark.sql.streaming.fileSource.log.compactInterval": "100",
+        "spark.sql.streaming.fileSource.log.cleanupDelay": "1m",
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
@@ -105,8 +111,10 @@ def get_session(
         "spark.driver.memory": os.environ.get("SKYBAND_DRIVER_MEMORY", "2g"),
         # Stopping a query in the middle of a batch overflows the default stack inside a JDK regular expression. A crash is told in the log.
         "spark.driver.extraJavaOptions": (
-            "-Xss16m -XX:+UseParallelGC -XX:+ExitOnOutOfMemoryError -XX:+ErrorFileToStderr -Djava.net.preferIPv4Stack=true"
+            "-Xss16m -XX:+UseParallelGC -XX:+ExitOnOutOfMemoryError -XX:+ErrorFileToStderr -Djava.net.preferIPv4Stack=true "
+            f'"-Djava.io.tmpdir={scratch}"'
         ),
+        "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "skyband-warehouse"),
         "spark.python.worker.reuse": "true",
     }

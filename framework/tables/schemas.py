@@ -24,15 +24,21 @@ DURATIONS: Final = ("batch", "engine", *TIMES, "write")
 """What ``runs`` times, in milliseconds, a column each."""
 
 
+Life = Literal["history", "result", "book"]
+
+
 @dataclass(frozen=True, slots=True)
 class TableSpec:
-    """One table: ``life`` says whether rows are only ever added or also replaced (then old files go after an hour, not a week)."""
+    """One table. ``life`` says how it is written, which decides how long replaced files and the log stay (see ``upkeep``):
+
+    ``history`` is added to for good, ``result`` is derived anew now and then, ``book`` is written or rewritten by every batch.
+    """
 
     name: str
     schema: pa.Schema
     comment: str
     partition_by: tuple[str, ...] = ()
-    life: Literal["append", "rewritten"] = "append"
+    life: Life = "history"
 
 
 def field(name: str, kind: pa.DataType, comment: str) -> pa.Field:
@@ -247,18 +253,18 @@ def tables(plan: Plan) -> list[TableSpec]:
     for q in plan.queries:
         made += [
             TableSpec(changes_name(q.name), changes_schema(plan, q), f"Every change of the result of {q.name}, in order."),
-            TableSpec(q.name, results_schema(plan, q), f"Results of {q.name} as intervals of validity.", ("current",), "rewritten"),
-            TableSpec(now_name(q.name), now_schema(plan, q), f"Current result of {q.name}.", life="rewritten"),
+            TableSpec(q.name, results_schema(plan, q), f"Results of {q.name} as intervals of validity.", ("current",), "result"),
+            TableSpec(now_name(q.name), now_schema(plan, q), f"Current result of {q.name}.", life="result"),
         ]
     for o in plan.operators:
         if o.skyband:
             upto = f"any k up to {o.k} and " if any(q.name in o.queries and q.k is not None for q in plan.queries) else ""
             comment = f"Everything that can be in a result of {', '.join(o.queries)} for {upto}any window the state holds."
-            made.append(TableSpec(skyband_name(o.name), skyband_schema(plan, o), comment, ("bucket",), "rewritten"))
+            made.append(TableSpec(skyband_name(o.name), skyband_schema(plan, o), comment, ("bucket",), "book"))
     made += [
-        TableSpec("heads", heads_schema(plan), "Where every key of the stream stands.", ("bucket",), "rewritten"),
+        TableSpec("heads", heads_schema(plan), "Where every key of the stream stands.", ("bucket",), "book"),
         TableSpec("rejected", rejected_schema(), "Rows that did not become objects of the stream, and why."),
-        TableSpec("checks", checks_schema(), "Results of the data quality checks."),
-        TableSpec("runs", runs_schema(), "One row per micro-batch; a batch is complete in all tables when its row is here."),
+        TableSpec("checks", checks_schema(), "Results of the data quality checks.", life="result"),
+        TableSpec("runs", runs_schema(), "One row per micro-batch; a batch is complete in all tables when its row is here.", life="book"),
     ]
     return made

@@ -63,7 +63,7 @@ def test_other_changes_are_named_by_path(old: str, new: str, path: str) -> None:
 @pytest.mark.parametrize(
     "old, new",
     [
-        ("{trigger: once}", "{trigger: 10 seconds, max_files: 3}"),
+        ("{trigger: once}", "{trigger: 10 seconds, max_files: 3, keep: 1 day}"),
         ('"0 * * * *"', '"5 * * * *"'),
         ("temp between -60 and 60", "temp between -70 and 70"),
         ("severity: critical", "severity: warning"),
