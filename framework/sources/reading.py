@@ -5,13 +5,18 @@ from __future__ import annotations
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StringType, StructField, StructType, _parse_datatype_string
 
+from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 
 BATCH_BYTES = "128m"
 """Most bytes of files in one batch, if the spec sets no bound (a batch has at least one file)."""
+
+NEVER_TOO_OLD = "100000000d"
+"""The engine passes over files so much older than the newest it has seen, without a word: one stamp of the year 2400 must not do that."""
 
 
 def files(spark: SparkSession, source: SourceNode, columns: list[str] | None, text: bool, paths: list[str] | None) -> DataFrame:
@@ -23,13 +28,20 @@ def files(spark: SparkSession, source: SourceNode, columns: list[str] | None, te
         options["enforceSchema"] = "false"
     schema = _schema(source, columns, text)
     if paths is None:
-        # Without it Spark forgets files older than the newest by a week.
-        options.setdefault("maxFileAge", "36500d")
-        options |= batch_bound(source)
-        frame = spark.readStream.format(source.format).schema(schema).options(**options).load(source.path)
+        options |= {"maxFileAge": NEVER_TOO_OLD} | batch_bound(source)
+        frame = _stream(spark.readStream.format(source.format).schema(schema).options(**options), source)
     else:
         frame = spark.read.format(source.format).schema(schema).options(**options).load(paths)
     return rows(frame, source, F.col("_metadata.file_name"), F.col(CORRUPT) if text else None)
+
+
+def _stream(reader: DataStreamReader, source: SourceNode) -> DataFrame:
+    try:
+        return reader.load(source.path)
+    except AnalysisException as e:
+        if e.getCondition() != "PATH_NOT_FOUND":
+            raise
+        raise SkybandError("SKY-E301", f"there is no folder {source.path}", hint="make it (it may be empty), or mend source.path") from e
 
 
 def delta(spark: SparkSession, source: SourceNode) -> DataFrame:

@@ -35,9 +35,9 @@ from tests.spark.processes import VICTIMS, Run, alive, descendants, kill
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FILES = 6
+FILES = 4
 """Files that arrive for each run: each is a batch."""
-ROWS = 8
+ROWS = 10
 """Rows a file."""
 BOUND = 180.0
 """Seconds within which a run that lost its JVM or a worker, or was left alone, has to end."""
@@ -130,12 +130,12 @@ def write_group(folder: Path, rows: Rows, number: int) -> None:
 
 
 def chain(spark: SparkSession, folder: Path, kind: str, seed: int, kills: int, pace: Pace | None = None) -> Chain:
-    """Kills one job ``kills`` times, lets it end, and compares. ``folder`` is made and holds the job (``killed``) and its twin (``alone``)."""
+    """Kills one job ``kills`` times, lets it end, and compares. ``folder`` is made: the job is in ``killed``, its twin in ``alone``."""
     started, rng, pace = time.monotonic(), random.Random(seed), pace or Pace()
     job, figures = Job(folder / "killed", kind, seed, kills), Chain(kind, seed)
     left_behind: list[int] = []
     job.arrive()
-    while len(figures.kills) + figures.ended_before < kills:
+    while len(figures.kills) < kills and figures.ended_before < kills:
         made, left = _killed(job, rng, pace)
         left_behind += left
         if made.victim == "refused":
@@ -163,9 +163,9 @@ def _killed(job: Job, rng: random.Random, pace: Pace) -> tuple[Kill, list[int]]:
     The victim is ``none`` if the run ended before, ``refused`` if it was told to wait for what another left behind.
     """
     expected = job.waiting() + job.in_a_batch()
-    moment = rng.choices(("time", "batch", "end"), (3, 5, 2))[0]
+    moment = rng.choices(("time", "batch", "end"), (3, 5, 2))[0] if expected else "time"
     part, early, wanted = rng.random(), rng.random() < 0.4, rng.choice(VICTIMS)
-    number = expected if moment == "end" else rng.randint(1, max(1, expected))
+    number = expected if moment == "end" else rng.randint(1, expected or 1)
     of = Run(start_apart(job.spec, "--finish", tmp=job.folder / "tmp"))
     if moment == "time":
         of.ended(1.2 * part * statistics.median(pace.first))
@@ -189,7 +189,7 @@ def _killed(job: Job, rng: random.Random, pace: Pace) -> tuple[Kill, list[int]]:
         kill(family)
     said = of.output(10)
     code = of.process.returncode if ended else None
-    last = next((line for line in reversed(said) if line.strip()), "")
+    last = next((line for line in reversed(said) if line[:1].strip()), "")
     trace = any(line.startswith("Traceback") for line in said)
     return Kill(victim, moment, phase, round(after, 2), code, round(took, 2), last, trace), family
 
@@ -277,8 +277,8 @@ def summary(made: Sequence[Chain]) -> str:
         "",
         f"{len(kills)} kills in {len(made)} chains ({', '.join(f'{k}: {n}' for k, n in Counter(c.kind for c in made).items())}), "
         f"{sum(c.ended_before for c in made)} runs ended before, {sum(c.refused for c in made)} told to wait.",
-        f"{sum(c.tables for c in made)} tables with {sum(c.rows for c in made):,} rows compared, {sum(len(c.unequal) for c in made)} unequal, "
-        f"{sum(len(c.faults) for c in made)} faults, {len(unclean(kills))} unclean ends.",
+        f"{sum(c.tables for c in made)} tables with {sum(c.rows for c in made):,} rows compared, "
+        f"{sum(len(c.unequal) for c in made)} unequal, {sum(len(c.faults) for c in made)} faults, {len(unclean(kills))} unclean ends.",
         f"Slowest end after a kill {slowest:.1f} s, longest wait for orphans {max((c.orphans for c in made), default=0.0):.1f} s, "
         f"{sum(c.seconds for c in made):.0f} s in all.",
     ]
