@@ -82,7 +82,7 @@ CODES: Final[dict[str, str]] = {
     "SKY-E301": "the source cannot be read",
     "SKY-E302": "another run of this job is active",
     "SKY-E303": "the checkpoint cannot be used",
-    "SKY-E304": "the disk is full, a quota is used up, or a device fails",
+    "SKY-E306": "the disk is full, a quota is used up, or a device fails",
     # Tables
     "SKY-E400": "a table cannot be read",
     "SKY-E401": "a table cannot be written",

@@ -35,11 +35,11 @@ def one_line(e: BaseException) -> str:
 
 @contextmanager
 def told(place: object) -> Iterator[None]:
-    """An OSError of the machine's inside as SkybandError SKY-E304 that names ``place``; anything else as it is."""
+    """An OSError of the machine's inside as SkybandError SKY-E306 that names ``place``; anything else as it is."""
     try:
         yield
     except OSError as e:
         what = gave_out(e)
         if what is None:
             raise
-        raise SkybandError("SKY-E304", f"{place} cannot be written: {what}", hint=HINT) from e
+        raise SkybandError("SKY-E306", f"{place} cannot be written: {what}", hint=HINT) from e

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from skyband.framework.errors import SkybandError, SpecErrors
+from skyband.framework.machine import told
 from skyband.framework.plan.fingerprint import compare, fingerprint
 from skyband.framework.plan.model import Plan
 from skyband.framework.spec.places import overlap
@@ -147,5 +148,6 @@ def _replace(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     # A name the engine's file source skips until it is complete.
     temporary = path.with_name(f"_{path.name}.{os.getpid()}")
-    temporary.write_text(text)
-    os.replace(temporary, path)
+    with told(path):
+        temporary.write_text(text)
+        os.replace(temporary, path)

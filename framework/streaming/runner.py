@@ -21,7 +21,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.failpoints import failpoint
-from skyband.framework.machine import told
 from skyband.framework.messages import (
     ACCEPTED,
     CHANGED,
@@ -94,10 +93,10 @@ class Runner:
         False if it was stopped before it had done what it was asked to do: then nothing has been declared.
 
         Raises SkybandError SKY-E150 (the spec no longer fits the state), SKY-E205 (the sink is not the job's own), SKY-E302 (another
-        run is active), SKY-E304 (no space left), SKY-E300 (the engine failed).
+        run is active), SKY-E300 (the engine failed).
         """
         own_place(self.plan, self.layout)
-        with told(self.layout.root), self._lock():
+        with self._lock():
             self.job = self._job_file()
             self.sink = Sink(self.plan, self.writer, self.job.generation)
             self.sink.ensure_all()

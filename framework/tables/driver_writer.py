@@ -135,11 +135,11 @@ def _transaction(app_id: str, version: int) -> CommitProperties:
 
 @contextmanager
 def _told(table: str, code: str = "SKY-E401", verb: str = "written") -> Iterator[None]:
-    """delta-rs' errors as the user's: SKY-E304 if the machine refused."""
+    """delta-rs' errors as the user's: SKY-E306 if the machine refused."""
     try:
         yield
     except (DeltaError, OSError) as e:
         what = gave_out(e)
         if what is not None:
-            raise SkybandError("SKY-E304", f"table {table!r} cannot be {verb}: {what}", hint=HINT) from e
+            raise SkybandError("SKY-E306", f"table {table!r} cannot be {verb}: {what}", hint=HINT) from e
         raise SkybandError(code, f"table {table!r} cannot be {verb}: {one_line(e)}") from e

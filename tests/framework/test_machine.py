@@ -39,7 +39,7 @@ def test_it_is_told_from_the_users_own_mistakes(e: Exception, what: str | None) 
 def test_only_the_machines_refusals_are_translated() -> None:
     with pytest.raises(SkybandError) as told, machine.told("/data/out"):
         raise OSError(errno.ENOSPC, "No space left on device")
-    assert told.value.code == "SKY-E304"
+    assert told.value.code == "SKY-E306"
     assert told.value.message == "/data/out cannot be written: no space left on device"
     with pytest.raises(FileNotFoundError), machine.told("/data/out"):
         raise FileNotFoundError(errno.ENOENT, "No such file")
@@ -57,6 +57,6 @@ def test_a_commit_that_finds_no_room_comes_with_the_next_try(tmp_path: Path, mon
         m.setattr(driver_writer, "write_deltalake", full)
         with pytest.raises(SkybandError, match="table 't' cannot be written: no space left on device") as told:
             writer.append("t", rows, "job", 0)
-    assert told.value.code == "SKY-E304"
+    assert told.value.code == "SKY-E306"
     assert writer.append("t", rows, "job", 0) and not writer.append("t", rows, "job", 0)
     assert writer.read("t").equals(rows)
