@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StringType, StructField, StructType, _parse_datatype_string
 
 from skyband.framework.errors import SkybandError
@@ -20,6 +21,9 @@ _GLOB = re.compile(r"([\\{}\[\]*?])")
 
 BATCH_BYTES = "128m"
 """Most bytes of files in one batch, if the spec sets no bound (a batch has at least one file)."""
+
+NEVER_TOO_OLD = "100000000d"
+"""The engine passes over files so much older than the newest it has seen, without a word: one stamp of the year 2400 must not do that."""
 
 
 def files(
@@ -36,10 +40,8 @@ def files(
         options["enforceSchema"] = "false"
     schema = _schema(source, columns, text)
     if paths is None:
-        # Without it Spark forgets files older than the newest by a week.
-        options.setdefault("maxFileAge", "36500d")
-        options |= batch_bound(source)
-        frame = spark.readStream.format(source.format).schema(schema).options(**options).load(source.path)
+        options |= {"maxFileAge": NEVER_TOO_OLD} | batch_bound(source)
+        frame = _stream(spark.readStream.format(source.format).schema(schema).options(**options), source)
     else:
         frame = spark.read.format(source.format).schema(schema).options(**options).load([_GLOB.sub(r"\\\1", p) for p in paths])
     if without:
@@ -57,6 +59,15 @@ def unreadable(spark: SparkSession, source: SourceNode, columns: list[str] | Non
     except Exception as e:  # whatever the engine says of this one file is the answer
         return why(str(e))
     return None
+
+
+def _stream(reader: DataStreamReader, source: SourceNode) -> DataFrame:
+    try:
+        return reader.load(source.path)
+    except AnalysisException as e:
+        if e.getCondition() != "PATH_NOT_FOUND":
+            raise
+        raise SkybandError("SKY-E301", f"there is no folder {source.path}", hint="make it (it may be empty), or mend source.path") from e
 
 
 def delta(spark: SparkSession, source: SourceNode) -> DataFrame:

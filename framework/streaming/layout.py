@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from skyband.framework.errors import SkybandError, SpecErrors
+from skyband.framework.machine import told
 from skyband.framework.plan.fingerprint import compare, concealed, fingerprint, salted
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.ledger import LEDGER
@@ -184,5 +185,6 @@ def _replace(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     # A name the engine's file source skips until it is complete.
     temporary = path.with_name(f"_{path.name}.{os.getpid()}")
-    temporary.write_text(text)
-    os.replace(temporary, path)
+    with told(path):
+        temporary.write_text(text)
+        os.replace(temporary, path)

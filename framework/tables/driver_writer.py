@@ -19,6 +19,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.machine import HINT, gave_out, one_line
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.schemas import TableSpec
 from skyband.framework.tables.upkeep import Upkeep
@@ -140,8 +141,11 @@ def _transaction(app_id: str, version: int) -> CommitProperties:
 
 @contextmanager
 def _told(table: str, code: str = "SKY-E401", verb: str = "written") -> Iterator[None]:
-    """delta-rs' errors as the user's."""
+    """delta-rs' errors as the user's: SKY-E306 if the machine refused."""
     try:
         yield
     except (DeltaError, OSError) as e:
-        raise SkybandError(code, f"table {table!r} cannot be {verb}: {e}") from e
+        what = gave_out(e)
+        if what is not None:
+            raise SkybandError("SKY-E306", f"table {table!r} cannot be {verb}: {what}", hint=HINT) from e
+        raise SkybandError(code, f"table {table!r} cannot be {verb}: {one_line(e)}") from e
