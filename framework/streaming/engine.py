@@ -19,7 +19,8 @@ HEAP_FULL: Final = 3
 _LOST_TOUCH: Final = ("Py4JNetworkError", "ConnectionError", "EOFError")
 """Classes, or bases of them, of what is raised when the engine does not answer."""
 _SHUT_DOWN: Final = ("SparkContext was shut down", "stopped SparkContext", "Answer from Java side is empty", "Java gateway process exited")
-_WORKER_DIED: Final = "Python worker exited unexpectedly"
+_WORKER_DIED: Final = ("Python worker exited unexpectedly", "IOException: Stream closed")
+"""A worker, or the daemon that the engine asks for workers."""
 
 
 class Engine:
@@ -72,7 +73,7 @@ ENGINE: Final = Engine()
 
 def worker_died(said: str, log: Path | None) -> SkybandError | None:
     """SKY-E305 if the engine says that one of its Python workers is gone, else None."""
-    if _WORKER_DIED not in said:
+    if not any(words in said for words in _WORKER_DIED):
         return None
     hint = f"{AGAIN}; if it was for lack of memory, {MEMORY}; the engine's log is {log}"
     return SkybandError("SKY-E305", "a worker of the engine died in the middle of a batch", hint=hint)

@@ -107,7 +107,8 @@ class Runner:
         False if it was stopped before it had done what it was asked to do: then nothing has been declared.
 
         Raises SkybandError SKY-E150 (the spec no longer fits the state), SKY-E205 (the sink is not the job's own), SKY-E302 (another
-        run is active), SKY-E300 (the engine failed), SKY-E301 (the source), SKY-E303 and SKY-E304 (something is lost).
+        run is active), SKY-E300 (the engine failed), SKY-E301 (the source), SKY-E303 and SKY-E304 (something is lost), SKY-E305 (a worker
+        died).
         """
         own_place(self.plan, self.layout)
         with one_run(self.layout, self.plan.job), engine_lock(self.spark, self.layout):

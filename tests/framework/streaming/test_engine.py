@@ -73,6 +73,7 @@ def test_an_engine_is_ended_by_the_end_of_its_input_or_else_killed() -> None:
 def test_a_dead_worker_is_told_from_other_failures() -> None:
     died = worker_died("SparkException: Python worker exited unexpectedly (crashed): EOF", Path("engine.log"))
     assert died is not None and died.code == "SKY-E305" and "run again" in str(died.hint)
+    assert worker_died("Caused by: java.io.IOException: Stream closed", None) is not None
     assert worker_died("ArithmeticException: divide by zero", None) is None
 
 
