@@ -1,4 +1,4 @@
-"""What a job keeps beside its tables: ``<sink>/_skyband/`` with the checkpoint, the control source and ``job.json``."""
+"""What a job keeps beside its tables: ``<sink>/_skyband/`` with the checkpoint, the control source, ``job.json`` and ``files.json``."""
 
 from __future__ import annotations
 
