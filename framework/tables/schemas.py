@@ -24,14 +24,18 @@ DURATIONS: Final = ("batch", "engine", *TIMES, "write")
 """What ``runs`` times, in milliseconds, a column each."""
 
 
-Life = Literal["history", "result", "book"]
+Life = Literal["history", "dense", "result", "book"]
+
+_DENSE: Final = 10_000_000
+"""Microseconds between batches under which a job's histories are dense."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableSpec:
     """One table. ``life`` says how it is written, which decides how long replaced files and the log stay (see ``upkeep``):
 
-    ``history`` is added to for good, ``result`` is derived anew now and then, ``book`` is written or rewritten by every batch.
+    ``history`` is added to for good, ``dense`` is a history with commits every few seconds, ``result`` is derived anew now and then,
+    ``book`` is written or rewritten by every batch.
     """
 
     name: str
@@ -250,9 +254,10 @@ def skyband_name(operator: str) -> str:
 def tables(plan: Plan) -> list[TableSpec]:
     """Every table of the job, in the order they are made."""
     made: list[TableSpec] = []
+    history: Life = "history" if plan.trigger_micros is None or plan.trigger_micros >= _DENSE else "dense"
     for q in plan.queries:
         made += [
-            TableSpec(changes_name(q.name), changes_schema(plan, q), f"Every change of the result of {q.name}, in order."),
+            TableSpec(changes_name(q.name), changes_schema(plan, q), f"Every change of the result of {q.name}, in order.", life=history),
             TableSpec(q.name, results_schema(plan, q), f"Results of {q.name} as intervals of validity.", ("current",), "result"),
             TableSpec(now_name(q.name), now_schema(plan, q), f"Current result of {q.name}.", life="result"),
         ]
@@ -263,7 +268,7 @@ def tables(plan: Plan) -> list[TableSpec]:
             made.append(TableSpec(skyband_name(o.name), skyband_schema(plan, o), comment, ("bucket",), "book"))
     made += [
         TableSpec("heads", heads_schema(plan), "Where every key of the stream stands.", ("bucket",), "book"),
-        TableSpec("rejected", rejected_schema(), "Rows that did not become objects of the stream, and why."),
+        TableSpec("rejected", rejected_schema(), "Rows that did not become objects of the stream, and why.", life=history),
         TableSpec("checks", checks_schema(), "Results of the data quality checks.", life="result"),
         TableSpec("runs", runs_schema(), "One row per micro-batch; a batch is complete in all tables when its row is here.", life="book"),
     ]

@@ -25,8 +25,11 @@ from deltalake import DeltaTable
 from skyband.framework.failpoints import failpoint
 from skyband.framework.tables.schemas import Life, TableSpec
 
-MINUTES: Final[dict[Life, int]] = {"history": 360, "result": 60, "book": 15}
-"""How long files that a commit replaced and the log's own files stay, by the life of a table."""
+MINUTES: Final[dict[Life, int]] = {"history": 4320, "dense": 360, "result": 60, "book": 15}
+"""How long files that a commit replaced and the log's own files stay, by the life of a table.
+
+A history's are also for those who follow its commits as a stream: three days, where that does not make too many of them.
+"""
 CHECKPOINT_INTERVAL: Final = 100
 """Commits between two Delta checkpoints: opening a table reads no longer a log. A checkpoint also names every replaced file."""
 MERGE_AT: Final = 64
