@@ -33,8 +33,8 @@ def differences(folder: Path, left_alone: Path, same_cuts: bool = True) -> tuple
 def assert_equal_tables(folder: Path, left_alone: Path, same_cuts: bool = True) -> None:
     """See ``differences``: there are none."""
     rows, unequal = differences(folder, left_alone, same_cuts)
-    assert not unequal
-    assert any(n for name, n in rows.items() if name.endswith("_changes"))
+    assert not unequal, f"these tables differ: {unequal}"
+    assert any(n for name, n in rows.items() if name.endswith("_changes")), "nothing to compare"
 
 
 def _compared(plan: Plan, folder: Path, left_alone: Path, same_cuts: bool) -> Iterator[tuple[str, list[object], list[object]]]:
