@@ -1,7 +1,7 @@
 # Two commands for a fresh machine with Python 3.11+, Java, make and git: `make demo` and `make test`.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup demo quick test test-all fuzz lint format bench requirements clean
+.PHONY: help setup demo quick test test-all fuzz kills lint format bench requirements clean
 
 PYTHON ?=
 SKYBAND_SHARED ?= ../shared
@@ -29,6 +29,9 @@ test-all: lint ## also the slow tests, those that kill processes, and those on m
 fuzz: setup ## damage 20,000 specs and measure the slowest ones; more: make fuzz cases=100000
 	@$(BIN)/python -m tests.framework.spec.fuzz $(or $(cases),20000)
 	@$(BIN)/python -m tests.framework.spec.worst_cases
+
+kills: setup ## kill jobs of every kind 200 times at random moments; fewer: make kills count=20 [seed=7] [out=figures.json]
+	@$(BIN)/python -m tests.spark.kills --count $(or $(count),200) --seed $(or $(seed),7) $(if $(out),--out $(out))
 
 lint: setup ## style and types
 	@$(BIN)/ruff check --quiet .

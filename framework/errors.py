@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from skyband.framework.redaction import redacted
 from skyband.operators.spelling import closest
 
 _STEERING: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
@@ -83,6 +84,9 @@ CODES: Final[dict[str, str]] = {
     "SKY-E301": "the source cannot be read",
     "SKY-E302": "another run of this job is active",
     "SKY-E303": "the checkpoint cannot be used",
+    "SKY-E304": "tables have lost what was committed",
+    "SKY-E305": "the engine, or a worker of it, died",
+    "SKY-E306": "the disk is full, a quota is used up, or a device fails",
     # Tables
     "SKY-E400": "a table cannot be read",
     "SKY-E401": "a table cannot be written",
@@ -121,13 +125,16 @@ class SkybandError(Exception):
         self.where = where
 
     def render(self) -> str:
-        """The error as text: head line, source line with a caret under the place, hint. No trailing newline."""
-        head = f"{self.where} {self.code} {self.message}" if self.where else f"{self.code} {self.message}"
-        lines = [printable(head)]
+        """The error as text: head line, source line with a caret under the place, hint. No trailing newline.
+
+        The name of the file and its line are what the user wrote; everything else goes through ``told``.
+        """
+        head = f"{self.code} {told(self.message)}"
+        lines = [f"{printable(str(self.where))} {head}" if self.where else head]
         if self.where is not None and self.where.text is not None:
             lines += _marked_line(self.where)
         if self.hint:
-            lines.append(printable(f"  hint: {self.hint}"))
+            lines.append(f"  hint: {told(self.hint)}")
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -153,6 +160,11 @@ class SpecErrors(Exception):
 
     def __reduce__(self) -> tuple[type[SpecErrors], tuple[tuple[SkybandError, ...]]]:
         return (SpecErrors, (self.errors,))
+
+
+def told(text: str) -> str:
+    """``text`` as it may be shown to anyone: no value of an environment variable of the spec, nothing that steers a terminal. O(length)."""
+    return printable(redacted(text))
 
 
 def printable(text: str) -> str:

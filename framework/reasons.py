@@ -27,6 +27,8 @@ EMPTY_SET: Final = "empty_set:"
 """Begins the reason of a row with too few tokens; the name of the tokens follows."""
 LARGE_SET: Final = "large_set:"
 """Begins the reason of a row with too many tokens; the name of the tokens follows."""
+BAD_FILE: Final = "bad_file"
+"""A whole file that cannot be read: it counts as one row."""
 
 
 def count_of(reason: str) -> str:
@@ -58,5 +60,6 @@ REASONS: Final = (
     ReasonClass("no_target", (NO_TARGET,), "a deletion of no live row"),
     ReasonClass("null", (NULL_ID, NULL_TIME, NULL_KEY), "id, event time or key is null"),
     ReasonClass("tokens", (f"{EMPTY_SET}<name>", f"{LARGE_SET}<name>"), "too few or too many tokens"),
+    ReasonClass("bad_file", (BAD_FILE,), "a file that cannot be read, as one row"),
     ReasonClass("other", (TIME_RANGE,), "another reason"),
 )

@@ -3,44 +3,93 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import os
 import sys
 import traceback
+from typing import NoReturn, TextIO
+
+from skyband.framework.errors import SkybandError, SpecErrors, told
+from skyband.framework.lines import lines
+from skyband.framework.streaming.engine import ENGINE, Stray
+from skyband.framework.streaming.engine_log import close_log
+from skyband.framework.streaming.stopping import SIGNALLED, STOP
 
 COMMANDS = ("init", "validate", "explain", "run", "query", "verify", "demo")
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Runs one command. Exit codes: 0 fine, 1 a check or verification failed, 2 the user's mistake, 3 the run failed, 130 interrupted."""
-    parser = argparse.ArgumentParser(prog="skyband", description="Continuous queries over sliding windows, exact per event, on Spark.")
-    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name in COMMANDS:
-        importlib.import_module(f"skyband.jobs.{name}").add_parser(subparsers)
-    args = parser.parse_args(argv)
-    from skyband.framework.errors import SkybandError, SpecErrors
+class _Command:
+    """One command and the lines it tells."""
 
-    try:
-        return int(args.run(args))
-    except SpecErrors as e:
-        print(e.render(), file=sys.stderr)
-        return 2
-    except SkybandError as e:
-        print(e.render(), file=sys.stderr)
-        return 3 if e.code.startswith(("SKY-E3", "SKY-E9")) else 2
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except Exception as e:
+    def __init__(self, stderr: TextIO) -> None:
+        self.stderr = stderr
+        self.lines = lines("text", stderr)
+
+    def run(self, argv: list[str]) -> int:
+        """The exit code. SystemExit for arguments that are none."""
+        parser = argparse.ArgumentParser(prog="skyband", description="Continuous queries over sliding windows, exact per event, on Spark.")
+        subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+        for name in COMMANDS:
+            importlib.import_module(f"skyband.jobs.{name}").add_parser(subparsers)
+        args = parser.parse_args(argv)
+        self.lines = args.lines = lines(getattr(args, "log_format", "text"), self.stderr)
+        try:
+            return int(args.run(args))
+        except SpecErrors as e:
+            self.lines.errors(e.errors)
+            return 2
+        except Exception as e:
+            return self._failed(e)
+
+    def stopped(self, number: int) -> int:
+        """Says that a signal ended the command."""
+        self.lines.stopped(number)
+        return SIGNALLED + number
+
+    def _failed(self, e: Exception) -> int:
+        died = None if isinstance(e, SkybandError) and not e.code.startswith("SKY-E3") else ENGINE.death(e)
+        if died and STOP.signal is not None:
+            # Who stops a service often signals all of its processes: the engine went first.
+            return self.stopped(STOP.signal)
+        if isinstance(e, BrokenPipeError) and not died:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
         if os.environ.get("SKYBAND_DEBUG"):
-            traceback.print_exc()
-        print(
-            f"SKY-E900 a defect of Skyband itself: {type(e).__name__}: {e}\n  hint: set SKYBAND_DEBUG=1 for the whole story",
-            file=sys.stderr,
-        )
-        return 3
+            print(told(traceback.format_exc()), file=self.stderr)
+        said = f"a defect of Skyband itself: {type(e).__name__}: {e}"
+        own = e if isinstance(e, SkybandError) else SkybandError("SKY-E900", said, hint="set SKYBAND_DEBUG=1 for the whole story")
+        shown = died or own
+        self.lines.errors([shown])
+        return 3 if shown.code.startswith(("SKY-E3", "SKY-E9")) else 2
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs one command. Exit codes: 0 fine, 1 a check or verification failed, 2 the user's mistake, 3 the run failed, 130 and 143 stopped.
+
+    Without ``argv`` it is the process's own command: signals, stderr and the process's end are its business, and it does not return.
+    """
+    command = _Command(sys.stderr)
+    if argv is not None:
+        return command.run(argv)
+    # What libraries print goes to the engine's log; the command's own lines have stderr to themselves.
+    with STOP.handled(lambda number: _leave(command.stopped(number))), contextlib.redirect_stderr(Stray(sys.stderr, ENGINE)):
+        _leave(command.run(sys.argv[1:]))
+
+
+def _leave(code: int) -> NoReturn:
+    """Ends the process and the engine with it, whatever threads are about.
+
+    Spark's threads may still write to stderr while Python shuts down, which then aborts (exit code -6). A command is over when its
+    engine is.
+    """
+    ENGINE.end()
+    close_log()
+    for stream in (sys.stdout, sys.__stderr__):
+        with contextlib.suppress(OSError, ValueError, RuntimeError):
+            if stream is not None:
+                stream.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
-import re
-from pathlib import Path
 from typing import Any
 
 
@@ -20,21 +17,12 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the plan. SpecErrors go to the caller."""
-    from skyband.framework.errors import printable
+    from skyband.framework.errors import told
     from skyband.framework.plan.explain import explain
     from skyband.jobs.spec import load_plan
 
-    print(printable(_masked(explain(load_plan(args.spec), args.rate), args.spec)))
+    print(told(explain(load_plan(args.spec), args.rate)))
     return 0
-
-
-def _masked(text: str, spec: str) -> str:
-    """``text`` with the values of the spec's environment variables as ``${NAME}``: they may be secret."""
-    names = set(re.findall(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", Path(spec).read_text(encoding="utf-8")))
-    values = {os.environ[n]: n for n in names if len(os.environ.get(n, "")) >= 3}
-    for value in sorted(values, key=len, reverse=True):
-        text = text.replace(value, "${" + values[value] + "}")
-    return text
 
 
 def _rate(text: str) -> float:

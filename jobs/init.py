@@ -21,7 +21,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the spec; a file that is there already is never touched (SkybandError SKY-E202)."""
-    from skyband.framework.errors import SkybandError
+    from skyband.framework.errors import SkybandError, printable
 
     path = Path(args.path)
     if path.is_dir():
@@ -33,5 +33,5 @@ def run(args: argparse.Namespace) -> int:
         raise SkybandError("SKY-E202", f"{path} is there already", "name another file: skyband init other.yaml") from None
     except OSError as e:
         raise SkybandError("SKY-E203", f"{path} cannot be written: {(e.strerror or str(e)).lower()}") from None
-    print(f"wrote {path}; now: skyband validate {path}")
+    print(printable(f"wrote {path}; now: skyband validate {path}"))
     return 0

@@ -6,7 +6,7 @@ import argparse
 import sys
 from datetime import UTC, datetime
 
-from skyband.framework.errors import SkybandError, printable
+from skyband.framework.errors import SkybandError, told
 from skyband.jobs.spec import load_plan
 from skyband.operators.base import Window
 
@@ -44,12 +44,12 @@ def run(args: argparse.Namespace) -> int:
     from skyband.framework.tables.reader import Reader
 
     for difference in changed_since(plan, Layout(plan.sink))[:3]:
-        print(printable(f"the spec is not that of the last run: {difference}"), file=sys.stderr)
+        print(told(f"the spec is not that of the last run: {difference}"), file=sys.stderr)
     reader = Reader(plan)
     answer = reader.snapshot(args.query, args.k, window, key) if other else reader.as_of(args.query, at, key)
     rows = answer.rows if args.limit is None else answer.rows.slice(0, max(0, args.limit))
     if answer.note:
-        print(answer.note, file=sys.stderr)
+        print(told(answer.note), file=sys.stderr)
     if args.format == "table":
         when = f", as of {render.instant_text(answer.as_of)} UTC" if answer.as_of is not None else ""
         print(f"{args.query}: {answer.rows.num_rows} {'row' if answer.rows.num_rows == 1 else 'rows'}{when}")
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         print({"csv": render.csv_text, "json": render.json_text}[args.format](rows))
     if args.sql:
-        print(printable(f"\n{answer.sql};"), file=sys.stdout if args.format == "table" else sys.stderr)
+        print(told(f"\n{answer.sql};"), file=sys.stdout if args.format == "table" else sys.stderr)
     return 0
 
 

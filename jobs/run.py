@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 
+from skyband.framework.failpoints import failpoint
+from skyband.framework.lines import FORMATS, Lines
+from skyband.framework.streaming.stopping import SIGNALLED, STOP
 from skyband.jobs.spec import load_plan
-
-INTERRUPTED = 130
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -17,28 +18,51 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     how.add_argument("--once", action="store_true", help="stop when all input there is has been processed, whatever run.trigger says")
     how.add_argument("--continuous", action="store_true", help="keep running until stopped (Ctrl-C), whatever run.trigger says")
     p.add_argument("--finish", action="store_true", help="declare the input complete: also process what still waits behind the watermark")
+    p.add_argument("--rebuild-results", action="store_true", help="first make the tables of results anew from the tables of changes")
     p.add_argument("--quiet", action="store_true", help="no line per batch")
+    p.add_argument("--log-format", choices=FORMATS, default="text", help="json: one object a line on stderr (default: %(default)s)")
     p.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when all went well, 1 if a critical check failed, 130 if stopped before the end. SkybandError for all a user can mend."""
+    """0 when all went well, 1 if a critical check failed, 130 or 143 if a signal stopped it before the end.
+
+    SkybandError for all a user can mend.
+    """
     plan = load_plan(args.spec)
-    from skyband.framework.streaming.layout import Layout, fitting_job
+    from skyband.framework.streaming.layout import Layout, fitting_job, own_place
+    from skyband.framework.streaming.locks import one_run
 
-    fitting_job(plan, Layout(plan.sink))  # before the engine starts: a refusal comes at once
-    from skyband.framework.quality.checks import run_checks
-    from skyband.framework.sources.registry import source_format
-    from skyband.framework.streaming.progress import Progress
-    from skyband.framework.streaming.runner import Runner
-    from skyband.framework.streaming.session import get_session
-    from skyband.framework.tables.writer_factory import writer_for
+    told: Lines = args.lines
+    told.job = plan.job
+    layout = Layout(plan.sink)
+    own_place(plan, layout)
 
-    progress = Progress()
-    spark = get_session(plan.job, packages=source_format(plan.source.format).jars)
-    runner = Runner(spark, plan, writer_for(plan.sink, spark), (lambda batch: None) if args.quiet else progress)
-    once = args.once or args.finish or (plan.trigger_micros is None and not args.continuous)
-    ended = runner.run(once=once, finish=args.finish)
-    if not args.quiet:
+    def wait(text: str) -> None:
+        told.tell("warning", "waiting", text)
+
+    def warn(text: str) -> None:
+        told.tell("warning", "warning", f"WARNING: {text}")
+
+    # Before the engine starts: a refusal comes at once.
+    with one_run(layout, plan.job, wait):
+        fitting_job(plan, layout)
+        from skyband.framework.quality.checks import run_checks
+        from skyband.framework.sources.registry import source_format
+        from skyband.framework.streaming.progress import Progress
+        from skyband.framework.streaming.runner import Runner
+        from skyband.framework.streaming.session import get_session
+        from skyband.framework.tables.writer_factory import writer_for
+
+        progress = Progress(told, quiet=args.quiet)
+        spark = get_session(plan.job, packages=source_format(plan.source.format).jars, home=layout.home)
+        failpoint("engine.started")
+        runner = Runner(spark, plan, writer_for(plan.sink, spark), progress, warn=warn)
+        once = args.once or args.finish or (plan.trigger_micros is None and not args.continuous)
+        ended = runner.run(once=once, finish=args.finish, rebuild=args.rebuild_results)
         progress.close()
-    return run_checks(plan, runner.sink) if ended else INTERRUPTED
+        if not ended and STOP.signal is not None:
+            told.stopped(STOP.signal)
+            return SIGNALLED + STOP.signal
+        failpoint("checks.before")
+        return run_checks(plan, runner.sink, lambda error: told.errors([error]))

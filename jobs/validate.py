@@ -16,17 +16,18 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0 if all specs are good, 2 if any is not. Mistakes go to stderr."""
+    from skyband.framework.errors import printable
     from skyband.framework.spec.load import validate_file
 
     bad = 0
     for n, path in enumerate(args.spec):
         job, errors = validate_file(path)
         if job is not None:
-            print(f"{path}: good ({len(job.queries)} {'query' if len(job.queries) == 1 else 'queries'})")
+            print(printable(f"{path}: good ({len(job.queries)} {'query' if len(job.queries) == 1 else 'queries'})"))
             continue
         bad += 1
         if n:
             print(file=sys.stderr)
         print("\n\n".join(e.render() for e in errors), file=sys.stderr)
-        print(f"\n{path}: {len(errors)} {'mistake' if len(errors) == 1 else 'mistakes'}", file=sys.stderr)
+        print(printable(f"\n{path}: {len(errors)} {'mistake' if len(errors) == 1 else 'mistakes'}"), file=sys.stderr)
     return 2 if bad else 0

@@ -28,6 +28,15 @@ settings.register_profile("deep", deadline=None, max_examples=2000, suppress_hea
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+@pytest.fixture(autouse=True)
+def nothing_concealed() -> Iterator[None]:
+    """What one test's spec took from the environment does not change the messages of the next."""
+    from skyband.framework.redaction import forget
+
+    yield
+    forget()
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The checkout's folder."""

@@ -8,6 +8,7 @@ from typing import Any
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, job_window, query_window
 from skyband.framework.plan.model import (
+    KEEP,
     Check,
     Derive,
     Field,
@@ -74,6 +75,8 @@ def compile_job(job: Job) -> Plan:
         checks=_checks(job),
         texts=texts,
         buckets=job.run.buckets or (DEFAULT_BUCKETS if source.partition_by else 1),
+        variables=job.variables,
+        keep_micros=job.run.keep or KEEP,
     )
 
 
@@ -145,6 +148,8 @@ def _source(job: Job, fields: tuple[Field, ...]) -> SourceNode:
         fields=tuple(f for f in fields if f.source_name is not None),
         max_files_per_batch=job.run.max_files,
         max_bytes_per_batch=job.run.max_bytes,
+        written=dict(job.variables).get(("source", "path")),
+        on_bad_file=source.on_bad_file,
     )
 
 

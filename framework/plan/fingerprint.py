@@ -4,13 +4,19 @@ Kept beside the checkpoint. What is in it: the job's name, where rows come from 
 columns, what decides which rows are accepted and in which order (transforms, id, time, watermark, keys, uniqueness), windows, queries and
 their shared states, the buckets. What is not, because it may change between runs: row rules (what they reject is recorded row by row),
 checks, options of the reader, trigger, batch sizes, schedule, the sink's path.
+
+What is kept is ``concealed``: hashes, and every leaf of a part of the spec that took something from the environment, are keyed hashes with
+the job's own salt. They can be compared, not read, nor looked up in a list made for another job.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import hmac
+import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -18,12 +24,15 @@ from skyband.framework.plan.model import Derive, LogicalQuery, Plan, QueryNode
 from skyband.framework.spec.units import format_duration
 from skyband.operators.base import Window
 
-VERSION: Final = 2
+VERSION: Final = 3
+UNSALTED: Final = 2
+"""The format before hashes were salted and values of the environment concealed: ``concealed`` makes the present one of it."""
 _TOLD: Final = 20
+_HASH: Final = re.compile("(sha256|hmac):[0-9a-f]{64}")
 
 
 def fingerprint(plan: Plan) -> dict[str, Any]:
-    """What shapes the state of ``plan``: nested dicts of strings, numbers, booleans, lists and None (JSON), no secrets."""
+    """What shapes the state of ``plan``: nested dicts of strings, numbers, booleans, lists and None (JSON). To be kept: ``concealed``."""
     intake = plan.intake
     return {
         "version": VERSION,
@@ -55,24 +64,72 @@ def fingerprint(plan: Plan) -> dict[str, Any]:
     }
 
 
-def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+def concealed(found: Mapping[str, Any], plan: Plan, salt: str) -> dict[str, Any]:
+    """``found``, a fingerprint of ``plan`` or of an earlier spec of its job, as it may be kept; what is concealed already stays. O(size).
+
+    Every hash, and every value of a part of the spec of ``plan`` that took something from the environment, becomes a hash keyed with
+    ``salt``. An ``UNSALTED`` fingerprint becomes one of this version.
+    """
+    made = _concealed(found, (), _parts(plan), salt)
+    return {**made, "version": VERSION if found.get("version") == UNSALTED else found.get("version")}
+
+
+def _concealed(value: Any, path: tuple[str, ...], parts: set[tuple[str, ...]], salt: str) -> Any:
+    if isinstance(value, Mapping):
+        return {k: _concealed(v, (*path, k), parts, salt) for k, v in value.items()}
+    own = any(path[: len(part)] == part for part in parts) and not (path[0] == "queries" and path[2:] == ("type",))
+    return salted(value, salt) if own or _is_hash(value) else value
+
+
+def _parts(plan: Plan) -> set[tuple[str, ...]]:
+    """Paths of the fingerprint below which something of the environment may be: rather too much than too little."""
+    parts: set[tuple[str, ...]] = set()
+    named: set[str] = set()
+    for path, _ in plan.variables:
+        match path:
+            case ("queries", name, *_):
+                named.add(str(name))
+            case ("scoring" | "window" as part, *_):
+                named |= {q.name for q in plan.queries}
+                parts.add((part,))
+            case ("source", "schema", column, *_):
+                parts.add(("source", "schema", str(column)))
+            case ("source", part, *_):
+                parts.add(("source", str(part)))
+            case ("deletes", *_):
+                parts |= {("source", "deletes"), ("texts",)}
+            case (top, *_):
+                parts.add((str(top),))
+    if named:
+        parts |= {("texts",), *(("queries", q) for q in named), *(("states", o.name) for o in plan.operators if named & set(o.queries))}
+    return parts
+
+
+def salted(value: Any, salt: str) -> str:
+    """A hash of a JSON value keyed with ``salt``; of what is one already, itself."""
+    if isinstance(value, str) and _HASH.fullmatch(value) and not value.startswith("sha256:"):
+        return value
+    return "hmac:" + hmac.new(salt.encode(), json.dumps(value, sort_keys=True).encode(), hashlib.sha256).hexdigest()
+
+
+def compare(old: Mapping[str, Any], new: Mapping[str, Any], salt: str = "") -> list[str]:
     """Differences that make old state unusable for a new plan, each by the name a user knows; empty if the state fits.
 
-    For example ``queries.anomalies.k was 20, now 50``. A difference that only follows from another one is not told.
+    For example ``queries.anomalies.k was 20, now 50``. A difference that only follows from another one is not told. A value that is
+    concealed on one side only is compared by its hash with ``salt``.
     """
     if old.get("version") != new.get("version"):
         return [f"the state was written by another version of Skyband (format {old.get('version')}, now {new.get('version')})"]
-    named = _differences(
-        "", {k: v for k, v in old.items() if k not in {"states", "texts"}}, {k: v for k, v in new.items() if k not in {"states", "texts"}}
-    )
+    last = ("states", "texts")
+    named = _differences("", {k: v for k, v in old.items() if k not in last}, {k: v for k, v in new.items() if k not in last}, salt)
     if len(named) > _TOLD:
         return [*named[:_TOLD], f"{len(named) - _TOLD} more differences"]
     if named:
         return named
-    return _differences("", {k: old.get(k) for k in ("states", "texts")}, {k: new.get(k) for k in ("states", "texts")})
+    return _differences("", {k: old.get(k) for k in last}, {k: new.get(k) for k in last}, salt)
 
 
-def _differences(path: str, old: Any, new: Any) -> list[str]:
+def _differences(path: str, old: Any, new: Any, salt: str) -> list[str]:
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         found = []
         for key in [*old, *(k for k in new if k not in old)]:
@@ -82,11 +139,13 @@ def _differences(path: str, old: Any, new: Any) -> list[str]:
             elif key not in old:
                 found.append(f"{at} is new" if _is_hash(new[key]) else f"{at} is new ({_shown(new[key])})")
             else:
-                found += _differences(at, old[key], new[key])
+                found += _differences(at, old[key], new[key], salt)
         return found
     if old == new:
         return []
     if _is_hash(old) or _is_hash(new):
+        if not isinstance(old, Mapping) and not isinstance(new, Mapping) and salted(old, salt) == salted(new, salt):
+            return []
         return [f"{path} has changed"]
     return [f"{path} was {_shown(old)}, now {_shown(new)}"]
 
@@ -96,9 +155,9 @@ def _shown(value: Any) -> str:
         return "given"
     if isinstance(value, Mapping):
         if set(value) == {"column", "direction"}:
-            return f"{value['column']['name']} {value['direction']}"
+            return f"{_shown(value['column']['name'])} {_shown(value['direction'])}"
         kind = value.get("type")
-        return str(kind) if kind is not None else "given"
+        return _shown(kind) if kind is not None else "given"
     if isinstance(value, list):
         return "[" + ", ".join(_shown(v) for v in value) + "]"
     return "not set" if value is None else str(value)
@@ -163,4 +222,4 @@ def _hash(text: str) -> str:
 
 
 def _is_hash(value: Any) -> bool:
-    return isinstance(value, str) and value.startswith("sha256:")
+    return isinstance(value, str) and _HASH.fullmatch(value) is not None

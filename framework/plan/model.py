@@ -16,6 +16,9 @@ from skyband.operators.expressions.ast import Node
 if TYPE_CHECKING:
     from skyband.operators.single_rows.scores import Linear
 
+KEEP: Final = 90 * 86_400_000_000
+"""``run.keep`` if the spec does not say: 90 days, in microseconds."""
+
 
 TOKENS: Final = "#"
 """Begins the names of columns with token codes; the name of the spec's tokens follows."""
@@ -37,7 +40,10 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class SourceNode:
-    """Where rows come from; ``format`` is a name in ``sources.registry``. ``options`` may hold secrets: never print their values."""
+    """Where rows come from; ``format`` is a name in ``sources.registry``. ``options`` may hold secrets: never print their values.
+
+    ``written``: the path as the spec writes it, if something of it came from the environment.
+    """
 
     format: str
     path: str | None
@@ -45,6 +51,8 @@ class SourceNode:
     fields: tuple[Field, ...]
     max_files_per_batch: int | None = None
     max_bytes_per_batch: str | None = None
+    written: str | None = None
+    on_bad_file: Literal["stop", "reject"] = "stop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +227,11 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The whole job. ``texts`` are the text constants of its expressions: constant i has code i in every bucket's dictionary."""
+    """The whole job. ``texts`` are the text constants of its expressions: constant i has code i in every bucket's dictionary.
+
+    ``variables``: (path in the spec, the text as written there) of the values that came from the environment: never stored nor shown.
+    ``keep_micros``: how long rows of ``runs``, and names of taken files that are gone, are kept.
+    """
 
     job: str
     source: SourceNode
@@ -233,3 +245,5 @@ class Plan:
     checks: tuple[Check, ...]
     texts: tuple[str, ...]
     buckets: int
+    variables: tuple[tuple[tuple[str | int, ...], str], ...] = ()
+    keep_micros: int = KEEP

@@ -10,17 +10,18 @@ import hashlib
 import json
 import logging
 import os
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.lines import to_stderr
 from skyband.framework.plan.model import Check, Plan
 from skyband.framework.quality.expectations import EXPECTATIONS, ROW_CONDITION, arguments
 from skyband.framework.quality.rows import rows_where
+from skyband.framework.redaction import redacted
 from skyband.framework.tables.schemas import checks_schema
 
 if TYPE_CHECKING:
@@ -29,21 +30,21 @@ if TYPE_CHECKING:
 EXAMPLES = 5
 
 
-def run_checks(plan: Plan, sink: Sink) -> int:
+def run_checks(plan: Plan, sink: Sink, tell: Callable[[SkybandError], None] = to_stderr) -> int:
     """Evaluates the spec's checks on the tables as they are now. Returns 1 if one of severity ``critical`` failed, else 0.
 
-    A run is named after its last batch: asked again for the same batch, it reports what it found the first time. Failures go to stderr.
+    A run is named after its last batch: asked again for the same batch, it reports what it found the first time. Failures go to ``tell``.
     """
     last = sink.last_run()
     if not plan.checks or last is None:
         return 0
     batch_id = int(last["batch_id"])
-    asked = hashlib.sha256(repr(plan.checks).encode()).hexdigest()[:8]
+    asked = _asked(plan, sink.generation)
     run_id = f"{sink.generation}-{batch_id}-{asked}"
     app_id = sink.app_id(f"checks/{asked}")
     done = sink.writer.version("checks", app_id)
     if done is None or done < batch_id:
-        rows = [_row(run_id, batch_id, r) for r in evaluate(plan, sink)]
+        rows = [_row(run_id, batch_id, r, _arguments(plan, i)) for i, r in enumerate(evaluate(plan, sink))]
         sink.writer.append("checks", pa.Table.from_pylist(rows, checks_schema()), app_id, batch_id)
     else:
         import pyarrow.compute as pc
@@ -51,8 +52,29 @@ def run_checks(plan: Plan, sink: Sink) -> int:
         rows = sink.writer.read("checks", where=pc.field("run_id") == run_id).to_pylist()
     for r in rows:
         if not r["success"]:
-            print(SkybandError("SKY-E500", _told(r)).render(), file=sys.stderr)
+            tell(SkybandError("SKY-E500", _told(r)))
     return int(any(r["severity"] == "critical" and not r["success"] for r in rows))
+
+
+def _asked(plan: Plan, salt: str) -> str:
+    """A name for what is asked, from which nothing that came from the environment can be looked up."""
+    hidden = any(path[:2] == ("quality", "tables") for path, _ in plan.variables)
+    return hashlib.sha256(((salt if hidden else "") + repr(plan.checks)).encode()).hexdigest()[:8]
+
+
+def _arguments(plan: Plan, number: int) -> str:
+    """The arguments of a check as they are stored and told: what came from the environment as the spec writes it."""
+    written = {path[3:]: text for path, text in plan.variables if path[:3] == ("quality", "tables", number)}
+    given = plan.checks[number].arguments
+    return json.dumps(_written(json.loads(given), (), written), sort_keys=True, separators=(",", ":")) if written else given
+
+
+def _written(value: Any, path: tuple[str | int, ...], written: Mapping[tuple[str | int, ...], str]) -> Any:
+    if path in written:
+        return written[path]
+    if isinstance(value, dict):
+        return {k: _written(v, (*path, k), written) for k, v in value.items()}
+    return [_written(v, (*path, i), written) for i, v in enumerate(value)] if isinstance(value, list) else value
 
 
 def evaluate(plan: Plan, sink: Sink) -> Iterator[dict[str, Any]]:
@@ -119,17 +141,17 @@ def _raised(info: dict[str, Any]) -> str | None:
     return told[0] if told else None
 
 
-def _row(run_id: str, batch_id: int, found: dict[str, Any]) -> dict[str, Any]:
+def _row(run_id: str, batch_id: int, found: dict[str, Any], arguments_shown: str) -> dict[str, Any]:
     check: Check = found["check"]
     result = found.get("result", {})
     examples = result.get("partial_unexpected_list")
     return {
         "run_id": run_id, "batch_id": batch_id, "checked_at": datetime.now(UTC), "table": check.table, "expectation": check.expectation,
-        "arguments": check.arguments, "severity": check.severity, "success": found["success"],
+        "arguments": arguments_shown, "severity": check.severity, "success": found["success"],
         "observed": _json(result.get("observed_value")),
         "rows_checked": result.get("element_count"), "unexpected": result.get("unexpected_count"),
         "unexpected_percent": result.get("unexpected_percent"), "examples": _json(examples[:EXAMPLES] if examples else None),
-        "error": found.get("error"),
+        "error": redacted(found["error"]) if found.get("error") else None,
     }  # fmt: skip
 
 

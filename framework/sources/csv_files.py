@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import difflib
-import gzip
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from glob import glob
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
-from skyband.framework.sources.files import Files
+from skyband.framework.sources.bad_files import first_line, separator_of
+from skyband.framework.sources.files import MEND, Files
 from skyband.framework.sources.options import CSV, Options
 from skyband.framework.sources.protocol import Mistake, Section
 
@@ -41,47 +42,65 @@ class CsvFiles(Files):
         return options if any(name.lower() == "header" for name in options) else {**options, "header": "true"}
 
     def columns(self, spark: SparkSession, source: SourceNode) -> list[str] | None:
-        """See ``SourceFormat.columns``: SKY-E301 if there are no files yet, or if a column of the schema is not in their header."""
+        """See ``SourceFormat.columns``: SKY-E301 if there are no files yet, or if a column of the schema is not in their header.
+
+        The first file decides; where bad files are set aside, the first that has the columns.
+        """
         if {k.lower(): v for k, v in source.options}.get("header", "false").lower() != "true":
             return None
-        names = _header(spark, source)
-        if not names:
-            raise SkybandError(
-                "SKY-E301", f"no files to read in {source.path}", hint="the folder must hold at least one file when the job runs first"
-            )
-        for f in source.fields:
-            if f.source_name not in names:
-                close = difflib.get_close_matches(str(f.source_name), names, 1)
-                hint = f"did you mean {close[0]!r}?" if close else "columns there: " + ", ".join(names)
-                raise SkybandError("SKY-E301", f"column {f.source_name!r} is not in the header of the files in {source.path}", hint=hint)
-        return list(names)
+        wrong: SkybandError | None = None
+        for where, names in _headers(spark, source):
+            mistake = names if isinstance(names, SkybandError) else _lacking(source, where, names)
+            if mistake is None:
+                return list(names)  # type: ignore[arg-type]
+            if source.on_bad_file == "stop":
+                raise mistake
+            wrong = wrong or mistake
+        raise wrong or SkybandError(
+            "SKY-E301", f"no files to read in {source.path}", hint="the folder must hold at least one file when the job runs first"
+        )
 
     def failure(self, said: str, columns: list[str] | None) -> SkybandError | None:
-        """See ``SourceFormat.failure``: a file whose header is another one."""
+        """See ``SourceFormat.failure``: a file whose header is another one, or that cannot be read."""
         if "CSV header does not conform" not in said:
-            return None
+            return Files.failure(self, said, columns)
         where = next((line.strip() for line in said.splitlines() if line.strip().startswith("CSV file:")), "a file")
         hint = f"put its columns in this order under the same file name, then run again: {', '.join(columns or [])}"
         return SkybandError("SKY-E301", f"the header is not that of the other files ({where})", hint=hint)
 
 
-def _header(spark: SparkSession, source: SourceNode) -> list[str]:
-    """The first line of the first file that has one, read without waking the engine where that is simple; [] if there is none."""
+def _lacking(source: SourceNode, where: str, names: list[str]) -> SkybandError | None:
+    """The mistake of a header without one of the spec's columns."""
+    for f in source.fields:
+        if f.source_name not in names:
+            close = difflib.get_close_matches(str(f.source_name), names, 1)
+            hint = f"did you mean {close[0]!r}?" if close else "columns there: " + ", ".join(names)[:200]
+            return SkybandError(
+                "SKY-E301", f"column {f.source_name!r} is not in the header of the files in {source.path} (read from {where})", hint=hint
+            )
+    return None
+
+
+def _headers(spark: SparkSession, source: SourceNode) -> Iterator[tuple[str, list[str] | SkybandError]]:
+    """(where, the first line) of every file that has one, or why it cannot be read; without waking the engine where that is simple."""
     options = {k.lower(): v for k, v in source.options}
-    separator = {"\\t": "\t"}.get(options.get("sep", options.get("delimiter", ",")), options.get("sep", options.get("delimiter", ",")))
     root = Path(str(source.path).removeprefix("file://"))
     files = sorted(root.iterdir()) if root.is_dir() else sorted(Path(f) for f in glob(str(root)))
     visible = [f for f in files if f.is_file() and not f.name.startswith(("_", "."))]
-    simple = all(f.suffix in ("", ".csv", ".txt", ".tsv", ".gz") for f in visible) and len(separator) == 1
-    if "://" in str(root) or not simple or "ignoreleadingwhitespace" in options or (root.is_dir() and not visible):
-        from skyband.framework.sources import reading
+    plain = len(separator_of(options)) == 1 and "ignoreleadingwhitespace" not in options
+    whole = "://" in str(root) or not plain or (root.is_dir() and not visible)
+    for where in [str(source.path)] if whole else visible:
+        try:
+            if isinstance(where, str) or where.suffix not in ("", ".csv", ".txt", ".tsv", ".gz"):
+                from skyband.framework.sources import reading
 
-        return reading.csv_header(spark, source)
-    for file in visible:
-        opener = gzip.open if file.suffix == ".gz" else open
-        encoding = options.get("encoding", options.get("charset", "utf-8-sig"))
-        with opener(file, "rt", encoding=encoding, errors="replace", newline="") as f:
-            names = next(csv.reader(f, delimiter=separator, quotechar=options.get("quote", '"') or None), [])
-        if names:
-            return names
-    return []
+                names = reading.csv_header(spark, source, str(where))
+            else:
+                names = first_line(str(where), options)
+        except SkybandError as e:
+            yield Path(where).name, e
+        except (OSError, EOFError, zlib.error, csv.Error, LookupError) as e:
+            yield Path(where).name, SkybandError("SKY-E301", f"the file {where} cannot be read: {e}", hint=MEND)
+        else:
+            if names:
+                yield Path(where).name, names

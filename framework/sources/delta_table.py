@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,11 +36,14 @@ class DeltaTable:
         """See ``SourceFormat.columns``."""
         return None
 
-    def stream(self, spark: SparkSession, source: SourceNode, columns: list[str] | None) -> DataFrame:
+    def stream(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, without: Sequence[str] = ()) -> DataFrame:
         """See ``SourceFormat.stream``."""
         from skyband.framework.sources import reading
 
         return reading.delta(spark, source)
+
+    def watch(self, source: SourceNode, columns: list[str] | None, home: Path) -> None:
+        """See ``SourceFormat.watch``: Delta itself says when a file of its table is gone."""
 
     def again(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Path) -> DataFrame:
         """See ``SourceFormat.again``: always SKY-E301."""

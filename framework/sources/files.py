@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlparse
+from urllib.parse import unquote
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
+from skyband.framework.sources.bad_files import named_in, why
+from skyband.framework.sources.forgetting import forgotten
+from skyband.framework.sources.ledger import Ledger
+from skyband.framework.sources.logs import taken
 from skyband.framework.sources.options import Options, unsafe
 from skyband.framework.sources.protocol import Mistake, Section
+from skyband.framework.sources.watch import FileWatch, local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,15 +30,10 @@ def path_needed(section: Section) -> Iterator[Mistake]:
 
 def files_taken(checkpoint: Path) -> list[str]:
     """The source files the checkpoint says have been taken (the engine's own log of them), as URLs."""
-    found: dict[str, None] = {}
-    log = checkpoint / "sources" / "0"
-    for entry in sorted(log.glob("*")) if log.is_dir() else []:
-        if entry.name.startswith("."):
-            continue
-        for line in entry.read_text().splitlines():
-            if line.startswith("{"):
-                found[json.loads(line)["path"]] = None
-    return list(found)
+    return [t.url for t in taken(checkpoint / "sources" / "0")]
+
+
+MEND = "mend it under the same name and run again, or set source.on_bad_file: reject (it then goes to table rejected, the others count)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,26 +57,43 @@ class Files:
         """See ``SourceFormat.columns``."""
         return None
 
-    def stream(self, spark: SparkSession, source: SourceNode, columns: list[str] | None) -> DataFrame:
+    def stream(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, without: Sequence[str] = ()) -> DataFrame:
         """See ``SourceFormat.stream``."""
         from skyband.framework.sources import reading
 
-        return reading.files(spark, source, columns, self.text, None)
+        return reading.files(spark, source, columns, self.text, None, without)
+
+    def watch(self, source: SourceNode, columns: list[str] | None, home: Path) -> FileWatch:
+        """See ``SourceFormat.watch``."""
+
+        def probe(spark: SparkSession, url: str) -> str | None:
+            from skyband.framework.sources import reading
+
+            return reading.unreadable(spark, source, columns, self.text, unquote(url))
+
+        return FileWatch(source, home, columns, probe)
 
     def again(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Path) -> DataFrame:
-        """See ``SourceFormat.again``: SKY-E301 if files are gone."""
+        """See ``SourceFormat.again``: SKY-E301 if files are gone. Those set aside are left out."""
         from skyband.framework.sources import reading
 
-        files = files_taken(checkpoint)
-        gone = [f for f in files if not Path(unquote(urlparse(f).path)).exists()]
-        if gone:
+        aside = Ledger.load(checkpoint.parent).aside
+        files = [f for f in files_taken(checkpoint) if f not in aside]
+        gone = [f for f in files if (path := local_path(f)) is not None and not Path(path).exists()]
+        dropped = forgotten(checkpoint)
+        if gone or dropped:
+            named = [f"first: {gone[0]}"] if gone else []
+            named += [f"of {dropped:,} the names are no longer kept either: run.keep"] if dropped else []
             raise SkybandError(
                 "SKY-E301",
-                f"{len(gone)} of the {len(files)} source files are gone (first: {gone[0]})",
+                f"{len(gone) + dropped} of the {len(files) + dropped} source files are gone ({'; '.join(named)})",
                 hint="without them only the replay can be verified",
             )
         return reading.files(spark, source, columns, self.text, [unquote(f) for f in files])
 
     def failure(self, said: str, columns: list[str] | None) -> SkybandError | None:
-        """See ``SourceFormat.failure``."""
-        return None
+        """See ``SourceFormat.failure``: a file that cannot be read."""
+        named = named_in(said)
+        if not named:
+            return None
+        return SkybandError("SKY-E301", f"the file {local_path(named[0]) or named[0]} cannot be read: {why(said)}", hint=MEND)

@@ -5,7 +5,7 @@ A format's module may not import Spark when it is imported (checking a spec stay
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
@@ -46,6 +46,36 @@ class Mistake:
     of_name: bool = False
 
 
+class Watch(Protocol):
+    """Watches over a source's pieces during one run. Warnings are sentences for the run's output."""
+
+    def at_start(self, committed: bool) -> list[str]:
+        """Warnings before a run goes on. ``committed``: tables have rows of the unfinished batch already.
+
+        Raises SkybandError SKY-E303 (the checkpoint's part is damaged), SKY-E301 (a piece of the unfinished batch is gone or changed).
+        """
+        ...
+
+    def before_commit(self, batch: int) -> list[str]:
+        """Warnings when ``batch`` has run and is not in the tables yet. Raises SkybandError SKY-E301 if a piece of it is gone."""
+        ...
+
+    def left_out(self) -> list[str]:
+        """The pieces that batches not done yet do without."""
+        ...
+
+    def rejected(self, batch: int) -> list[tuple[str, str]]:
+        """(origin, text) of a row of table ``rejected`` for each piece that ``batch`` does without."""
+        ...
+
+    def set_aside(self, spark: SparkSession, said: str, batch: int) -> list[str]:
+        """Leaves out, durably, the pieces of ``batch`` for which the engine failed with ``said``: warnings, none if no piece is at fault.
+
+        Raises SkybandError SKY-E301 if a piece is gone or may not be read.
+        """
+        ...
+
+
 class SourceFormat(Protocol):
     """One format of sources. ``columns`` of a first run are kept with the checkpoint and handed to every later reading of the source.
 
@@ -72,8 +102,15 @@ class SourceFormat(Protocol):
         """
         ...
 
-    def stream(self, spark: SparkSession, source: SourceNode, columns: list[str] | None) -> DataFrame:
-        """The source as a streaming frame, in batches no larger than ``source`` says."""
+    def stream(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, without: Sequence[str] = ()) -> DataFrame:
+        """The source as a streaming frame, in batches no larger than ``source`` says, ``without`` the pieces that ``watch`` left out."""
+        ...
+
+    def watch(self, source: SourceNode, columns: list[str] | None, home: Path) -> Watch | None:
+        """Who watches over the pieces (files) of the source; None for a source that is not in pieces, or watches itself.
+
+        ``home``: the folder ``_skyband`` of the job's sink, with the checkpoint.
+        """
         ...
 
     def again(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Path) -> DataFrame:

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StringType, StructField, StructType, _parse_datatype_string
 
+from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
+from skyband.framework.sources.bad_files import why
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
+
+_GLOB = re.compile(r"([\\{}\[\]*?])")
+"""What a path to read would have as a pattern; a file's own name may have it too."""
 
 BATCH_BYTES = "128m"
 """Most bytes of files in one batch, if the spec sets no bound (a batch has at least one file)."""
 
+NEVER_TOO_OLD = "100000000d"
+"""The engine passes over files so much older than the newest it has seen, without a word: one stamp of the year 2400 must not do that."""
 
-def files(spark: SparkSession, source: SourceNode, columns: list[str] | None, text: bool, paths: list[str] | None) -> DataFrame:
-    """The files of a folder as a stream, or those in ``paths`` at rest. ``text``: what does not parse goes to ``CORRUPT``."""
+
+def files(
+    spark: SparkSession, source: SourceNode, columns: list[str] | None, text: bool, paths: list[str] | None, without: Sequence[str] = ()
+) -> DataFrame:
+    """The files of a folder as a stream, or those in ``paths`` at rest. ``text``: what does not parse goes to ``CORRUPT``.
+
+    The files at the URLs ``without`` are not opened.
+    """
     options = dict(source.options)
     if text:
         options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
@@ -23,20 +40,41 @@ def files(spark: SparkSession, source: SourceNode, columns: list[str] | None, te
         options["enforceSchema"] = "false"
     schema = _schema(source, columns, text)
     if paths is None:
-        # Without it Spark forgets files older than the newest by a week.
-        options.setdefault("maxFileAge", "36500d")
-        options |= batch_bound(source)
-        frame = spark.readStream.format(source.format).schema(schema).options(**options).load(source.path)
+        options |= {"maxFileAge": NEVER_TOO_OLD} | batch_bound(source)
+        frame = _stream(spark.readStream.format(source.format).schema(schema).options(**options), source)
     else:
-        frame = spark.read.format(source.format).schema(schema).options(**options).load(paths)
-    return rows(frame, source, F.col("_metadata.file_name"), F.col(CORRUPT) if text else None)
+        frame = spark.read.format(source.format).schema(schema).options(**options).load([_GLOB.sub(r"\\\1", p) for p in paths])
+    if without:
+        # The engine lists its files by such a filter before it opens them; it spells a local file's URL in two ways.
+        spelled = [s for u in without for s in {u, u.replace("file:///", "file:/")}]
+        frame = frame.where(~F.col("_metadata.file_path").isin(spelled))
+    # A file in another encoding gives bytes that are no text, which Arrow would not take.
+    return rows(frame, source, F.col("_metadata.file_name"), F.make_valid_utf8(F.col(CORRUPT)) if text else None)
+
+
+def unreadable(spark: SparkSession, source: SourceNode, columns: list[str] | None, text: bool, path: str) -> str | None:
+    """Why the file at ``path`` cannot be read, asked of the engine, which reads all of it; None if it can."""
+    try:
+        files(spark, source, columns, text, [path]).write.format("noop").mode("overwrite").save()
+    except Exception as e:  # whatever the engine says of this one file is the answer
+        return why(str(e))
+    return None
+
+
+def _stream(reader: DataStreamReader, source: SourceNode) -> DataFrame:
+    try:
+        return reader.load(source.path)
+    except AnalysisException as e:
+        if e.getCondition() != "PATH_NOT_FOUND":
+            raise
+        raise SkybandError("SKY-E301", f"there is no folder {source.path}", hint="make it (it may be empty), or mend source.path") from e
 
 
 def delta(spark: SparkSession, source: SourceNode) -> DataFrame:
-    """A Delta table as a stream."""
+    """A Delta table as a stream; a row's origin is its path as the spec writes it."""
     options = dict(source.options) | batch_bound(source)
     frame = spark.readStream.format("delta").options(**options).load(source.path)
-    return rows(frame, source, F.lit(source.path))
+    return rows(frame, source, F.lit(source.written or source.path))
 
 
 def rows(frame: DataFrame, source: SourceNode, origin: Column, corrupt: Column | None = None) -> DataFrame:
@@ -54,14 +92,16 @@ def batch_bound(source: SourceNode) -> dict[str, str]:
     return {"maxBytesPerTrigger": str(_bytes(source.max_bytes_per_batch or BATCH_BYTES))}
 
 
-def csv_header(spark: SparkSession, source: SourceNode) -> list[str]:
-    """The header of CSV files that only the engine can read; [] if there are none."""
+def csv_header(spark: SparkSession, source: SourceNode, path: str) -> list[str]:
+    """The header of CSV files that only the engine can read; [] if there are none. SkybandError SKY-E301 if one cannot be read."""
     try:
-        return list(spark.read.format("csv").options(**dict(source.options)).load(source.path).columns)
+        return list(spark.read.format("csv").options(**dict(source.options)).load(path).columns)
     except AnalysisException as e:
         if e.getCondition() in ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"):
             return []
         raise
+    except Exception as e:
+        raise SkybandError("SKY-E301", f"no header can be read in {path}: {why(str(e))}") from e
 
 
 def _bytes(size: str) -> int:

@@ -25,6 +25,7 @@ from skyband.framework.spec.table_columns import table_columns
 def check(doc: Document, job: Job) -> None:
     """Note everything that is wrong with ``job``, which may hold stand-ins for what ``model_errors`` found."""
     scope = Scope(doc, job)
+    _names(scope)
     _columns(scope)
     _source(scope)
     _rules(scope)
@@ -34,6 +35,15 @@ def check(doc: Document, job: Job) -> None:
     check_queries(scope)
     _schedule(scope)
     _sink(scope)
+
+
+def _names(s: Scope) -> None:
+    """Names that tables, commits and logs hold: those cannot be concealed."""
+    for path in (("job",), *(("quality", "rows", i, "name") for i in range(len(s.job.quality.rows)))):
+        place = s.doc.places.get(path)
+        if place is not None and place.variables and not s.doc.bad(path):
+            hint = "write the name itself: what comes from the environment is never stored"
+            s.doc.add("SKY-E119", "a name is stored and shown, and cannot come from the environment", s.doc.where_value(path), hint)
 
 
 def _columns(s: Scope) -> None:

@@ -61,8 +61,6 @@ class Document:
     places: dict[Path, Place]
     errors: list[SkybandError]
     poisoned: Poisoned = field(default_factory=Poisoned)
-    secrets: dict[str, str] = field(default_factory=dict)
-    """Values that came from the environment -> ``${NAME}``; never printed."""
     work: Work = field(default_factory=Work)
     """What SQL and expressions may still cost."""
 
@@ -106,6 +104,10 @@ class Document:
         raw = place.raw if len(place.raw) <= 60 else place.raw[:57] + "..."
         return f"'{raw}'"
 
+    def variables(self) -> dict[Path, str]:
+        """The values that have something of the environment in them: path -> as the spec writes it. O(values)."""
+        return {path: place.value for path, place in self.places.items() if place.variables}
+
     def bad(self, path: Path) -> bool:
         """Whether the value at ``path`` or one above it is already known to be wrong."""
         return bool(self.poisoned) and any(path[:n] in self.poisoned for n in range(len(path) + 1))
@@ -122,11 +124,7 @@ class Document:
         return self.work.gone
 
     def add(self, code: str, message: str, where: Where | None, hint: str | None = None) -> None:
-        """Note an error; values of environment variables are taken out of its text."""
-        for value, name in self.secrets.items():
-            if len(value) >= 3:
-                message = message.replace(value, name)
-                hint = hint.replace(value, name) if hint else hint
+        """Note an error."""
         self.errors.append(SkybandError(code, message, hint, where))
 
 
@@ -248,8 +246,6 @@ class Builder:
                 where = self.source.where(*inside) if inside else self._where(node)
                 self.doc.add(p.code, p.message, where, p.hint)
                 self.doc.poisoned.add(path)
-            for name in used:
-                self.doc.secrets[self.env[name]] = "${" + name + "}"
             return value
         self._note(node, path, key)
         return value

@@ -33,6 +33,7 @@ def validate_text(text: str, env: Mapping[str, str] | None = None, file: str = "
         if job is not None:
             job = _beside(doc, job, str(Path(file).parent), os.environ if env is None else env)
             check(doc, job)
+            job = job.with_variables(doc.variables())
     errors = sort_errors(doc.errors)
     if job is None and not errors:
         errors = [

@@ -7,9 +7,10 @@ editors use is generated from these models, so every field carries a description
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, PlainValidator, Tag, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, PlainValidator, PrivateAttr, Tag, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from skyband.framework.queries.models import QueryModel
@@ -117,6 +118,9 @@ class Source(Model):
     partition_by: tuple[Name, ...] = Field(default=(), description="Each value of these columns is a stream of its own.")
     unique: Literal["checked", "assumed"] = Field(
         default="checked", description="assumed: no check for rows with an id that is in the window."
+    )
+    on_bad_file: Literal["stop", "reject"] = Field(
+        default="stop", description="What a file that cannot be read does: stop the run, or go to table rejected as one row."
     )
 
 
@@ -291,6 +295,9 @@ class Run(Model):
     buckets: Annotated[int, Field(ge=1, le=4096), WHOLE] | None = Field(
         default=None, description="Parts of the keys; default 16, or 1 without keys."
     )
+    keep: PositiveDuration | None = Field(
+        default=None, description="How long rows of table runs, and names of taken files that are gone, are kept; default 90 days."
+    )
 
 
 class Schedule(Model):
@@ -317,3 +324,16 @@ class Job(Model):
     sink: Sink = Field(description="Where the tables go.")
     run: Run = Field(default=Run(), description="How the job runs.")
     schedule: Schedule | None = Field(default=None, description="When Airflow runs the job.")
+
+    _variables: tuple[tuple[tuple[str | int, ...], str], ...] = PrivateAttr(())
+
+    @property
+    def variables(self) -> tuple[tuple[tuple[str | int, ...], str], ...]:
+        """Where values of the environment stand: (path, the text as the spec writes it). What is there is never stored nor shown."""
+        return self._variables
+
+    def with_variables(self, written: Mapping[tuple[str | int, ...], str]) -> Job:
+        """The same job, whose values at these paths came from the environment."""
+        made = self.model_copy()
+        made._variables = tuple(written.items())
+        return made

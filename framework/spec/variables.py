@@ -1,4 +1,7 @@
-"""``${NAME}`` in string values, from the environment. Runs after parsing, so a value can never change the structure of a spec."""
+"""``${NAME}`` in string values, from the environment. Runs after parsing, so a value can never change the structure of a spec.
+
+Every value that is put in is concealed from then on: no message, log or table shows it (``redaction``).
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from skyband.framework.errors import did_you_mean
+from skyband.framework.redaction import conceal
 
 _REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^}]{0,200})\}|\$\{")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+ALLOWED: Final = "SKYBAND_VARIABLES"
+"""The environment variable with the names that specs may use, separated by commas; without it they may use any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +36,7 @@ def resolve(text: str, env: Mapping[str, str]) -> tuple[str, set[str], list[Prob
 
     Values are put in as they are: a ``${`` inside a value is not resolved again. O(len(text) + len of the values).
     """
+    allowed = {n.strip() for n in env[ALLOWED].split(",")} if ALLOWED in env else None
     used: set[str] = set()
     problems: list[Problem] = []
 
@@ -43,12 +51,17 @@ def resolve(text: str, env: Mapping[str, str]) -> tuple[str, set[str], list[Prob
             hint = "only ${NAME} is known, no defaults or expressions; $${ gives a literal ${"
             problems.append(Problem("SKY-E107", f"{m.group()!r} is not a variable reference", hint, m.start(), m.end()))
             return m.group()
+        if allowed is not None and name not in allowed:
+            hint = f"whoever runs the job adds it to the environment variable {ALLOWED} if specs may know its value"
+            problems.append(Problem("SKY-E119", f"a spec may not use the environment variable {name}", hint, m.start(), m.end()))
+            return m.group()
         if name not in env:
             near = did_you_mean(name, [n for n in env if len(n) > 2])
             hint = f"set it, for instance: export {name}=..." + (f" ({near})" if near else "")
             problems.append(Problem("SKY-E106", f"environment variable {name} is not set", hint, m.start(), m.end()))
             return m.group()
         used.add(name)
+        conceal(name, env[name])
         return env[name]
 
     return _REFERENCE.sub(replace, text), used, problems

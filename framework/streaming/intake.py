@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from skyband.framework.plan.model import Derive, Filter, IntakeNode
 from skyband.framework.reasons import CONTROL, FILTERED, NULL_ID, NULL_KEY, NULL_TIME, PARSE, REASON, RULE, TIME_RANGE
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
+from skyband.framework.sources.reading import NEVER_TOO_OLD
 from skyband.framework.streaming.config import ID_HASHES, KEY_HASHES
 
 WATERMARK = "__watermark"
@@ -68,7 +69,7 @@ def with_control(spark: SparkSession, rows: DataFrame, control_path: str, event_
     The engine drops late rows only when it sees the watermark's column: without it late rows reach the host, which rejects them by name.
     """
     rows = rows.withColumn(WATERMARK, F.when(F.col(REASON).isNull(), F.col(f"`{event_time}`")))
-    control = spark.readStream.format("json").schema("at timestamp").option("maxFileAge", "36500d").load(control_path)
+    control = spark.readStream.format("json").schema("at timestamp").option("maxFileAge", NEVER_TOO_OLD).load(control_path)
     nulls = [F.lit(None).cast(f.dataType).alias(f.name) for f in rows.schema.fields if f.name not in (REASON, WATERMARK)]
     control = control.select(*nulls, F.lit(CONTROL).alias(REASON), F.col("at").alias(WATERMARK))
     return rows.unionByName(control).withWatermark(WATERMARK, f"{delay_ms} milliseconds").drop(WATERMARK)

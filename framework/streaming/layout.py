@@ -1,20 +1,25 @@
-"""What a job keeps beside its tables: ``<sink>/_skyband/`` with the checkpoint, the control source and ``job.json``."""
+"""What a job keeps beside its tables: ``<sink>/_skyband/`` with the checkpoint, the control source, ``job.json`` and ``files.json``."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import uuid
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from skyband.framework.errors import SkybandError, SpecErrors
-from skyband.framework.plan.fingerprint import compare, fingerprint
+from skyband.framework.machine import told
+from skyband.framework.plan.fingerprint import compare, concealed, fingerprint, salted
 from skyband.framework.plan.model import Plan
+from skyband.framework.sources.ledger import LEDGER
+from skyband.framework.sources.logs import last_batch
 from skyband.framework.spec.places import overlap
+from skyband.framework.streaming.checkpoint import whole
 from skyband.framework.tables.schemas import tables
 
 
@@ -23,7 +28,8 @@ class JobFile:
     """``job.json``: what ties the tables, the checkpoint and the spec together.
 
     ``generation`` names this checkpoint in every commit of the tables; ``finishes`` are [the engine's watermark in ms, F in
-    microseconds] of past finishes; ``rules`` is a hash of what may change between runs but not within a batch.
+    microseconds] of past finishes; ``rules`` is a hash of what may change between runs but not within a batch; ``salt`` is the job's own,
+    of every hash ("": a file of before hashes were salted; ``renewed`` brings it up to date).
     """
 
     job: str
@@ -33,6 +39,7 @@ class JobFile:
     header: list[str] | None
     finishes: list[list[int]] = field(default_factory=list)
     rules: str = ""
+    salt: str = ""
 
 
 class Layout:
@@ -50,21 +57,38 @@ class Layout:
         self.home = self.root / "_skyband"
         self.checkpoint = self.home / "checkpoint"
         self.control = self.home / "control"
+        self.taken = self.home / "taken.json"
         self.file = self.home / "job.json"
 
     def load(self) -> JobFile | None:
         """The job file, or None before the first run."""
         if not self.file.exists():
             return None
-        return JobFile(**json.loads(self.file.read_text()))
+        try:
+            return JobFile(**json.loads(self.file.read_text()))
+        except (ValueError, TypeError) as e:
+            raise SkybandError(
+                "SKY-E303",
+                f"the job file {self.file} cannot be read",
+                hint=f"restore it, or delete {self.root} to start again from the source",
+            ) from e
 
     def create(self, plan: Plan, partitions: int, header: list[str] | None) -> JobFile:
         """The job file of a first run; what an earlier attempt left behind without writing a row is removed."""
         for leftover in (self.checkpoint, self.control):
             shutil.rmtree(leftover, ignore_errors=True)
+        (self.home / LEDGER).unlink(missing_ok=True)
+        self.taken.unlink(missing_ok=True)
         self.control.mkdir(parents=True, exist_ok=True)
-        made = JobFile(plan.job, uuid.uuid4().hex[:12], fingerprint(plan), partitions, header, rules=rules_of(plan))
+        made = _current(JobFile(plan.job, uuid.uuid4().hex[:12], {}, partitions, header, salt=secrets.token_hex(16)), plan)
         self.save(made)
+        return made
+
+    def renew(self, plan: Plan, job: JobFile) -> JobFile:
+        """``job``, which fits ``plan``, with what the plan may have changed, in the present format, written if it is not so already."""
+        made = _current(_salted_job(plan, job), plan)
+        if made != self.load():
+            self.save(made)
         return made
 
     def save(self, job: JobFile) -> None:
@@ -87,7 +111,7 @@ def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:
     own_place(plan, layout)
     job = layout.load()
     written = any(layout.root.glob("[!_]*/*.parquet")) or any(layout.root.glob("[!_]*/*/*.parquet"))
-    planned, done = (_batches(layout.checkpoint / name) for name in ("offsets", "commits"))
+    planned, done = (last_batch(layout.checkpoint / name) for name in ("offsets", "commits"))
     missing = layout.file if job is None else layout.checkpoint if planned < 0 else None
     if written and missing is not None:
         raise _torn(layout, f"tables of earlier runs but not their {missing.name}", f"restore {missing}")
@@ -97,8 +121,10 @@ def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:
         if job is not None and job.job != plan.job:
             raise _not_own(layout, f"is that of job {job.job!r}")
         return None
-    differences = compare(job.fingerprint, fingerprint(plan))
-    if job.rules != rules_of(plan) and planned > done:
+    whole(layout.checkpoint, layout.control, job.partitions, job.finishes)
+    job = _salted_job(plan, job)
+    differences = _differences(plan, job)
+    if job.rules != rules_of(plan, job.salt) and planned > done:
         differences.append(f"quality.rows or source.options changed while batch {planned} is unfinished: run the former spec once")
     if differences:
         hint = f"run the changed spec into a new sink path, or delete {layout.root} to start again from the source"
@@ -126,17 +152,29 @@ def _not_own(layout: Layout, what: str) -> SkybandError:
 def changed_since(plan: Plan, layout: Layout) -> list[str]:
     """What of the spec (or of a table of queries) is not as in the runs that wrote the tables; empty if all is, or nothing has run."""
     job = layout.load()
-    return [] if job is None else compare(job.fingerprint, fingerprint(plan))
+    return [] if job is None else _differences(plan, _salted_job(plan, job))
 
 
-def rules_of(plan: Plan) -> str:
+def rules_of(plan: Plan, salt: str) -> str:
     """A hash of what decides which rows are accepted and may change between runs, but not before a begun batch has been repeated."""
-    return hashlib.sha256(repr((plan.intake.rules, sorted(plan.source.options))).encode()).hexdigest()
+    return salted(hashlib.sha256(repr((plan.intake.rules, sorted(plan.source.options))).encode()).hexdigest(), salt)
 
 
-def _batches(log: Path) -> int:
-    """The highest batch in a log of the engine's, -1 if there is none."""
-    return max((int(p.name) for p in log.glob("[0-9]*") if p.name.isdigit()), default=-1)
+def _current(job: JobFile, plan: Plan) -> JobFile:
+    """``job`` as it is written for ``plan``."""
+    return replace(job, fingerprint=concealed(fingerprint(plan), plan, job.salt), rules=rules_of(plan, job.salt))
+
+
+def _salted_job(plan: Plan, job: JobFile) -> JobFile:
+    """``job`` with salted hashes: a file of before is compared, and goes on, as what it would have been."""
+    if job.salt:
+        return job
+    salt = secrets.token_hex(16)
+    return replace(job, salt=salt, fingerprint=concealed(job.fingerprint, plan, salt), rules=salted(job.rules, salt))
+
+
+def _differences(plan: Plan, job: JobFile) -> list[str]:
+    return compare(job.fingerprint, concealed(fingerprint(plan), plan, job.salt), job.salt)
 
 
 def _torn(layout: Layout, what: str, first: str) -> SkybandError:
@@ -147,5 +185,6 @@ def _replace(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     # A name the engine's file source skips until it is complete.
     temporary = path.with_name(f"_{path.name}.{os.getpid()}")
-    temporary.write_text(text)
-    os.replace(temporary, path)
+    with told(path):
+        temporary.write_text(text)
+        os.replace(temporary, path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -19,10 +19,10 @@ from skyband.framework.streaming.processor import HostProcessor
 OnBatch = Callable[[DataFrame, int], None]
 
 
-def build(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile) -> DataFrame:
-    """The stream of (kind, data) blocks that the tables are made of."""
+def build(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, without: Sequence[str]) -> DataFrame:
+    """The stream of (kind, data) blocks that the tables are made of, ``without`` the pieces of the source that are set aside."""
     config = HostConfig.of(plan, tuple((w, f) for w, f in job.finishes), f"{layout.checkpoint}/{job.generation}")
-    source = source_format(plan.source.format).stream(spark, plan.source, job.header)
+    source = source_format(plan.source.format).stream(spark, plan.source, job.header, without)
     rows = intake(source, plan.intake)
     rows = with_control(spark, rows, str(layout.control), plan.intake.event_time, plan.intake.delay_ms)
     packed = rows.mapInArrow(Pack(config), PACKED)
@@ -36,10 +36,13 @@ def build(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile) -> Data
         environment.pop("SKYBAND_STEP", None)
 
 
-def start(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, on_batch: OnBatch, once: bool) -> StreamingQuery:
+def start(
+    spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, on_batch: OnBatch, once: bool, without: Sequence[str] = ()
+) -> StreamingQuery:
     """Starts the job's query: over what is there (``once``) or for good at the spec's trigger."""
     spark.conf.set("spark.sql.shuffle.partitions", str(job.partitions))
-    writer = build(spark, plan, layout, job).writeStream.foreachBatch(on_batch).option("checkpointLocation", str(layout.checkpoint))
+    built = build(spark, plan, layout, job, without)
+    writer = built.writeStream.foreachBatch(on_batch).option("checkpointLocation", str(layout.checkpoint))
     if once:
         writer = writer.trigger(availableNow=True)
     else:

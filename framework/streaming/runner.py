@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import re
-import signal
 import time as clock
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, StreamingQueryException
@@ -28,6 +24,7 @@ from skyband.framework.messages import (
     FRONTIER,
     NEWEST,
     PENDING,
+    REJECTED,
     ROWS_IN,
     RUNS,
     TIMES,
@@ -38,11 +35,19 @@ from skyband.framework.messages import (
 )
 from skyband.framework.plan.model import Plan
 from skyband.framework.reasons import CONTROL, FILTERED, REASONS
+from skyband.framework.redaction import redacted
+from skyband.framework.sources.forgetting import forget
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming import blocks
-from skyband.framework.streaming.layout import JobFile, Layout, fitting_job, own_place, rules_of
+from skyband.framework.streaming.checkpoint import failure as lost_part
+from skyband.framework.streaming.engine import worker_died
+from skyband.framework.streaming.engine_log import log_file
+from skyband.framework.streaming.intact import Found, check
+from skyband.framework.streaming.layout import JobFile, Layout, fitting_job, own_place
+from skyband.framework.streaming.locks import engine_lock, one_run
+from skyband.framework.streaming.pieces import Pieces, Warn, to_stderr
 from skyband.framework.streaming.query import start
-from skyband.framework.streaming.session import log_file
+from skyband.framework.streaming.stopping import STOP
 from skyband.framework.tables.derive import derive
 from skyband.framework.tables.sink import Sink
 from skyband.framework.tables.writer import Writer
@@ -71,13 +76,19 @@ Report = Callable[[Batch], None]
 
 
 class Runner:
-    """Runs ``plan``. ``report`` is called after every batch; ``derive_seconds`` is the cadence of results in continuous runs."""
+    """Runs ``plan``. ``report`` is called after every batch; ``derive_seconds`` is the cadence of results in continuous runs.
 
-    def __init__(self, spark: SparkSession, plan: Plan, writer: Writer, report: Report, derive_seconds: float = 60.0) -> None:
+    ``warn`` gets what a user has to know besides.
+    """
+
+    def __init__(
+        self, spark: SparkSession, plan: Plan, writer: Writer, report: Report, derive_seconds: float = 60.0, warn: Warn = to_stderr
+    ) -> None:
         self.spark = spark
         self.plan = plan
         self.writer = writer
         self.report = report
+        self.warn = warn
         self.derive_seconds = derive_seconds
         self.layout = Layout(plan.sink)
         self.pending = 0
@@ -86,51 +97,45 @@ class Runner:
         self.last_batch = -1
         self.derived_at = clock.monotonic()
         self.failure: BaseException | None = None
+        self.begun: int | None = None
 
-    def run(self, once: bool = True, finish: bool = False) -> bool:
+    def run(self, once: bool = True, finish: bool = False, rebuild: bool = False) -> bool:
         """Streams over what is there (``once``) or until stopped; ``finish`` then declares the input complete.
+
+        ``rebuild``: the derived tables are made anew from the changes first.
 
         False if it was stopped before it had done what it was asked to do: then nothing has been declared.
 
         Raises SkybandError SKY-E150 (the spec no longer fits the state), SKY-E205 (the sink is not the job's own), SKY-E302 (another
-        run is active), SKY-E300 (the engine failed).
+        run is active), SKY-E300 (the engine failed), SKY-E301 (the source), SKY-E303 and SKY-E304 (something is lost), SKY-E305 (a worker
+        died).
         """
         own_place(self.plan, self.layout)
-        with self._lock():
-            self.job = self._job_file()
+        with one_run(self.layout, self.plan.job), engine_lock(self.spark, self.layout):
+            self.job, held = self._job_file(rebuild)
             self.sink = Sink(self.plan, self.writer, self.job.generation)
             self.sink.ensure_all()
             self._resume()
+            committed = held is not None and held.unfinished_committed
+            self.pieces = Pieces(self.spark, self.plan, self.layout, self.job, self.sink, committed, self.warn)
+            self._forget()
+            if rebuild:
+                self._derive()
             ended = self._stream(once)
             if ended and finish:
                 ended = self._finish()
             self._derive()
         return ended or not once
 
-    @contextmanager
-    def _lock(self) -> Iterator[None]:
-        """One run at a time: the lock dies with its process, however that ends."""
-        try:
-            self.layout.home.mkdir(parents=True, exist_ok=True)
-            held = open(self.layout.home / "lock", "w")  # noqa: SIM115
-        except OSError as e:
-            raise SkybandError(
-                "SKY-E203", f"the sink {self.layout.root} cannot be written: {e.strerror}", hint="see the path and its rights"
-            ) from e
-        with held:
-            _take(held, self.plan.job)
-            yield
-
-    def _job_file(self) -> JobFile:
+    def _job_file(self, rebuild: bool) -> tuple[JobFile, Found | None]:
+        """The job file, and what earlier runs' tables hold: None if this is the first."""
         job = fitting_job(self.plan, self.layout)
         if job is None:
             header = source_format(self.plan.source.format).columns(self.spark, self.plan.source)
             partitions = int(self.spark.conf.get("spark.sql.shuffle.partitions") or 2)
-            return self.layout.create(self.plan, partitions, header)
-        if job.rules != rules_of(self.plan):
-            job.rules = rules_of(self.plan)
-            self.layout.save(job)
-        return job
+            return self.layout.create(self.plan, partitions, header), None
+        held = check(self.plan, self.layout, job, rebuild)
+        return self.layout.renew(self.plan, job), held
 
     def _resume(self) -> None:
         """What earlier runs left: the last batch's running totals."""
@@ -141,36 +146,49 @@ class Runner:
             self.newest, self.frontier = _micros(row["newest"]), _micros(row["frontier"])
             self._totals[self.last_batch] = self.pending, self.newest, self.frontier, CONTROL in json.loads(row["counters"])
 
+    def _forget(self) -> None:
+        """Drops the names of source files that have been gone for long from the engine's list."""
+        if self.plan.source.path is not None:
+            keep = timedelta(microseconds=self.plan.keep_micros)
+            forget(self.layout.checkpoint, self.plan.source.path, self.layout.taken, keep, datetime.now(UTC))
+
     def _stream(self, once: bool) -> bool:
-        """Runs the query to its end, or until a signal stops it: then False."""
+        """Runs the query to its end, or until a signal stops it: then False. Once more where files had to be set aside."""
+        ended = None
+        while ended is None:
+            ended = self._stream_as_is(once)
+        return ended
+
+    def _stream_as_is(self, once: bool) -> bool | None:
+        """As ``_stream``; None if the query failed for files that are set aside now."""
+        self.begun = None
         try:
-            query = start(self.spark, self.plan, self.layout, self.job, self._on_batch, once)
+            query = start(self.spark, self.plan, self.layout, self.job, self._on_batch, once, self.pieces.left_out())
         except AnalysisException as e:
             said = str(e).splitlines()[0]
             raise SkybandError("SKY-E300", f"the engine refuses the job: {said}", hint="see the source's columns and the spec's SQL") from e
-        stopped: list[int] = []
-
-        def stop(signum: int, frame: Any) -> None:
-            stopped.append(signum)
-
-        previous = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)} if _main_thread() else {}
-        try:
-            while not query.awaitTermination(1):
-                if stopped:
-                    query.stop()
-                    break
-        except StreamingQueryException as e:
-            raise self._told(str(e)) from e
-        finally:
-            for s, handler in previous.items():
-                signal.signal(s, handler)
-        return not stopped
+        with STOP.heeded():
+            try:
+                while not query.awaitTermination(1):
+                    if STOP.signal is not None:
+                        query.stop()
+                        break
+            except StreamingQueryException as e:
+                # A terminal's Ctrl-C reaches the engine's workers too: the batch may fail before it is stopped.
+                if STOP.signal is None:
+                    if self.failure is None and self.pieces.set_aside(str(e), self.begun):
+                        return None
+                    raise self._told(str(e)) from e
+        return STOP.signal is None
 
     def _told(self, said: str) -> BaseException:
         """The engine's error as the user's: the source's own, one of a batch, or what the engine says."""
         of_source = source_format(self.plan.source.format).failure(said, self.job.header)
         hint = f"the engine's log is {log_file()}"
-        return of_source or self.failure or SkybandError("SKY-E300", f"the run failed: {_first_cause(said)}", hint=hint)
+        of_checkpoint = lost_part(said, self.layout.checkpoint)
+        died = worker_died(said, log_file())
+        failed = SkybandError("SKY-E300", f"the run failed: {_first_cause(redacted(said))}", hint=hint)
+        return self.failure or of_source or of_checkpoint or died or failed
 
     def _on_batch(self, df: DataFrame, batch_id: int) -> None:
         try:
@@ -181,6 +199,7 @@ class Runner:
 
     def _commit(self, df: DataFrame, batch_id: int) -> None:
         started = clock.perf_counter()
+        self.begun = batch_id
         # Runs the whole batch, exactly once: the state is committed when this returns.
         made = df.toArrow()
         ran = clock.perf_counter()
@@ -194,6 +213,7 @@ class Runner:
                 tables[kind] = [blocks.bytes_table(data)]
             else:
                 tables[kind].append(blocks.bytes_table(data))
+        tables[REJECTED].append(self.pieces.before_commit(batch_id, counts))
         batch = Batch(batch_id, counts)
         self._total(batch)
         merged = {kind: pa.concat_tables(parts) for kind, parts in tables.items()}
@@ -257,21 +277,6 @@ class Runner:
         if self.last_batch >= 0:
             derive(self.sink, self.last_batch)
         self.derived_at = clock.monotonic()
-
-
-def _take(held: IO[str], job: str) -> None:
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as e:
-        raise SkybandError("SKY-E302", f"another run of job {job!r} is writing to this sink", hint="wait for it to end, or stop it") from e
-    held.write(str(os.getpid()))
-    held.flush()
-
-
-def _main_thread() -> bool:
-    import threading
-
-    return threading.current_thread() is threading.main_thread()
 
 
 def _first_cause(text: str) -> str:

@@ -12,13 +12,19 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import Popen
 from typing import Any
 
+from pyspark import java_gateway
 from pyspark.sql import SparkSession
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.failpoints import die_with
 from skyband.framework.java import find_java_home
+from skyband.framework.streaming.engine import ENGINE
+from skyband.framework.streaming.engine_log import engine_log
+from skyband.framework.streaming.scratch import remove_leftovers, scratch_folder
+from skyband.framework.streaming.stopping import handlers_kept
 
 DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
 
@@ -35,32 +41,35 @@ SHIPPED = (
 )  # fmt: skip
 
 
-def log_file() -> Path:
-    """Where the engine's own log goes: out of the user's sight, kept for those who ask."""
-    return Path(os.environ.get("SKYBAND_LOG", str(Path(tempfile.gettempdir()) / f"skyband-{os.getpid()}.log")))
+class _Recorded(Popen[bytes]):
+    """The engine's process, known from its first moment: Spark tells of it only once it has answered."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        ENGINE.process = self
 
 
 @contextmanager
-def _stderr_to(path: Path) -> Iterator[None]:
-    """File descriptor 2 is ``path`` inside: the JVM and its Python workers, started there, inherit it for good."""
-    sys.stderr.flush()
-    saved = os.dup(2)
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+def _recorded() -> Iterator[None]:
+    spark: Any = java_gateway
+    original, spark.Popen = spark.Popen, _Recorded
     try:
-        os.dup2(fd, 2)
         yield
     finally:
-        os.dup2(saved, 2)
-        os.close(saved)
-        os.close(fd)
+        spark.Popen = original
 
 
 def get_session(
-    app_name: str = "skyband", shuffle_partitions: int | None = None, master: str | None = None, packages: tuple[str, ...] = ()
+    app_name: str = "skyband",
+    shuffle_partitions: int | None = None,
+    master: str | None = None,
+    packages: tuple[str, ...] = (),
+    home: Path | None = None,
 ) -> SparkSession:
     """The process's Spark session, started on first call.
 
-    ``shuffle_partitions`` defaults to 2 (fixed for a checkpoint's life); ``master`` to ``$SKYBAND_MASTER`` or ``local[*]``.
+    ``shuffle_partitions`` defaults to 2 (fixed for a checkpoint's life); ``master`` to ``$SKYBAND_MASTER`` or ``local[*]``;
+    ``home`` is the sink's own folder, for the engine's log (see ``engine_log``).
     Raises SkybandError SKY-E200 (no Java) or SKY-E300 (the engine did not start; its log is named).
     """
     java = find_java_home()
@@ -71,6 +80,8 @@ def get_session(
     os.environ["JAVA_HOME"] = str(java)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    remove_leftovers()
+    scratch = scratch_folder()
     os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "conf")
     settings: dict[str, Any] = {
         "spark.jars.packages": ",".join((DELTA, *packages)),
@@ -82,6 +93,9 @@ def get_session(
         "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.minBatchesToRetain": "10",
+        # The list of files taken is written anew as a whole every 100 batches (10 is the default), and old ones go a minute later (10).
+        "spark.sql.streaming.fileSource.log.compactInterval": "100",
+        "spark.sql.streaming.fileSource.log.cleanupDelay": "1m",
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
@@ -95,8 +109,12 @@ def get_session(
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.maxResultSize": "0",
         "spark.driver.memory": os.environ.get("SKYBAND_DRIVER_MEMORY", "2g"),
-        # Stopping a query in the middle of a batch overflows the default stack inside a JDK regular expression.
-        "spark.driver.extraJavaOptions": "-Xss16m -XX:+UseParallelGC -Djava.net.preferIPv4Stack=true",
+        # Stopping a query in the middle of a batch overflows the default stack inside a JDK regular expression. A crash is told in the log.
+        "spark.driver.extraJavaOptions": (
+            "-Xss16m -XX:+UseParallelGC -XX:+ExitOnOutOfMemoryError -XX:+ErrorFileToStderr -Djava.net.preferIPv4Stack=true "
+            f'"-Djava.io.tmpdir={scratch}"'
+        ),
+        "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "skyband-warehouse"),
         "spark.python.worker.reuse": "true",
     }
@@ -105,12 +123,12 @@ def get_session(
     builder = SparkSession.builder.appName(app_name)
     for name, value in settings.items():
         builder = builder.config(name, str(value))
-    log = log_file()
-    try:
-        with _stderr_to(log):
+    with engine_log(home) as log, _recorded(), handlers_kept():
+        ENGINE.log = log
+        try:
             spark = builder.getOrCreate()
-    except Exception as e:
-        raise SkybandError("SKY-E300", f"Spark did not start: {str(e).splitlines()[0]}", hint=f"the engine's log is {log}") from e
-    die_with(lambda: [spark.sparkContext._gateway.proc.pid])  # type: ignore[union-attr]
+        except Exception as e:
+            raise SkybandError("SKY-E300", f"Spark did not start: {str(e).splitlines()[0]}", hint=f"the engine's log is {log}") from e
+    die_with(ENGINE.pids)
     spark.sparkContext.setLogLevel(os.environ.get("SKYBAND_LOG_LEVEL", "ERROR"))
     return spark

@@ -19,9 +19,11 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.machine import HINT, gave_out, one_line
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.schemas import TableSpec
-from skyband.framework.tables.writer_upkeep import maintain, missing_columns, partition_text, properties
+from skyband.framework.tables.upkeep import Upkeep
+from skyband.framework.tables.writer_upkeep import missing_columns, outdated, partition_text, properties
 
 _ROWS_PER_FILE = 4_000_000
 
@@ -32,6 +34,7 @@ class DriverWriter:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._open: dict[str, DeltaTable] = {}
+        self._upkeep = Upkeep()
 
     def ensure(self, spec: TableSpec) -> None:
         """See ``Writer.ensure``."""
@@ -50,6 +53,10 @@ class DriverWriter:
             missing = missing_columns(spec, pa.schema(table.schema().to_arrow()), table.metadata().partition_columns)
             if missing:
                 table.alter.add_columns(Schema.from_arrow(pa.schema(missing)).fields)
+                self._open.pop(spec.name)
+            changed = outdated(spec, self._table(spec.name).metadata().configuration)
+            if changed:
+                self._table(spec.name).alter.set_table_properties(changed)
                 self._open.pop(spec.name)
 
     def append(self, table: str, data: pa.Table, app_id: str, version: int) -> bool:
@@ -90,10 +97,10 @@ class DriverWriter:
         with _told(table, "SKY-E400", "read"):
             return delta_read.read(self._table(table), columns, where)
 
-    def maintain(self, spec: TableSpec) -> None:
+    def maintain(self, spec: TableSpec, gone: Sequence[tuple[int, int]] = ()) -> None:
         """See ``Writer.maintain``."""
         with _told(spec.name):
-            maintain(self._table(spec.name), spec, self.root / spec.name)
+            self._upkeep.maintain(self._table(spec.name), spec, self.root / spec.name, gone)
 
     def _table(self, name: str) -> DeltaTable:
         if name not in self._open:
@@ -134,8 +141,11 @@ def _transaction(app_id: str, version: int) -> CommitProperties:
 
 @contextmanager
 def _told(table: str, code: str = "SKY-E401", verb: str = "written") -> Iterator[None]:
-    """delta-rs' errors as the user's."""
+    """delta-rs' errors as the user's: SKY-E306 if the machine refused."""
     try:
         yield
     except (DeltaError, OSError) as e:
-        raise SkybandError(code, f"table {table!r} cannot be {verb}: {e}") from e
+        what = gave_out(e)
+        if what is not None:
+            raise SkybandError("SKY-E306", f"table {table!r} cannot be {verb}: {what}", hint=HINT) from e
+        raise SkybandError(code, f"table {table!r} cannot be {verb}: {one_line(e)}") from e

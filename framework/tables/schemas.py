@@ -24,15 +24,25 @@ DURATIONS: Final = ("batch", "engine", *TIMES, "write")
 """What ``runs`` times, in milliseconds, a column each."""
 
 
+Life = Literal["history", "dense", "result", "book"]
+
+_DENSE: Final = 10_000_000
+"""Microseconds between batches under which a job's histories are dense."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableSpec:
-    """One table: ``life`` says whether rows are only ever added or also replaced (then old files go after an hour, not a week)."""
+    """One table. ``life`` says how it is written, which decides how long replaced files and the log stay (see ``upkeep``):
+
+    ``history`` is added to for good, ``dense`` is a history with commits every few seconds, ``result`` is derived anew now and then,
+    ``book`` is written or rewritten by every batch.
+    """
 
     name: str
     schema: pa.Schema
     comment: str
     partition_by: tuple[str, ...] = ()
-    life: Literal["append", "rewritten"] = "append"
+    life: Life = "history"
 
 
 def field(name: str, kind: pa.DataType, comment: str) -> pa.Field:
@@ -167,7 +177,7 @@ def rejected_schema() -> pa.Schema:
     return pa.schema(
         [
             field("reason", _TEXT, ", ".join(r for c in REASONS for r in c.reasons)),
-            field("text", _TEXT, "the row: its original text (parse) or the parsed row as JSON"),
+            field("text", _TEXT, "the row: its original text (parse) or the parsed row as JSON; of a file (bad_file) what is known of it"),
             field("origin", _TEXT, "source file or offset"),
             field("event_time", STAMP, "event time of the row, if it has one"),
             field("batch_id", _INT, "micro-batch that rejected the row (see runs)"),
@@ -193,6 +203,7 @@ def runs_schema() -> pa.Schema:
             field("frontier", STAMP, "the watermark: all events before it had been processed"),
             field("newest", STAMP, "latest event time accepted or pending so far"),
             field("counters", _TEXT, "JSON: work counters of the operators"),
+            field("committed", _TEXT, "JSON: table to the last batch that it has rows of"),
             *(field(f"{d}_ms", pa.float64(), f"milliseconds: {d}") for d in DURATIONS),
         ]
     )
@@ -230,6 +241,11 @@ def now_name(query: str) -> str:
     return f"{query}_now"
 
 
+def derived_tables(plan: Plan) -> list[str]:
+    """Names of the tables that are made from the changes, and can be made anew."""
+    return [n for q in plan.queries for n in (q.name, now_name(q.name))]
+
+
 def skyband_name(operator: str) -> str:
     """Name of a shared state's table."""
     return f"{operator}_skyband"
@@ -238,21 +254,22 @@ def skyband_name(operator: str) -> str:
 def tables(plan: Plan) -> list[TableSpec]:
     """Every table of the job, in the order they are made."""
     made: list[TableSpec] = []
+    history: Life = "history" if plan.trigger_micros is None or plan.trigger_micros >= _DENSE else "dense"
     for q in plan.queries:
         made += [
-            TableSpec(changes_name(q.name), changes_schema(plan, q), f"Every change of the result of {q.name}, in order."),
-            TableSpec(q.name, results_schema(plan, q), f"Results of {q.name} as intervals of validity.", ("current",), "rewritten"),
-            TableSpec(now_name(q.name), now_schema(plan, q), f"Current result of {q.name}.", life="rewritten"),
+            TableSpec(changes_name(q.name), changes_schema(plan, q), f"Every change of the result of {q.name}, in order.", life=history),
+            TableSpec(q.name, results_schema(plan, q), f"Results of {q.name} as intervals of validity.", ("current",), "result"),
+            TableSpec(now_name(q.name), now_schema(plan, q), f"Current result of {q.name}.", life="result"),
         ]
     for o in plan.operators:
         if o.skyband:
             upto = f"any k up to {o.k} and " if any(q.name in o.queries and q.k is not None for q in plan.queries) else ""
             comment = f"Everything that can be in a result of {', '.join(o.queries)} for {upto}any window the state holds."
-            made.append(TableSpec(skyband_name(o.name), skyband_schema(plan, o), comment, ("bucket",), "rewritten"))
+            made.append(TableSpec(skyband_name(o.name), skyband_schema(plan, o), comment, ("bucket",), "book"))
     made += [
-        TableSpec("heads", heads_schema(plan), "Where every key of the stream stands.", ("bucket",), "rewritten"),
-        TableSpec("rejected", rejected_schema(), "Rows that did not become objects of the stream, and why."),
-        TableSpec("checks", checks_schema(), "Results of the data quality checks."),
-        TableSpec("runs", runs_schema(), "One row per micro-batch; a batch is complete in all tables when its row is here."),
+        TableSpec("heads", heads_schema(plan), "Where every key of the stream stands.", ("bucket",), "book"),
+        TableSpec("rejected", rejected_schema(), "Rows that did not become objects of the stream, and why.", life=history),
+        TableSpec("checks", checks_schema(), "Results of the data quality checks.", life="result"),
+        TableSpec("runs", runs_schema(), "One row per micro-batch; a batch is complete in all tables when its row is here.", life="book"),
     ]
     return made

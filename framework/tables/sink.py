@@ -6,11 +6,14 @@ a batch is complete iff its row is there.
 
 from __future__ import annotations
 
+import json
 import time as clock
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,8 +22,13 @@ from skyband.framework.messages import HEADS, REJECTED, RUNS, Changes, Skyband, 
 from skyband.framework.plan.model import Plan
 from skyband.framework.tables.delta_read import to_schema
 from skyband.framework.tables.keys import key_numbers, last_of_each
-from skyband.framework.tables.schemas import DURATIONS, TableSpec, changes_name, skyband_name, tables
+from skyband.framework.tables.schemas import DURATIONS, TableSpec, changes_name, derived_tables, skyband_name, tables
+from skyband.framework.tables.types import STAMP
 from skyband.framework.tables.writer import Writer
+
+KEPT_RUNS = 10
+"""Newest batches whose ``runs`` rows always stay: as many as the engine keeps of its own log."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Sink:
@@ -30,12 +38,16 @@ class Sink:
         self.plan = plan
         self.writer = writer
         self.generation = generation
+        self.committed: dict[str, int] = {}
+        """Table -> the last batch it has rows of, for those written batch by batch: kept in ``runs``, so that a commit gone is missed."""
         self.specs: dict[str, TableSpec] = {t.name: t for t in tables(plan)}
 
     def ensure_all(self) -> None:
         """Makes every table of the job that is not there."""
         for spec in self.specs.values():
             self.writer.ensure(spec)
+        named = [n for n in self.specs if n not in {"runs", "checks", *derived_tables(self.plan)}]
+        self.committed = {n: v for n in named if (v := self.writer.version(n, self.app_id(n))) is not None}
 
     def app_id(self, table: str) -> str:
         """The ``txn`` app id of this job and generation for one table."""
@@ -54,12 +66,13 @@ class Sink:
             if between:
                 failpoint("sink.between")
             write(table)
+            self.committed[table] = batch_id
             between = True
         if RUNS in blocks:
             if between:
                 failpoint("sink.between")
             spent = 1000 * (clock.perf_counter() - started)
-            self._append("runs", _with_durations(blocks[RUNS], spent), batch_id)
+            self._append("runs", self._with_committed(_with_durations(blocks[RUNS], spent)), batch_id)
         failpoint("sink.after")
 
     def runs_row(self, row: Mapping[str, Any]) -> pa.Table:
@@ -85,10 +98,24 @@ class Sink:
         rows = self.last_runs(1)
         return rows[-1] if rows else None
 
-    def maintain(self) -> None:
-        """Keeps all tables readable after many small commits."""
+    def maintain(self, now: datetime | None = None) -> None:
+        """Keeps all tables small after many small commits; drops rows of ``runs`` that are older than ``run.keep``.
+
+        The rows of the last ``KEPT_RUNS`` batches stay whatever their age: a run goes on from them.
+        """
         for spec in self.specs.values():
-            self.writer.maintain(spec)
+            self.writer.maintain(spec, self._gone_runs(now or datetime.now(UTC)) if spec.name == "runs" else ())
+
+    def _gone_runs(self, now: datetime) -> list[tuple[int, int]]:
+        """Spans of batches whose ``runs`` rows have outlived ``run.keep``; none until the oldest has by a sixteenth of it."""
+        last = self.writer.version("runs", self.app_id("runs"))
+        keep = timedelta(microseconds=self.plan.keep_micros)
+        if last is None or keep > now - _EPOCH:
+            return []
+        overdue, old = (pc.field("batch_time") < pa.scalar(now - k, STAMP) for k in (keep + keep / 16, keep))
+        if not self.writer.read("runs", ["batch_id"], overdue & (pc.field("batch_id") <= last - KEPT_RUNS)).num_rows:
+            return []
+        return _spans(self.writer.read("runs", ["batch_id"], old & (pc.field("batch_id") <= last - KEPT_RUNS))["batch_id"].to_numpy())
 
     def _writes(self, batch_id: int, blocks: Mapping[str, pa.Table]) -> Iterator[tuple[str, Any]]:
         skybands: dict[str, dict[int, pa.Table]] = {}
@@ -104,6 +131,10 @@ class Sink:
             yield "heads", lambda table: self._heads(table, blocks[HEADS], batch_id)
         if REJECTED in blocks and blocks[REJECTED].num_rows:
             yield "rejected", lambda table: self._append(table, _stamped(blocks[REJECTED], batch_id), batch_id)
+
+    def _with_committed(self, row: pa.Table) -> pa.Table:
+        text = json.dumps(self.committed, sort_keys=True)
+        return row.set_column(row.column_names.index("committed"), row.schema.field("committed"), pa.array([text]))
 
     def _append(self, table: str, data: pa.Table, batch_id: int) -> None:
         self.writer.append(table, to_schema(data, self.specs[table].schema), self.app_id(table), batch_id)
@@ -128,6 +159,13 @@ class Sink:
             number = np.zeros(rows.num_rows, np.int64)
         merged = rows.take(pa.array(last_of_each(number)))
         self.writer.overwrite_partitions(table, merged, "bucket", sorted(buckets.to_pylist()), app_id, batch_id)
+
+
+def _spans(ids: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Whole numbers as spans (first, last) without gaps."""
+    ids = np.unique(ids)
+    starts = np.nonzero(np.diff(ids, prepend=ids[:1] - 2) > 1)[0]
+    return list(zip(ids[starts].tolist(), ids[np.append(starts[1:], len(ids)) - 1].tolist(), strict=True))
 
 
 def _stamped(data: pa.Table, batch_id: int) -> pa.Table:

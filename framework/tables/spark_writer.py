@@ -18,7 +18,8 @@ from pyspark.sql.types import StructField, StructType
 from skyband.framework.errors import SkybandError
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.schemas import TableSpec
-from skyband.framework.tables.writer_upkeep import maintain, missing_columns, partition_text, properties
+from skyband.framework.tables.upkeep import Upkeep
+from skyband.framework.tables.writer_upkeep import missing_columns, outdated, partition_text, properties
 
 _CHECK = "spark.databricks.delta.replaceWhere.constraintCheck.enabled"
 
@@ -30,6 +31,7 @@ class SparkWriter:
         local = root.removeprefix("file://")
         self.root = root if "://" in local else str(Path(local).absolute())
         self.spark = spark
+        self._upkeep = Upkeep()
         # An action fewer a commit, and none of the rows outside a replaced partition refused.
         spark.conf.set(_CHECK, "false")
         spark.conf.set("spark.databricks.delta.schema.autoMerge.enabled", "false")
@@ -46,6 +48,10 @@ class SparkWriter:
                         f"`{f.name}` {from_arrow_type(f.type).simpleString()} comment {_quoted(_comment(f))}" for f in missing
                     )
                     self.spark.sql(f"alter table delta.`{path}` add columns ({added})")
+                changed = outdated(spec, table.metadata().configuration)
+                if changed:
+                    values = ", ".join(f"{_quoted(n)} = {_quoted(v)}" for n, v in changed.items())
+                    self.spark.sql(f"alter table delta.`{path}` set tblproperties ({values})")
                 return
             builder = DeltaTable.create(self.spark).location(path).addColumns(spark_schema(spec.schema)).comment(spec.comment)
             for name, value in properties(spec).items():
@@ -78,10 +84,10 @@ class SparkWriter:
         """See ``Writer.read``."""
         return delta_read.read(delta_read.open_table(self.root, table), columns, where)
 
-    def maintain(self, spec: TableSpec) -> None:
+    def maintain(self, spec: TableSpec, gone: Sequence[tuple[int, int]] = ()) -> None:
         """See ``Writer.maintain``. Other file systems than local ones have their own services for this."""
         if "://" not in self.root:
-            maintain(delta_read.open_table(self.root, spec.name), spec, Path(self.root) / spec.name)
+            self._upkeep.maintain(delta_read.open_table(self.root, spec.name), spec, Path(self.root) / spec.name, gone)
 
     def _path(self, table: str) -> str:
         return f"{self.root}/{table}"

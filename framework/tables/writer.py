@@ -47,6 +47,9 @@ class Writer(Protocol):
         """Rows of the table's newest state. ``where`` prunes files by partition values and statistics before it filters rows."""
         ...
 
-    def maintain(self, spec: TableSpec) -> None:
-        """Keeps the table readable after thousands of small commits: merges small files, drops files nobody needs. Off the hot path."""
+    def maintain(self, spec: TableSpec, gone: Sequence[tuple[int, int]] = ()) -> None:
+        """Keeps the table small after thousands of small commits (``upkeep``): merges small files, removes files nobody needs.
+
+        ``gone``: (first, last) of the batches whose rows are dropped. ``txn`` versions stay. Off the hot path.
+        """
         ...

@@ -1,30 +1,22 @@
-"""What both back ends know of a Delta table: its properties, its columns, how a partition is spelled, and how it stays readable."""
+"""What both back ends know of a Delta table: its properties, its columns, how a partition is spelled."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
-from deltalake import DeltaTable
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.tables.schemas import TableSpec
-
-_COMPACT_FILES = 64
-_STALE_FILES = 200
-_TARGET_BYTES = 64 << 20
-CHECKPOINT_INTERVAL = 25
-"""Commits between two Delta checkpoints, so that opening a table never reads a long log."""
+from skyband.framework.tables.upkeep import CHECKPOINT_INTERVAL, MINUTES
 
 
 def properties(spec: TableSpec) -> dict[str, str]:
     """Delta table properties that every reader can live with.
 
-    Files of rewritten tables may go after an hour: they pile up batch by batch. Floats get no statistics: an infinite score has no bound in
+    Replaced files and log go soon: they pile up batch by batch (``upkeep``). Floats get no statistics: an infinite score has no bound in
     JSON, and a file with one bound missing is misread by delta-rs' filters.
     """
-    life = spec.life
     # Delta refuses booleans and binary here.
     plain = (pa.types.is_floating, pa.types.is_boolean, pa.types.is_binary)
     bounded = [f.name for f in spec.schema if not any(kind(f.type) for kind in plain) and f.name not in spec.partition_by]
@@ -32,9 +24,14 @@ def properties(spec: TableSpec) -> dict[str, str]:
         "delta.enableDeletionVectors": "false",
         "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
         "delta.dataSkippingStatsColumns": ",".join(f"`{n}`" for n in bounded),
-        "delta.logRetentionDuration": "interval 7 days" if life == "append" else "interval 1 day",
-        "delta.deletedFileRetentionDuration": "interval 7 days" if life == "append" else "interval 1 hour",
+        "delta.logRetentionDuration": f"interval {MINUTES[spec.life]} minutes",
+        "delta.deletedFileRetentionDuration": f"interval {MINUTES[spec.life]} minutes",
     }
+
+
+def outdated(spec: TableSpec, found: Mapping[str, str | None]) -> dict[str, str]:
+    """The properties that a table made by an earlier version, or before a column was added, does not have yet."""
+    return {name: value for name, value in properties(spec).items() if found.get(name) != value}
 
 
 def partition_text(value: int | bool) -> str:
@@ -54,13 +51,3 @@ def missing_columns(spec: TableSpec, found: pa.Schema, partition_by: Sequence[st
         if f.name in kinds and kinds[f.name] != f.type:
             raise SkybandError("SKY-E401", f"column {f.name!r} of table {spec.name!r} is {kinds[f.name]}, not {f.type}", hint=hint)
     return [f for f in spec.schema if f.name not in kinds]
-
-
-def maintain(table: DeltaTable, spec: TableSpec, root: Path) -> None:
-    """Merges small files of a table that grows; drops files no longer part of the table once their time is up."""
-    alive = len(table.file_uris())
-    if alive > _COMPACT_FILES and spec.partition_by != ("bucket",):
-        table.optimize.compact(target_size=_TARGET_BYTES)
-    if sum(1 for _ in root.rglob("*.parquet")) > 2 * alive + _STALE_FILES:
-        hours = 1 if spec.life == "rewritten" else 168
-        table.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False)

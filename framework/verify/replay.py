@@ -68,6 +68,16 @@ def complete_until(plan: Plan) -> dict[Key, int]:
     return {k: max(a or frontier, frontier - 1) for k, a in zip(keys, _micros(heads, "as_of"), strict=True)}
 
 
+def runs_gone(plan: Plan) -> str | None:
+    """What can no longer be added up over ``runs``, whose old rows are dropped (``run.keep``); None if all rows are there."""
+    batches = pc.unique(table_rows(plan, "runs")["batch_id"])
+    every = pc.max(batches).as_py() + 1 if len(batches) else 0
+    if every == len(batches):
+        return None
+    first = f"batch {pc.min(batches).as_py():,}"
+    return f"rows of {every - len(batches):,} of {every:,} batches are no longer kept (run.keep); sums over it begin with {first}"
+
+
 def _keys(table: pa.Table, names: Sequence[str]) -> list[Key]:
     columns = [table[n].to_pylist() for n in names]
     return list(zip(*columns, strict=True)) if columns else [()] * table.num_rows

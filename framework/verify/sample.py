@@ -47,7 +47,7 @@ def compare(plan: Plan, layout: Layout, job: JobFile, keys: int, instants: int, 
     until = complete_until(plan)
     rng = random.Random(seed)
     chosen = rng.sample(sorted(until, key=repr), min(keys, len(until)))
-    spark = get_session(plan.job, packages=source_format(plan.source.format).jars)
+    spark = get_session(plan.job, packages=source_format(plan.source.format).jars, home=layout.home)
     rows = without_late(source_rows(spark, plan, layout, job), table_rows(plan, "rejected"))
     taken = accepted(with_deletions(plan, rows), plan.intake, plan.window, {k: until[k] for k in chosen})
     found = Sample(rows=sum(len(t.time) for t in taken.values()), keys=len(chosen), of_keys=len(until))

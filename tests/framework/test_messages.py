@@ -43,12 +43,13 @@ def test_what_has_no_column_of_its_own_is_a_counter() -> None:
 def test_every_reason_is_in_one_class_and_in_the_tables_comments() -> None:
     spelled = [r for c in REASONS for r in c.reasons]
     constants = {
-        getattr(reasons, n) for n in ("PARSE", "LATE", "DUPLICATE_ID", "NO_TARGET", "NULL_ID", "NULL_TIME", "NULL_KEY", "TIME_RANGE")
+        getattr(reasons, n)
+        for n in ("PARSE", "LATE", "DUPLICATE_ID", "NO_TARGET", "NULL_ID", "NULL_TIME", "NULL_KEY", "TIME_RANGE", "BAD_FILE")
     }
     assert len(spelled) == len(set(spelled)) and set(spelled) == constants | {"rule:<name>"}
     assert [count_of(r) for r in ("rule:a,b", "late")] == ["rejected_rule", "late"]
     comments = {f.name: f.metadata[b"comment"].decode() for s in (rejected_schema(), runs_schema()) for f in s}
-    assert comments["reason"] == "parse, rule:<name>, late, duplicate_id, no_target, null_id, null_time, null_key, time_range"
+    assert comments["reason"] == "parse, rule:<name>, late, duplicate_id, no_target, null_id, null_time, null_key, bad_file, time_range"
     assert {n: c for n, c in comments.items() if n.startswith("rejected_")} == {
         "rejected_parse": "rejected: not parsable",
         "rejected_rule": "rejected: a row rule failed",
@@ -56,5 +57,6 @@ def test_every_reason_is_in_one_class_and_in_the_tables_comments() -> None:
         "rejected_duplicate_id": "rejected: duplicate_id",
         "rejected_no_target": "rejected: a deletion of no live row",
         "rejected_null": "rejected: id, event time or key is null",
+        "rejected_bad_file": "rejected: a file that cannot be read, as one row",
         "rejected_other": "rejected: another reason",
     }

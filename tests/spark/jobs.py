@@ -124,10 +124,13 @@ def run_apart(spec: Path, *arguments: str, failpoint: str | None = None) -> subp
     return subprocess.run(command, capture_output=True, text=True, timeout=300, env=env, check=False, start_new_session=True)
 
 
-def start_apart(spec: Path, *arguments: str) -> subprocess.Popen[str]:
-    """Starts ``skyband run`` and does not wait."""
+def start_apart(spec: Path, *arguments: str, tmp: Path | None = None) -> subprocess.Popen[str]:
+    """Starts ``skyband run`` and does not wait. ``tmp``: a folder for what a killed engine leaves behind."""
     command, env = _apart(spec, arguments, None)
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env, start_new_session=True)
+    if tmp is not None:
+        tmp.mkdir(exist_ok=True)
+        env |= {"TMPDIR": str(tmp), "SPARK_LOCAL_DIRS": str(tmp), "JDK_JAVA_OPTIONS": f"-Djava.io.tmpdir={tmp}"}
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env, start_new_session=True)
 
 
 def table(folder: Path, name: str) -> pa.Table:

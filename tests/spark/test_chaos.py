@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.spark import ranked
 from tests.spark.cuts import stream, write
-from tests.spark.jobs import changes, run_apart, sorted_rows, start_apart, table, write_spec
+from tests.spark.equality import assert_equal_tables
+from tests.spark.jobs import run_apart, start_apart, write_spec
 
 pytestmark = [pytest.mark.spark, pytest.mark.chaos, pytest.mark.slow]
 
@@ -27,9 +27,6 @@ POINTS = (
     "sink.after:3",
 )
 WAIT_SECONDS = 240
-QUERIES = ("far5", "far3", "near4", "hourly")
-# Wall-clock figures and the engine's timings differ from run to run.
-MEASURED = ("batch_time", "counters", "batch_ms", "engine_ms", "load_ms", "decode_ms", "order_ms", "operator_ms", "state_ms", "write_ms")
 
 
 def job(folder: Path) -> Path:
@@ -114,28 +111,10 @@ def test_killed_top_k_and_thresholds(tmp_path, kind):
     alone = tmp_path / "alone"
     done = run_apart(ranked_job(alone, kind), "--finish")
     assert done.returncode == 0, done.stderr
-    queries = [q for q in ranked.NAMES if q in RANKED[kind]["queries"]]
     for point in ("state.after:2", "sink.between:3"):
         folder = tmp_path / point.replace(":", "-")
         spec = ranked_job(folder, kind)
         assert run_apart(spec, "--finish", failpoint=point).returncode == -signal.SIGKILL
         again = run_apart(spec, "--finish")
         assert again.returncode == 0, again.stderr
-        assert_equal_tables(folder, alone, queries, () if kind == "deletions" else ("best_skyband", "hourly_skyband"))
-
-
-def assert_equal_tables(
-    folder: Path, left_alone: Path, queries: Sequence[str] = QUERIES, skybands: Sequence[str] = ("far5_skyband", "near4_skyband")
-) -> None:
-    for q in queries:
-        streams = ("query",) if q in ranked.TABLES else ()
-        assert changes(folder, q, streams).equals(changes(left_alone, q, streams)), q
-        assert sorted_rows(table(folder, q)) == sorted_rows(table(left_alone, q)), q
-        assert sorted_rows(table(folder, f"{q}_now")) == sorted_rows(table(left_alone, f"{q}_now")), q
-    for name in ("heads", "rejected", *skybands):
-        assert sorted_rows(table(folder, name), without=("batch_id",)) == sorted_rows(table(left_alone, name), without=("batch_id",)), name
-    totals = [
-        {k: sum(r[k] for r in table(f, "runs").to_pylist()) for k in ("rows_in", "accepted", "rejected", "changes")}
-        for f in (folder, left_alone)
-    ]
-    assert totals[0] == totals[1]
+        assert_equal_tables(folder, alone)

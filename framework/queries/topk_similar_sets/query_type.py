@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from skyband.framework.items import ItemShape
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
-from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
+from skyband.framework.plan.model import OperatorNode, QueryNode
 from skyband.framework.queries.pair_rows.items import pair_of
 from skyband.framework.queries.protocol import QueryType, Question
 from skyband.framework.queries.topk_similar_sets import explain
@@ -45,10 +45,6 @@ class TopKSimilarSetsType(QueryType):
     def facts(self, node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
         """See ``explain``."""
         return explain.facts(node)
-
-    def size(self, plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
-        """See ``explain``."""
-        return explain.size(plan, node, rate)
 
     def brute_force(self, question: Question) -> Found | None:
         """See ``brute_force``."""

@@ -154,6 +154,7 @@ def test_a_plan_can_travel() -> None:
 def test_triggers_limits_and_reader_defaults() -> None:
     plan = plan_of(SENSORS.replace("{trigger: once}", "{trigger: 10 seconds, max_bytes: 256m, buckets: 4}").replace("{header: true}", "{}"))
     assert plan.trigger_micros == 10_000_000
+    assert plan.keep_micros == 90 * DAY and plan_of(SENSORS.replace("{trigger: once}", "{keep: 1 week}")).keep_micros == 7 * DAY
     assert (plan.source.max_files_per_batch, plan.source.max_bytes_per_batch, plan.buckets) == (None, "256m", 4)
     assert dict(plan.source.options) == {"header": "true"}
     assert dict(plan_of(SENSORS.replace("{header: true}", "{Header: no}")).source.options) == {"Header": "false"}

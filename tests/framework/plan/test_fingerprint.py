@@ -1,12 +1,16 @@
 """What shapes state is compared by name; what does not may change freely; nothing secret is kept."""
 
 import json
+from typing import Any
 
 import pytest
 
-from skyband.framework.plan.fingerprint import compare, fingerprint
+from skyband.framework.plan.compile import compile_job
+from skyband.framework.plan.fingerprint import compare, concealed, fingerprint
+from skyband.framework.plan.model import Plan
+from skyband.framework.spec.load import validate_text
 from tests.framework.plan.test_compile import plan_of
-from tests.framework.spec.examples import SENSORS, other
+from tests.framework.spec.examples import ENV, SENSORS, other
 
 
 def differences(old: str, new: str) -> list[str]:
@@ -59,7 +63,7 @@ def test_other_changes_are_named_by_path(old: str, new: str, path: str) -> None:
 @pytest.mark.parametrize(
     "old, new",
     [
-        ("{trigger: once}", "{trigger: 10 seconds, max_files: 3}"),
+        ("{trigger: once}", "{trigger: 10 seconds, max_files: 3, keep: 1 day}"),
         ('"0 * * * *"', '"5 * * * *"'),
         ("temp between -60 and 60", "temp between -70 and 70"),
         ("severity: critical", "severity: warning"),
@@ -87,3 +91,55 @@ def test_another_format_version_is_refused() -> None:
 def test_no_path_and_no_option_is_kept_in_the_clear() -> None:
     text = json.dumps(fingerprint(plan_of(SENSORS.replace("{header: true}", "{nullValue: hunter2}"))))
     assert "hunter2" not in text and "landing" not in text
+
+
+SECRETIVE = (
+    SENSORS.replace("k: 20", 'k: "${K}"').replace("a.sensor <> b.sensor", "a.sensor <> '${TEXT}'", 1).replace("7 days", '"${WINDOW}"', 1)
+    .replace("humidity: double", "humidity: '${TYPE}'").replace("weight: 2.0", "weight: '${WEIGHT}'").replace("10 minutes", '"${LATE}"')
+)  # fmt: skip
+VALUES = {"K": "4711", "TEXT": "hunter2", "WINDOW": "987654 seconds", "TYPE": "decimal(31,7)", "WEIGHT": "2.5e3", "LATE": "54321 seconds"}
+CANONICAL = ("4711", "hunter2", "987654", "31,7", "2.5e3", "2500", "54321", "11 days", "15 hours")
+
+
+def secretive(**values: str) -> Plan:
+    job, errors = validate_text(SECRETIVE, {**ENV, **VALUES, **values})
+    assert job is not None, errors
+    return compile_job(job)
+
+
+def kept(plan: Plan, salt: str = "salt") -> dict[str, Any]:
+    return json.loads(json.dumps(concealed(fingerprint(plan), plan, salt)))
+
+
+def test_nothing_that_came_from_the_environment_is_kept_in_any_spelling() -> None:
+    text = json.dumps(kept(secretive()))
+    assert all(value not in text for value in (*CANONICAL, "sha256:")) and "landing" not in text
+    # What other parts of the spec say is kept in the clear.
+    assert kept(secretive())["source"]["partition_by"] == ["building"]
+
+
+def test_one_value_has_another_hash_in_every_job() -> None:
+    one, two = kept(secretive(), "a"), kept(secretive(), "b")
+    assert one["source"]["path"] != two["source"]["path"] and one["queries"]["anomalies"]["k"] != two["queries"]["anomalies"]["k"]
+
+
+@pytest.mark.parametrize(
+    "name, value, told",
+    [
+        ("K", "4712", "queries.anomalies.k has changed"),
+        ("TEXT", "hunter3", "queries.anomalies.where has changed"),
+        ("TYPE", "decimal(31,8)", "source.schema.humidity has changed"),
+        ("LATE", "54322 seconds", "source.event_time.watermark has changed"),
+        ("LANDING", "/elsewhere", "source.path has changed"),
+    ],
+)
+def test_a_changed_value_is_named_and_not_shown(name: str, value: str, told: str) -> None:
+    found = compare(kept(secretive()), kept(secretive(**{name: value})), "salt")
+    assert told in found and all(d.endswith(" has changed") for d in found)
+
+
+def test_a_value_may_move_into_the_spec_and_back() -> None:
+    hidden, plain = secretive(K="20"), compile_job(validate_text(SECRETIVE.replace('"${K}"', "20"), {**ENV, **VALUES})[0])
+    other_k = compile_job(validate_text(SECRETIVE.replace('"${K}"', "21"), {**ENV, **VALUES})[0])
+    assert compare(kept(hidden), kept(plain), "salt") == compare(kept(plain), kept(hidden), "salt") == []
+    assert "queries.anomalies.k has changed" in compare(kept(hidden), kept(other_k), "salt")

@@ -99,3 +99,18 @@ def test_expectations_are_found_by_their_own_names() -> None:
     gx = import_gx()
     assert expectation_class(gx, "expect_column_values_to_be_between") is gx.expectations.ExpectColumnValuesToBeBetween
     assert expectation_class(gx, "expect_nothing") is None
+
+
+@pytest.mark.long
+def test_arguments_from_the_environment_are_stored_as_the_spec_writes_them(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    check = Check("near", "expect_column_values_to_be_in_set", '{"column":"grp","value_set":["hunter2",1]}', "warning")
+    sink = made(tmp_path, check)
+    sink.plan = dataclasses.replace(sink.plan, variables=((("quality", "tables", 0, "value_set", 0), "x${S}"),))
+    assert run_checks(sink.plan, sink) == 0
+    row = sink.writer.read("checks").to_pylist()[0]
+    assert row["arguments"] == '{"column":"grp","value_set":["x${S}",1]}' and not row["success"]
+    sink.plan = dataclasses.replace(sink.plan, variables=())
+    assert run_checks(sink.plan, sink) == 0
+    # Neither can the value be looked up by the name of the run.
+    assert len(set(sink.writer.read("checks")["run_id"].to_pylist())) == 2
+    assert '["x${S}",1]' in capfd.readouterr().err

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,8 +35,11 @@ class Lines:
     def columns(self, spark: SparkSession, source: SourceNode) -> list[str] | None:
         return [str(f.source_name) for f in source.fields]
 
-    def stream(self, spark: SparkSession, source: SourceNode, columns: list[str] | None) -> DataFrame:
+    def stream(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, without: Sequence[str] = ()) -> DataFrame:
         return _rows(spark.readStream.text(dict(source.options)["folder"]), source, columns)
+
+    def watch(self, source: SourceNode, columns: list[str] | None, home: Path) -> None:
+        return None
 
     def again(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Path) -> DataFrame:
         return _rows(spark.read.text(files_taken(checkpoint)), source, columns)

@@ -1,5 +1,7 @@
 """Environment variables: resolved after parsing, in text only, and never printed."""
 
+import pytest
+
 from skyband.framework.spec.load import validate_text
 from skyband.framework.spec.variables import resolve
 from tests.framework.spec.examples import ENV, SENSORS
@@ -85,3 +87,32 @@ def test_a_wrong_secret_is_not_quoted() -> None:
 def test_the_jobs_text_form_holds_no_options() -> None:
     job, _ = validate_text(SENSORS.replace("{header: true}", "{nullValue: hunter2}"), ENV)
     assert job is not None and "hunter2" not in repr(job) + str(job)
+
+
+@pytest.mark.parametrize("old, new", [("job: sensor-anomalies", 'job: "x-${S}"'), ("name: plausible_temp", 'name: "${S}"')])
+def test_a_name_that_is_stored_does_not_come_from_the_environment(old: str, new: str) -> None:
+    job, errors = validate_text(SENSORS.replace(old, new), {**ENV, "S": "hunter2"})
+    assert job is None and [e.code for e in errors] == ["SKY-E119"] and "hunter2" not in errors[0].render()
+
+
+def test_whoever_runs_the_job_says_which_variables_specs_may_use() -> None:
+    job, errors = validate_text(SENSORS, {**ENV, "SKYBAND_VARIABLES": "LANDING, WAREHOUSE"})
+    assert job is not None, errors
+    text = SENSORS.replace("temp is not null", "sensor <> '${AWS_SECRET}'")
+    for env in ({"AWS_SECRET": "hunter2"}, {}):
+        _, errors = validate_text(text, {**ENV, "SKYBAND_VARIABLES": "LANDING, WAREHOUSE", **env})
+        assert [e.code for e in errors] == ["SKY-E119"] and "AWS_SECRET" in errors[0].message and "hunter2" not in errors[0].render()
+    _, errors = validate_text(SENSORS, {**ENV, "SKYBAND_VARIABLES": ""})
+    assert [e.code for e in errors] == ["SKY-E119", "SKY-E119"]
+
+
+def test_the_job_knows_what_came_from_the_environment() -> None:
+    text = SENSORS.replace("k: 20", "k: '${K}'").replace("column: score", "column: '${C}'")
+    job, errors = validate_text(text, {**ENV, "K": "7", "C": "score"})
+    assert job is not None, errors
+    assert dict(job.variables) == {
+        ("source", "path"): "${LANDING}/sensors/",
+        ("quality", "tables", 0, "column"): "${C}",
+        ("queries", "anomalies", "k"): "${K}",
+        ("sink", "path"): "${WAREHOUSE}/sensor_anomalies",
+    }

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from skyband.framework.errors import SkybandError, SpecErrors
+from skyband.framework.plan.fingerprint import UNSALTED, VERSION, fingerprint
 from skyband.framework.plan.model import Plan
-from skyband.framework.streaming.layout import Layout, fitting_job, own_place
+from skyband.framework.sources.ledger import LEDGER
+from skyband.framework.streaming.layout import JobFile, Layout, changed_since, fitting_job, own_place
 from skyband.jobs.spec import load_plan
+from tests.framework.streaming import checkpoints
 from tests.spark.jobs import QUERIES, write_spec
 
 
@@ -23,9 +29,7 @@ def plan(tmp_path) -> Plan:
 def after_a_run(plan: Plan) -> Layout:
     layout = Layout(plan.sink)
     layout.create(plan, 2, ["id"])
-    for log in ("offsets", "commits"):
-        (layout.checkpoint / log).mkdir(parents=True)
-        (layout.checkpoint / log / "0").touch()
+    checkpoints.make(layout.home)
     (layout.root / "runs").mkdir()
     (layout.root / "runs" / "0.parquet").touch()
     return layout
@@ -72,11 +76,12 @@ def test_a_run_that_wrote_nothing_freezes_nothing(plan, tmp_path):
     layout.create(plan, 2, ["id"])
     (layout.checkpoint / "offsets").mkdir(parents=True)
     (layout.checkpoint / "offsets" / "0").touch()
+    (layout.home / LEDGER).write_text("{}")
     spec = write_spec(tmp_path, window="{count: 9}", queries=QUERIES.replace("{count: 20}", "{count: 2}"))
     changed = load_plan(str(spec))
     assert fitting_job(changed, layout) is None
     layout.create(changed, 2, ["id"])
-    assert not layout.checkpoint.exists()
+    assert not layout.checkpoint.exists() and not (layout.home / LEDGER).exists()
 
 
 def test_row_rules_may_change_between_batches_but_not_within_one(plan, tmp_path):
@@ -85,7 +90,7 @@ def test_row_rules_may_change_between_batches_but_not_within_one(plan, tmp_path)
     spec.write_text(spec.read_text().replace("x < 1000000", "x < 5"))
     changed = load_plan(str(spec))
     assert fitting_job(changed, layout) is not None
-    (layout.checkpoint / "offsets" / "1").touch()
+    checkpoints.plan(layout.home, 1)
     assert fitting_job(plan, layout) is not None
     with pytest.raises(SpecErrors) as e:
         fitting_job(changed, layout)
@@ -148,3 +153,81 @@ def test_another_jobs_sink_is_refused_before_it_has_rows_too(plan: Plan) -> None
     with pytest.raises(SkybandError) as e:
         fitting_job(plan, layout)
     assert e.value.code == "SKY-E205" and "'other'" in e.value.message
+
+
+def job_file_of_before(plan: Plan, layout: Layout) -> None:
+    """The job file as it was written before hashes were salted."""
+    rules = hashlib.sha256(repr((plan.intake.rules, sorted(plan.source.options))).encode()).hexdigest()
+    old = asdict(JobFile(plan.job, "g", {**fingerprint(plan), "version": UNSALTED}, 2, ["id"], rules=rules))
+    del old["salt"]
+    layout.file.write_text(json.dumps(old))
+
+
+def secretive(folder: Path, monkeypatch: pytest.MonkeyPatch, k: str = "5", rule: str = "1000000") -> Plan:
+    spec = Path(write_spec(folder))
+    monkeypatch.setenv("K", k)
+    monkeypatch.setenv("RULE", rule)
+    spec.write_text(spec.read_text().replace("k: 5", 'k: "${K}"').replace("x < 1000000", "x < ${RULE}"))
+    return load_plan(str(spec))
+
+
+def test_a_job_file_of_before_goes_on_and_is_salted(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = after_a_run(plan)
+    job_file_of_before(plan, layout)
+    unsalted = set(re.findall("[0-9a-f]{64}", layout.file.read_text()))
+    now = secretive(tmp_path, monkeypatch)
+    (layout.checkpoint / "offsets" / "1").touch()  # the row rules may not have changed either
+    job = fitting_job(now, layout)
+    assert job is not None and changed_since(now, layout) == []
+    renewed = layout.renew(now, job)
+    text = layout.file.read_text()
+    assert layout.load() == renewed and (renewed.generation, renewed.fingerprint["version"]) == ("g", VERSION) and len(renewed.salt) == 32
+    assert unsalted and not any(h in text for h in unsalted) and '"k": 5' not in text
+    assert fitting_job(now, layout) == renewed == layout.renew(now, renewed)
+
+
+def test_a_job_file_of_before_still_refuses_what_does_not_fit(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = after_a_run(plan)
+    job_file_of_before(plan, layout)
+    (layout.checkpoint / "offsets" / "1").touch()
+    before = layout.file.read_text()
+    with pytest.raises(SpecErrors) as e:
+        fitting_job(secretive(tmp_path, monkeypatch, k="4711", rule="271828"), layout)
+    told = e.value.render()
+    assert "queries.far5.k has changed" in told and "while batch 1 is unfinished" in told and "4711" not in told
+    assert layout.file.read_text() == before
+
+
+def test_no_two_jobs_share_a_salt_nor_a_hash(plan: Plan, tmp_path: Path) -> None:
+    kept = [set(re.findall("[0-9a-f]{64}", Layout(str(tmp_path / n)).create(plan, 2, None).rules)) for n in "ab"]
+    assert kept[0] and not kept[0] & kept[1]
+
+
+def test_what_came_from_the_environment_since_is_not_kept_in_the_clear(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = after_a_run(plan)
+    assert '"k": 5' in layout.file.read_text()
+    now = secretive(tmp_path, monkeypatch)
+    job = fitting_job(now, layout)
+    assert job is not None
+    layout.renew(now, job)
+    assert '"k": 5' not in layout.file.read_text() and changed_since(plan, layout) == []
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"job": "small"}', "[]"])
+def test_a_job_file_that_cannot_be_read_is_told(plan: Plan, text: str) -> None:
+    layout = after_a_run(plan)
+    layout.file.write_text(text)
+    with pytest.raises(SkybandError) as e:
+        fitting_job(plan, layout)
+    assert e.value.code == "SKY-E303" and "job.json cannot be read" in e.value.message
+
+
+@pytest.mark.parametrize("gone", ["metadata", "commits", "state/0/_metadata"])
+def test_a_checkpoint_that_lost_a_part_is_refused(plan: Plan, gone: str) -> None:
+    layout = after_a_run(plan)
+    checkpoints.plan(layout.home, 1)
+    path = layout.checkpoint / gone
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    with pytest.raises(SkybandError) as e:
+        fitting_job(plan, layout)
+    assert e.value.code == "SKY-E303" and f"{gone} is gone" in e.value.message

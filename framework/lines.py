@@ -1,0 +1,87 @@
+"""What a command tells, a line a thing: as text for people, or as JSON for machines (``--log-format``). One place writes to stderr.
+
+Text: what is said, and nothing else. JSON: one object a line with ``time`` (ISO, UTC), ``level`` (info, warning, error), ``job``,
+``event``, ``message`` and the event's figures; an error has ``code``, ``hint`` and ``where``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, TextIO
+
+from skyband.framework.errors import SkybandError, told
+
+FORMATS: Final = ("text", "json")
+
+
+class Lines:
+    """Text. ``err`` (by default stderr) takes what happens, ``out`` (by default stdout) what a report consists of."""
+
+    def __init__(self, err: TextIO | None = None, out: TextIO | None = None) -> None:
+        self.job: str | None = None
+        self._err = err or sys.stderr
+        self._out = out or sys.stdout
+
+    def tell(self, level: str, event: str, text: str, **figures: Any) -> None:
+        """Something happened."""
+        _put(self._err, told(text))
+
+    def report(self, event: str, text: str, **figures: Any) -> None:
+        """A part of what was asked for."""
+        print(told(text), file=self._out, flush=True)
+
+    def stopped(self, number: int) -> None:
+        """A signal ended the command before it was done."""
+        self.tell("warning", "stopped", f"stopped by {signal.Signals(number).name}: run again to go on", signal=number)
+
+    def errors(self, errors: Sequence[SkybandError]) -> None:
+        """Errors, a blank line between."""
+        _put(self._err, "\n\n".join(e.render() for e in errors))
+
+
+class JsonLines(Lines):
+    """JSON: all of it goes to ``err``."""
+
+    def tell(self, level: str, event: str, text: str, **figures: Any) -> None:
+        """See ``Lines.tell``."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = {"time": now, "level": level, "job": self.job, "event": event, "message": text, **figures}
+        _put(self._err, json.dumps(_shown(line), default=str))
+
+    def report(self, event: str, text: str, **figures: Any) -> None:
+        """See ``Lines.report``."""
+        self.tell("info", event, text, **figures)
+
+    def errors(self, errors: Sequence[SkybandError]) -> None:
+        """One line each."""
+        for e in errors:
+            where = {"file": e.where.file, "line": e.where.line, "column": e.where.col} if e.where else None
+            self.tell("error", "error", e.message, code=e.code, hint=e.hint, where=where)
+
+
+def _shown(value: Any) -> Any:
+    """``value`` with its texts as they may be shown."""
+    if isinstance(value, dict):
+        return {k: _shown(v) for k, v in value.items()}
+    return told(value) if isinstance(value, str) else value
+
+
+def lines(form: str = "text", err: TextIO | None = None) -> Lines:
+    """The lines of a form of ``FORMATS``."""
+    return JsonLines(err) if form == "json" else Lines(err)
+
+
+def to_stderr(error: SkybandError) -> None:
+    """The error as text."""
+    Lines().errors([error])
+
+
+def _put(stream: TextIO, text: str) -> None:
+    # A run does not end because nobody listens any more, nor does a signal's handler because it interrupted a line (RuntimeError).
+    with contextlib.suppress(OSError, ValueError, RuntimeError):
+        print(text, file=stream, flush=True)

@@ -1,0 +1,45 @@
+"""What the machine refuses, not the user: a full disk, a quota, a broken device. Told in one line; the run can go on when it is mended."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from skyband.framework.errors import SkybandError
+
+GAVE_OUT: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""No space left, quota exceeded, file too large, input/output error."""
+
+HINT: Final = "make room or mend the device, then run again: nothing that was committed is lost"
+
+# delta-rs and Arrow have no exception of their own for these: the number or the words stand in the text.
+_NUMBER: Final = re.compile(r"(?:os error|errno) (\d+)")
+_ARROWS: Final = re.compile("\x1b\\[[0-9;]*m|\u21b3")
+
+
+def gave_out(e: BaseException) -> str | None:
+    """The system's words for what the machine refused, if that is what ``e`` (an OSError, or a library's error that quotes one) says."""
+    said = str(e).lower()
+    numbers = {int(n) for n in _NUMBER.findall(said)} | ({e.errno} if isinstance(e, OSError) and e.errno else set())
+    return next((os.strerror(n).lower() for n in GAVE_OUT if n in numbers or os.strerror(n).lower() in said), None)
+
+
+def one_line(e: BaseException) -> str:
+    """A library's message of many lines, with colours and arrows, as one."""
+    return ": ".join(line.strip() for line in _ARROWS.sub("", str(e)).splitlines() if line.strip())
+
+
+@contextmanager
+def told(place: object) -> Iterator[None]:
+    """An OSError of the machine's inside as SkybandError SKY-E306 that names ``place``; anything else as it is."""
+    try:
+        yield
+    except OSError as e:
+        what = gave_out(e)
+        if what is None:
+            raise
+        raise SkybandError("SKY-E306", f"{place} cannot be written: {what}", hint=HINT) from e

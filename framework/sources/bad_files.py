@@ -1,0 +1,110 @@
+"""Files that cannot be read: what the engine's error names, a quick look at those that came with it, and why, in short."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from skyband.framework.plan.model import SourceNode
+
+_NAMED = re.compile(r"while reading file (\S+)\.(?:\s|$)")
+_PACKED: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
+_BLOCK = 1 << 20
+LONGEST = 300
+"""Characters of a reason."""
+
+
+def named_in(said: str) -> list[str]:
+    """URLs of the files that the engine's error ``said`` is about."""
+    return list(dict.fromkeys(_NAMED.findall(said)))
+
+
+def why(said: str) -> str:
+    """What is wrong with a file, from the engine's error: its innermost cause in one line of at most ``LONGEST`` characters."""
+    lines = [line.strip() for line in said.splitlines()]
+    header = next((line for line in lines if line.startswith("Header:")), None)
+    if "CSV header does not conform" in said or "Number of column in CSV header" in said:
+        text = "its header is not that of the other files" + (
+            f" (it begins: {header.removeprefix('Header:').strip()[:100]})" if header else ""
+        )
+        return _short(text)
+    causes = [line.removeprefix("Caused by:").strip() for line in lines if line.startswith("Caused by:")]
+    last = causes[-1] if causes else next((line for line in lines if line), "unknown")
+    if "FAILED_READ_FILE" in last:
+        # There is no deeper cause: what follows the file's name says it.
+        last = _NAMED.sub("", last.partition("]")[2]).replace("Encountered error ", "").strip() or last
+    return _short(re.sub(r"^([a-zA-Z_$0-9]+\.)+", "", re.sub(r"file:/\S*/", "", last)))
+
+
+def _short(text: str) -> str:
+    text = re.sub(r"\s*SQLSTATE: \w+", "", text)
+    printed = "".join(c if c.isprintable() else "?" for c in text)
+    return printed if len(printed) <= LONGEST else printed[: LONGEST - 3] + "..."
+
+
+def suspects(source: SourceNode, columns: Sequence[str] | None, files: Mapping[str, str]) -> list[str]:
+    """Those of ``files`` (URL -> local path) that look as if the engine could not read them. The engine has the last word.
+
+    Packed files are unpacked, O(bytes); of others the end (Parquet, ORC) or the first line is looked at.
+    """
+    options = {k.lower(): v for k, v in source.options}
+    return [url for url, path in files.items() if _looks_bad(source.format, options, columns, path)]
+
+
+def _looks_bad(kind: str, options: Mapping[str, str], columns: Sequence[str] | None, path: str) -> bool:
+    try:
+        if kind in ("parquet", "orc"):
+            return _without_footer(kind, path)
+        if path.endswith(tuple(_PACKED)):
+            with _opener(path)(path, "rb") as f:
+                while f.read(_BLOCK):
+                    pass
+        if columns is not None and kind == "csv":
+            return _other_header(options, columns, path)
+    except (OSError, EOFError, zlib.error, UnicodeError, csv.Error, LookupError):
+        return True
+    return False
+
+
+def _without_footer(kind: str, path: str) -> bool:
+    # Checking a spec, which imports this module, stays light.
+    import pyarrow as pa
+    import pyarrow.orc
+    import pyarrow.parquet
+
+    try:
+        if kind == "parquet":
+            pyarrow.parquet.ParquetFile(path).close()
+        else:
+            pyarrow.orc.ORCFile(path)
+    except (OSError, pa.ArrowException):
+        return True
+    return False
+
+
+def _other_header(options: Mapping[str, str], columns: Sequence[str], path: str) -> bool:
+    first = first_line(path, options)
+    return bool(first) and [c.strip().lower() for c in first] != [c.strip().lower() for c in columns]
+
+
+def _opener(path: str) -> Any:
+    return next((opener for ending, opener in _PACKED.items() if path.endswith(ending)), open)
+
+
+def separator_of(options: Mapping[str, str]) -> str:
+    """The separator of CSV cells, by options in lower case."""
+    given = options.get("sep", options.get("delimiter", ","))
+    return {"\\t": "\t"}.get(given, given)
+
+
+def first_line(path: str, options: Mapping[str, str]) -> list[str]:
+    """The cells of a CSV file's first line; [] if it is empty. Raises OSError, EOFError, zlib.error, csv.Error for what is no text."""
+    opener = _opener(path)
+    encoding = options.get("encoding", options.get("charset", "utf-8-sig"))
+    with opener(path, "rt", encoding=encoding, errors="replace", newline="") as f:
+        return next(csv.reader(f, delimiter=separator_of(options)[:1] or ",", quotechar=options.get("quote", '"') or None), [])

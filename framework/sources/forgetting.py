@@ -1,0 +1,169 @@
+"""The engine's list of source files already taken (``checkpoint/sources/0``), kept from growing for ever.
+
+The engine writes a file per batch and merges all there are into ``<n>.compact`` now and then, a line of JSON per source file; it reads the
+newest of those and what came after. It never drops a line, and holds all of them in memory (about 200 bytes each). A file that is no longer
+there need not be remembered for ever, if its name is never used again: ``forget`` drops its line.
+
+How many lines have been dropped stands in the list itself, as one more line with a path that no file has: so list and number are replaced
+in one step.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlparse
+
+FORGOTTEN: Final = "file:///_skyband/forgotten/"
+"""How the path of the line begins that says how many have been dropped: it names no file."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MARKS: Final = 64
+"""Marks kept for the time that names are kept."""
+
+
+def forgotten(checkpoint: Path) -> int:
+    """How many names of taken files have been dropped. O(lines)."""
+    log = checkpoint / "sources" / "0"
+    return max((_count(line["path"]) for path in _compacts(log) for line in _lines(path)), default=0)
+
+
+def forget(checkpoint: Path, source: str, marks: Path, keep: timedelta, now: datetime) -> int:
+    """Drops the names of files that are gone and were taken longer than ``keep`` ago; how many. For a moment when no query runs.
+
+    Never names of a batch that has not ended, nor of a folder that is missing or empty, as a mount is that failed. ``marks``, a JSON list
+    of [instant, how far the list went then], says when a file had been taken by; without it nothing is old enough. Killed anywhere, it
+    leaves the old list or the new one. O(lines), at most 64 times in ``keep``.
+    """
+    since = now - min(keep, now - _EPOCH)
+    log = checkpoint / "sources" / "0"
+    numbers = sorted(_number(p) for p in log.glob("[0-9]*")) if log.is_dir() else []
+    if not numbers or not _mark(marks, numbers[-1], since, now):
+        return 0
+    old = max((upto for at, upto in _read_marks(marks) if datetime.fromisoformat(at) <= since), default=-1)
+    compacts = _compacts(log)
+    upto = min(old, _ended(checkpoint))
+    if not compacts or upto < 0 or not _holds_files(source):
+        return 0
+    kept, before, dropped = [], 0, 0
+    for line in _lines(compacts[-1]):
+        if line["path"].startswith(FORGOTTEN):
+            before = _count(line["path"])
+        elif line["batchId"] <= upto and _gone(line["path"]):
+            dropped += 1
+        else:
+            kept.append(line)
+    if dropped:
+        # The lines of a list are in the order of their numbers.
+        first = {"path": f"{FORGOTTEN}{before + dropped}", "timestamp": 0, "batchId": 0}
+        older = [p for p in log.glob("[0-9]*") if _number(p) < _number(compacts[-1]) and _number(p) <= upto]
+        _replace_list(compacts[-1], older, [first, *kept])
+    return dropped
+
+
+def _number(path: Path) -> int:
+    name = path.name.removesuffix(".compact")
+    return int(name) if name.isdigit() else -1
+
+
+def _compacts(log: Path) -> list[Path]:
+    """The merged lists, oldest first: only the last one counts."""
+    return sorted(log.glob("[0-9]*.compact"), key=_number)
+
+
+def _count(path: str) -> int:
+    return int(path.removeprefix(FORGOTTEN)) if path.startswith(FORGOTTEN) else 0
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open(encoding="utf-8") as lines:
+        yield from (json.loads(line) for line in lines if line.startswith("{"))
+
+
+def _read_marks(marks: Path) -> list[tuple[str, int]]:
+    try:
+        return [(str(at), int(upto)) for at, upto in json.loads(marks.read_text())]
+    except (OSError, ValueError, TypeError):
+        return []
+
+
+def _mark(marks: Path, upto: int, since: datetime, now: datetime) -> bool:
+    """Notes how far the list goes now, if the last note is not of just now; False if it is."""
+    noted = _read_marks(marks)
+    if noted and timedelta(0) <= now - datetime.fromisoformat(noted[-1][0]) < (now - since) / _MARKS:
+        return False
+    # Of those before ``since`` only the last one says anything; later ones than now are of a clock that was wrong.
+    past = [m for m in noted if datetime.fromisoformat(m[0]) <= since]
+    recent = [m for m in noted if since < datetime.fromisoformat(m[0]) <= now]
+    _write(marks, json.dumps([*past[-1:], *recent, (now.isoformat(), upto)]))
+    return True
+
+
+def _ended(checkpoint: Path) -> int:
+    """How far the list went with the last batch that ended; -1 if that is not known."""
+    done = [int(p.name) for p in (checkpoint / "commits").glob("[0-9]*") if p.name.isdigit()]
+    try:
+        # Version, metadata, then a line for each source.
+        return int(json.loads((checkpoint / "offsets" / str(max(done))).read_text().splitlines()[2])["logOffset"])
+    except (OSError, ValueError, KeyError, IndexError, TypeError):
+        return -1
+
+
+def _local(url: str) -> Path:
+    return Path(unquote(urlparse(url).path))
+
+
+def _holds_files(source: str) -> bool:
+    """Whether there is a file at or below the source, a path (or pattern of paths) of this machine."""
+    local = source.removeprefix("file://") if source.startswith("file://") else source.removeprefix("file:")
+    if "://" in local:
+        return False
+    for place in [local] if os.path.exists(local) else glob.iglob(local):
+        if os.path.isfile(place) or any(names for _, _, names in os.walk(place)):
+            return True
+    return False
+
+
+def _gone(url: str) -> bool:
+    """Whether the file is gone, from a folder that has other things in it."""
+    path = _local(url)
+    try:
+        if urlparse(url).scheme != "file" or path.exists():
+            return False
+        folder = next(f for f in path.parents if f.exists())
+        return any(folder.iterdir())
+    except OSError:
+        return False  # it cannot be known
+
+
+def _replace_list(newest: Path, older: list[Path], lines: list[dict[str, Any]]) -> None:
+    # The engine checks a list against this file if there is one: with the wrong one it would not read it.
+    _crc(newest).unlink(missing_ok=True)
+    _write(newest, "\n".join(["v1", *(json.dumps(line, separators=(",", ":")) for line in lines)]))
+    # All that is in them is in the newest one; the engine would remove them a little later.
+    for path in older:
+        path.unlink()
+        _crc(path).unlink(missing_ok=True)
+
+
+def _crc(path: Path) -> Path:
+    return path.with_name(f".{path.name}.crc")
+
+
+def _write(path: Path, text: str) -> None:
+    """All of it or nothing, also when the machine stops."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with temporary.open("w", encoding="utf-8") as out:
+        out.write(text)
+        out.flush()
+        os.fsync(out.fileno())
+    os.replace(temporary, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,114 @@
+"""The engine's own logs in a checkpoint, read without it: batches planned and done, offsets of sources, files taken."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from skyband.framework.errors import SkybandError
+from skyband.framework.sources.forgetting import FORGOTTEN
+
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A source file the engine has put into a batch: its URL, when it was last modified then (ms), its number in the log of files."""
+
+    url: str
+    modified_ms: int
+    number: int
+
+
+def last_batch(log: Path) -> int:
+    """The highest batch in a log of the engine's (``offsets``, ``commits``), -1 if there is none."""
+    return max((int(p.name) for p in log.glob("[0-9]*") if p.name.isdigit()), default=-1)
+
+
+def offset(checkpoint: Path, batch: int, source: int = 0) -> int:
+    """The last number of source ``source``'s log of files that ``batch`` takes; -1 if none, or if the source is no folder of files.
+
+    Raises SkybandError SKY-E303 if the batch's entry is there and cannot be read.
+    """
+    entry = checkpoint / "offsets" / str(batch)
+    if batch < 0 or not entry.exists():
+        return -1
+    try:
+        # The version, the batch's settings, then a line a source.
+        lines = entry.read_text().splitlines()
+        json.loads(lines[1])
+        line = lines[2 + source]
+        # "-": nothing yet. Other sources than files may spell their offsets as they like.
+        said: Any = json.loads(line) if line.startswith("{") else {}
+    except (ValueError, IndexError, OSError) as e:
+        raise unusable(checkpoint, f"offsets/{batch} cannot be read") from e
+    return int(said.get("logOffset", -1))
+
+
+def unusable(checkpoint: Path, what: str) -> SkybandError:
+    """SKY-E303: the checkpoint has lost a part; ``what`` names it."""
+    root = checkpoint.parent.parent
+    hint = f"restore {checkpoint} and the tables from one backup, or delete {root} to start again from the source"
+    return SkybandError("SKY-E303", f"the checkpoint {checkpoint} is damaged: {what}", hint=hint)
+
+
+def files_log_damage(log: Path, upto: int) -> str | None:
+    """What a log of files lacks of the numbers to ``upto``, in words; None if it is whole. O(entries)."""
+    plain, compact = set(), -1
+    for entry in log.glob("[0-9]*") if log.is_dir() else ():
+        number, _, kind = entry.name.partition(".")
+        if number.isdigit() and kind == "compact" and int(number) <= upto:
+            compact = max(compact, int(number))
+        elif number.isdigit() and not kind:
+            plain.add(int(number))
+    lacking = [n for n in range(compact + 1, upto + 1) if n not in plain]
+    return f"sources/{log.name}/{lacking[0]} is gone" if lacking else None
+
+
+def taken(log: Path, after: int = -1) -> list[Taken]:
+    """The files of a log of files with numbers above ``after``, in its order, each once. O(entries above ``after``).
+
+    Raises SkybandError SKY-E303 if an entry cannot be read.
+    """
+    entries: dict[int, Path] = {}
+    for path in log.glob("[0-9]*") if log.is_dir() else ():
+        number, _, kind = path.name.partition(".")
+        if number.isdigit() and kind in ("", "compact") and int(number) > after:
+            entries[2 * int(number) + (kind == "compact")] = path
+    found: dict[str, Taken] = {}
+    for _, path in sorted(entries.items()):
+        try:
+            lines = list(_entries(path, after))
+        except (ValueError, KeyError, OSError) as e:
+            raise unusable(log.parent.parent, f"sources/{log.name}/{path.name} cannot be read") from e
+        for line in reversed(lines):
+            found.setdefault(line.url, line)
+    return list(found.values())
+
+
+def _entries(path: Path, after: int) -> Iterator[Taken]:
+    """The entries of one file of the log above ``after``, newest first: a compacted one has all before it too, oldest first."""
+    for line in _lines_backwards(path):
+        if not line.startswith(b"{"):
+            continue
+        said = json.loads(line)
+        number = int(said.get("batchId", 0))
+        if number <= after:
+            return
+        if not said["path"].startswith(FORGOTTEN):
+            yield Taken(said["path"], int(said.get("timestamp", 0)), number)
+
+
+def _lines_backwards(path: Path) -> Iterator[bytes]:
+    """The lines of a file from its end, a block read at a time."""
+    with open(path, "rb") as f:
+        at, rest = f.seek(0, 2), b""
+        while at:
+            size = min(_BLOCK, at)
+            at = f.seek(at - size)
+            rest, *lines = (f.read(size) + rest).split(b"\n")
+            yield from reversed(lines)
+        yield rest

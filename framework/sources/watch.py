@@ -1,0 +1,177 @@
+"""Source files watched over: none of an unfinished batch may vanish or change unnoticed, and one that cannot be read is set aside."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlparse
+
+from skyband.framework.errors import SkybandError
+from skyband.framework.failpoints import failpoint
+from skyband.framework.plan.model import SourceNode
+from skyband.framework.sources.bad_files import named_in, suspects
+from skyband.framework.sources.ledger import Ledger, SetAside
+from skyband.framework.sources.logs import Taken, files_log_damage, last_batch, offset, taken, unusable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Probe = Callable[["SparkSession", str], "str | None"]
+"""Reads one file (a URL) in full with the engine: why it cannot be read, or None."""
+
+
+def local_path(url: str) -> str | None:
+    """The path of a file's URL on this machine, None for one elsewhere."""
+    if url.startswith("file:///") and not {"?", "#", ";"} & set(url):
+        return unquote(url[7:])
+    parts = urlparse(url)
+    return unquote(parts.path) if parts.scheme in ("", "file") else None
+
+
+class FileWatch:
+    """The files of one job's source. ``home`` is the folder ``_skyband`` of its sink."""
+
+    def __init__(self, source: SourceNode, home: Path, columns: Sequence[str] | None, probe: Probe) -> None:
+        self.source = source
+        self.checkpoint = home / "checkpoint"
+        self.log = self.checkpoint / "sources" / "0"
+        self.columns = columns
+        self.probe = probe
+        self.ledger = Ledger.load(home)
+
+    def at_start(self, committed: bool) -> list[str]:
+        """What a run has to be told before it goes on: files that changed after they were read.
+
+        ``committed``: tables have rows of the unfinished batch already. Raises SkybandError SKY-E303 if the log of files is damaged,
+        SKY-E301 if a file of the unfinished batch is gone, or has changed although ``committed``. O(files taken).
+        """
+        planned, done = (last_batch(self.checkpoint / log) for log in ("offsets", "commits"))
+        damage = files_log_damage(self.log, offset(self.checkpoint, planned))
+        if damage is not None:
+            raise unusable(self.checkpoint, damage)
+        upto = offset(self.checkpoint, done)
+        files = [t for t in taken(self.log) if t.url not in self.ledger.aside]
+        unfinished = [t for t in files if t.number > upto]
+        self._all_there(unfinished)
+        if committed:
+            self._unchanged(unfinished)
+        changed = [t for t in files if t.number <= upto and self._changed(t)]
+        if not changed:
+            return []
+        return [f"{_counted(changed)} changed after the rows were read, which stay as they were (first: {_name(changed[0].url)})"]
+
+    def before_commit(self, batch: int) -> list[str]:
+        """The same of the files of ``batch``, which has just run and is not in the tables yet. O(its files)."""
+        upto = offset(self.checkpoint, batch)
+        after = offset(self.checkpoint, batch - 1)
+        if upto <= after:
+            return []
+        mine = [t for t in taken(self.log, after) if t.number <= upto and t.url not in self.ledger.aside]
+        self._all_there(mine)
+        changed = {t.url: ms for t in mine if self._changed(t) and (ms := _modified(t.url)) is not None}
+        if not changed:
+            return []
+        self.ledger.read_as |= changed
+        self.ledger.save()
+        first = next(iter(changed))
+        return [f"{_counted(changed)} changed between being found and batch {batch}: what is there now counts (first: {_name(first)})"]
+
+    def left_out(self) -> list[str]:
+        """URLs of the files that batches not done yet do without."""
+        done = last_batch(self.checkpoint / "commits")
+        return [u for u, a in self.ledger.aside.items() if a.batch > done]
+
+    def rejected(self, batch: int) -> list[tuple[str, str]]:
+        """(name, JSON with what is known of it) of the files that ``batch`` does without, by URL."""
+        aside = sorted((u, a) for u, a in self.ledger.aside.items() if a.batch == batch)
+        return [(_name(u), json.dumps({"file": self._below(u), "bytes": a.bytes, "problem": a.said})) for u, a in aside]
+
+    def set_aside(self, spark: SparkSession, said: str, batch: int) -> list[str]:
+        """Finds the files of ``batch`` for which the engine failed with ``said`` and sets them aside, durably: warnings that name them.
+
+        The engine names one file; others that look bad are tried too, one by one, so that mostly one new start is enough. Empty: it was
+        no file's fault (or reading it works now). Raises SkybandError SKY-E301 if a file is gone or this user may not read it.
+        """
+        upto, after = offset(self.checkpoint, batch), offset(self.checkpoint, batch - 1)
+        mine = {t.url: t for t in taken(self.log, after) if t.number <= upto and t.url not in self.ledger.aside}
+        named = [u for u in mine if _plain(u) in {_plain(n) for n in named_in(said)}]
+        if not named:
+            return []
+        self._all_there(list(mine.values()))
+        local = {u: p for u in mine if (p := local_path(u)) is not None}
+        for url in named:
+            if url in local and not os.access(local[url], os.R_OK):
+                raise SkybandError("SKY-E301", f"the file {local[url]} may not be read", hint="give the job's user the right to read it")
+        tried = [*named, *(u for u in suspects(self.source, self.columns, local) if u not in named)]
+        found = {url: why for url in tried if (why := self.probe(spark, url)) is not None}
+        for url, why in found.items():
+            size = os.path.getsize(local[url]) if url in local else -1
+            self.ledger.aside[url] = SetAside(batch, size, why)
+        if found:
+            failpoint("aside.before")
+            self.ledger.save()
+            failpoint("aside.after")
+        return [f"file {_name(u)} cannot be read and is set aside, see table `rejected`: {why}" for u, why in found.items()]
+
+    def _all_there(self, files: Sequence[Taken]) -> None:
+        gone = [t for t in files if (path := local_path(t.url)) is not None and not os.path.exists(path)]
+        if gone:
+            raise SkybandError(
+                "SKY-E301",
+                f"{_counted(gone)} of an unfinished batch {'is' if len(gone) == 1 else 'are'} gone, first: {local_path(gone[0].url)}",
+                hint="put every file back, unchanged, and run again: its rows are not in the tables yet. Keep source files until "
+                "the batch that took them is done",
+            )
+
+    def _unchanged(self, files: Sequence[Taken]) -> None:
+        changed = [t for t in files if self._changed(t)]
+        if changed:
+            first = changed[0]
+            before = datetime.fromtimestamp(self._expected(first) / 1000, UTC).isoformat(timespec="milliseconds")
+            raise SkybandError(
+                "SKY-E301",
+                f"{_counted(changed)} of an unfinished batch changed after a part of the batch was written, first: "
+                f"{local_path(first.url)} (was of {before})",
+                hint="put it back as it was, its time of modification too (cp -p), and run again: the batch has to be repeated with the "
+                "same rows. Or delete the sink to start again from the source",
+            )
+
+    def _expected(self, t: Taken) -> int:
+        return self.ledger.read_as.get(t.url, t.modified_ms)
+
+    def _changed(self, t: Taken) -> bool:
+        now = _modified(t.url)
+        return now is not None and now != self._expected(t)
+
+    def _below(self, url: str) -> str:
+        """The file's path below the source's folder, or its name."""
+        path, root = local_path(url), os.path.abspath(str(self.source.path).removeprefix("file://"))
+        return os.path.relpath(path, root) if path is not None and path.startswith(root + os.sep) else _name(url)
+
+
+def _modified(url: str) -> int | None:
+    """When a local file was last modified, in ms as the engine counts; None if it is gone or elsewhere."""
+    path = local_path(url)
+    try:
+        return None if path is None else os.stat(path).st_mtime_ns // 1_000_000
+    except OSError:
+        return None
+
+
+def _name(url: str) -> str:
+    """A file's name as column origin has it: the last part of its URL, as it is spelled there."""
+    return url.rsplit("/", 1)[-1]
+
+
+def _plain(url: str) -> str:
+    """One spelling of a file's URL: the engine writes ``file:/x`` and ``file:///x``."""
+    return "file:///" + url.removeprefix("file:").lstrip("/") if url.startswith("file:") else url
+
+
+def _counted(files: object) -> str:
+    n = len(files)  # type: ignore[arg-type]
+    return "1 source file" if n == 1 else f"{n:,} source files"

@@ -1,0 +1,162 @@
+"""What a job's tables must hold, by their own commits, the last row of ``runs`` and the checkpoint: nothing lost goes unnoticed.
+
+``runs`` has a commit of every batch and says in each which was the last batch that the other tables have rows of. A table that ends before
+that has lost commits; one that is past the checkpoint's last batch shows that the checkpoint is the older one. The derived tables are made
+from the changes: one that is behind is brought up as after every run, one that is gone or ahead of them has to be made anew.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from skyband.framework.errors import SkybandError
+from skyband.framework.plan.model import Plan
+from skyband.framework.sources.logs import last_batch, unusable
+from skyband.framework.streaming.layout import JobFile, Layout
+from skyband.framework.tables import delta_read
+from skyband.framework.tables.schemas import derived_tables, tables
+
+Kind = Literal["derived", "checks", "truth"]
+COMMITTED = "committed"
+"""Column of ``runs``: JSON, table -> the last batch it has rows of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A table that lacks what was committed to it: ``what`` in words."""
+
+    table: str
+    what: str
+    kind: Kind
+
+
+@dataclass(slots=True)
+class Found:
+    """What the tables hold. ``versions``: table -> its last batch (of derived ones: up to which they are derived)."""
+
+    planned: int
+    done: int
+    versions: dict[str, int] = field(default_factory=dict)
+    losses: list[Loss] = field(default_factory=list)
+    ahead: str | None = None
+
+    @property
+    def unfinished_committed(self) -> bool:
+        """Tables have rows of a batch that the engine has not marked done."""
+        return self.planned > self.done and self.planned in self.versions.values()
+
+
+def look(plan: Plan, layout: Layout, job: JobFile) -> Found:
+    """Compares every table of the job with what it must hold. O(data files). Safe beside a run: looks are in the order of writing."""
+    done = last_batch(layout.checkpoint / "commits")
+    named = [t.name for t in tables(plan)]
+    derived = set(derived_tables(plan))
+    found = Found(planned=-1, done=done)
+    recorded, complete = _runs(layout, plan, job)
+    for name in sorted(named, key=lambda n: (n not in derived, n == "runs")):
+        kind: Kind = "derived" if name in derived else "checks" if name == "checks" else "truth"
+        try:
+            table = delta_read.open_table(layout.root, name)
+            version = table.transaction_version(f"{plan.job}/{job.generation}/{name}")
+            files_gone = _files_gone(layout.root / name, table)
+        except (SkybandError, DeltaError, OSError, pa.ArrowException) as e:
+            gone = not (layout.root / name / "_delta_log").is_dir()
+            upto = f"; it had rows up to batch {recorded[name]}" if name in recorded else ""
+            said = str(getattr(e, "message", e))[:200]
+            found.losses.append(Loss(name, f"is gone{upto}" if gone else f"cannot be opened ({said}){upto}", kind))
+            continue
+        if version is not None:
+            found.versions[name] = int(version)
+        must = done if name == "runs" else recorded.get(name, -1)
+        if found.versions.get(name, -1) < must:
+            found.losses.append(Loss(name, f"has lost {_span(found.versions.get(name, -1) + 1, must)}", kind))
+        found.losses += [Loss(name, what, kind) for what in files_gone]
+    found.planned = last_batch(layout.checkpoint / "offsets")
+    late = [n for n, v in found.versions.items() if v > found.planned and n not in derived]
+    if late:
+        found.ahead = f"table {late[0]!r} has batch {found.versions[late[0]]}, the checkpoint ends with batch {found.planned}"
+    last = max(complete, found.versions.get("runs", -1), done)
+    found.losses += [
+        Loss(n, f"is derived up to batch {found.versions[n]}, `runs` ends with batch {last}", "derived")
+        for n in sorted(derived)
+        if "runs" in found.versions and found.versions.get(n, -1) > last
+    ]
+    return found
+
+
+def check(plan: Plan, layout: Layout, job: JobFile, rebuild: bool = False) -> Found:
+    """What the tables hold. Raises SkybandError SKY-E304 if one has lost something, SKY-E303 if the checkpoint is older than the tables.
+
+    ``rebuild``: the derived tables (and ``checks``, if they are damaged) are removed instead, to be made anew.
+    """
+    found = look(plan, layout, job)
+    if found.ahead is not None:
+        raise unusable(layout.checkpoint, f"it is older than the tables: {found.ahead}")
+    lost = [x for x in found.losses if not rebuild or x.kind == "truth"]
+    if lost:
+        raise SkybandError("SKY-E304", told(lost), hint=_hint(layout, lost))
+    if rebuild:
+        checks = {x.table for x in found.losses if x.kind == "checks"}
+        for name in [*derived_tables(plan), *sorted(checks)]:
+            _remove(layout.root / name)
+    return found
+
+
+def told(losses: list[Loss]) -> str:
+    """The losses in one sentence."""
+    return "; ".join(f"table {x.table!r} {x.what}" for x in losses)
+
+
+def _hint(layout: Layout, losses: list[Loss]) -> str:
+    kinds = {x.kind for x in losses}
+    if kinds == {"derived"}:
+        return "skyband run SPEC --rebuild-results makes the tables of results anew from the changes"
+    if "truth" not in kinds:
+        return "skyband run SPEC --rebuild-results makes the tables of results anew from the changes, and begins `checks` anew, empty"
+    truth = ", ".join(dict.fromkeys(x.table for x in losses if x.kind == "truth"))
+    return (
+        f"{truth}: cannot be made again from the other tables. Restore the whole sink {layout.root} from one backup, or delete it to start "
+        "again from the source"
+    )
+
+
+def _runs(layout: Layout, plan: Plan, job: JobFile) -> tuple[dict[str, int], int]:
+    """(table -> last batch, as the last row of ``runs`` says, that row's batch); nothing of ``runs`` that older versions wrote."""
+    try:
+        table = delta_read.open_table(layout.root, "runs")
+        last = table.transaction_version(f"{plan.job}/{job.generation}/runs")
+        if last is None or COMMITTED not in pa.schema(table.schema().to_arrow()).names:
+            return {}, -1 if last is None else int(last)
+        rows = delta_read.read(table, [COMMITTED], pc.field("batch_id") == int(last))
+    except (SkybandError, OSError, pa.ArrowException):
+        # `runs` itself is looked at like every table.
+        return {}, -1
+    text: Any = rows[COMMITTED][0].as_py() if rows.num_rows else None
+    return (json.loads(text) if text else {}), int(last)
+
+
+def _span(first: int, last: int) -> str:
+    return f"batch {last}" if first == last else f"batches {first} to {last}"
+
+
+def _files_gone(root: Path, table: DeltaTable) -> list[str]:
+    paths = [unquote(p) for p in pa.table(table.get_add_actions(flatten=True))["path"].to_pylist()]
+    gone = [p for p in paths if "://" not in p and not (root / p).exists()]
+    return [f"has lost {len(gone)} of its {len(paths)} data files (first: {gone[0]})"] if gone else []
+
+
+def _remove(folder: Path) -> None:
+    if folder.is_symlink():
+        raise SkybandError("SKY-E202", f"{folder} is a link: it is not removed", hint="remove it yourself, then run again")
+    if folder.exists():
+        shutil.rmtree(folder)

@@ -1,0 +1,73 @@
+"""The pieces (files) of the source during one run: watched over by their format, set aside where the spec says so."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from skyband.framework.errors import told
+from skyband.framework.messages import ROWS_IN, Tally
+from skyband.framework.plan.model import Plan
+from skyband.framework.reasons import BAD_FILE
+from skyband.framework.sources.registry import source_format
+from skyband.framework.streaming import rejects
+from skyband.framework.streaming.layout import JobFile, Layout
+from skyband.framework.tables.sink import Sink
+
+Warn = Callable[[str], None]
+
+
+def to_stderr(text: str) -> None:
+    """A warning as a line of its own."""
+    print(told(f"WARNING: {text}"), file=sys.stderr, flush=True)
+
+
+class Pieces:
+    """``committed``: tables have rows of a batch that an earlier run did not finish. ``warn`` gets what a user has to know."""
+
+    def __init__(
+        self, spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, sink: Sink, committed: bool, warn: Warn = to_stderr
+    ) -> None:
+        self.spark = spark
+        self.sink = sink
+        self.warn = warn
+        self.reject = plan.source.on_bad_file == "reject"
+        self.watch = source_format(plan.source.format).watch(plan.source, job.header, layout.home)
+        self.failed: int | None = None
+        if self.watch is not None:
+            self._tell(self.watch.at_start(committed))
+
+    def left_out(self) -> list[str]:
+        """What the query has to do without."""
+        return self.watch.left_out() if self.watch is not None else []
+
+    def before_commit(self, batch: int, counts: Tally) -> pa.Table:
+        """Rows of ``rejected`` for what ``batch`` does without, counted. Raises SkybandError SKY-E301 if a piece of it is gone."""
+        if self.watch is None:
+            return rejects.SCHEMA.empty_table()
+        self._tell(self.watch.before_commit(batch))
+        rows = self.watch.rejected(batch)
+        counts[ROWS_IN] += len(rows)
+        if rows:
+            counts[BAD_FILE] += len(rows)
+        nulls = pa.nulls(len(rows), rejects.SCHEMA.field("event_time").type)
+        columns = [pa.array(c, pa.string()) for c in ([BAD_FILE] * len(rows), [t for _, t in rows], [o for o, _ in rows])]
+        return pa.table([*columns, nulls], schema=rejects.SCHEMA)
+
+    def set_aside(self, said: str, batch: int | None) -> bool:
+        """Whether the engine, which failed with ``said`` in ``batch``, can go on without pieces that are now set aside.
+
+        Not if a table has rows of the batch already: then it was read before, and has to be repeated with the same rows.
+        """
+        if self.watch is None or not self.reject or batch is None or batch in self.sink.committed.values():
+            return False
+        warnings = self.watch.set_aside(self.spark, said, batch)
+        self._tell(warnings)
+        return bool(warnings)
+
+    def _tell(self, warnings: list[str]) -> None:
+        for text in warnings:
+            self.warn(text)

@@ -1,0 +1,83 @@
+"""Upkeep of a Delta table that gets a small commit with every batch: what it leaves on disk stays bounded at a steady rate of batches.
+
+Replaced files and the log stay readable for ``MINUTES`` of the table's life; a reader that takes longer starts again. Small files are
+merged in two steps (``TIERS``), so that a row is rewritten about twice in its life, never more than 32 MB at a time. With ``r`` batches a
+minute, ``m`` minutes, and ``f`` files that a batch writes into the table (for ``heads`` and skybands the buckets it touches), it has
+
+* at most ``2 * MERGE_AT`` small files, one file for every 32 MB of its rows, and no more than ``1.25 m r f + SPARE`` replaced ones;
+* at most ``m r + CHECKPOINT_INTERVAL`` files of log, and one checkpoint of it for every ``CHECKPOINT_INTERVAL`` of them.
+
+At a batch every 0.5 s that is about 4,000 files of ``runs``, where a week of them were 1.2 million. Every step is one commit of the table
+(or only removes what no commit needs), so it may be killed anywhere and is done at the next upkeep.
+"""
+
+from __future__ import annotations
+
+import os
+import time as clock
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from skyband.framework.failpoints import failpoint
+from skyband.framework.tables.schemas import Life, TableSpec
+
+MINUTES: Final[dict[Life, int]] = {"history": 4320, "dense": 360, "result": 60, "book": 15}
+"""How long files that a commit replaced and the log's own files stay, by the life of a table.
+
+A history's are also for those who follow its commits as a stream: three days, where that does not make too many of them.
+"""
+CHECKPOINT_INTERVAL: Final = 100
+"""Commits between two Delta checkpoints: opening a table reads no longer a log. A checkpoint also names every replaced file."""
+MERGE_AT: Final = 64
+"""Small files from which they are merged."""
+TIERS: Final = (256 << 10, 32 << 20)
+"""Bytes below which a file is small: files of commits are merged into files of the first size, those into files of the second."""
+SPARE: Final = 200
+"""Replaced files a table may have whatever their age."""
+
+
+class Upkeep:
+    """Of the tables of one writer. Remembers when it last cleaned which: looking through a folder is not for every minute."""
+
+    def __init__(self) -> None:
+        self._cleaned: dict[str, float] = {}
+
+    def maintain(self, table: DeltaTable, spec: TableSpec, root: Path, gone: Sequence[tuple[int, int]] = ()) -> None:
+        """Merges small files, drops the rows of batches ``gone`` (first, last), removes files and log nobody needs any more.
+
+        O(bytes of small files + files of the folder), the latter four times per ``MINUTES`` of the table.
+        """
+        if spec.partition_by != ("bucket",):
+            _merge(table)
+        failpoint("upkeep.between")
+        if gone:
+            table.delete(" or ".join(f"(batch_id >= {first} and batch_id <= {last})" for first, last in gone))
+            failpoint("upkeep.between")
+        now, minutes = clock.monotonic(), MINUTES[spec.life]
+        if spec.name in self._cleaned and now - self._cleaned[spec.name] < 60 * minutes / 4:
+            return
+        if sum(1 for _ in _files(root)) > len(table.file_uris()) + SPARE:
+            # ``full``: also what a writer left that was killed before its commit.
+            table.vacuum(retention_hours=None, dry_run=False, enforce_retention_duration=False, full=True)
+            failpoint("upkeep.between")
+            # The engine itself keeps a log until the end of the day.
+            table.cleanup_metadata()
+            self._cleaned[spec.name] = now
+
+
+def _merge(table: DeltaTable) -> None:
+    for size in TIERS:
+        if sum(s < size for s in pa.table(table.get_add_actions())["size_bytes"].to_pylist()) <= MERGE_AT:
+            return
+        table.optimize.compact(target_size=size)
+
+
+def _files(root: Path) -> Iterator[str]:
+    """Data files of a table's folder, whether they are still part of it or not."""
+    for folder, folders, names in os.walk(root):
+        folders[:] = [f for f in folders if f != "_delta_log"]
+        yield from (os.path.join(folder, n) for n in names if n.endswith(".parquet"))

@@ -1,0 +1,90 @@
+"""How an engine's end is told: from its process's exit code and the error that came of it."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from skyband.framework.errors import SkybandError
+from skyband.framework.streaming.engine import Engine, Stray, worker_died
+
+
+def ended(code: str, wait: bool = True) -> Engine:
+    """An engine whose process runs ``code``."""
+    engine = Engine()
+    engine.process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
+    if wait:
+        engine.process.wait()
+    return engine
+
+
+@pytest.mark.parametrize(
+    ("code", "told", "hint"),
+    [
+        ("import os; os.kill(os.getpid(), 9)", "killed by SIGKILL", "SKYBAND_DRIVER_MEMORY"),
+        ("import os; os.kill(os.getpid(), 6)", "killed by SIGABRT", "run again: nothing is lost"),
+        ("raise SystemExit(143)", "killed by SIGTERM", "run again: nothing is lost"),
+        ("raise SystemExit(3)", "it ran out of memory", "SKYBAND_DRIVER_MEMORY"),
+        ("raise SystemExit(17)", "it ended with exit code 17", "run again: nothing is lost"),
+    ],
+)
+def test_ends(code: str, told: str, hint: str) -> None:
+    died = ended(code).death(ValueError("whatever"))
+    assert died is not None and died.hint is not None
+    assert (died.code, died.message) == ("SKY-E305", f"the engine died: {told}")
+    assert hint in died.hint
+
+
+def test_an_engine_that_refused_to_start_did_not_die() -> None:
+    assert ended("raise SystemExit(1)").death(SkybandError("SKY-E300", "Spark did not start")) is None
+
+
+def test_an_engine_that_lives_or_never_was_did_not_die() -> None:
+    assert Engine().death(ConnectionRefusedError()) is None
+    living = ended("input()", wait=False)
+    assert living.death(ValueError("a mistake of ours")) is None
+    living.end()
+
+
+def test_one_that_does_not_answer_any_more_is_waited_for() -> None:
+    engine = ended("import os, sys; sys.stdin.read(); os.kill(os.getpid(), 9)", wait=False)
+    assert engine.process is not None and engine.process.stdin is not None
+    engine.process.stdin.close()
+    wrapped = SkybandError("SKY-E300", "the run failed")
+    wrapped.__cause__ = ConnectionResetError()
+    died = engine.death(wrapped)
+    assert died is not None and died.message.endswith("SIGKILL")
+
+
+def test_an_engine_is_ended_by_the_end_of_its_input_or_else_killed() -> None:
+    for code in ("import sys; sys.stdin.read()", "import time; print('up', flush=True); time.sleep(600)"):
+        engine = ended(code, wait=False)
+        process = engine.process
+        assert process is not None
+        engine.end(seconds=1)
+        assert process.wait(60) in (0, -9)
+        assert engine.process is None
+
+
+def test_a_dead_worker_is_told_from_other_failures() -> None:
+    died = worker_died("SparkException: Python worker exited unexpectedly (crashed): EOF", Path("engine.log"))
+    assert died is not None and died.code == "SKY-E305" and "run again" in str(died.hint)
+    assert worker_died("Caused by: java.io.IOException: Stream closed", None) is not None
+    assert worker_died("ArithmeticException: divide by zero", None) is None
+
+
+def test_what_libraries_print_goes_to_the_log_once_there_is_an_engine(tmp_path: Path) -> None:
+    out, engine = io.StringIO(), Engine()
+    stray = Stray(out, engine)
+    print("before", file=stray)
+    engine.log = tmp_path / "engine.log"
+    print("after", file=stray)
+    engine.log = tmp_path / "no folder" / "engine.log"
+    print("nowhere", file=stray)
+    assert out.getvalue() == "before\n"
+    assert (tmp_path / "engine.log").read_text() == "after\n"
+    assert (tmp_path / "engine.log").stat().st_mode & 0o777 == 0o600

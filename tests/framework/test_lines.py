@@ -1,0 +1,116 @@
+"""What a command tells, as text and as JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skyband.framework.errors import SkybandError, Where
+from skyband.framework.lines import JsonLines, Lines, lines
+from skyband.framework.messages import Tally
+from skyband.jobs import cli
+from tests.spark.jobs import stamp, write_file, write_spec
+
+
+def progress(told: Lines, quiet: bool = False) -> None:
+    from skyband.framework.streaming.progress import Progress
+    from skyband.framework.streaming.runner import Batch
+
+    seen = Progress(told, quiet)
+    seen(Batch(7, Tally(rows_in=100, late=2, changes=5), 0.5))
+    seen(Batch(8, Tally(rows_in=1000, late=2, changes=5), 0.5))
+    seen.close()
+
+
+def parsed(err: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in err.getvalue().splitlines()]
+
+
+def test_batches_as_text() -> None:
+    err = io.StringIO()
+    progress(Lines(err))
+    assert err.getvalue().splitlines() == [
+        "batch 7: 100 rows, 200 rows/s, late 2, rejected 2, changes 5, 0.5 s",
+        "WARNING: 2.0 % of the rows of this batch came LATE and are in table `rejected` (2 of 100); "
+        "raise source.event_time.watermark if they belong in the results",
+        "batch 8: 1,000 rows, 2,000 rows/s, late 2, rejected 2, changes 5, 0.5 s",
+        "done: 1,100 rows (1,100 rows/s), 4 rejected, 10 changes in 1.0 s",
+    ]
+
+
+def test_batches_as_json() -> None:
+    err = io.StringIO()
+    told = JsonLines(err)
+    told.job = "j"
+    progress(told)
+    found = parsed(err)
+    assert [(x["level"], x["event"]) for x in found] == [("info", "batch"), ("warning", "late"), ("info", "batch"), ("info", "done")]
+    assert {x["job"] for x in found} == {"j"}
+    assert all(datetime.fromisoformat(x["time"]).utcoffset() == timedelta(0) for x in found)
+    figures = {"batch": 7, "rows": 100, "late": 2, "rejected": 2, "changes": 5, "seconds": 0.5}
+    assert figures.items() <= found[0].items()
+    assert {"rows": 1100, "late": 4, "rejected": 4, "changes": 10, "batches": 2}.items() <= found[-1].items()
+
+
+def test_quiet_leaves_the_warnings() -> None:
+    err = io.StringIO()
+    progress(JsonLines(err), quiet=True)
+    assert [x["event"] for x in parsed(err)] == ["late"]
+
+
+def test_errors_and_reports() -> None:
+    errors = [SkybandError("SKY-E110", "unknown field \x1b", "did you mean 'x'?", Where("s.yaml", 3, 7)), SkybandError("SKY-E300", "no")]
+    err, out = io.StringIO(), io.StringIO()
+    Lines(err, out).errors(errors)
+    Lines(err, out).report("verified", "verified: \x1b", differences=0)
+    assert err.getvalue() == "s.yaml:3:7 SKY-E110 unknown field \\u001b\n  hint: did you mean 'x'?\n\nSKY-E300 no\n"
+    assert out.getvalue() == "verified: \\u001b\n"
+    err = io.StringIO()
+    lines("json", err).errors(errors)
+    lines("json", err).report("verified", "verified", differences=0)
+    first, second, third = parsed(err)
+    assert (first["level"], first["code"], first["hint"]) == ("error", "SKY-E110", "did you mean 'x'?")
+    assert first["where"] == {"file": "s.yaml", "line": 3, "column": 7} and second["where"] is None
+    assert (third["event"], third["differences"]) == ("verified", 0)
+
+
+def test_a_reader_that_went_away_ends_nothing() -> None:
+    err = io.StringIO()
+    err.close()
+    Lines(err).tell("info", "batch", "text")
+    with pytest.raises(ValueError, match="closed"):
+        print("text", file=err)
+
+
+@pytest.mark.parametrize("command", ["run", "verify"])
+def test_a_commands_errors_are_json_lines(tmp_path: Any, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    assert cli.main([command, str(tmp_path / "none.yaml"), "--log-format", "json"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    found = json.loads(line)
+    assert (found["level"], found["event"], found["code"]) == ("error", "error", "SKY-E100")
+
+
+@pytest.mark.spark
+def test_a_run_and_its_verification_as_json(spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = write_spec(tmp_path, queries="  far5: {type: topk_pairs, scoring: far, k: 5}\n", watermark="1 minute")
+    for name, start in (("a.csv", 0), ("b.csv", 500)):
+        rows = [[start + i, stamp(start + 10 * i), "p", i, 0, "a"] for i in range(20)]
+        write_file(tmp_path, name, [*rows, [999, "2020-13-01", "p", 0, 0, "a"]], at=start)
+    assert cli.main(["run", str(spec), "--once", "--log-format", "json"]) == 0
+    assert cli.main(["verify", str(spec), "--replay-only", "--log-format", "json"]) == 0
+    told = capsys.readouterr()
+    assert told.out == ""
+    found = [json.loads(line) for line in told.err.splitlines()]
+    batches = [x for x in found if x["event"] == "batch"]
+    assert batches and [x["batch"] for x in batches] == list(range(len(batches)))
+    assert [x["event"] for x in found if x["event"] != "batch"] == ["done", "replayed", "verified"]
+    done, replayed, verified = found[-3:]
+    assert {x["job"] for x in found} == {"small"}
+    assert (done["rows"], done["rejected"], done["batches"]) == (42, 2, len(batches))
+    assert done["changes"] == sum(x["changes"] for x in batches) == replayed["changes"]
+    assert replayed["query"] == "far5" and verified["differences"] == 0

@@ -1,0 +1,89 @@
+"""Kinds of jobs that, together, have every query type, tables of queries, deletions, keys and boundaries: what kill tests run over."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from skyband.framework.queries.registry import QUERY_TYPES
+from skyband.jobs.spec import load_plan
+from tests.spark import jobs, ranked
+from tests.spark.cuts import stream
+
+Rows = list[list[object]]
+TIME = jobs.COLUMNS.index("ts")
+DISORDER = 6
+"""Rows of a group are at most so many places from where their time puts them: under half an hour of the streams below."""
+
+SKYLINES = """\
+  sky: {type: skyline, dimensions: {x: min, y: max}, carry: [x, y]}
+  sky20: {type: skyline, dimensions: {x: min, y: max}, window: {count: 20}}
+  hourly: {type: skyline, dimensions: {x: min, y: max}, every: 1 hour}
+  band: {type: skyline, dimensions: {x: max, id: min, side: equal}, band: 3, where: "y > 0"}
+  once: {type: skyline, dimensions: {x: min, y: min}, distinct: true, window: {time: 2 hours}}
+"""
+KEYED = """\
+  far5: {type: topk_pairs, scoring: far, k: 5, carry: [x]}
+  parted: {type: topk_pairs, scoring: near, k: 2, between: {column: side, a: a, b: b}, every: 1 hour}
+  best: {type: topk, scoring: high, k: 4, carry: [x, y]}
+  many: {type: topk, k: 3, queries_from: {format: csv, path: queries.csv}, carry: [x]}
+  limits: {type: threshold, above: 9, queries_from: {format: csv, path: limits.csv}, every: 1 hour}
+  sky: {type: skyline, dimensions: {x: min, y: max}, window: {time: 2 hours}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A job: its queries, and the rows that it runs over (by seed and number)."""
+
+    queries: str
+    rows: Callable[[int, int], Rows] = stream
+    more: dict[str, Any] = field(default_factory=dict)
+
+    def write(self, folder: Path, max_files: int) -> Path:
+        """The spec in a new folder, with what it needs beside it."""
+        folder.mkdir(parents=True)
+        ranked.write_queries(folder)
+        return jobs.write_spec(folder, queries=self.queries, max_files=max_files, scoring=ranked.SCORING, **self.more)
+
+
+KINDS = {
+    "pairs": Kind(jobs.QUERIES),
+    "deletions": Kind(ranked.QUERIES, ranked.deleting_stream, {"deletes": "deletes: side = 'd'"}),
+    "skylines": Kind(SKYLINES),
+    "keyed": Kind(KEYED, more={"partition": True, "buckets": 3}),
+}
+
+
+def types_of(spec: Path) -> set[str]:
+    """The query types of a spec."""
+    return {q.type for q in load_plan(str(spec)).queries}
+
+
+def all_types() -> set[str]:
+    """Every query type there is."""
+    return set(QUERY_TYPES.all())
+
+
+def groups(rows: Rows, count: int, seed: int) -> list[Rows]:
+    """The rows in ``count`` groups: all of one are later than all of the one before, so that a finish between two makes none late.
+
+    Within a group they are out of order.
+    """
+    rng = random.Random(seed)
+    rows = sorted(rows, key=lambda r: (str(r[TIME]), str(r)))
+    cuts = [0]
+    for i in range(1, count):
+        at = max(len(rows) * i // count, cuts[-1] + 1)
+        while rows[at][TIME] == rows[at - 1][TIME]:
+            at += 1
+        cuts.append(at)
+    made = [rows[a:b] for a, b in pairwise([*cuts, len(rows)])]
+    for group in made:
+        places = {id(r): i + rng.uniform(0, DISORDER) for i, r in enumerate(group)}
+        group.sort(key=lambda r: places[id(r)])
+    return made

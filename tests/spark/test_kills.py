@@ -1,0 +1,37 @@
+"""Killed at random moments, driver, JVM or workers, jobs of every kind come to the tables of a run left alone. More: ``make kills``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.seeds import cases
+from tests.spark.kills import chain, summary, unclean
+from tests.spark.kinds import KINDS, all_types, types_of
+from tests.spark.processes import PROC
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Not among the chaos tests, which only `make test-all` runs: 20 kills belong to every run of the tests.
+pytestmark = [pytest.mark.spark, pytest.mark.long]
+
+KILLS = 5
+
+
+@pytest.mark.skipif(not PROC.is_dir(), reason="finds the processes of a run in /proc")
+@pytest.mark.parametrize("kind", KINDS)
+def test_killed_at_random_moments(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    made = chain(spark, tmp_path / "chain", kind, seed=31, kills=cases(KILLS))
+    assert not made.faults and not made.unequal, summary([made])
+    assert not unclean(made.kills), unclean(made.kills)
+    assert made.kills and made.tables and made.rows
+
+
+def test_the_kinds_have_every_query_type(tmp_path: Path) -> None:
+    found: set[str] = set()
+    for name, kind in KINDS.items():
+        found |= types_of(kind.write(tmp_path / name, 1))
+    assert found == all_types()

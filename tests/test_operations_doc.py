@@ -1,0 +1,66 @@
+"""The tables of docs/operations.md against the code."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+from skyband.framework.errors import CODES
+from skyband.framework.streaming.stopping import SIGNALLED, SIGNALS
+from skyband.jobs import run, verify
+
+ROOT = Path(__file__).resolve().parents[1]
+DOC = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+
+
+def first_cells(heading: str) -> list[str]:
+    """The first column of the first table under a heading."""
+    section = DOC.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    rows = [line.strip("|").split(" | ") for line in section.splitlines() if line.startswith("|")]
+    assert len(rows) > 2 and all(len(row) == len(rows[0]) for row in rows[2:])
+    assert all(cell.strip() for row in rows[2:] for cell in row)
+    return [row[0].strip() for row in rows[2:]]
+
+
+def source() -> str:
+    """All code of the command."""
+    files = [p for part in ("framework", "jobs", "operators") for p in sorted((ROOT / part).rglob("*.py"))]
+    return "\n".join(p.read_text(encoding="utf-8") for p in files)
+
+
+def test_every_variable_that_the_code_knows_is_listed() -> None:
+    assert {c.strip("`") for c in first_cells("Environment variables")} == set(re.findall(r"[\"'](SKYBAND_[A-Z_]+)[\"']", source()))
+
+
+def test_every_exit_code_is_listed() -> None:
+    assert [int(c) for c in first_cells("Exit codes")] == [0, 1, 2, 3, *(SIGNALLED + s for s in SIGNALS)]
+
+
+def test_every_code_of_running_and_of_tables_is_listed() -> None:
+    assert first_cells("Codes of a failed run") == [c for c in CODES if c.startswith(("SKY-E3", "SKY-E4", "SKY-E9"))]
+
+
+def test_every_event_and_field_of_json_lines_is_listed() -> None:
+    (events,) = [line for line in DOC.splitlines() if line.startswith("| `event` |")]
+    calls = re.findall(r"\.(?:tell\(\s*\"\w+\",|report\()\s*\"(\w+)\"", source())
+    assert set(re.findall(r"`(\w+)`", events)) - {"event", "verify"} == set(calls)
+    fields = {name for cell in first_cells("Logs") for name in re.findall(r"`(\w+)`", cell)}
+    assert {"time", "level", "job", "event", "message", "batch", "rows", "late", "rejected", "changes", "seconds", "code", "hint"} <= fields
+
+
+def test_libraries_have_stderr_to_themselves_while_a_job_runs() -> None:
+    """What is printed to stderr there goes to the engine's log: a job's own words go through ``framework/lines.py``."""
+    printing = re.compile(r"file=sys\.stderr|sys\.stderr\.write")
+    mine = [ROOT / "jobs" / f"{name}.py" for name in ("run", "verify", "demo")]
+    files = [p for p in (*(ROOT / "framework").rglob("*.py"), *mine) if printing.search(p.read_text(encoding="utf-8"))]
+    assert [str(p.relative_to(ROOT)) for p in files] == []
+
+
+def test_the_readmes_option_is_the_commands() -> None:
+    (option, choice), *_ = re.findall(r"`(--log-format) (\w+)`", (ROOT / "README.md").read_text(encoding="utf-8"))
+    subparsers = argparse.ArgumentParser().add_subparsers()
+    for command in (run, verify):
+        command.add_parser(subparsers)
+    for name in ("run", "verify"):
+        assert subparsers.choices[name].parse_args(["spec.yaml", option, choice]).log_format == choice
