@@ -71,7 +71,7 @@ def similarity(name: str, o: I64, a: I64, b: int) -> tuple[F64, F64]:
         # The root would make equal ones unequal (docs/algorithms.md D3).
         square = o * o / (a * b)
         return -square, np.sqrt(square)
-    score = {"jaccard": o / (a + b - o), "dice": 2 * o / (a + b), "overlap": o / np.minimum(a, b)}[name]
+    score = {"jaccard": o / (a + b - o), "dice": 2 * o / (a + b), "overlap": o.astype(np.float64)}[name]
     return -score, score
 
 
