@@ -152,4 +152,4 @@ def search(
     if count > 1:
         candidates.order[:count].sort()
     work[FOUND] += count
-    return index, steps, Candidates(candidates.score, candidates.older, candidates.arrival, candidates.order, count)
+    return index, steps, Candidates(candidates.score, candidates.older, candidates.arrival, candidates.order, candidates.grouped, count)
