@@ -32,6 +32,10 @@ from skyband.operators.topk_similar_sets.kernels.driver import drive
 from skyband.operators.topk_similar_sets.kernels.search import Sought
 
 
+FEWEST: int = 32
+"""Arrivals taken together, at least."""
+
+
 @cache
 def driver() -> Callable[..., Any]:
     """``drive``, compiled once for all conditions: its signature is the types of its tables."""
@@ -59,6 +63,8 @@ class SimilarSetsLogic(PairRowsLogic):
         floor = max(configuration.worst_score(q) for q in configuration.queries)
         self.sought = Sought(self.sets.function, floor, self.sets.tested)
         super().__init__(configuration, state)
+        # A pair among the arrivals costs less than one of numbers: most share no token.
+        self.settings = self.settings._replace(sub_batch=max(FEWEST, self.settings.sub_batch))
 
     def _grow(self, keys: int) -> None:
         super()._grow(keys)
