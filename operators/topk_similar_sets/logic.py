@@ -31,7 +31,6 @@ from skyband.operators.topk_similar_sets.configuration import TopKSimilarSetsCon
 from skyband.operators.topk_similar_sets.kernels.driver import drive
 from skyband.operators.topk_similar_sets.kernels.search import Sought
 
-
 FEWEST: int = 32
 """Arrivals taken together, at least."""
 
