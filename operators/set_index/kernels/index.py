@@ -131,15 +131,16 @@ def posting_of(log: I64, record: int) -> int:
 
 
 @inner_inlined
-def post(index: Index, slot: int, record: int, first_alive: int) -> None:
-    """Append a record to a slot's list, whose region is moved if it is full; there is room for that behind the postings."""
-    slots, postings, log = index.slots, index.postings, index.log
+def post(index: Index, slot: int, posting: int, oldest: int) -> None:
+    """Append a posting to a slot's list, whose region is moved if it is full; there is room for that behind the postings. Those of sets
+    that came more than ``oldest`` objects before may be dropped."""
+    slots, postings = index.slots, index.postings
     length, start = slots[slot, LENGTH], slots[slot, START]
     if length == slots[slot, CAPACITY]:
         low, high = 0, length  # the first that is alive
         while low < high:
             middle = (low + high) >> 1
-            if log[(postings[start + middle] >> SEQ_BITS) + SEQ] < first_alive:
+            if (posting - postings[start + middle]) & SEQ_MASK > oldest:
                 low = middle + 1
             else:
                 high = middle
@@ -152,8 +153,8 @@ def post(index: Index, slot: int, record: int, first_alive: int) -> None:
             postings[to + i] = postings[start + low + i]
         length -= low
         start = to
-    postings[start + length] = posting_of(log, record)
-    slots[slot, LENGTH], slots[slot, LAST] = length + 1, postings[start + length]
+    postings[start + length] = posting
+    slots[slot, LENGTH], slots[slot, LAST] = length + 1, posting
 
 
 @inner
@@ -165,12 +166,13 @@ def insert(index: Index, key: int, group: int, seq: int, first_alive: int, token
     log[record + LOW], log[record + HIGH] = looked.signature[0], looked.signature[1]
     log[record + KEY], log[record + GROUP], log[record + PREVIOUS] = key, group, index.newest[group]
     index.newest[group] = record
+    posting = posting_of(log, record)
     for i in range(size):
         slot = looked.own[i]
         if slot == NO_SLOT:
             slot = add_slot(index, group, tokens[i], 2)
         log[record + HEADER + i] = slot
-        post(index, slot, record, first_alive)
+        post(index, slot, posting, seq - first_alive)
     scalars[LOG_END] += HEADER + size
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from skyband.operators.base import F64, I64
 from skyband.operators.jit import jit
@@ -36,7 +37,7 @@ right as long as no list has a set 2^31 objects old, which the index is made ane
 
 
 class Index(NamedTuple):
-    """The sets of a bucket's windows and the lists of those that hold a token. All int64."""
+    """The sets of a bucket's windows and the lists of those that hold a token. All int64 but for ``table``."""
 
     log: I64
     """(words,): the records."""
@@ -44,8 +45,8 @@ class Index(NamedTuple):
     """(slots, SLOT_COLUMNS)."""
     marks: I64
     """(slots,): the clock when an arrival last had the token."""
-    table: I64
-    """(a power of two,): slots by hash, or ``NO_SLOT``; linear probing, at most half full."""
+    table: npt.NDArray[np.int32]
+    """int32 (a power of two,): slots by hash, or ``NO_SLOT``; linear probing, at most half full."""
     postings: I64
     """(size,): postings, a region per slot, ascending."""
     newest: I64
@@ -109,6 +110,6 @@ def new_index(words: int, slots: int, postings: int, groups: int) -> Index:
         width *= 2
     return Index(
         np.empty(words, np.int64), np.empty((slots, SLOT_COLUMNS), np.int64), np.zeros(slots, np.int64),
-        np.full(width, NO_SLOT, np.int64),
+        np.full(width, NO_SLOT, np.int32),
         np.empty(postings, np.int64), np.full(groups, -1, np.int64), np.zeros(SCALARS, np.int64),
     )  # fmt: skip
