@@ -139,10 +139,11 @@ class PairRowsLogic(ABC):
         k = np.array([q.k for q in queries], np.int64)
         every = np.array([q.every_micros or 0 for q in queries], np.int64)
         shown = np.where(every > 0, k, 0)
+        room = k + k // 2
         tables = Queries(
             k=k, window_count=np.array([count_of(w) for w in windows], np.int64),
             window_micros=np.array([micros_of(w) for w in windows], np.int64), every=every,
-            list_start=np.cumsum(k) - k, shown_start=np.cumsum(shown) - shown,
+            list_start=np.cumsum(room) - room, list_room=room, shown_start=np.cumsum(shown) - shown,
             worst=np.array([self.configuration.worst_score(q) for q in queries], np.float64),
         )  # fmt: skip
         return tables, int(shown.sum())

@@ -36,7 +36,7 @@ def driver() -> Callable[..., Any]:
     from numba import typeof
 
     none = np.empty(0, np.int64)
-    queries = Queries(none, none, none, none, none, none, np.empty(0))
+    queries = Queries(none, none, none, none, none, none, none, np.empty(0))
     bucket = Bucket(np.empty((0, KEY_COLUMNS), np.int64), no_objects(0, 0), no_skyband(), 0)
     tables = (Settings(0, 0, 0, 0, 0, 0, 0), queries, bucket, no_progress(0, 0, 0), Advance(none, none, 0, 0), none)
     signature = (count_type(), score_type(), count_type(), score_type(), *map(typeof, tables))

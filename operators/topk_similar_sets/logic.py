@@ -31,6 +31,9 @@ from skyband.operators.topk_similar_sets.configuration import TopKSimilarSetsCon
 from skyband.operators.topk_similar_sets.kernels.driver import drive
 from skyband.operators.topk_similar_sets.kernels.search import Sought
 
+FEWEST: int = 32
+"""Arrivals taken together, at least."""
+
 
 @cache
 def driver() -> Callable[..., Any]:
@@ -41,7 +44,7 @@ def driver() -> Callable[..., Any]:
     from numba import typeof
 
     none = np.empty(0, np.int64)
-    queries = Queries(none, none, none, none, none, none, np.empty(0))
+    queries = Queries(none, none, none, none, none, none, none, np.empty(0))
     bucket = Bucket(np.empty((0, KEY_COLUMNS), np.int64), no_objects(0, 0), no_skyband(), 0)
     fixed = (Settings(0, 0, 0, 0, 0, 0, 0), Sought(0, 0.0, False))
     moving = (queries, bucket, no_progress(0, 0, 0), Advance(none, none, 0, 0), none, Tokens(none, none), 0, new_index(1, 1, 1, 0))
@@ -59,6 +62,8 @@ class SimilarSetsLogic(PairRowsLogic):
         floor = max(configuration.worst_score(q) for q in configuration.queries)
         self.sought = Sought(self.sets.function, floor, self.sets.tested)
         super().__init__(configuration, state)
+        # A pair among the arrivals costs less than one of numbers: most share no token.
+        self.settings = self.settings._replace(sub_batch=max(FEWEST, self.settings.sub_batch))
 
     def _grow(self, keys: int) -> None:
         super()._grow(keys)

@@ -142,3 +142,25 @@ def test_wrong_configurations_are_refused() -> None:
     for queries in ((PairQuery("q", 0, w),), (PairQuery("q", 1, w, every_micros=5),), (PairQuery("q", 1, w, max_score=0.5),), ()):
         with pytest.raises(ValueError, match=r"."):
             SetMatches(**good, queries=queries)
+
+
+@pytest.mark.parametrize("similarity", ["jaccard", "cosine"])
+def test_window_snapshots_equal_those_of_another_library(similarity: Any) -> None:
+    """SetSimilaritySearch joins a whole window at once: the same pairs, at every hundredth set."""
+    library = pytest.importorskip("SetSimilaritySearch", reason="needs the package SetSimilaritySearch")
+    rng = np.random.default_rng(8)
+    sets = [rng.choice(14, int(rng.integers(1, 9)), replace=False).tolist() for _ in range(900)]
+    at_least, n = 0.567, 150
+    queries = (SimilarSetsQuery("q", Window(n), min_score=at_least),)
+    logic = SimilarSets(tokens="tokens", similarity=similarity, window=Window(n), queries=queries).build(None)
+    for lo in range(0, 900, 100):
+        logic.advance(rows_of(sets[lo : lo + 100], lo), lo + 100)
+        first = max(0, lo + 100 - n)
+        window = sets[first : lo + 100]
+        want = {
+            (first + min(i, j), first + max(i, j)): s
+            for i, j, s in library.all_pairs(window, similarity_func_name=similarity, similarity_threshold=at_least)
+        }
+        got = logic.snapshot(0, 10**6, Window(n))
+        assert len(got) > 10
+        assert {tuple(item): pytest.approx(s) for item, s in zip(got.items.tolist(), got.score.tolist(), strict=True)} == want

@@ -7,6 +7,9 @@ import hashlib
 import os
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Callable
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ from skyband.operators.base import Arrivals, Ragged, Window
 from skyband.operators.pair_rows.queries import Between, PairQuery
 from skyband.operators.set_index.configuration import SIMILARITIES
 from skyband.operators.topk_similar_sets.operator import TopKSimilarSets
+from tests.bench import similar_sets
 from tests.operators.host import band_of
 from tests.operators.pairs_host import text_of
 from tests.operators.sets_host import Case, Sets, cuts_of, drive, ragged, random_case
@@ -157,3 +161,51 @@ def test_sets_without_tokens_are_counted_and_pair_with_nothing() -> None:
     logic.advance(rows_of([[], [1], [], [2]]), 4)
     assert logic.skyband().items.tolist() == [[1, 3]]
     assert logic.counters()["unusable:0"] == 2
+
+
+@pytest.mark.long
+def test_the_benchmarks_scase_finds_the_same_skyband() -> None:
+    from tests.bench import sets_numba
+
+    rng = np.random.default_rng(3)
+    sets = [sorted(rng.choice(30, int(rng.integers(1, 9)), replace=False).tolist()) for _ in range(900)]
+    logic = most_similar(Window(200), 4).build(None)
+    logic.advance(rows_of(sets), 900)
+    band = logic.skyband()
+    ks, ko, ts, to = np.empty(5000), np.empty(5000, np.int64), np.empty(5000), np.empty(5000, np.int64)
+    rows = ragged(sets)
+    m, _, _ = sets_numba.run(rows.start, rows.values, 4, 200, 0, 900, ks, ko, 0, ts, to, 0)
+    assert ko[:m].tolist() == band.items[:, 0].tolist()
+    assert np.array_equal(-ks[:m], band.score)
+
+
+def by_counting(sets: Sets, k: int) -> list[tuple[int, int, float]]:
+    """The k most similar pairs by Jaccard: (first, second, score)."""
+    holders: dict[int, list[int]] = {}
+    common: Counter[tuple[int, int]] = Counter()
+    for i, s in enumerate(sets):
+        for token in s:
+            common.update((j, i) for j in holders.setdefault(token, []))
+            holders[token].append(i)
+    found = [(o / (len(sets[j]) + len(sets[i]) - o), j, i) for (j, i), o in common.items()]
+    return [(j, i, score) for score, j, i in sorted(found, reverse=True)[:k]]
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(("name", "window"), [("commits_anon", 10_000), ("baskets", 2_000)])
+def test_real_sets(name: str, window: int, shared_data: Callable[[str], Path]) -> None:
+    """Near-duplicates among the last commits, and large sets: the same whatever the cuts, and in the end those of a full count."""
+    path = shared_data(f"data/{name}.tsv.gz")
+    sets = similar_sets.numbered(islice(similar_sets.commits(path) if name == "commits_anon" else similar_sets.baskets(path), 16_000))
+    whole, cut = most_similar(Window(window), 200).build(None), most_similar(Window(window), 200).build(None)
+    want = whole.advance(rows_of(sets), len(sets))
+    edges = [*range(0, len(sets), 1111), len(sets)]
+    got = [cut.advance(rows_of(sets[lo:hi], lo), hi) for lo, hi in pairwise(edges)]
+    for field in ("at", "step", "pos", "sign", "cause", "score", "items"):
+        assert np.concatenate([getattr(part, field) for part in got]).tobytes() == getattr(want, field).tobytes()
+    few = Window(1000)
+    found = whole.snapshot(0, 200, few)
+    first = len(sets) - 1000
+    assert [(a - first, b - first, s) for (a, b), s in zip(found.items.tolist(), found.score.tolist(), strict=True)] == by_counting(
+        sets[first:], 200
+    )

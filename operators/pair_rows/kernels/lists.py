@@ -1,6 +1,6 @@
 """The list of the best k pairs of one query: entering, leaving, filling it from a skyband and candidates.
 
-A list is ``Pairs`` in rank order with room for exactly k, and its ``length``.
+A list is ``Pairs`` in rank order, as many as it has room for at most, and its ``length``. Its first k are the result.
 """
 
 from __future__ import annotations
@@ -74,17 +74,29 @@ def select(best: Pairs, worst: float, first_alive: int, arrived: int, sources: S
 
 
 @leaf
-def arrive(best: Pairs, length: int, worst: float, first_alive: int, i: int, sources: Sources) -> int:
-    """Enter the candidates of arrival i into a list that holds all the others that belong there; returns its length."""
+def before_last(best: Pairs, length: int, score: float, older: int, newer: int) -> bool:
+    """Whether a pair ranks before the last of a list."""
+    last = length - 1
+    return ranks_before(score, older, newer, best.score[last], best.older[last], best.newer[last])
+
+
+@leaf
+def arrive(best: Pairs, length: int, whole: bool, worst: float, first_alive: int, i: int, sources: Sources) -> int:
+    """Enter the candidates of arrival i into a list that holds all the others there are, or (not ``whole``) all that rank before its last;
+    returns its length. A list that is full is no longer whole."""
     batch, candidates = sources.batch, sources.candidates
-    found_score, found_older, found_arrival = candidates.score, candidates.older, candidates.arrival
+    found_score, found_older, grouped = candidates.score, candidates.older, candidates.grouped
     row, newer = batch.scores[i], batch.newer[i]
+    if not whole:
+        worst = best.score[length - 1]
     for j in range(max(first_alive - batch.first_seq, 0), i):
-        if row[j] <= worst:
+        if row[j] <= worst and (whole or before_last(best, length, row[j], batch.first_seq + j, newer)):
             length = enter(best, length, row[j], batch.first_seq + j, newer)
-    for c in range(candidates.found):
-        if found_arrival[c] == i and found_score[c] <= worst and found_older[c] >= first_alive:
-            length = enter(best, length, found_score[c], found_older[c], newer)
+    for at in range(batch.start[i], batch.start[i + 1]):
+        c = grouped[at]
+        score, older = found_score[c], found_older[c]
+        if score <= worst and older >= first_alive and (whole or before_last(best, length, score, older, newer)):
+            length = enter(best, length, score, older, newer)
     return length
 
 
@@ -114,5 +126,6 @@ def fill_lists(queries: Queries, history: History, upto: int, instant: int, skyb
     """Every query's list as of ``instant``, objects before seq ``upto`` having arrived, from the skyband (docs/algorithms.md Theorem A)."""
     for query in range(len(queries.k)):
         first_alive = alive_from(history, upto, instant, queries.window_count[query], queries.window_micros[query])
-        best = part(lists.best, queries.list_start[query], queries.k[query])
+        best = part(lists.best, queries.list_start[query], queries.list_room[query])
         lists.length[query] = select_held(best, queries.worst[query], first_alive, skyband)
+        lists.whole[query] = 1 if lists.length[query] < queries.list_room[query] else 0

@@ -87,13 +87,14 @@ def replay(
     """
     k, every = queries.k[query], queries.every[query]
     count, micros = queries.window_count[query], queries.window_micros[query]
-    worst, start = queries.worst[query], queries.list_start[query]
-    best, before, length = part(lists.best, start, k), part(lists.before, start, k), lists.length[query]
+    worst, start, room = queries.worst[query], queries.list_start[query], queries.list_room[query]
+    best, before = part(lists.best, start, room), part(lists.before, start, k)
+    length, whole = lists.length[query], lists.whole[query] == 1
     batch, times, held = sources.batch, history.times, history.first_held
     done = False
     while written + 2 * k <= len(rows.score):
-        first_out = oldest(best.older, length)
-        bar = best.score[k - 1] if length == k else worst
+        first_out = oldest(best.older, min(length, k))
+        bar = worst if whole else best.score[length - 1]
         next_in = next_arrival(batch, arrived, bar, first_out, count)
         at = times[batch.first_seq + next_in - held] if next_in < batch.size else batch.limit
         expiry = np.int64(NEVER)
@@ -104,7 +105,7 @@ def replay(
             at = expiry
         if every > 0 and progress.due[query, key] < at:
             newest = batch.first_seq + batch.size
-            written = show(query, key, queries, newest, history, best, length, progress, rows, written)
+            written = show(query, key, queries, newest, history, best, min(length, k), progress, rows, written)
             continue
         if next_in == batch.size and not expires:
             done = True
@@ -117,21 +118,27 @@ def replay(
             arrived = next_in + 1
             arriving = batch.first_seq + next_in
         first_alive = alive_from(history, batch.first_seq + arrived, at, count, micros)
-        length_before = length
-        copy_pairs(best, length, before)
+        if arriving >= 0 and length >= k and first_alive <= first_out and not batch.best[next_in] <= best.score[k - 1]:
+            length = arrive(best, length, whole, worst, first_alive, next_in, sources)  # only behind the result
+            whole = whole and length < room
+            continue
+        length_before = min(length, k)
+        copy_pairs(best, length_before, before)
         length = drop_expired(best, length, first_alive)
-        if length < length_before and length_before == k:
+        if length < k and not whole:
             work[REFILLS] += 1
             length = select(best, worst, first_alive, arrived, sources)
+            whole = True
         elif arriving >= 0:
-            length = arrive(best, length, worst, first_alive, next_in, sources)
+            length = arrive(best, length, whole, worst, first_alive, next_in, sources)
+        whole = whole and length < room
         event = Event(query, key, at, progress.step[query, key] + 1, first_alive, arriving, False)
-        end = difference(rows, written, event, before, length_before, best, length)
+        end = difference(rows, written, event, before, length_before, best, min(length, k))
         if end > written and every > 0:
             if progress.due[query, key] == NEVER:
                 progress.due[query, key] = -((-at) // every) * every
         elif end > written:
             progress.step[query, key] += 1
             written = end
-    lists.length[query] = length
+    lists.length[query], lists.whole[query] = length, 1 if whole else 0
     return arrived, written, done

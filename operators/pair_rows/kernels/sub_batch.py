@@ -21,6 +21,7 @@ from skyband.operators.pair_rows.kernels.tables import (
     IS_NEITHER,
     REGION_START,
     SKYBAND_LENGTH,
+    Candidates,
     ChangeRows,
     History,
     Lists,
@@ -68,8 +69,8 @@ def no_changes() -> Told:
 @jit
 def no_lists(queries: Queries) -> Lists:
     """Room for every query's list."""
-    width = queries.k.sum()
-    return Lists(new_pairs(width), new_pairs(width), np.zeros(len(queries.k), np.int64))
+    width = queries.list_room.sum()
+    return Lists(new_pairs(width), new_pairs(width), np.zeros(len(queries.k), np.int64), np.zeros(len(queries.k), np.int64))
 
 
 @jit
@@ -106,10 +107,26 @@ def gather(settings: Settings, keys: I64, key: int, first_seq: int, size: int, o
     return first_alive
 
 
+@leaf
+def group_by_arrival(batch: SubBatch, candidates: Candidates) -> None:
+    """Fill ``batch.start`` and ``candidates.grouped``. O(arrivals + candidates)."""
+    start, arrival, grouped = batch.start, candidates.arrival, candidates.grouped
+    for i in range(batch.size + 1):
+        start[i] = 0
+    for c in range(candidates.found):
+        start[arrival[c]] += 1
+    for i in range(1, batch.size + 1):
+        start[i] += start[i - 1]
+    for c in range(candidates.found - 1, -1, -1):
+        start[arrival[c]] -= 1
+        grouped[start[arrival[c]]] = c
+
+
 @jit
 def tell(key: int, queries: Queries, history: History, sources: Sources, lists: Lists, progress: Progress, told: Told, work: I64) -> Told:
     """Replay the sub-batch for every query."""
     rows, written = told.rows, told.written
+    group_by_arrival(sources.batch, sources.candidates)
     for query in range(len(queries.k)):
         arrived, done = 0, False
         while not done:
@@ -136,7 +153,7 @@ def wake_times(key: int, queries: Queries, history: History, lists: Lists, progr
     """Note the next expiry by time of a list's member, or the next boundary at which a query has something to tell, if it is before."""
     for query in range(len(queries.k)):
         wake = progress.due[query, key]
-        length, start = lists.length[query], queries.list_start[query]
+        length, start = min(lists.length[query], queries.k[query]), queries.list_start[query]
         if queries.window_micros[query] < UNBOUNDED and length > 0:
             first_out = oldest(lists.best.older[start : start + length], length)
             wake = min(wake, history.times[first_out - history.first_held] + queries.window_micros[query])

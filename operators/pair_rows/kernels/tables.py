@@ -75,6 +75,8 @@ class Queries(NamedTuple):
     """int64: microseconds between boundaries, or 0: changes are told at every event."""
     list_start: I64
     """int64: where the query's list starts in ``Lists.best``."""
+    list_room: I64
+    """int64: how many pairs it holds at most: more than k, so that one that leaves is seldom looked for."""
     shown_start: I64
     """int64: where the list last shown starts in a row of ``Progress.shown_score`` (with ``every``)."""
     worst: F64
@@ -198,6 +200,8 @@ class SubBatch(NamedTuple):
     """float64 (S, S): [i, j] = score of arrivals j < i, NaN if they are no candidate."""
     best: F64
     """float64 (S,): the best score of arrival i with anything older, NaN if it has no candidate."""
+    start: I64
+    """int64 (S + 1,): where the candidates of arrival i start in ``Candidates.grouped``."""
 
 
 class Candidates(NamedTuple):
@@ -211,6 +215,8 @@ class Candidates(NamedTuple):
     """int64 (size,): index of the newer object in its sub-batch."""
     order: I64
     """int64 (size,): indices by older seq descending, each in the low bits (``ORDER_MASK``) below its sort key."""
+    grouped: I64
+    """int64 (size,): indices by arrival."""
     found: int
     """int64: how many there are."""
 
@@ -242,7 +248,7 @@ class Pairs(NamedTuple):
 
 
 class Lists(NamedTuple):
-    """The best pairs of each query for the key at hand."""
+    """The best pairs of each query for the key at hand: its result, and some that rank behind it (which may have left the window)."""
 
     best: Pairs
     """All queries' lists, side by side (``Queries.list_start``)."""
@@ -250,6 +256,8 @@ class Lists(NamedTuple):
     """Scratch of the same size: a list before an event."""
     length: I64
     """int64 (queries,): pairs in each list."""
+    whole: I64
+    """int64 (queries,): 1 if the list has all pairs there are, 0 if there may be others behind its last."""
 
 
 class ChangeRows(NamedTuple):
@@ -289,7 +297,14 @@ def new_skyband(size: int) -> Skyband:
 @jit
 def new_candidates(size: int) -> Candidates:
     """No candidates, with room for ``size``."""
-    return Candidates(np.empty(size, np.float64), np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64), 0)
+    return Candidates(
+        np.empty(size, np.float64),
+        np.empty(size, np.int64),
+        np.empty(size, np.int64),
+        np.empty(size, np.int64),
+        np.empty(size, np.int64),
+        0,
+    )
 
 
 @jit
@@ -298,7 +313,7 @@ def new_sub_batch(size: int, floats: int, integers: int) -> SubBatch:
     return SubBatch(
         0, 0, 0, False, np.empty(size, np.int64), np.full(size, IS_B, np.int64), np.empty(size, np.int64),
         np.empty((size, floats), np.float64), np.empty((size, integers), np.int64), np.empty((size, size), np.float64),
-        np.empty(size, np.float64),
+        np.empty(size, np.float64), np.zeros(size + 1, np.int64),
     )  # fmt: skip
 
 
@@ -306,8 +321,9 @@ def new_sub_batch(size: int, floats: int, integers: int) -> SubBatch:
 def next_batch(batch: SubBatch, first_seq: int, size: int, limit: int, last: bool) -> SubBatch:
     """Other arrivals in the arrays of ``batch``."""
     return SubBatch(
-        first_seq, size, limit, last, batch.first_partner, batch.side, batch.newer, batch.floats, batch.integers, batch.scores, batch.best
-    )
+        first_seq, size, limit, last, batch.first_partner, batch.side, batch.newer, batch.floats, batch.integers, batch.scores, batch.best,
+        batch.start,
+    )  # fmt: skip
 
 
 @leaf

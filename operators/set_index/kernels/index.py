@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.operators.base import I64
-from skyband.operators.jit import inner, maker
+from skyband.operators.jit import inner, inner_inlined, maker
 from skyband.operators.set_index.kernels.tables import (
     CAPACITY,
     CLOCK,
@@ -14,15 +14,17 @@ from skyband.operators.set_index.kernels.tables import (
     HEADER,
     HIGH,
     KEY,
+    LAST,
     LENGTH,
     LOG_END,
     LOW,
-    MARK,
     NO_SLOT,
     OF_GROUP,
     POSTINGS_END,
     PREVIOUS,
     SEQ,
+    SEQ_BITS,
+    SEQ_MASK,
     SIZE,
     SLOT_BITS,
     SLOTS,
@@ -43,7 +45,7 @@ def digest(group: int, code: int) -> int:
     return ((x * 1540483477) ^ (y * 1367130551)) >> 20
 
 
-@inner
+@inner_inlined
 def find(index: Index, group: int, code: int) -> int:
     """The slot of a token, or ``NO_SLOT``. O(1) expected."""
     slots, table = index.slots, index.table
@@ -56,7 +58,7 @@ def find(index: Index, group: int, code: int) -> int:
     return slot
 
 
-@inner
+@inner_inlined
 def add_slot(index: Index, group: int, code: int, capacity: int) -> int:
     """A slot for a token that has none, with room for ``capacity`` postings; returns it. The arrays have room."""
     slots, table, scalars = index.slots, index.table, index.scalars
@@ -67,7 +69,7 @@ def add_slot(index: Index, group: int, code: int, capacity: int) -> int:
     while table[at] != NO_SLOT:
         at = (at + 1) & mask
     table[at] = slot
-    slots[slot, OF_GROUP], slots[slot, CODE], slots[slot, MARK] = group, code, 0
+    slots[slot, OF_GROUP], slots[slot, CODE] = group, code
     slots[slot, START], slots[slot, CAPACITY], slots[slot, LENGTH] = scalars[POSTINGS_END], capacity, 0
     scalars[POSTINGS_END] += capacity
     return slot
@@ -116,22 +118,29 @@ def look_up(index: Index, own: int, other: int, tokens: I64, looked: Looked) -> 
             looked.lists[i] = NO_SLOT
         else:
             looked.lists[i] = (slots[slot, LENGTH] << SLOT_BITS) | slot
-            slots[slot, MARK] = scalars[CLOCK]
+            index.marks[slot] = scalars[CLOCK]
     looked.signature[0], looked.signature[1] = low, high
     shell_sort(looked.lists, len(tokens))
     return needed
 
 
 @inner
-def post(index: Index, slot: int, record: int, first_alive: int) -> None:
-    """Append a record to a slot's list, whose region is moved if it is full; there is room for that behind the postings."""
-    slots, postings, log = index.slots, index.postings, index.log
+def posting_of(log: I64, record: int) -> int:
+    """The posting of a record."""
+    return (record << SEQ_BITS) | int(log[record + SEQ] & SEQ_MASK)
+
+
+@inner_inlined
+def post(index: Index, slot: int, posting: int, oldest: int) -> None:
+    """Append a posting to a slot's list, whose region is moved if it is full; there is room for that behind the postings. Those of sets
+    that came more than ``oldest`` objects before may be dropped."""
+    slots, postings = index.slots, index.postings
     length, start = slots[slot, LENGTH], slots[slot, START]
     if length == slots[slot, CAPACITY]:
         low, high = 0, length  # the first that is alive
         while low < high:
             middle = (low + high) >> 1
-            if log[postings[start + middle] + SEQ] < first_alive:
+            if (posting - postings[start + middle]) & SEQ_MASK > oldest:
                 low = middle + 1
             else:
                 high = middle
@@ -144,8 +153,8 @@ def post(index: Index, slot: int, record: int, first_alive: int) -> None:
             postings[to + i] = postings[start + low + i]
         length -= low
         start = to
-    postings[start + length] = record
-    slots[slot, LENGTH] = length + 1
+    postings[start + length] = posting
+    slots[slot, LENGTH], slots[slot, LAST] = length + 1, posting
 
 
 @inner
@@ -157,12 +166,13 @@ def insert(index: Index, key: int, group: int, seq: int, first_alive: int, token
     log[record + LOW], log[record + HIGH] = looked.signature[0], looked.signature[1]
     log[record + KEY], log[record + GROUP], log[record + PREVIOUS] = key, group, index.newest[group]
     index.newest[group] = record
+    posting = posting_of(log, record)
     for i in range(size):
         slot = looked.own[i]
         if slot == NO_SLOT:
             slot = add_slot(index, group, tokens[i], 2)
         log[record + HEADER + i] = slot
-        post(index, slot, record, first_alive)
+        post(index, slot, posting, seq - first_alive)
     scalars[LOG_END] += HEADER + size
 
 
@@ -209,7 +219,8 @@ def copy_alive(index: Index, first_alive: I64, counts: I64, new: Index) -> None:
             for i in range(HEADER, HEADER + size):
                 slot = counts[log[record + i]]
                 target[to + i] = slot
-                new.postings[new.slots[slot, START] + new.slots[slot, LENGTH]] = to
+                new.slots[slot, LAST] = posting_of(target, to)
+                new.postings[new.slots[slot, START] + new.slots[slot, LENGTH]] = new.slots[slot, LAST]
                 new.slots[slot, LENGTH] += 1
             to += HEADER + size
         record += HEADER + size

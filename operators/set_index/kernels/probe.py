@@ -13,17 +13,19 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.operators.base import F64, I64
-from skyband.operators.jit import inner
+from skyband.operators.jit import inner, inner_inlined
 from skyband.operators.set_index.kernels.similarity import HAMMING, best_score, ones, score_of
 from skyband.operators.set_index.kernels.tables import (
     CLOCK,
     HEADER,
     HIGH,
+    LAST,
     LOW,
-    MARK,
     NO_SLOT,
     PREVIOUS,
     SEQ,
+    SEQ_BITS,
+    SEQ_MASK,
     SIZE,
     SLOT_BITS,
     SLOT_MASK,
@@ -84,23 +86,23 @@ class Tested(NamedTuple):
     """Whether there is a condition."""
 
 
-@inner
+@inner_inlined
 def count_common(index: Index, function: int, record: int, a: int, b: int, bar: float) -> int:
     """How many tokens of the set at ``record`` the arriving one has, or -1 as soon as they cannot reach ``bar``."""
-    log, slots = index.log, index.slots
+    log, marks = index.log, index.marks
     clock = index.scalars[CLOCK]
     common, i, stop = 0, record + HEADER, record + HEADER + b
     while i < stop:
         upto = min(i + CHUNK, stop)
         for j in range(i, upto):
-            common += int(slots[log[j], MARK] == clock)
+            common += int(marks[log[j]] == clock)
         i = upto
         if not score_of(function, min(common + stop - i, a), a, b) <= bar:
             return -1
     return common
 
 
-@inner
+@inner_inlined
 def weigh(index: Index, asked: Asked, looked: Looked, record: int, most: int, bar: float, counters: I64) -> float:
     """The score of the arriving set with the one at ``record``, of which it shares ``most`` tokens at most; NaN if worse than ``bar``."""
     log = index.log
@@ -117,7 +119,7 @@ def weigh(index: Index, asked: Asked, looked: Looked, record: int, most: int, ba
     return score_of(asked.function, common, a, b) if common >= 0 else np.nan
 
 
-@inner
+@inner_inlined
 def passes(test: Callable[..., None], tested: Tested, seq: int, looked: Looked) -> bool:
     """Whether the pair with the object ``seq`` meets its condition."""
     if not tested.asked:
@@ -148,7 +150,7 @@ def probe(
     if asked.function == HAMMING:
         return probe_all(index, test, tested, asked, looked, steps, most, found, count, counters)
     log, postings, slots = index.log, index.postings, index.slots
-    clock, last = index.scalars[CLOCK], asked.steps - 1
+    clock, now, last = index.scalars[CLOCK], asked.newest + 1, asked.steps - 1
     for p in range(asked.size):
         left = asked.size - p
         last = worst_step(steps, last, best_score(asked.function, left, asked.size))
@@ -159,13 +161,16 @@ def probe(
             break
         if looked.lists[p] == NO_SLOT:
             continue
-        start, step = slots[looked.lists[p] & SLOT_MASK, START], 0
+        slot, step = looked.lists[p] & SLOT_MASK, 0
+        if now - ((now - slots[slot, LAST]) & SEQ_MASK) < lowest:
+            continue
+        start = slots[slot, START]
         entry = start + (looked.lists[p] >> SLOT_BITS) - 1
         while entry >= start:
-            record = postings[entry]
-            seq = log[record + SEQ]
+            seq = now - ((now - postings[entry]) & SEQ_MASK)
             if seq < lowest:
                 break
+            record = postings[entry] >> SEQ_BITS
             entry -= 1
             counters[READ] += 1
             if log[record + STAMP] == clock:
@@ -210,7 +215,7 @@ def behind(score: float, older: int, score2: float, older2: int) -> bool:
     return score > score2 or (score == score2 and older < older2)
 
 
-@inner
+@inner_inlined
 def keep(found: Found, count: int, most: int, score: float, older: int, steps: Steps) -> int:
     """Take a partner in; returns how many there are. With ``most`` > 0: O(log most)."""
     scores, olders = found.score, found.older

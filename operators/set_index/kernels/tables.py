@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from skyband.operators.base import F64, I64
 from skyband.operators.jit import jit
@@ -21,27 +22,33 @@ token; the clock when an arrival last looked at it; its key and group; the recor
 
 WORD_BITS = 63
 
-OF_GROUP, CODE, START, CAPACITY, LENGTH, MARK, SLOT_COLUMNS = range(7)
-"""Columns of the slot table: the group, the host's code of the token; its region of the postings and how many there are; the clock when an
-arrival last had it."""
+OF_GROUP, CODE, START, CAPACITY, LENGTH, LAST, SLOT_COLUMNS = range(7)
+"""Columns of the slot table: the group, the host's code of the token; its region of the postings, how many there are, and the last one."""
 
 LOG_END, SLOTS, POSTINGS_END, CLOCK, SCALARS = range(5)
 """Places of ``Index.scalars``: ends of the log, the slot table and the postings; and a clock that counts arrivals."""
 
 NO_SLOT = -1
 
+SEQ_BITS = 31
+SEQ_MASK = (1 << SEQ_BITS) - 1
+"""A posting is the place of a record, and below it the low bits of its seq: so an old one is told without a look at the record. That is
+right as long as no list has a set 2^31 objects old, which the index is made anew long before."""
+
 
 class Index(NamedTuple):
-    """The sets of a bucket's windows and the lists of those that hold a token. All int64."""
+    """The sets of a bucket's windows and the lists of those that hold a token. All int64 but for ``table``."""
 
     log: I64
     """(words,): the records."""
     slots: I64
     """(slots, SLOT_COLUMNS)."""
-    table: I64
-    """(a power of two,): slots by hash, or ``NO_SLOT``; linear probing, at most half full."""
+    marks: I64
+    """(slots,): the clock when an arrival last had the token."""
+    table: npt.NDArray[np.int32]
+    """int32 (a power of two,): slots by hash, or ``NO_SLOT``; linear probing, at most half full."""
     postings: I64
-    """(size,): places of records in the log, a region per slot, ascending."""
+    """(size,): postings, a region per slot, ascending."""
     newest: I64
     """(groups,): the newest record of each group, or -1."""
     scalars: I64
@@ -102,6 +109,7 @@ def new_index(words: int, slots: int, postings: int, groups: int) -> Index:
     while width < 2 * slots:
         width *= 2
     return Index(
-        np.empty(words, np.int64), np.empty((slots, SLOT_COLUMNS), np.int64), np.full(width, NO_SLOT, np.int64),
+        np.empty(words, np.int64), np.empty((slots, SLOT_COLUMNS), np.int64), np.zeros(slots, np.int64),
+        np.full(width, NO_SLOT, np.int32),
         np.empty(postings, np.int64), np.full(groups, -1, np.int64), np.zeros(SCALARS, np.int64),
     )  # fmt: skip

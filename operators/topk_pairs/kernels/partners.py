@@ -131,7 +131,7 @@ def scan_partners(
         high = low
         width = min(2 * width, LARGEST)
     work[FOUND] += count
-    return Candidates(found_score, found_older, found_arrival, order, count)
+    return Candidates(found_score, found_older, found_arrival, order, candidates.grouped, count)
 
 
 @jit()
@@ -140,6 +140,6 @@ def scan(
 ) -> Candidates:
     """Find the sub-batch's candidates, those among its arrivals (``batch.scores``) and the others (returned); see the functions above."""
     if batch.size == 0:
-        return Candidates(candidates.score, candidates.older, candidates.arrival, candidates.order, 0)
+        return Candidates(candidates.score, candidates.older, candidates.arrival, candidates.order, candidates.grouped, 0)
     scan_arrivals(scoring, objects, offset, batch, work)
     return scan_partners(scoring, objects, offset, batch, skyband, candidates, block, work)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.operators.base import I64, NEVER
-from skyband.operators.jit import inner, jit
+from skyband.operators.jit import inner, inner_inlined, jit
 from skyband.operators.pair_rows.kernels.tables import (
     FOUND,
     IS_A,
@@ -65,7 +65,7 @@ def fill_steps(skyband: Skyband, floor: float, steps: Steps) -> int:
     return count
 
 
-@inner
+@inner_inlined
 def most_partners(index: Index, batch: SubBatch, i: int, size: int, looked: Looked, everyone: bool) -> int:
     """No more partners than this can be found for arrival i, whose tokens are looked up."""
     alive = int(batch.first_seq + i - batch.first_partner[i])
@@ -78,7 +78,7 @@ def most_partners(index: Index, batch: SubBatch, i: int, size: int, looked: Look
     return min(alive, entries)
 
 
-@inner
+@inner_inlined
 def search_one(
     test_as_a: Callable[..., None], test_as_b: Callable[..., None], sought: Sought, objects: Objects, place: Place, index: Index,
     batch: SubBatch, i: int, asked: Asked, looked: Looked, steps: Steps, candidates: Candidates, count: int, work: I64,
@@ -116,6 +116,37 @@ def grown(candidates: Candidates, count: int, size: int) -> Candidates:
     return new
 
 
+@inner
+def search_on(
+    test_as_a: Callable[..., None], test_as_b: Callable[..., None], settings: Settings, sought: Sought, objects: Objects, place: Place,
+    tokens: Tokens, batch: SubBatch, height: int, index: Index, looked: Looked, steps: Steps, candidates: Candidates, start: int,
+    count: int, counts: I64,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Take arrivals from number ``start`` on, ``count`` candidates having been found. Returns the number of the next one, the candidates
+    found then, and the room for them that it takes: more than there is, or 0 if it is the index that lacks room, or all is done."""
+    for i in range(start, batch.size):
+        first = tokens.start[place.row + i]
+        mine = tokens.values[first : tokens.start[place.row + i + 1]]
+        batch.best[i] = np.nan
+        for j in range(i):
+            batch.scores[i, j] = np.nan
+        if len(mine) == 0 or batch.side[i] == IS_NEITHER:
+            continue
+        group = group_of(settings, place.key, batch.side[i])
+        other = other_group(settings, group)
+        if lacks_room(index, len(mine), look_up(index, group, other, mine, looked)):
+            return i, count, 0
+        room = count + most_partners(index, batch, i, len(mine), looked, sought.function == HAMMING)
+        if room > len(candidates.score):
+            return i, count, room
+        asked = Asked(sought.function, len(mine), batch.first_partner[i], batch.first_seq + i - 1, other, height)
+        count = search_one(
+            test_as_a, test_as_b, sought, objects, place, index, batch, i, asked, looked, steps, candidates, count, counts
+        )  # fmt: skip
+        insert(index, place.key, group, batch.first_seq + i, batch.first_partner[0], mine, looked)
+    return batch.size, count, 0
+
+
 @jit()
 def search(
     test_as_a: Callable[..., None], test_as_b: Callable[..., None], settings: Settings, sought: Sought, keys: I64, objects: Objects,
@@ -127,29 +158,21 @@ def search(
     if len(skyband.older) + 1 > len(steps.below):
         steps = new_steps(2 * len(skyband.older) + 1)
     height = fill_steps(skyband, sought.floor, steps)
-    count = 0
-    for i in range(batch.size):
-        batch.best[i] = np.nan
-        for j in range(i):
-            batch.scores[i, j] = np.nan
-        mine = tokens.values[tokens.start[place.row + i] : tokens.start[place.row + i + 1]]
-        if len(mine) == 0 or batch.side[i] == IS_NEITHER:
-            continue
-        group = group_of(settings, place.key, batch.side[i])
-        other = other_group(settings, group)
-        needed = look_up(index, group, other, mine, looked)
-        if lacks_room(index, len(mine), needed):
-            index = rebuilt(index, first_alive_of(settings, keys, objects.times, place.instant), len(mine), len(index.newest))
-            look_up(index, group, other, mine, looked)
-        room = count + most_partners(index, batch, i, len(mine), looked, sought.function == HAMMING)
-        if room > len(candidates.score):
-            candidates = grown(candidates, count, 2 * room)
-        asked = Asked(sought.function, len(mine), batch.first_partner[i], batch.first_seq + i - 1, other, height)
-        count = search_one(
-            test_as_a, test_as_b, sought, objects, place, index, batch, i, asked, looked, steps, candidates, count, counts
+    i, count = 0, 0
+    while True:
+        i, count, room = search_on(
+            test_as_a, test_as_b, settings, sought, objects, place, tokens, batch, height, index, looked, steps, candidates, i, count,
+            counts,
         )  # fmt: skip
-        insert(index, place.key, group, batch.first_seq + i, batch.first_partner[0], mine, looked)
+        if i == batch.size:
+            break
+        if room > 0:
+            candidates = grown(candidates, count, 2 * room)
+        else:
+            first_alive = first_alive_of(settings, keys, objects.times, place.instant)
+            size = tokens.start[place.row + i + 1] - tokens.start[place.row + i]
+            index = rebuilt(index, first_alive, size, len(index.newest))
     if count > 1:
         candidates.order[:count].sort()
     work[FOUND] += count
-    return index, steps, Candidates(candidates.score, candidates.older, candidates.arrival, candidates.order, count)
+    return index, steps, Candidates(candidates.score, candidates.older, candidates.arrival, candidates.order, candidates.grouped, count)
