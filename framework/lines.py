@@ -76,6 +76,11 @@ def lines(form: str = "text", err: TextIO | None = None) -> Lines:
     return JsonLines(err) if form == "json" else Lines(err)
 
 
+def warning_to_stderr(text: str) -> None:
+    """The warning as text."""
+    Lines().tell("warning", "warning", f"WARNING: {text}")
+
+
 def to_stderr(error: SkybandError) -> None:
     """The error as text."""
     Lines().errors([error])

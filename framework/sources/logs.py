@@ -89,6 +89,21 @@ def taken(log: Path, after: int = -1) -> list[Taken]:
     return list(found.values())
 
 
+def forget_plan(checkpoint: Path, planned: int, upto: int) -> None:
+    """Takes back a batch of which nothing has been written: what it would take is found again. ``upto``: the last number that stays.
+
+    Raises SkybandError SKY-E303 if the log of files has been merged since: then nothing can be taken back.
+    """
+    log = checkpoint / "sources" / "0"
+    above = [p for p in log.glob("[0-9]*") if int(p.name.partition(".")[0]) > upto]
+    if any(p.name.endswith(".compact") for p in above):
+        raise unusable(checkpoint, f"batch {planned} cannot be taken back")
+    # The plan first: without it numbers above are only files found, and found again.
+    for path in [checkpoint / "offsets" / str(planned), *sorted(above, key=lambda p: -int(p.name))]:
+        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+        path.unlink()
+
+
 def _entries(path: Path, after: int) -> Iterator[Taken]:
     """The entries of one file of the log above ``after``, newest first: a compacted one has all before it too, oldest first."""
     for line in _lines_backwards(path):

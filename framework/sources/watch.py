@@ -15,13 +15,17 @@ from skyband.framework.failpoints import failpoint
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.bad_files import named_in, suspects
 from skyband.framework.sources.ledger import Ledger, SetAside
-from skyband.framework.sources.logs import Taken, files_log_damage, last_batch, offset, taken, unusable
+from skyband.framework.sources.logs import Taken, files_log_damage, forget_plan, last_batch, offset, taken, unusable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Probe = Callable[["SparkSession", str], "str | None"]
 """Reads one file (a URL) in full with the engine: why it cannot be read, or None."""
+
+
+PATTERN = "[]{}*?\\"
+"""Characters of a file's name for which the engine looks for files that match it."""
 
 
 def local_path(url: str) -> str | None:
@@ -56,6 +60,13 @@ class FileWatch:
         upto = offset(self.checkpoint, done)
         files = [t for t in taken(self.log) if t.url not in self.ledger.aside]
         unfinished = [t for t in files if t.number > upto]
+        self._no_patterns([t.url for t in unfinished if _modified(t.url) is not None])
+        if not committed and any(self._is_pattern(t.url) for t in unfinished):
+            # Renamed, as was asked for: the batch is planned anew.
+            forget_plan(self.checkpoint, planned, upto)
+            files, unfinished = [t for t in files if t.number <= upto], []
+        known = {local_path(t.url) for t in files}
+        self._no_patterns([u for u in self._lying_there() if local_path(u) not in known])
         self._all_there(unfinished)
         if committed:
             self._unchanged(unfinished)
@@ -72,6 +83,7 @@ class FileWatch:
             return []
         mine = [t for t in taken(self.log, after) if t.number <= upto and t.url not in self.ledger.aside]
         self._all_there(mine)
+        self._no_patterns([t.url for t in mine])
         changed = {t.url: ms for t in mine if self._changed(t) and (ms := _modified(t.url)) is not None}
         if not changed:
             return []
@@ -116,6 +128,27 @@ class FileWatch:
             self.ledger.save()
             failpoint("aside.after")
         return [f"file {_name(u)} cannot be read and is set aside, see table `rejected`: {why}" for u, why in found.items()]
+
+    def _lying_there(self) -> list[str]:
+        """URLs of the files in the source's folder that the engine would take, if it is a folder of this machine."""
+        root = Path(os.path.abspath(str(self.source.path).removeprefix("file://")))
+        found = []
+        for folder, folders, names in os.walk(root):
+            folders[:] = [f for f in folders if not f.startswith((".", "_"))]
+            found += [(Path(folder) / n).as_uri() for n in names if not n.startswith((".", "_"))]
+        return found
+
+    def _is_pattern(self, url: str) -> bool:
+        return local_path(url) is not None and any(c in self._below(url) for c in PATTERN)
+
+    def _no_patterns(self, urls: Sequence[str]) -> None:
+        named = [u for u in urls if self._is_pattern(u)]
+        if named:
+            raise SkybandError(
+                "SKY-E301",
+                f"the engine takes the name of {_counted(named)} for a pattern and would read others twice, first: {local_path(named[0])}",
+                hint=f"rename it, without any of {' '.join(PATTERN)}, and run again",
+            )
 
     def _all_there(self, files: Sequence[Taken]) -> None:
         gone = [t for t in files if (path := local_path(t.url)) is not None and not os.path.exists(path)]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from skyband.framework.errors import told
+from skyband.framework.lines import warning_to_stderr
 from skyband.framework.messages import ROWS_IN, Tally
 from skyband.framework.plan.model import Plan
 from skyband.framework.reasons import BAD_FILE
@@ -20,16 +19,11 @@ from skyband.framework.tables.sink import Sink
 Warn = Callable[[str], None]
 
 
-def to_stderr(text: str) -> None:
-    """A warning as a line of its own."""
-    print(told(f"WARNING: {text}"), file=sys.stderr, flush=True)
-
-
 class Pieces:
     """``committed``: tables have rows of a batch that an earlier run did not finish. ``warn`` gets what a user has to know."""
 
     def __init__(
-        self, spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, sink: Sink, committed: bool, warn: Warn = to_stderr
+        self, spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, sink: Sink, committed: bool, warn: Warn = warning_to_stderr
     ) -> None:
         self.spark = spark
         self.sink = sink

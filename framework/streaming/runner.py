@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.failpoints import failpoint
+from skyband.framework.lines import warning_to_stderr
 from skyband.framework.messages import (
     ACCEPTED,
     CHANGED,
@@ -45,7 +46,7 @@ from skyband.framework.streaming.engine_log import log_file
 from skyband.framework.streaming.intact import Found, check
 from skyband.framework.streaming.layout import JobFile, Layout, fitting_job, own_place
 from skyband.framework.streaming.locks import engine_lock, one_run
-from skyband.framework.streaming.pieces import Pieces, Warn, to_stderr
+from skyband.framework.streaming.pieces import Pieces, Warn
 from skyband.framework.streaming.query import start
 from skyband.framework.streaming.stopping import STOP
 from skyband.framework.tables.derive import derive
@@ -82,7 +83,7 @@ class Runner:
     """
 
     def __init__(
-        self, spark: SparkSession, plan: Plan, writer: Writer, report: Report, derive_seconds: float = 60.0, warn: Warn = to_stderr
+        self, spark: SparkSession, plan: Plan, writer: Writer, report: Report, derive_seconds: float = 60.0, warn: Warn = warning_to_stderr
     ) -> None:
         self.spark = spark
         self.plan = plan

@@ -41,6 +41,8 @@ ROWS = 10
 """Rows a file."""
 BOUND = 180.0
 """Seconds within which a run that lost its JVM or a worker, or was left alone, has to end."""
+STUCK = 900.0
+"""Seconds without the batches that a run was to do: then it hangs, however slow the machine is."""
 ORPHANS = 60.0
 """Seconds that what a killed driver leaves behind may live."""
 
@@ -147,6 +149,7 @@ def chain(spark: SparkSession, folder: Path, kind: str, seed: int, kills: int, p
         else:
             figures.kills.append(made)
             figures.faults += [f"killed ({made.victim}, {made.phase}), it did not end"] if made.code is None else []
+            figures.faults += [f"no batches within {STUCK:.0f} s: {made.said}"] if made.after > STUCK else []
         job.arrive()
     while job.arrived < len(job.groups):
         job.arrive()
@@ -170,7 +173,7 @@ def _killed(job: Job, rng: random.Random, pace: Pace) -> tuple[Kill, list[int]]:
     if moment == "time":
         of.ended(1.2 * part * statistics.median(pace.first))
     else:
-        of.wait_for_batches(number, BOUND)
+        of.wait_for_batches(number, STUCK)
         if early:
             job.arrive()
         of.ended(part * statistics.median(pace.batch if moment == "batch" else pace.end))

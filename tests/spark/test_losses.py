@@ -77,7 +77,7 @@ def test_bad_files_are_set_aside_and_the_others_count(
     spec = job(folder, reject=True, max_files=4)
     text = (folder / "in" / "4.csv").read_bytes()
     bad = {
-        "1 [a].csv.gz": gzip.compress(text)[:200],
+        "1 a.csv.gz": gzip.compress(text)[:200],
         "3.csv": bytes(range(256)) * 20,
         "5.csv": text.decode().encode("utf-16"),
         "7.csv": text.replace(b"id,ts", b"ts,id"),
@@ -91,7 +91,7 @@ def test_bad_files_are_set_aside_and_the_others_count(
     told = {r["origin"]: json.loads(r["text"]) for r in rejected}
     # An empty file has no rows: it is not bad.
     assert {n: t["bytes"] for n, t in told.items()} == {quote(n): len(c) for n, c in bad.items() if c}
-    assert told[quote("1 [a].csv.gz")]["file"] == "1 [a].csv.gz" and "end" in told[quote("1 [a].csv.gz")]["problem"]
+    assert told[quote("1 a.csv.gz")]["file"] == "1 a.csv.gz" and "end" in told[quote("1 a.csv.gz")]["problem"]
     assert "header" in told["5.csv"]["problem"] and "header" in told["7.csv"]["problem"]
     runs = table(folder, "runs").to_pylist()
     assert sum(r["rejected_bad_file"] for r in runs) == 4

@@ -240,3 +240,33 @@ def test_a_bad_first_file_gives_no_header(tmp_path: Path) -> None:
     (tmp_path / "c.csv").unlink()
     with pytest.raises(SkybandError, match=r"read from b\.csv"):
         columns("reject")
+
+
+@pytest.mark.parametrize("name", ["a[1].csv", "b{1,2}.csv", "c*.csv", "d?.csv", "e\\\\.csv"])
+def test_a_name_that_is_a_pattern_is_refused_before_it_is_planned(home: Path, name: str) -> None:
+    (home.parent.parent / "in" / name).write_text("id\n1\n")
+    told = refused(home)
+    assert told.code == "SKY-E301" and name in told.message and "rename" in str(told.hint)
+    (home.parent.parent / "in" / name).rename(home.parent.parent / "in" / "fine.csv")
+    assert watch(home).at_start(False) == []
+
+
+def test_a_batch_with_a_name_that_is_a_pattern_is_planned_anew_once_it_is_renamed(home: Path) -> None:
+    log, folder = home / "checkpoint" / "sources" / "0" / "3", home.parent.parent / "in"
+    (folder / "3.csv").rename(folder / "3[a].csv")
+    log.write_text(log.read_text().replace("3.csv", "3%5Ba%5D.csv"))
+    with pytest.raises(SkybandError) as e:
+        watch(home).before_commit(3)
+    assert e.value.code == "SKY-E301" and "3[a].csv" in e.value.message
+    assert refused(home).message == e.value.message and log.exists()
+    (folder / "3[a].csv").rename(folder / "3b.csv")
+    assert watch(home).at_start(False) == []
+    assert not log.exists() and not (home / "checkpoint" / "offsets" / "3").exists()
+    assert [t.number for t in taken(home / "checkpoint" / "sources" / "0")] == [0, 1, 2]
+
+
+def test_of_a_batch_that_is_partly_written_nothing_is_taken_back(home: Path) -> None:
+    log, folder = home / "checkpoint" / "sources" / "0" / "3", home.parent.parent / "in"
+    log.write_text(log.read_text().replace("3.csv", "3%5Ba%5D.csv"))
+    (folder / "3.csv").rename(folder / "3b.csv")
+    assert "gone" in refused(home, committed=True).message and log.exists()

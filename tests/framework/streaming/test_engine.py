@@ -82,6 +82,7 @@ def test_what_libraries_print_goes_to_the_log_once_there_is_an_engine(tmp_path: 
     stray = Stray(out, engine)
     print("before", file=stray)
     engine.log = tmp_path / "engine.log"
+    engine.log.touch(0o600)
     print("after", file=stray)
     engine.log = tmp_path / "no folder" / "engine.log"
     print("nowhere", file=stray)

@@ -176,7 +176,7 @@ def test_a_job_file_of_before_goes_on_and_is_salted(plan: Plan, tmp_path: Path, 
     job_file_of_before(plan, layout)
     unsalted = set(re.findall("[0-9a-f]{64}", layout.file.read_text()))
     now = secretive(tmp_path, monkeypatch)
-    (layout.checkpoint / "offsets" / "1").touch()  # the row rules may not have changed either
+    checkpoints.plan(layout.home, 1)  # the row rules may not have changed either
     job = fitting_job(now, layout)
     assert job is not None and changed_since(now, layout) == []
     renewed = layout.renew(now, job)
@@ -189,7 +189,7 @@ def test_a_job_file_of_before_goes_on_and_is_salted(plan: Plan, tmp_path: Path, 
 def test_a_job_file_of_before_still_refuses_what_does_not_fit(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     layout = after_a_run(plan)
     job_file_of_before(plan, layout)
-    (layout.checkpoint / "offsets" / "1").touch()
+    checkpoints.plan(layout.home, 1)
     before = layout.file.read_text()
     with pytest.raises(SpecErrors) as e:
         fitting_job(secretive(tmp_path, monkeypatch, k="4711", rule="271828"), layout)
