@@ -91,7 +91,7 @@ def asked_of(operator: Any, rows: int) -> tuple[Asked | None, ...]:
     """What ``operator.queries`` ask for: their ``window``, and their ``k``, the state's ``band``, or everything."""
     found: list[Asked | None] = []
     for q in getattr(operator, "queries", ()):
-        k = getattr(q, "k", None) or getattr(operator, "band", None) or max(rows, 1)
+        k = getattr(q, "k", None) or getattr(operator, "band", None) or max(rows, 1) ** len(operator.roles)
         found.append(None if getattr(q, "every_micros", None) else Asked(k, q.window))
     return tuple(found)
 

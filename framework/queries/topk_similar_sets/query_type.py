@@ -11,8 +11,9 @@ from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.plan.model import OperatorNode, QueryNode
 from skyband.framework.queries.pair_rows.items import pair_of
 from skyband.framework.queries.protocol import QueryType, Question
-from skyband.framework.queries.topk_similar_sets import explain
-from skyband.framework.queries.topk_similar_sets.check import check
+from skyband.framework.queries.set_pairs import explain
+from skyband.framework.queries.set_pairs.check import check
+from skyband.framework.queries.set_pairs.explain import SHARES_STATE
 from skyband.framework.queries.topk_similar_sets.compile import compile_sets
 from skyband.framework.queries.topk_similar_sets.model import TopKSimilarSets
 from skyband.framework.spec.document import Path
@@ -29,6 +30,7 @@ class TopKSimilarSetsType(QueryType):
     model = TopKSimilarSets
     example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
     sides = PAIR_SIDES
+    shares = SHARES_STATE
 
     def item(self, query: TopKSimilarSets) -> ItemShape:
         """Two rows, by age or by side."""
@@ -48,7 +50,7 @@ class TopKSimilarSetsType(QueryType):
 
     def brute_force(self, question: Question) -> Found | None:
         """See ``brute_force``."""
-        from skyband.framework.queries.topk_similar_sets.brute_force import most_similar
+        from skyband.framework.queries.set_pairs.brute_force import most_similar
 
         return most_similar(question)
 

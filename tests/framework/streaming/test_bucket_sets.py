@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Plan
 from skyband.framework.queries.protocol import Question
-from skyband.framework.queries.topk_similar_sets.brute_force import most_similar
+from skyband.framework.queries.set_pairs.brute_force import most_similar
 from skyband.framework.spec.load import validate_file
 from skyband.framework.streaming.config import HostConfig
 from skyband.framework.verify.accepted import Accepted
@@ -41,6 +41,9 @@ queries:
   apart: {{type: topk_similar_sets, tokens: words, similarity: hamming, k: 3, max_score: 3}}
   sides: {{type: topk_similar_sets, tokens: words, similarity: overlap, k: 2, between: {{column: side, a: a b, b: b c a}}}}
   shingles: {{type: topk_similar_sets, tokens: pairs, similarity: dice, k: 2}}
+  alike: {{type: similar_sets, tokens: words, min_score: 0.5, carry: [side]}}
+  alike_small: {{type: similar_sets, tokens: words, min_score: 0.3, window: {small}}}
+  alike_slow: {{type: similar_sets, tokens: words, similarity: hamming, max_score: 2, every: 7 minutes}}
 sink: {{path: out}}
 """
 WINDOWS = {"{count: 4}": "{count: 2}", "{time: 9 minutes}": "{time: 3 minutes}", "{count: 5, time: 6 minutes}": "{count: 3}"}

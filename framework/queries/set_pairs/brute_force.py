@@ -10,7 +10,7 @@ import numpy.typing as npt
 from skyband.framework.plan.model import TOKENS
 from skyband.framework.queries.pair_rows.brute_force import side_of
 from skyband.framework.queries.protocol import Question
-from skyband.framework.queries.topk_similar_sets.model import DISTANCES
+from skyband.framework.queries.set_pairs.model import DISTANCES
 from skyband.framework.verify.objects import MAX_PAIRS, Found, window_of
 from skyband.operators.expressions import compile_pair, matrix
 from skyband.operators.expressions.ast import Literal_
@@ -20,7 +20,7 @@ F64 = npt.NDArray[np.float64]
 
 
 def most_similar(question: Question) -> Found | None:
-    """The k most similar pairs as (items by role, score), in rank order. O(window squared); None beyond MAX_PAIRS."""
+    """The k (or all) most similar pairs as (items by role, score), in rank order. O(window squared); None beyond MAX_PAIRS."""
     plan, query, data = question.plan, question.query, question.data
     op: Any = plan.operators[query.operator].operator
     first, end, _ = window_of(query, query.window, data, question.at)
@@ -57,7 +57,7 @@ def most_similar(question: Question) -> Found | None:
         for j in np.nonzero(good)[0].tolist():
             a = first + j
             found.append((float(rank[j]), -min(a, x), -max(a, x), (a, x), float(score[j])))
-        if len(found) > 4 * (query.k or 1) + 1000:
+        if query.k is not None and len(found) > 4 * query.k + 1000:
             found = sorted(found)[: query.k]
     return [(items, score) for _, _, _, items, score in sorted(found)[: query.k]]
 

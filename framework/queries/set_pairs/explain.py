@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from skyband.framework.plan.explain_parts import canonical_text
 from skyband.framework.plan.model import TOKENS, OperatorNode
+
+SHARES_STATE: Final = "tokens, similarity, where and between"
+"""What queries that share a state have in common."""
 
 
 def facts(node: OperatorNode) -> list[tuple[str, str]]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from skyband.framework.errors import did_you_mean, one_of
 from skyband.framework.queries.pair_rows.check import check_between, check_room
-from skyband.framework.queries.topk_similar_sets.model import DISTANCES, SHARES, TopKSimilarSets
+from skyband.framework.queries.set_pairs.model import DISTANCES, SHARES, SetPairs
 from skyband.framework.spec.document import Path
 from skyband.framework.spec.scope import Scope
 
 
-def check(s: Scope, path: Path, query: TopKSimilarSets) -> None:
+def check(s: Scope, path: Path, query: SetPairs) -> None:
     """Note everything that is wrong with the entry at ``path``."""
     _check_tokens(s, (*path, "tokens"), query.tokens)
     if not s.doc.bad((*path, "similarity")):

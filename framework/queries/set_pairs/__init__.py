@@ -1,0 +1,1 @@
+"""What query types about pairs of sets of tokens share."""

@@ -1,0 +1,31 @@
+"""Entries to operators: one for all that share a state; it keeps the pairs themselves, no skyband."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
+from skyband.framework.queries.set_pairs.compile import Shared, shared
+from skyband.operators.base import Operator
+
+_WHY = "lists of the sets that hold a token; only pairs that are similar enough are kept"
+
+
+def compile_sets(context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
+    """Drafts of ``SimilarSets`` operators."""
+    for group in shared(context, entries):
+        yield _draft(context, group)
+
+
+def _draft(context: Context, group: Shared) -> OperatorDraft:
+    def build(texts: tuple[str, ...]) -> Operator:
+        from skyband.operators.similar_sets.configuration import SimilarSetsQuery
+        from skyband.operators.similar_sets.operator import SimilarSets
+
+        asked = (
+            SimilarSetsQuery(m.name, m.window, q.min_score, q.max_score, q.every) for m, q in zip(group.entries, group.queries, strict=True)
+        )
+        return cast(Operator, SimilarSets(**group.configuration(context, texts), queries=tuple(asked)))
+
+    return OperatorDraft(group.entries, 1, group.window, group.direction, group.texts, build, _WHY, skyband=False)
