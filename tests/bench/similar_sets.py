@@ -7,6 +7,7 @@ CPU time of this process; the window is full before the clock starts. Real data 
 
 from __future__ import annotations
 
+import csv
 import gzip
 import importlib.util
 import os
@@ -48,37 +49,34 @@ def numbered(sets: Iterable[Iterable[Any]]) -> list[list[int]]:
 
 def commits(path: Path) -> Iterator[list[str]]:
     """The words of every commit's subject."""
-    word = re.compile(r"[a-z0-9_]+")
-    with gzip.open(path, "rt", encoding="utf-8", errors="replace", newline="\n") as file:
-        column = file.readline().rstrip("\r\n").split("\t").index("subject")
-        for line in file:
-            part = line.rstrip("\r\n").split("\t", column)
-            if len(part) > column:
-                yield word.findall(part[column].lower())
+    with gzip.open(path, "rt", encoding="utf-8", errors="replace", newline="") as file:
+        for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
+            yield re.findall(r"\w+", (row["subject"] or "").lower())
 
 
 def baskets(path: Path) -> Iterator[list[str]]:
     """The goods of every basket."""
-    with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
-        for line in file:
-            yield line.rstrip("\r\n").split("\t")[2].split()
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        for _, _, goods in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
+            yield goods.split(" ")
 
 
 def synthetic(rows: int) -> Iterator[list[int]]:
-    """Sets of geometric size, mean 10, of tokens by Zipf's law; a tenth are copies of an older set with a token or two drawn anew."""
+    """Sets of geometric size, mean 10, of 50,000 tokens by Zipf's law; a tenth are one of the last 20,000 with a token drawn anew."""
     rng = np.random.default_rng(1)
-    law = np.cumsum(1.0 / np.arange(1, 50_001))
-    law /= law[-1]
-    made: list[list[int]] = []
-    for i in range(rows):
-        if i and rng.random() < 0.1:
-            s = list(made[i - 1 - int(rng.integers(min(i, 20_000)))])
-            for _ in range(int(rng.integers(1, 3))):
-                s[int(rng.integers(len(s)))] = int(np.searchsorted(law, rng.random()))
-        else:
-            s = np.searchsorted(law, rng.random(1 + rng.geometric(1 / 9))).tolist()
-        made.append(s)
-        yield s
+    ladder = np.cumsum(1.0 / np.arange(1, 50_001))
+
+    def drawn(size: int) -> Any:
+        return ladder.searchsorted(rng.random(size) * ladder[-1])
+
+    made: list[Any] = []
+    for size, again in zip(1 + rng.geometric(1 / 9, rows), rng.random(rows) < 0.1, strict=True):
+        tokens = drawn(size)
+        if again and made:
+            tokens = made[int(rng.integers(max(0, len(made) - 20_000), len(made)))].copy()
+            tokens[rng.integers(len(tokens))] = drawn(1)[0]
+        made.append(tokens)
+        yield tokens.tolist()
 
 
 def datasets() -> dict[str, list[list[int]]]:

@@ -25,7 +25,7 @@ from skyband.operators.topk_similar_sets.operator import TopKSimilarSets
 from tests.bench import similar_sets
 from tests.operators.host import band_of
 from tests.operators.pairs_host import text_of
-from tests.operators.sets_host import Case, Sets, cuts_of, drive, ragged, random_case
+from tests.operators.sets_host import Case, Sets, cuts_of, drive, ragged, random_case, random_stream
 from tests.oracles import sets as oracle
 from tests.seeds import seeds
 
@@ -209,3 +209,33 @@ def test_real_sets(name: str, window: int, shared_data: Callable[[str], Path]) -
     assert [(a - first, b - first, s) for (a, b), s in zip(found.items.tolist(), found.score.tolist(), strict=True)] == by_counting(
         sets[first:], 200
     )
+
+
+@pytest.mark.parametrize("similarity", SIMILARITIES)
+def test_large_sets(similarity: Any) -> None:
+    rng = np.random.default_rng(4)
+    sets = [rng.choice(6000, int(rng.integers(1, 4000)), replace=False).tolist() for _ in range(40)]
+    logic = most_similar(Window(25), 8, similarity).build(None)
+    logic.advance(rows_of(sets), 40)
+    stream = oracle.Stream(range(40), [{}] * 40, [frozenset(s) for s in sets], similarity, lambda a, b: True)
+    found = logic.snapshot(0, 8, Window(25))
+    assert list(zip(*found.items.T.tolist(), found.score.tolist(), strict=True)) == oracle.snapshot(
+        stream, oracle.Query(8, 25, None), 39, 40
+    )
+
+
+def test_many_keys_at_once_equal_each_key_alone() -> None:
+    rng = np.random.default_rng(5)
+    stream = random_stream(rng, 600, 150)
+    op = most_similar(Window(4, 90), 2)
+    together: Any = op.build(None)
+    edges = [0, *cuts_of(stream, rng, 0.02), 600]
+    untils = [*(int(stream.time[at]) for at in edges[1:-1]), int(stream.time[-1]) + 500]
+    parts = [together.advance(stream.block(lo, hi), until) for (lo, hi), until in zip(pairwise(edges), untils, strict=True)]
+    for key in range(int(stream.key.max()) + 1):
+        rows = stream.rows(np.flatnonzero(stream.key == key))
+        alone: Any = op.build(None)
+        want = alone.advance(dataclasses.replace(rows, key=np.zeros(len(rows), np.int64)), int(stream.time[-1]) + 500)
+        for name in ("at", "step", "pos", "sign", "cause", "score", "items"):
+            got = np.concatenate([getattr(p, name)[p.key == key] for p in parts])
+            assert np.array_equal(got, getattr(want, name))

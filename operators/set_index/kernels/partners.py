@@ -94,10 +94,7 @@ def partners_of(
     for row in range(len(own_integers)):
         own_integers[row] = objects.integers[row, position]
     how = Tested(objects.floats, objects.integers, position - seq, own_floats, own_integers, tested)
-    if side == IS_A:
-        count = probe(index, test_as_a, how, asked, looked, steps, most, found, 0, counts)
-    else:
-        count = probe(index, test_as_b, how, asked, looked, steps, most, found, 0, counts)
+    count = probe(index, test_as_a if side == IS_A else test_as_b, how, asked, looked, steps, most, found, 0, counts)
     if most > 0:
         best_first(found, count)
     return count

@@ -173,7 +173,7 @@ def probe(
             record = postings[entry] >> SEQ_BITS
             entry -= 1
             counters[READ] += 1
-            if log[record + STAMP] == clock:
+            if log[record + STAMP] == clock or log[record + SEQ] != seq:
                 continue
             log[record + STAMP] = clock
             while step < last and seq < steps.below[step + 1]:

@@ -32,8 +32,8 @@ NO_SLOT = -1
 
 SEQ_BITS = 31
 SEQ_MASK = (1 << SEQ_BITS) - 1
-"""A posting is the place of a record, and below it the low bits of its seq: so an old one is told without a look at the record. That is
-right as long as no list has a set 2^31 objects old, which the index is made anew long before."""
+"""A posting is the place of a record, and below it the low bits of its seq: so an old one is mostly told without a look at the record.
+Only one 2^31 objects old or older looks like a new one."""
 
 
 class Index(NamedTuple):

@@ -87,10 +87,8 @@ def search_one(
     how many there are of these."""
     tested = Tested(objects.floats, objects.integers, place.offset, batch.floats[i], batch.integers[i], sought.tested)
     found = Found(candidates.score, candidates.older)
-    if batch.side[i] == IS_A:
-        stop = probe(index, test_as_a, tested, asked, looked, steps, 0, found, count, work)
-    else:
-        stop = probe(index, test_as_b, tested, asked, looked, steps, 0, found, count, work)
+    test = test_as_a if batch.side[i] == IS_A else test_as_b
+    stop = probe(index, test, tested, asked, looked, steps, 0, found, count, work)
     best = batch.best[i]
     for c in range(count, stop):
         score, older = candidates.score[c], candidates.older[c]
