@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from skyband.framework.streaming import runner
+from skyband.framework.streaming.stopping import STOP
 from skyband.jobs.cli import main
 from tests.spark.cuts import stream, verified, write
 from tests.spark.equality import assert_equal_tables
@@ -40,7 +41,8 @@ def skyband(capsys: pytest.CaptureFixture[str]) -> Command:
 
     def command(spec: Path, *arguments: str) -> tuple[int, str]:
         capsys.readouterr()
-        code = main(["run", str(spec), *arguments])
+        with STOP.handled(lambda number: None):
+            code = main(["run", str(spec), *arguments])
         return code, capsys.readouterr().err
 
     return command
