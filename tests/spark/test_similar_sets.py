@@ -1,0 +1,74 @@
+"""Similar sets through the whole job: cuts and restarts leave no trace, results are the definition's, on real itineraries too."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import pytest
+
+from skyband.framework.tables.reader import Reader
+from skyband.jobs.demo_data import flights, itineraries, write_itineraries
+from skyband.jobs.spec import load_plan
+from tests.conftest import ROOT
+from tests.spark.cuts import stream, verified, whole_and_in_parts
+from tests.spark.jobs import changes, run, sorted_rows, table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+TOKENS = """\
+transform:
+  - derive: {words: "if(y = 3 and x < 6, ' ', concat_ws(' ', grp, upper(side), cast(x as string), concat('y', cast(y as string))))"}
+tokens:
+  words: {column: words, stop_words: [p]}
+"""
+QUERIES = """\
+  twins: {type: topk_similar_sets, tokens: words, k: 5, carry: [x], where: "a.id <> b.id + 1"}
+  angles: {type: topk_similar_sets, tokens: words, similarity: cosine, k: 3, window: {count: 20}, min_score: 0.3}
+  hourly: {type: topk_similar_sets, tokens: words, similarity: hamming, k: 4, every: 1 hour}
+  alike: {type: similar_sets, tokens: words, min_score: 0.9, window: {count: 30}}
+"""
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_files_restarts_and_partitions_leave_no_trace(spark: SparkSession, tmp_path: Path, keyed: bool) -> None:
+    whole, parts = whole_and_in_parts(spark, tmp_path, stream(21, n=240), keyed, queries=QUERIES, scoring=TOKENS)
+    keys = ("grp",) if keyed else ()
+    for name in ("twins", "angles", "hourly", "alike"):
+        expected = changes(whole, name, keys)
+        assert expected.num_rows > 25
+        assert changes(parts, name, keys).equals(expected), name
+        for of in (name, f"{name}_now"):
+            assert sorted_rows(table(parts, of)) == sorted_rows(table(whole, of)), of
+    assert verified(whole / "spec.yaml") and verified(parts / "spec.yaml")
+    reasons = Counter(table(parts, "rejected")["reason"].to_pylist())
+    assert reasons["empty_set:words"] == sum(r["rejected_tokens"] for r in table(parts, "runs").to_pylist()) > 0
+
+
+def test_the_itineraries_are_the_definitions(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_itineraries(tmp_path / "itineraries", 9)
+    (tmp_path / "landing").mkdir()
+    monkeypatch.setenv("LANDING", str(tmp_path / "landing"))
+    monkeypatch.setenv("WAREHOUSE", str(tmp_path / "tables"))
+    spec = ROOT / "specs" / "itineraries.yaml"
+    run(spark, spec)
+    assert verified(spec)
+    days = itineraries(flights()).to_pandas()
+    days = days[days["date"].map(str) < "2013-01-10"]
+    days["last"] = pd.to_datetime(days["last"])
+    days = days[days["airports"].map(len) >= 4].sort_values(["last", "date", "tailnum"])
+    alive = days[days["last"] > days["last"].max() - pd.Timedelta(days=7)].to_dict("records")
+    scores = []
+    for a, b in combinations(alive, 2):
+        common = len({*a["airports"]} & {*b["airports"]})
+        if common and a["tailnum"] != b["tailnum"]:
+            scores.append(common / (len(a["airports"]) + len(b["airports"]) - common))
+    rows = Reader(load_plan(str(spec))).as_of("alike").rows.to_pylist()
+    assert len(rows) == 10 and [r["score"] for r in rows] == sorted(scores, reverse=True)[:10]
+    assert all(r["older_tailnum"] != r["newer_tailnum"] for r in rows)
