@@ -36,25 +36,40 @@ KEYED = """\
 """
 
 
+SETS = """\
+  twins: {type: topk_similar_sets, tokens: words, k: 5, where: "a.id <> b.id + 1"}
+  angles: {type: topk_similar_sets, tokens: words, similarity: cosine, k: 3, window: {count: 20}, every: 1 hour}
+  alike: {type: similar_sets, tokens: words, min_score: 0.9, window: {count: 30}}
+"""
+TOKENS = """\
+transform:
+  - derive: {words: "if(y = 3 and x < 6, ' ', concat_ws(' ', grp, side, cast(x as string), concat('y', cast(y as string))))"}
+tokens:
+  words: {column: words}
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A job: its queries, and the rows that it runs over (by seed and number)."""
+    """A job: its queries, and the rows that it runs over (by seed and number). ``sections`` stand beside the scoring functions."""
 
     queries: str
     rows: Callable[[int, int], Rows] = stream
     more: dict[str, Any] = field(default_factory=dict)
+    sections: str = ""
 
     def write(self, folder: Path, max_files: int) -> Path:
         """The spec in a new folder, with what it needs beside it."""
         folder.mkdir(parents=True)
         ranked.write_queries(folder)
-        return jobs.write_spec(folder, queries=self.queries, max_files=max_files, scoring=ranked.SCORING, **self.more)
+        return jobs.write_spec(folder, queries=self.queries, max_files=max_files, scoring=ranked.SCORING + self.sections, **self.more)
 
 
 KINDS = {
     "pairs": Kind(jobs.QUERIES),
     "deletions": Kind(ranked.QUERIES, ranked.deleting_stream, {"deletes": "deletes: side = 'd'"}),
     "skylines": Kind(SKYLINES),
+    "sets": Kind(SETS, sections=TOKENS),
     "keyed": Kind(KEYED, more={"partition": True, "buckets": 3}),
 }
 

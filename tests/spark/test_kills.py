@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 # Not among the chaos tests, which only `make test-all` runs: 20 kills belong to every run of the tests.
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
-KILLS = 5
+KILLS = 4
+"""Of each kind: 20 in all."""
 
 
 @pytest.mark.skipif(not PROC.is_dir(), reason="finds the processes of a run in /proc")
