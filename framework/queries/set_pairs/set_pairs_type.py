@@ -1,0 +1,37 @@
+"""What query types about pairs of sets have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from skyband.framework.items import ItemShape
+from skyband.framework.plan.model import OperatorNode, QueryNode
+from skyband.framework.queries.pair_rows.items import pair_of
+from skyband.framework.queries.protocol import QueryType, Question
+from skyband.framework.queries.set_pairs import explain
+from skyband.framework.spec.scope import PAIR_SIDES
+
+if TYPE_CHECKING:
+    from skyband.framework.verify.objects import Found
+
+
+class SetPairsType(QueryType):
+    """See ``protocol.QueryType``. Its model is a ``SetPairs``."""
+
+    sides = PAIR_SIDES
+    shares = explain.SHARES_STATE
+
+    def item(self, query: Any) -> ItemShape:
+        """Two rows, by age or by side."""
+        return pair_of(query.between)
+
+    def facts(self, node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
+        """See ``explain``."""
+        return explain.facts(node)
+
+    def brute_force(self, question: Question) -> Found | None:
+        """See ``brute_force``."""
+        from skyband.framework.queries.set_pairs.brute_force import most_similar
+
+        return most_similar(question)
