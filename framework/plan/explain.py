@@ -45,6 +45,12 @@ def _intake(plan: Plan) -> list[str]:
         elif isinstance(t, Filter):
             lines.append(f"         keep rows where {t.sql} (others are counted as filtered)")
     lines += [f"         reject rows unless {r.name}: {r.sql}" for r in intake.rules]
+    for n in intake.tokens:
+        made = f"separated by {n.separator!r}" if n.separator is not None else f"like {n.words}" if n.words is not None else "its elements"
+        together = f", {n.ngrams} together" if n.ngrams > 1 else ""
+        lines.append(
+            f"         tokens {n.name}: of {n.column}, {made}{together}; reject rows with fewer than {n.least:,} or more than {n.most:,}"
+        )
     late = f"{format_duration(intake.delay_micros)} of disorder waited for" if intake.delay_micros else "no disorder waited for"
     lines.append(f"         order by {', '.join(dict.fromkeys([intake.event_time, *intake.tie_break, *intake.id]))}; {late}")
     unique = "checked against the window" if intake.unique == "checked" else "assumed unique"

@@ -53,6 +53,7 @@ def fingerprint(plan: Plan) -> dict[str, Any]:
             )
             for i, t in enumerate(intake.transforms)
         },
+        **({"tokens": {t.name: {k: v for k, v in _plain(t).items() if k != "name"} for t in intake.tokens}} if intake.tokens else {}),
         "window": _window(plan.window),
         "queries": {q.name: _query(plan, q) for q in plan.queries},
         "states": {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skyband.framework.plan.compile import compile_job
+from skyband.framework.plan.fingerprint import compare, fingerprint
 from skyband.framework.spec.load import validate_text
 
 SPEC = """\
@@ -25,6 +26,9 @@ scoring:
   x: {expression: x}
 queries:
   best: {type: topk, scoring: x, k: 2}
+  twins: {type: topk_similar_sets, tokens: words, k: 3, min_score: 0.5}
+  far: {type: topk_similar_sets, tokens: tags, similarity: hamming, k: 3, max_score: 4}
+  alike: {type: similar_sets, tokens: words, similarity: cosine, min_score: 0.9}
 sink: {path: out}
 """
 
@@ -52,8 +56,23 @@ MISTAKES = [
     ("expression: x", "linear: {tags: 1}", "SKY-E126", "tags", None),
     ("format: json", "format: csv", "SKY-E126", None, "separator"),
     ("window:", "deletes: x > 1\nwindow:", "SKY-E117", "tokens", None),
+    ("tokens: tags, similarity", "tokens: tagz, similarity", "SKY-E127", "tagz", "did you mean 'tags'?"),
+    ("max_score: 4", "min_score: 0.4", "SKY-E117", "min_score", "use max_score"),
+    ("min_score: 0.5", "max_score: 0.5", "SKY-E117", "max_score", "use min_score"),
+    ("min_score: 0.5", "min_score: 1.5", "SKY-E114", "1.5", None),
+    ("min_score: 0.5", "min_score: 0", "SKY-E114", "0", None),
+    (", min_score: 0.9", "", "SKY-E111", "alike", "min_score: 0.8"),
+    ("similarity: cosine", "similarity: cosin", "SKY-E113", "cosin", "'cosine'"),
+    ("min_score: 0.9", "min_score: 0.9, window: {count: 1}", "SKY-E143", "1", None),
     ("array<string>", "array<double>", "SKY-E113", "array<double>", None),
 ]
+
+
+@pytest.mark.parametrize(("old", "new"), [("min_tokens: 2", "min_tokens: 3"), ("[a, the]", "[a]"), ('separator: ","', 'separator: ";"')])
+def test_other_tokens_do_not_fit_the_state(old: str, new: str) -> None:
+    before, now = (fingerprint(compile_job(validate_text(text)[0])) for text in (SPEC, SPEC.replace(old, new)))  # type: ignore[arg-type]
+    assert compare(before, before) == []
+    assert len(compare(before, now)) == 1 and compare(before, now)[0].startswith("tokens.")
 
 
 def test_a_spec_with_tokens_is_good():
