@@ -38,7 +38,8 @@ def run(args: argparse.Namespace) -> int:
     write_itineraries(home / "itineraries", args.days)
     print(f"{files} days of flights out of New York City are in {_short(landing)}; running {_short(SPEC)} over them.", flush=True)
     os.environ["LANDING"], os.environ["WAREHOUSE"] = str(landing), str(warehouse)
-    code = run_job.run(argparse.Namespace(spec=str(SPEC), once=True, continuous=False, finish=True, quiet=args.quiet, lines=args.lines))
+    asked = {"once": True, "continuous": False, "finish": True, "rebuild_results": False, "quiet": args.quiet, "lines": args.lines}
+    code = run_job.run(argparse.Namespace(spec=str(SPEC), **asked))
     tables = warehouse / "flights"
     show(tables)
     print(

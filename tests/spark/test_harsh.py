@@ -148,7 +148,7 @@ def test_a_sink_that_is_read_only_is_named_and_written_later(skyband: Command, t
     assert code == 2 and "Read-only file system" in one_error(said, "SKY-E203")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_ten_thousand_tiny_files_are_read_once_each(spark: SparkSession, tmp_path: Path) -> None:
     rows = stream(5, 10_000)
     specs = [small(tmp_path / name) for name in ("tiny", "whole")]

@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 # Not among the chaos tests, which only `make test-all` runs: 20 kills belong to every run of the tests.
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
-KILLS = 4
-"""Of each kind: 20 in all."""
+KILLS = {"keyed": 8, "deletions": 6, "sets": 6}
+"""20 in all, over kinds that have every query type. Of the other kinds, in `make test-all` and `make kills`."""
+SOME = [pytest.param(kind, marks=() if kind in KILLS else pytest.mark.slow) for kind in KINDS]
 
 
 @pytest.mark.skipif(not PROC.is_dir(), reason="finds the processes of a run in /proc")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SOME)
 def test_killed_at_random_moments(spark: SparkSession, tmp_path: Path, kind: str) -> None:
-    made = chain(spark, tmp_path / "chain", kind, seed=31, kills=cases(KILLS))
+    made = chain(spark, tmp_path / "chain", kind, seed=31, kills=cases(KILLS.get(kind, 5)))
     assert not made.faults and not made.unequal, summary([made])
     assert not unclean(made.kills), unclean(made.kills)
     assert made.kills and made.tables and made.rows
@@ -33,6 +34,6 @@ def test_killed_at_random_moments(spark: SparkSession, tmp_path: Path, kind: str
 
 def test_the_kinds_have_every_query_type(tmp_path: Path) -> None:
     found: set[str] = set()
-    for name, kind in KINDS.items():
+    for name, kind in ((n, KINDS[n]) for n in KILLS):
         found |= types_of(kind.write(tmp_path / name, 1))
     assert found == all_types()

@@ -59,10 +59,14 @@ scoring:
   heat: {expression: price * volume, direction: max}
   steady: {linear: {price: 2, volume: -0.5}}
   value: {expression: "b.price - a.price"}
+tokens:
+  words: {column: subject}
 queries:
 """
 
 OTHERS = {
+    "topk_similar_sets": "  twins: {type: topk_similar_sets, tokens: words, k: 3, where: a.author <> b.author}",
+    "similar_sets": "  alike: {type: similar_sets, tokens: words, similarity: dice, min_score: 0.8}",
     "threshold": "  hot:   {type: threshold, scoring: heat, at_least: 5}",
     "skyline": "  best:  {type: skyline, dimensions: {price: min, volume: max, sector: equal}}",
     "topk": "  top: {type: topk, scoring: heat, k: 3}\n  best_buys: {type: topk, scoring: steady, k: 3}",
