@@ -69,12 +69,19 @@ def main(argv: list[str] | None = None) -> int:
 
     Without ``argv`` it is the process's own command: signals, stderr and the process's end are its business, and it does not return.
     """
-    command = _Command(sys.stderr)
     if argv is not None:
-        return command.run(argv)
+        return _Command(sys.stderr).run(argv)
+    command = _Command(_own_stderr())
     # What libraries print goes to the engine's log; the command's own lines have stderr to themselves.
     with STOP.handled(lambda number: _leave(command.stopped(number))), contextlib.redirect_stderr(Stray(sys.stderr, ENGINE)):
         _leave(command.run(sys.argv[1:]))
+
+
+def _own_stderr() -> TextIO:
+    """Stderr by a descriptor of its own: while the engine starts, number 2 leads into the engine's log."""
+    with contextlib.suppress(OSError, ValueError):
+        return open(os.dup(sys.stderr.fileno()), "w", buffering=1, encoding=sys.stderr.encoding, errors=sys.stderr.errors)
+    return sys.stderr
 
 
 def _leave(code: int) -> NoReturn:
