@@ -13,10 +13,10 @@ from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.bad_files import named_in, why
 from skyband.framework.sources.forgetting import forgotten
 from skyband.framework.sources.ledger import Ledger
-from skyband.framework.sources.logs import taken
+from skyband.framework.sources.logs import local_path, taken
 from skyband.framework.sources.options import Options, unsafe
 from skyband.framework.sources.protocol import Mistake, Section
-from skyband.framework.sources.watch import FileWatch, local_path
+from skyband.framework.sources.watch import FileWatch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote, urlparse
 
-FORGOTTEN: Final = "file:///_skyband/forgotten/"
-"""How the path of the line begins that says how many have been dropped: it names no file."""
+from skyband.framework import durable
+from skyband.framework.sources.logs import FORGOTTEN, last_batch, local_path, offset
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MARKS: Final = 64
 """Marks kept for the time that names are kept."""
@@ -46,7 +46,7 @@ def forget(checkpoint: Path, source: str, marks: Path, keep: timedelta, now: dat
         return 0
     old = max((upto for at, upto in _read_marks(marks) if datetime.fromisoformat(at) <= since), default=-1)
     compacts = _compacts(log)
-    upto = min(old, _ended(checkpoint))
+    upto = min(old, offset(checkpoint, last_batch(checkpoint / "commits")))
     if not compacts or upto < 0 or not _holds_files(source):
         return 0
     kept, before, dropped = [], 0, 0
@@ -99,22 +99,8 @@ def _mark(marks: Path, upto: int, since: datetime, now: datetime) -> bool:
     # Of those before ``since`` only the last one says anything; later ones than now are of a clock that was wrong.
     past = [m for m in noted if datetime.fromisoformat(m[0]) <= since]
     recent = [m for m in noted if since < datetime.fromisoformat(m[0]) <= now]
-    _write(marks, json.dumps([*past[-1:], *recent, (now.isoformat(), upto)]))
+    durable.replace(marks, json.dumps([*past[-1:], *recent, (now.isoformat(), upto)]))
     return True
-
-
-def _ended(checkpoint: Path) -> int:
-    """How far the list went with the last batch that ended; -1 if that is not known."""
-    done = [int(p.name) for p in (checkpoint / "commits").glob("[0-9]*") if p.name.isdigit()]
-    try:
-        # Version, metadata, then a line for each source.
-        return int(json.loads((checkpoint / "offsets" / str(max(done))).read_text().splitlines()[2])["logOffset"])
-    except (OSError, ValueError, KeyError, IndexError, TypeError):
-        return -1
-
-
-def _local(url: str) -> Path:
-    return Path(unquote(urlparse(url).path))
 
 
 def _holds_files(source: str) -> bool:
@@ -130,9 +116,12 @@ def _holds_files(source: str) -> bool:
 
 def _gone(url: str) -> bool:
     """Whether the file is gone, from a folder that has other things in it."""
-    path = _local(url)
+    local = local_path(url)
+    if local is None:
+        return False
+    path = Path(local)
     try:
-        if urlparse(url).scheme != "file" or path.exists():
+        if path.exists():
             return False
         folder = next(f for f in path.parents if f.exists())
         return any(folder.iterdir())
@@ -143,7 +132,7 @@ def _gone(url: str) -> bool:
 def _replace_list(newest: Path, older: list[Path], lines: list[dict[str, Any]]) -> None:
     # The engine checks a list against this file if there is one: with the wrong one it would not read it.
     _crc(newest).unlink(missing_ok=True)
-    _write(newest, "\n".join(["v1", *(json.dumps(line, separators=(",", ":")) for line in lines)]))
+    durable.replace(newest, "\n".join(["v1", *(json.dumps(line, separators=(",", ":")) for line in lines)]))
     # All that is in them is in the newest one; the engine would remove them a little later.
     for path in older:
         path.unlink()
@@ -152,18 +141,3 @@ def _replace_list(newest: Path, older: list[Path], lines: list[dict[str, Any]]) 
 
 def _crc(path: Path) -> Path:
     return path.with_name(f".{path.name}.crc")
-
-
-def _write(path: Path, text: str) -> None:
-    """All of it or nothing, also when the machine stops."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("w", encoding="utf-8") as out:
-        out.write(text)
-        out.flush()
-        os.fsync(out.fileno())
-    os.replace(temporary, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -6,11 +6,11 @@ Written in one step and made durable before anything depends on it: files set as
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
+from skyband.framework import durable
 from skyband.framework.errors import SkybandError
 
 LEDGER: Final = "files.json"
@@ -50,9 +50,4 @@ class Ledger:
     def save(self) -> None:
         """Replaces the file in one step; it is on the disk when this returns."""
         text = json.dumps({"aside": {u: asdict(a) for u, a in self.aside.items()}, "read_as": self.read_as}, indent=1, sort_keys=True)
-        temporary = self.path.with_name(f"_{self.path.name}.{os.getpid()}")
-        with open(temporary, "w") as f:
-            f.write(text)
-            f.flush()
-            os.fsync(f.fileno())
-        os.replace(temporary, self.path)
+        durable.replace(self.path, text)

@@ -6,11 +6,13 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+from urllib.parse import unquote, urlparse
 
 from skyband.framework.errors import SkybandError
-from skyband.framework.sources.forgetting import FORGOTTEN
 
+FORGOTTEN: Final = "file:///_skyband/forgotten/"
+"""How the path of the line begins that says how many lines have been dropped (``forgetting``): it names no file."""
 _BLOCK = 1 << 20
 
 
@@ -21,6 +23,14 @@ class Taken:
     url: str
     modified_ms: int
     number: int
+
+
+def local_path(url: str) -> str | None:
+    """The path of a file's URL on this machine, None for one elsewhere."""
+    if url.startswith("file:///") and not {"?", "#", ";"} & set(url):
+        return unquote(url[7:])
+    parts = urlparse(url)
+    return unquote(parts.path) if parts.scheme in ("", "file") else None
 
 
 def last_batch(log: Path) -> int:

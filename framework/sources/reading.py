@@ -15,8 +15,9 @@ from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.bad_files import why
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
+from skyband.framework.sources.watch import PATTERN
 
-_GLOB = re.compile(r"([\\{}\[\]*?])")
+_GLOB = re.compile(f"([{re.escape(PATTERN)}])")
 """What a path to read would have as a pattern; a file's own name may have it too."""
 
 BATCH_BYTES = "128m"

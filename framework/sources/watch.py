@@ -8,14 +8,13 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlparse
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.failpoints import failpoint
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.bad_files import named_in, suspects
 from skyband.framework.sources.ledger import Ledger, SetAside
-from skyband.framework.sources.logs import Taken, files_log_damage, forget_plan, last_batch, offset, taken, unusable
+from skyband.framework.sources.logs import Taken, files_log_damage, forget_plan, last_batch, local_path, offset, taken, unusable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,14 +25,6 @@ Probe = Callable[["SparkSession", str], "str | None"]
 
 PATTERN = "[]{}*?\\"
 """Characters of a file's name for which the engine looks for files that match it."""
-
-
-def local_path(url: str) -> str | None:
-    """The path of a file's URL on this machine, None for one elsewhere."""
-    if url.startswith("file:///") and not {"?", "#", ";"} & set(url):
-        return unquote(url[7:])
-    parts = urlparse(url)
-    return unquote(parts.path) if parts.scheme in ("", "file") else None
 
 
 class FileWatch:
@@ -65,8 +56,9 @@ class FileWatch:
             # Renamed, as was asked for: the batch is planned anew.
             forget_plan(self.checkpoint, planned, upto)
             files, unfinished = [t for t in files if t.number <= upto], []
-        known = {local_path(t.url) for t in files}
-        self._no_patterns([u for u in self._lying_there() if local_path(u) not in known])
+        if named := self._patterns_there():
+            known = {local_path(t.url) for t in files}
+            self._no_patterns([u for u in named if local_path(u) not in known])
         self._all_there(unfinished)
         if committed:
             self._unchanged(unfinished)
@@ -129,14 +121,15 @@ class FileWatch:
             failpoint("aside.after")
         return [f"file {_name(u)} cannot be read and is set aside, see table `rejected`: {why}" for u, why in found.items()]
 
-    def _lying_there(self) -> list[str]:
-        """URLs of the files in the source's folder that the engine would take, if it is a folder of this machine."""
-        root = Path(os.path.abspath(str(self.source.path).removeprefix("file://")))
+    def _patterns_there(self) -> list[str]:
+        """URLs of the files in the source's folder, if it is one of this machine, that the engine would take for patterns. O(files)."""
+        root = os.path.abspath(str(self.source.path).removeprefix("file://"))
         found = []
         for folder, folders, names in os.walk(root):
             folders[:] = [f for f in folders if not f.startswith((".", "_"))]
-            found += [(Path(folder) / n).as_uri() for n in names if not n.startswith((".", "_"))]
-        return found
+            below = any(c in folder.removeprefix(root) for c in PATTERN)
+            found += [os.path.join(folder, n) for n in names if not n.startswith((".", "_")) and (below or any(c in n for c in PATTERN))]
+        return [Path(f).as_uri() for f in found]
 
     def _is_pattern(self, url: str) -> bool:
         return local_path(url) is not None and any(c in self._below(url) for c in PATTERN)

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from skyband.framework import durable
 from skyband.framework.errors import SkybandError, SpecErrors
 from skyband.framework.machine import told
 from skyband.framework.plan.fingerprint import compare, concealed, fingerprint, salted
@@ -183,8 +184,5 @@ def _torn(layout: Layout, what: str, first: str) -> SkybandError:
 
 def _replace(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    # A name the engine's file source skips until it is complete.
-    temporary = path.with_name(f"_{path.name}.{os.getpid()}")
     with told(path):
-        temporary.write_text(text)
-        os.replace(temporary, path)
+        durable.replace(path, text)
