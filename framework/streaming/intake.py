@@ -37,7 +37,7 @@ def intake(df: DataFrame, node: IntakeNode) -> DataFrame:
     failed = [F.when(~F.coalesce(F.expr(r.sql), F.lit(True)), F.lit(r.name)) for r in node.rules]
     names = F.concat_ws(",", *failed) if failed else F.lit("")
     reason = (
-        F.when(F.col(CORRUPT).isNotNull(), F.lit(PARSE))
+        F.when(F.col(CORRUPT).isNotNull() | ~_all_text(node), F.lit(PARSE))
         .when(~keep, F.lit(FILTERED))
         .when(_any_null(node.id), F.lit(NULL_ID))
         .when(F.col(f"`{node.event_time}`").isNull(), F.lit(NULL_TIME))
@@ -45,12 +45,22 @@ def intake(df: DataFrame, node: IntakeNode) -> DataFrame:
         .when(_any_null(node.partition_by), F.lit(NULL_KEY))
         .when(names != "", F.concat(F.lit(RULE), names))
     )
-    columns = [F.col(f"`{f.name}`").cast(f.type).alias(f.name) for f in node.fields]
+    columns = [_readable(F.col(f"`{f.name}`"), f.type).cast(f.type).alias(f.name) for f in node.fields]
     if node.partition_by:
         columns += _hashes(KEY_HASHES, node.partition_by)
     if node.unique == "checked":
         columns += _hashes(ID_HASHES, node.id)
     return df.select(*columns, F.col(ORIGIN), F.col(CORRUPT), reason.alias(REASON))
+
+
+def _all_text(node: IntakeNode) -> Column:
+    """Whether every text is UTF-8: files and tables may hold other bytes, which Arrow would not take for text."""
+    texts = [F.coalesce(F.is_valid_utf8(F.col(f"`{f.name}`")), F.lit(True)) for f in node.fields if f.type == "string"]
+    return reduce(lambda a, b: a & b, texts, F.lit(True))
+
+
+def _readable(column: Column, type_: str) -> Column:
+    return F.make_valid_utf8(column) if type_ == "string" else column
 
 
 def _any_null(names: tuple[str, ...]) -> Column:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.framework.messages import ASIDE, COUNTS, HOST, REJECTED, ROWS, ROWS_IN, Tally
-from skyband.framework.reasons import CONTROL, FILTERED, PARSE, REASON, count_of
+from skyband.framework.reasons import CONTROL, FILTERED, REASON, count_of
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.streaming import blocks, rejects, tokens
 from skyband.framework.streaming.config import KEY_HASHES, HostConfig
@@ -46,7 +46,7 @@ class Pack:
 
     def _sort_out(self, table: pa.Table, counts: Tally) -> tuple[pa.Table, pa.RecordBatch | None]:
         """(rows for the host, a block of rejected rows or None)."""
-        table = self._with_tokens(self._readable(table))
+        table = self._with_tokens(table)
         reason = table[REASON]
         data = table.select(self.config.row_schema().names)
         if reason.null_count == table.num_rows:
@@ -66,20 +66,6 @@ class Pack:
             made = made.set_column(made.column_names.index("text"), "text", text)
             block = _block(ASIDE, 0, REJECTED, blocks.table_bytes(made))
         return data.filter(pc.is_null(reason)), block
-
-    def _readable(self, table: pa.Table) -> pa.Table:
-        """The rows with text that is no UTF-8 repaired; those rows did not parse."""
-        for f in self.config.intake.fields:
-            if f.type != "string":
-                continue
-            try:
-                table[f.name].validate(full=True)
-            except pa.ArrowInvalid:
-                texts, bad = rejects.repaired(table[f.name])
-                reason = pc.if_else(bad, PARSE, table[REASON].combine_chunks())
-                table = table.set_column(table.column_names.index(f.name), f.name, texts)
-                table = table.set_column(table.column_names.index(REASON), REASON, reason)
-        return table
 
     def _with_tokens(self, table: pa.Table) -> pa.Table:
         """The rows with their sets of tokens; where a set cannot be used, that is the reason, if there is none yet."""

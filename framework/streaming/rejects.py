@@ -26,16 +26,6 @@ def json_rows(rows: pa.Table) -> pa.Array:
     return pc.binary_join_element_wise(*parts, "}", "")
 
 
-def repaired(column: pa.ChunkedArray) -> tuple[pa.Array, pa.Array]:
-    """(a column of text with what is no UTF-8 replaced by U+FFFD, where that was). For columns that have such: row by row."""
-    texts, bad = [], []
-    for value in column.cast(pa.binary()).to_pylist():
-        text = None if value is None else value.decode(errors="replace")
-        texts.append(text)
-        bad.append(text is not None and text.encode() != value)
-    return pa.array(texts, pa.string()), pa.array(bad)
-
-
 def comparable(rows: pa.Table) -> pa.Table:
     """``rows`` with lists as the text they have in ``rejected``: what order compares."""
     for i, f in enumerate(rows.schema):

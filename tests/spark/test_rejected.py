@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from datetime import timedelta
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from tests.spark.jobs import run, stamp, table, write_file, write_spec
+from tests.spark.cuts import verified
+from tests.spark.jobs import START, run, stamp, table, write_file, write_spec
 
 pytestmark = pytest.mark.spark
 
@@ -61,3 +65,25 @@ def test_rows_that_wait_are_counted_and_come_with_the_next_run(spark, tmp_path):
     runs = table(tmp_path, "runs").to_pylist()
     assert sum(r["accepted"] for r in runs) == 60
     assert max(runs, key=lambda r: r["batch_id"])["pending"] == 0
+
+
+def test_text_that_is_no_utf8_is_rejected_repaired_and_verified(spark, tmp_path):
+    spec = write_spec(
+        tmp_path, scoring="tokens:\n  words: {column: side}", queries="  twins: {type: similar_sets, tokens: words, min_score: 0.5}\n"
+    )
+    spec.write_text(spec.read_text().replace("format: csv", "format: parquet").replace("  options: {header: true}\n", ""))
+    texts = [b"a b", b"\xff! a", None, b"b a", b"a \xc3\xa9"]
+    side = pa.Array.from_buffers(pa.string(), len(texts), pa.array(texts, pa.binary()).buffers())
+    n = range(len(texts))
+    numbers = {"x": pa.array([1.0 * i for i in n]), "y": pa.array([1.0] * len(n))}
+    times = pa.array([START + timedelta(minutes=i) for i in n], pa.timestamp("us", "UTC"))
+    (tmp_path / "in").mkdir()
+    pq.write_table(
+        pa.table({"id": pa.array(n), "ts": times, "grp": ["p"] * len(n), **numbers, "side": side}), tmp_path / "in" / "1.parquet"
+    )
+    run(spark, spec)
+    rejected = {json.loads(r["text"])["id"]: r for r in table(tmp_path, "rejected").to_pylist()}
+    assert {i: r["reason"] for i, r in rejected.items()} == {1: "parse", 2: "empty_set:words"}
+    assert json.loads(rejected[1]["text"])["side"] == "\ufffd! a"
+    assert [(r["older_id"], r["newer_id"], r["score"]) for r in table(tmp_path, "twins_now").to_pylist()] == [(0, 3, 1.0)]
+    assert verified(spec)

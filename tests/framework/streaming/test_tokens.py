@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skyband.framework.plan.model import TokenNode
 from skyband.framework.spec.models import WORDS
-from skyband.framework.streaming.rejects import json_rows, repaired
+from skyband.framework.streaming.rejects import json_rows
 from skyband.framework.streaming.tokens import key_of, reasons, sets, tokens
 from tests.seeds import cases
 
@@ -101,10 +101,3 @@ def test_lists_are_json_in_rejected_rows(rows):
 
     table = pa.table({"l": pa.array(rows, pa.list_(pa.string()))})
     assert [json.loads(t) for t in json_rows(table).to_pylist()] == [{"l": r} for r in rows]
-
-
-def test_text_that_is_no_utf8_is_repaired_and_told():
-    raw = pa.chunked_array([pa.Array.from_buffers(pa.string(), 3, pa.array([b"ok", b"\xff!", None], pa.binary()).buffers())])
-    texts, bad = repaired(raw)
-    assert texts.to_pylist() == ["ok", "\ufffd!", None]
-    assert bad.to_pylist() == [False, True, False]
