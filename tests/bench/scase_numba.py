@@ -30,6 +30,61 @@ def pair_score(x: Any, i: int, j: int, fn: int) -> float:
 
 
 @jit
+def late_enough(s: float, j: int, ts: Any, to: Any, tm: int) -> bool:
+    """Whether a pair of score s and older member j is in the skyband of what the staircase (ts, to)[:tm] holds.
+
+    Staircase point p says: k pairs with score <= ts[p] have an older member >= to[p]. The last point with score <= s decides.
+    """
+    a, z = 0, tm
+    while a < z:
+        mid = (a + z) >> 1
+        if ts[mid] <= s:
+            a = mid + 1
+        else:
+            z = mid
+    return a == 0 or to[a - 1] <= j
+
+
+@jit
+def one_pass(
+    lo: int, k: int, cs: Any, co: Any, c: int, ks: Any, ko: Any, m: int, ts: Any, to: Any, heap: Any, ns: Any, no: Any
+) -> tuple[int, int, float]:
+    """Skyband (ks, ko)[:m] and new pairs (cs, co)[:c] by older descending, the k best scores in a sorted list; the new staircase.
+
+    Returns (skyband length, staircase length, k-th score or 0).
+    """
+    h, out, p, q, tm = 0, 0, 0, 0, 0
+    while p < m or q < c:
+        from_new = q < c and (p == m or co[q] > ko[p] or (co[q] == ko[p] and cs[q] <= ks[p]))
+        s, o = (cs[q], co[q]) if from_new else (ks[p], ko[p])
+        if from_new:
+            q += 1
+        else:
+            p += 1
+        if o < lo:
+            continue
+        if h == k and s >= heap[k - 1]:
+            continue
+        i = min(h, k - 1)
+        while i > 0 and heap[i - 1] > s:
+            heap[i] = heap[i - 1]
+            i -= 1
+        heap[i] = s
+        h = min(h + 1, k)
+        ns[out], no[out] = s, o
+        out += 1
+        if h == k and (tm == 0 or ts[tm - 1] != heap[k - 1]):  # a new step
+            ts[tm], to[tm] = heap[k - 1], o
+            tm += 1
+    # steps were found from large to small scores: turn them round
+    for i in range(tm // 2):
+        ts[i], ts[tm - 1 - i] = ts[tm - 1 - i], ts[i]
+        to[i], to[tm - 1 - i] = to[tm - 1 - i], to[i]
+    ks[:out], ko[:out] = ns[:out], no[:out]
+    return out, tm, heap[k - 1] if h == k else 0.0
+
+
+@jit
 def run(
     x: Any, k: int, n: int, fn: int, start: int, stop: int, ks: Any, ko: Any, m: int, ts: Any, to: Any, tm: int
 ) -> tuple[int, int, float]:
@@ -46,48 +101,9 @@ def run(
         c = 0
         for j in range(t - 1, lo - 1, -1):
             s = pair_score(x, j, t, fn)
-            # staircase point p says: k pairs with score <= ts[p] have an older member >= to[p]. Last point with score <= s:
-            a, z = 0, tm
-            while a < z:
-                mid = (a + z) >> 1
-                if ts[mid] <= s:
-                    a = mid + 1
-                else:
-                    z = mid
-            if a > 0 and to[a - 1] > j:
-                continue
-            cs[c], co[c] = s, j
-            c += 1
-        # one pass over skyband and new pairs by older descending, the k best scores in a sorted list
-        h, out, p, q, tm = 0, 0, 0, 0, 0
-        while p < m or q < c:
-            from_new = q < c and (p == m or co[q] > ko[p] or (co[q] == ko[p] and cs[q] <= ks[p]))
-            s, o = (cs[q], co[q]) if from_new else (ks[p], ko[p])
-            if from_new:
-                q += 1
-            else:
-                p += 1
-            if o < lo:
-                continue
-            if h == k and s >= heap[k - 1]:
-                continue
-            i = min(h, k - 1)
-            while i > 0 and heap[i - 1] > s:
-                heap[i] = heap[i - 1]
-                i -= 1
-            heap[i] = s
-            h = min(h + 1, k)
-            ns[out], no[out] = s, o
-            out += 1
-            if h == k and (tm == 0 or ts[tm - 1] != heap[k - 1]):  # a new step
-                ts[tm], to[tm] = heap[k - 1], o
-                tm += 1
-        if h == k:
-            total += heap[k - 1]
-        # steps were found from large to small scores: turn them round
-        for i in range(tm // 2):
-            ts[i], ts[tm - 1 - i] = ts[tm - 1 - i], ts[i]
-            to[i], to[tm - 1 - i] = to[tm - 1 - i], to[i]
-        ks[:out], ko[:out] = ns[:out], no[:out]
-        m = out
+            if late_enough(s, j, ts, to, tm):
+                cs[c], co[c] = s, j
+                c += 1
+        m, tm, kth = one_pass(lo, k, cs, co, c, ks, ko, m, ts, to, heap, ns, no)
+        total += kth
     return m, tm, total

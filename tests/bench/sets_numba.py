@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from skyband.operators.jit import jit
+from tests.bench.scase_numba import late_enough, one_pass
 
 
 @jit
@@ -46,46 +47,9 @@ def run(
             s = jaccard(starts, tokens, j, t)
             if s == 0:
                 continue
-            # staircase point p says: k pairs with score <= ts[p] have an older member >= to[p]. Last point with score <= s:
-            a, z = 0, tm
-            while a < z:
-                mid = (a + z) >> 1
-                if ts[mid] <= s:
-                    a = mid + 1
-                else:
-                    z = mid
-            if a > 0 and to[a - 1] > j:
-                continue
-            cs[c], co[c] = s, j
-            c += 1
-        # one pass over skyband and new pairs by older descending, the k best scores in a sorted list
-        h, out, p, q, tm = 0, 0, 0, 0, 0
-        while p < m or q < c:
-            from_new = q < c and (p == m or co[q] > ko[p] or (co[q] == ko[p] and cs[q] <= ks[p]))
-            s, o = (cs[q], co[q]) if from_new else (ks[p], ko[p])
-            if from_new:
-                q += 1
-            else:
-                p += 1
-            if o < lo or (h == k and s >= heap[k - 1]):
-                continue
-            i = min(h, k - 1)
-            while i > 0 and heap[i - 1] > s:
-                heap[i] = heap[i - 1]
-                i -= 1
-            heap[i] = s
-            h = min(h + 1, k)
-            ns[out], no[out] = s, o
-            out += 1
-            if h == k and (tm == 0 or ts[tm - 1] != heap[k - 1]):  # a new step
-                ts[tm], to[tm] = heap[k - 1], o
-                tm += 1
-        if h == k:
-            total += heap[k - 1]
-        # steps were found from large to small scores: turn them round
-        for i in range(tm // 2):
-            ts[i], ts[tm - 1 - i] = ts[tm - 1 - i], ts[i]
-            to[i], to[tm - 1 - i] = to[tm - 1 - i], to[i]
-        ks[:out], ko[:out] = ns[:out], no[:out]
-        m = out
+            if late_enough(s, j, ts, to, tm):
+                cs[c], co[c] = s, j
+                c += 1
+        m, tm, kth = one_pass(lo, k, cs, co, c, ks, ko, m, ts, to, heap, ns, no)
+        total += kth
     return m, tm, total

@@ -74,8 +74,8 @@ def all_pairs(stream: Stream, min_score: float = -math.inf, max_score: float = m
     return sorted(found, key=lambda p: rank(stream, p))
 
 
-def first_alive(stream: Stream, query: Query, t: int, arrived: int) -> int:
-    """Smallest seq alive at instant t when ``arrived`` objects have come."""
+def first_alive(stream: Any, query: Any, t: int, arrived: int) -> int:
+    """Smallest seq alive at instant t when ``arrived`` objects have come: by ``times``, ``count`` and ``micros``."""
     first = 0 if query.count is None else max(0, arrived - query.count)
     if query.micros is not None:
         while first < arrived and t >= stream.times[first] + query.micros:
@@ -84,11 +84,10 @@ def first_alive(stream: Stream, query: Query, t: int, arrived: int) -> int:
 
 
 class Watched:
-    """A query over one key's stream."""
+    """A query over one key's stream; ``pairs``: its candidates in rank order, whose second and third are the older and newer seq."""
 
-    def __init__(self, stream: Stream, query: Query) -> None:
-        self.stream, self.query = stream, query
-        self.pairs = all_pairs(stream, query.min_score, query.max_score)
+    def __init__(self, stream: Any, query: Any, pairs: Sequence[Any]) -> None:
+        self.stream, self.query, self.pairs = stream, query, pairs
         self.arrived = 0
 
     def enter(self, row: int) -> None:
@@ -111,7 +110,10 @@ class Watched:
 def replay(query_index: int, key: int, stream: Stream, query: Query, until: int) -> list[Row]:
     """All changes of one query up to ``until`` (exclusive)."""
     found = instants(stream.times, stream.times, query.micros, query.every, until)
-    return [(query_index, key, *rest, p[3], p[4], p[0]) for *rest, p in changes(found, query.every, Watched(stream, query))]
+    return [
+        (query_index, key, *rest, p[3], p[4], p[0])
+        for *rest, p in changes(found, query.every, Watched(stream, query, all_pairs(stream, query.min_score, query.max_score)))
+    ]
 
 
 def snapshot(stream: Stream, query: Query, t: int, arrived: int) -> list[tuple[int, int, float]]:

@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import islice
 from typing import Any
 
 from tests.oracles.events import changes, instants
+from tests.oracles.pairs import Watched, first_alive
 
 Attributes = dict[str, Any]
 Row = tuple[Any, ...]
@@ -94,46 +94,13 @@ def all_pairs(stream: Stream, bound: float | None = None) -> list[Pair]:
     return sorted(found, key=lambda p: (p[0], -p[1], -p[2]))
 
 
-def first_alive(stream: Stream, query: Query, t: int, arrived: int) -> int:
-    """Smallest seq alive at instant t when ``arrived`` objects have come."""
-    first = 0 if query.count is None else max(0, arrived - query.count)
-    if query.micros is not None:
-        while first < arrived and t >= stream.times[first] + query.micros:
-            first += 1
-    return first
-
-
-class Watched:
-    """A query over one key's stream."""
-
-    def __init__(self, stream: Stream, query: Query) -> None:
-        self.stream, self.query = stream, query
-        self.pairs = all_pairs(stream, query.bound)
-        self.arrived = 0
-
-    def enter(self, row: int) -> None:
-        self.arrived = row + 1
-
-    def first(self, t: int) -> int:
-        return first_alive(self.stream, self.query, t, self.arrived)
-
-    def result(self, t: int) -> list[Pair]:
-        first = self.first(t)
-        return list(islice((p for p in self.pairs if p[2] < self.arrived and p[1] >= first), self.query.k))
-
-    def left(self, item: Pair, t: int) -> str:
-        return "expiry" if item[1] < self.first(t) else "displaced"
-
-    def brought(self, item: Pair, row: int) -> bool:
-        return item[2] == row
-
-
 def replay(query_index: int, key: int, stream: Stream, query: Query, until: int) -> list[Row]:
     """All changes of one query up to ``until`` (exclusive)."""
     found = instants(stream.times, stream.times, query.micros, query.every, until)
     score = stream.similarity
     return [
-        (query_index, key, *rest, p[3], p[4], score_of(score, p[0])) for *rest, p in changes(found, query.every, Watched(stream, query))
+        (query_index, key, *rest, p[3], p[4], score_of(score, p[0]))
+        for *rest, p in changes(found, query.every, Watched(stream, query, all_pairs(stream, query.bound)))
     ]
 
 

@@ -43,7 +43,7 @@ def most_similar(question: Question) -> Found | None:
     for x in range(first, end):
         # ``x`` is b. Without sides a is every older object; with sides, every object of side a.
         hi = x if side is None else end
-        if hi <= first or (side is not None and side[x] != 2):
+        if hi <= first or not sets[x - first] or (side is not None and side[x] != 2):
             continue
         common = np.zeros(end - first, np.int64)
         for token in sets[x - first]:
@@ -51,6 +51,7 @@ def most_similar(question: Question) -> Found | None:
         rank, score = similarity(op.similarity, common[: hi - first], size[: hi - first], int(size[x - first]))
         allowed.score_block(fcols, icols, first, hi, fcols[:, x].copy(), icols[:, x].copy(), out)
         good = ~np.isnan(out[: hi - first]) & _within(query.min_score, query.max_score, score)
+        good &= size[: hi - first] > 0
         good &= (common[: hi - first] > 0) | (op.similarity in DISTANCES)
         if side is not None:
             good &= side[first:hi] == 1
@@ -69,9 +70,9 @@ def similarity(name: str, o: I64, a: I64, b: int) -> tuple[F64, F64]:
         return distance, distance
     if name == "cosine":
         # The root would make equal ones unequal (docs/algorithms.md D3).
-        square = o * o / (a * b)
+        square = o * o / np.maximum(a * b, 1)
         return -square, np.sqrt(square)
-    score = {"jaccard": o / (a + b - o), "dice": 2 * o / (a + b), "overlap": o.astype(np.float64)}[name]
+    score = o / (a + b - o) if name == "jaccard" else 2 * o / (a + b) if name == "dice" else o.astype(np.float64)
     return -score, score
 
 

@@ -22,7 +22,7 @@ from skyband.operators.pair_rows.kernels.tables import (
 )
 from skyband.operators.set_index.kernels.arrive import first_alive_of, group_of, other_group, side_of
 from skyband.operators.set_index.kernels.index import insert, lacks_room, look_up, rebuilt
-from skyband.operators.set_index.kernels.probe import Asked, Found, Tested, behind, probe
+from skyband.operators.set_index.kernels.probe import Asked, Found, Tested, probe, settle
 from skyband.operators.set_index.kernels.tables import Index, Looked, Steps, Tokens, new_looked, new_steps
 
 QUERY, KEY, NEWER, OLDER, PARTNER_COLUMNS = range(5)
@@ -69,17 +69,7 @@ def best_first(found: Found, count: int) -> None:
     for last in range(count - 1, 0, -1):
         score, older = scores[last], olders[last]
         scores[last], olders[last] = scores[0], olders[0]
-        i = 0
-        while True:
-            child = 2 * i + 1
-            if child >= last:
-                break
-            if child + 1 < last and behind(scores[child + 1], olders[child + 1], scores[child], olders[child]):
-                child += 1
-            if behind(score, older, scores[child], olders[child]):
-                break
-            scores[i], olders[i] = scores[child], olders[child]
-            i = child
+        i = settle(found, last, score, older)
         scores[i], olders[i] = score, older
 
 

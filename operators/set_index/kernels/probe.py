@@ -215,6 +215,24 @@ def behind(score: float, older: int, score2: float, older2: int) -> bool:
     return score > score2 or (score == score2 and older < older2)
 
 
+@inner
+def settle(found: Found, size: int, score: float, older: int) -> int:
+    """The place for a partner in a heap of ``size`` whose root is free: those that rank after it have moved up. O(log size)."""
+    scores, olders = found.score, found.older
+    i = 0
+    while True:
+        child = 2 * i + 1
+        if child >= size:
+            break
+        if child + 1 < size and behind(scores[child + 1], olders[child + 1], scores[child], olders[child]):
+            child += 1
+        if behind(score, older, scores[child], olders[child]):
+            break
+        scores[i], olders[i] = scores[child], olders[child]
+        i = child
+    return i
+
+
 @inner_inlined
 def keep(found: Found, count: int, most: int, score: float, older: int, steps: Steps) -> int:
     """Take a partner in; returns how many there are. With ``most`` > 0: O(log most)."""
@@ -231,17 +249,7 @@ def keep(found: Found, count: int, most: int, score: float, older: int, steps: S
     elif behind(score, older, scores[0], olders[0]):
         return count
     else:
-        i = 0
-        while True:
-            child = 2 * i + 1
-            if child >= most:
-                break
-            if child + 1 < most and behind(scores[child + 1], olders[child + 1], scores[child], olders[child]):
-                child += 1
-            if behind(score, older, scores[child], olders[child]):
-                break
-            scores[i], olders[i] = scores[child], olders[child]
-            i = child
+        i = settle(found, most, score, older)
     scores[i], olders[i] = score, older
     if most > 0 and count == most:
         steps.limit[0] = scores[0]

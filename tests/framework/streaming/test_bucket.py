@@ -123,6 +123,23 @@ def drive(
     return dict(out)
 
 
+def batches_of(rows: list, cuts: list[int]) -> list[list]:
+    """``rows`` in batches of the sizes ``cuts``, then what is left."""
+    batches, i = [], 0
+    for n in [*cuts, len(rows)]:
+        batches.append(rows[i : i + n])
+        i += n
+    return [b for b in batches if b]
+
+
+def assert_cuts_leave_no_trace(plan: Plan, rows: list, batches: list[list]) -> None:
+    """However the rows are cut, and though state is written and read back at every cut, the same comes out."""
+    whole = drive(plan, [rows], restore=False)
+    assert drive(plan, batches, restore=False) == whole
+    assert drive(plan, batches, restore=True) == whole
+    assert drive(plan, [[r] for r in rows], restore=True) == whole
+
+
 @pytest.mark.parametrize("window", ["{count: 4}", "{time: 9 minutes}", "{count: 5, time: 6 minutes}"])
 @settings(max_examples=cases(40))
 @given(rows=st.lists(row, min_size=1, max_size=25), cuts=st.lists(st.integers(1, 9), max_size=6))
@@ -130,15 +147,7 @@ def test_cuts_and_restarts_leave_no_trace(plans, window, rows, cuts):
     plan = plans[window, 0]
     # With no delay, rows in time order are never late, however they are cut.
     rows.sort(key=lambda r: r[0])
-    batches, i = [], 0
-    for n in [*cuts, len(rows)]:
-        batches.append(rows[i : i + n])
-        i += n
-    batches = [b for b in batches if b]
-    whole = drive(plan, [rows], restore=False)
-    assert drive(plan, batches, restore=False) == whole
-    assert drive(plan, batches, restore=True) == whole
-    assert drive(plan, [[r] for r in rows], restore=True) == whole
+    assert_cuts_leave_no_trace(plan, rows, batches_of(rows, cuts))
 
 
 @given(rows=st.lists(row, min_size=1, max_size=30), order=st.randoms())

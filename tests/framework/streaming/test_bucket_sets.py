@@ -18,7 +18,7 @@ from skyband.framework.spec.load import validate_file
 from skyband.framework.streaming.config import HostConfig
 from skyband.framework.verify.accepted import Accepted
 from skyband.framework.verify.objects import objects
-from tests.framework.streaming.test_bucket import MINUTE, drive, table_of
+from tests.framework.streaming.test_bucket import MINUTE, assert_cuts_leave_no_trace, batches_of, drive, table_of
 from tests.seeds import cases
 
 SPEC = """\
@@ -71,15 +71,7 @@ streams = st.lists(row, min_size=1, max_size=25, unique_by=lambda r: r[1]).map(l
 @given(rows=streams, cuts=st.lists(st.integers(1, 9), max_size=6))
 def test_cuts_and_restarts_leave_no_trace(plans: dict[str, Plan], window: str, rows: list[Any], cuts: list[int]) -> None:
     plan = plans[window]
-    batches, i = [], 0
-    for n in [*cuts, len(rows)]:
-        batches.append(rows[i : i + n])
-        i += n
-    batches = [b for b in batches if b]
-    whole = drive(plan, [rows], restore=False)
-    assert drive(plan, batches, restore=False) == whole
-    assert drive(plan, batches, restore=True) == whole
-    assert drive(plan, [[r] for r in rows], restore=True) == whole
+    assert_cuts_leave_no_trace(plan, rows, batches_of(rows, cuts))
 
 
 @pytest.mark.parametrize("window", WINDOWS)
