@@ -59,10 +59,9 @@ scoring:
   heat: {expression: price * volume, direction: max}
   steady: {linear: {price: 2, volume: -0.5}}
   value: {expression: "b.price - a.price"}
-tokens:
-  words: {column: subject}
-queries:
 """
+
+_TOKENS = "tokens:\n  words: {column: subject}\n"
 
 OTHERS = {
     "topk_similar_sets": "  twins: {type: topk_similar_sets, tokens: words, k: 3, where: a.author <> b.author}",
@@ -77,4 +76,5 @@ OTHERS = {
 
 def other(query_type: str) -> str:
     """A whole spec with queries of one type."""
-    return _REST + OTHERS[query_type] + "\nsink: {path: /data/out}\n"
+    queries = OTHERS[query_type]
+    return f"{_REST}{_TOKENS if 'tokens:' in queries else ''}queries:\n{queries}\nsink: {{path: /data/out}}\n"
