@@ -125,12 +125,25 @@ class Ragged:
 
 
 @dataclass(frozen=True, slots=True)
+class Named:
+    """Objects that got their numbers just now. ``number`` int64 (n,); row i of ``words`` is the name of ``number[i]``.
+
+    A name is some int64 words whose order, word by word, the shorter first where one begins the other, is that of the naming columns'
+    values in turn: numbers and instants by value, texts by their UTF-8 bytes, false before true. Different names have different words.
+    """
+
+    number: I64
+    words: Ragged
+
+
+@dataclass(frozen=True, slots=True)
 class Arrivals:
     """Accepted objects of one bucket, sorted by (key, seq); within a key, time never goes back and seq has no gaps.
 
     ``columns[name]`` is float64 (null is NaN) for kind ``float`` and int64 (null is ``NULL``) otherwise. Text comes as codes:
     equal text has equal codes, a text constant of the spec has the code the plan gave it; codes have no order.
     ``ragged[name]`` are the columns of kind ``tokens``: a row's codes, each once, in no order.
+    ``named[name]``, for a column of kind ``object``: the objects met for the first time here, each once; whoever needs names keeps them.
     Codes an operator with ``keeps = "retained"`` may hold in its own arrays (those of rows it names) stay valid across a restore.
     """
 
@@ -139,9 +152,27 @@ class Arrivals:
     time: I64
     columns: Mapping[str, AnyArray]
     ragged: Mapping[str, Ragged] = field(default_factory=dict)
+    named: Mapping[str, Named] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.seq)
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """Points of trajectories: from ``at`` (n,) to its next point item ``items`` (n, w) of ``query`` and ``key`` starts from ``values``.
+
+    Grouped by (query, key), then by ``at``; the rows of a query go to its table ``<query>_trajectory``.
+    """
+
+    query: npt.NDArray[np.int16]
+    key: I64
+    at: I64
+    items: I64
+    values: Mapping[str, AnyArray]
+
+    def __len__(self) -> int:
+        return len(self.at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +182,8 @@ class Changes:
     ``query`` is the index into the operator's ``queries``; ``at`` the event time; ``step`` counts 1, 2, 3, ... per query
     and key over the whole life of the stream; ``sign`` is +1 or -1; ``cause`` one of the codes above; ``items`` has shape
     (m, w): the seqs of the item's objects in the order of ``Operator.roles``, or for a part that is no row the number of ``object_column``.
-    ``values``: further columns of the items (m,), for types whose results have other values than a score.
+    ``values``: further columns of the items (m,), for types whose results have other values than a score. ``traces``: for types whose
+    values move between changes.
     """
 
     query: npt.NDArray[np.int16]
@@ -164,6 +196,7 @@ class Changes:
     score: F64
     items: I64
     values: Mapping[str, AnyArray] = field(default_factory=dict, kw_only=True)
+    traces: Traces | None = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.at)
