@@ -18,11 +18,15 @@ assert frozenset(CAUSES) == ENTERS | LEAVES
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Known objects of a key in order: ``seq`` and ``time``. ``deleted``: seq -> instant, or None if that is not known."""
+    """Known objects of a key in order: ``seq`` and ``time``. ``deleted``: seq -> instant, or None if that is not known.
+
+    ``deleting``: the instants of deletions.
+    """
 
     seq: Sequence[int]
     time: Sequence[int]
     deleted: Mapping[int, int] | None = None
+    deleting: frozenset[int] = frozenset()
 
     def newest(self, at: int, after: bool) -> tuple[int, int]:
         """(least, largest) seq that the newest object can have before (``after``: after) all rows of instant ``at``."""
@@ -106,7 +110,8 @@ def _arrival(step: Step, change: Change, rules: Rules, clock: Clock, newest: int
             return "none of its objects came at this instant"
         return "another object came at this step" if max(change.seqs) < newest else None
     before, least, most = clock.newest(step.at, False)[0], *clock.newest(step.at, True)
-    alone = before + 1 == least == most and not rules.deletes
+    no_deletion = not rules.deletes or (clock.deleted is not None and step.at not in clock.deleting)
+    alone = before + 1 == least == most and no_deletion
     return "its object came at this step" if alone and max(change.seqs) == most else None
 
 
@@ -120,4 +125,8 @@ def _departure(step: Step, change: Change, rules: Rules, clock: Clock, least: in
     timed_out = min(change.times) + life <= step.at
     if change.cause == "expiry":
         return None if timed_out or min(change.seqs) <= most - count else "all its objects are in the window"
+    if not rules.every:  # an object has come that displaces
+        least = max(least, clock.newest(step.at, False)[0] + 1)
+        if least > most:
+            return "no object came at this instant"
     return "one of its objects is no longer in the window" if timed_out or min(change.seqs) <= least - count else None

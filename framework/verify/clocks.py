@@ -36,7 +36,7 @@ class Clocks:
 
     def complete(self, key: Key, times: Sequence[int], deleted: Mapping[int, int]) -> None:
         """From its source all objects of ``key`` are known."""
-        self._clocks[key] = Clock(range(len(times)), times, deleted)
+        self._clocks[key] = Clock(range(len(times)), times, deleted, frozenset(deleted.values()))
 
     def parts(self, query: str) -> Parts:
         """For every row of the changes that ``replay`` looks at: seqs and instants of the item's rows."""

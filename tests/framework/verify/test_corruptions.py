@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from skyband.framework.plan.model import Plan
+from skyband.framework.verify.told import told
 from tests.framework.verify import small
 from tests.spark.kinds import KINDS
 
@@ -19,12 +21,19 @@ Rows = list[dict[str, Any]]
 Change = Callable[[Rows], Rows | None]
 
 
+SOURCE = {name: KINDS[name].rows(3, 300) for name in ("pairs", "deletions", "skylines", "keyed")}
+
+
+def make(name: str, folder: Path) -> Plan:
+    """A job with late rows."""
+    kind = KINDS[name]
+    return small.make(replace(kind, more={**kind.more, "watermark": "20 minutes"}).write(folder, 10), SOURCE[name])
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Plan:
-    """The job: every kind of item, keys, boundaries, lists; late rows and duplicates."""
-    kind = replace(KINDS["keyed"], more={**KINDS["keyed"].more, "watermark": "20 minutes"})
-    folder = tmp_path_factory.mktemp("small") / "job"
-    return small.make(kind.write(folder, 10), kind.rows(3, 300))
+    """The job to be damaged: every kind of item, keys, boundaries, lists; late rows and duplicates."""
+    return make("keyed", tmp_path_factory.mktemp("small") / "job")
 
 
 @pytest.fixture
@@ -34,8 +43,13 @@ def plan(made: Plan, tmp_path: Path) -> Plan:
     return replace(made, sink=str(tmp_path / "out"))
 
 
-def test_what_a_run_leaves_is_as_it_must_be(made: Plan) -> None:
-    assert [d.text() for d in small.found(made)] == []
+@pytest.mark.parametrize("name", ["pairs", "deletions", "skylines"])
+def test_what_a_run_leaves_is_as_it_must_be(tmp_path: Path, name: str) -> None:
+    assert [d.text() for d in small.found(make(name, tmp_path / "job"), SOURCE[name])] == []
+
+
+def test_what_a_run_with_keys_leaves_is_as_it_must_be(made: Plan) -> None:
+    assert [d.text() for d in small.found(made, SOURCE["keyed"])] == []
     assert sum(small.Stored(made).table(f"{q.name}_changes").num_rows for q in made.queries) > 1500
     assert set(small.Stored(made).table("rejected")["reason"].to_pylist()) == {"late", "duplicate_id"}
 
@@ -175,5 +189,66 @@ CORRUPTIONS: dict[str, tuple[str, Change, str]] = {
 def test_a_corruption_is_seen(plan: Plan, which: str) -> None:
     table, change, said = CORRUPTIONS[which]
     small.altered(plan, table, change)
-    told = [d.text() for d in small.found(plan)]
-    assert any(said in t for t in told), told
+    texts = [d.text() for d in small.found(plan)]
+    assert any(said in t for t in texts), texts
+
+
+def in_all(tables: list[str], column: str, by: Callable[[Any], Any], seq: str = "seq") -> dict[str, Change]:
+    """What one object has in a column, in all ``tables``: they agree with each other, not with the source."""
+    chosen: list[tuple[Any, Any]] = []
+
+    def change(rows: Rows) -> None:
+        if not chosen:
+            row = max((r for r in rows if r["change"] == "+"), key=lambda r: sum(o[seq] == r[seq] and o["grp"] == r["grp"] for o in rows))
+            chosen.append((row["grp"], row[seq]))
+        for r in rows:
+            if (r["grp"], r[seq]) == chosen[0]:
+                r[column] = by(r[column])
+
+    return dict.fromkeys(tables, change)
+
+
+def one_more_accepted(rows: Rows) -> None:
+    """Batch 1 has taken in a row more."""
+    row = one(rows, batch_id=1)
+    row["accepted"] += 1
+    row["rows_in"] += 1
+
+
+BEST = ["best_changes", "best", "best_now"]
+ROWS = [f"{t}{n}" for t in ("best", "many", "sky", "limits") for n in ("_changes", "", "_now")]
+AGREED: dict[str, tuple[dict[str, Change], str]] = {
+    "promoted for arrival": (
+        {"far5_changes": put(by=lambda v: "promoted", column="cause", cause="arrival")},
+        "cause promoted: its object came at this step",
+    ),
+    "a carried column everywhere": (in_all(BEST, "y", lambda v: v + 1), "not as its object has it: y"),
+    "an id everywhere": (in_all(ROWS, "id", lambda v: -v), "not as its object has it: id"),
+    "scores everywhere": (
+        {t: lambda rows: [{**r, "score": r["score"] * 2} for r in rows] for t in BEST},
+        "is not that of the definition",
+    ),
+    "where a key stands, and the sum": (
+        {"heads": put(0, by=lambda v: v + 1, column="last_seq"), "runs": one_more_accepted},
+        "what the key's last object is",
+    ),
+}
+
+
+@pytest.mark.parametrize("which", AGREED)
+def test_what_tables_agree_on_is_held_against_the_source(plan: Plan, which: str) -> None:
+    changes, said = AGREED[which]
+    for table, change in changes.items():
+        small.altered(plan, table, change)
+    texts = [d.text() for d in small.found(plan, SOURCE["keyed"])]
+    assert any(said in t for t in texts), texts
+
+
+def test_a_difference_is_told_in_words_and_instants_with_its_rows(plan: Plan) -> None:
+    small.altered(plan, "best_now", swap("rank"))
+    (first, second) = [d for d in small.found(plan)]
+    lines = told([first, second, second]).splitlines()
+    assert re.fullmatch(r"    table best_now, grp '[pqr]': not as the changes give it: (id, seq, time, .*|rank)", lines[0])
+    row = r"grp '.', rank \d, id \d+, seq \d+, time 2020-01-01 \d\d:\d\d:00 UTC, x [\d.]+, y [\d.]+, score [\d.]+, as_of 2020-.* UTC"
+    assert re.fullmatch("      expected  " + row, lines[1]) and re.fullmatch("      found  " + row, lines[2])
+    assert lines[3:] == ["    and 2 more differences"]
