@@ -93,7 +93,7 @@ def _against_source(stored: Stored, clocks: Clocks, layout: Any, job: Any, args:
     found = compare(stored, clocks, layout, job, args.keys, args.instants, args.seed)
     if found.differences:
         first = found.differences[0]
-        lines.report("different", f"DIFFERENT from the source\n{told(found.differences)}", where=first.where, at=first.at)
+        lines.report("different", f"DIFFERENT from the source\n{told(found.differences)}", differences=len(found.differences), at=first.at)
     spent, wrong = clock.monotonic() - started, len(found.differences)
     left_out = f", {found.skipped} left out (window too large for brute force)" if found.skipped else ""
     lines.report(
