@@ -73,7 +73,7 @@ class ItemShape:
     """``rank``: terms by which items rank, complete; ``extra``: further columns of the state's table.
 
     ``hidden_by``: the extra column with the seq of a row that keeps the item out of results as long as it is in the window (its time stands
-    in the column of that name and ``_time``).
+    in the column of that name and ``_time``). ``moving``: values move with time, so that an item may leave with others than it came with.
     """
 
     parts: tuple[Part, ...]
@@ -81,6 +81,7 @@ class ItemShape:
     values: tuple[Value, ...] = ()
     extra: tuple[Value, ...] = ()
     hidden_by: str | None = None
+    moving: bool = False
 
     @property
     def scored(self) -> bool:

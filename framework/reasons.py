@@ -23,6 +23,8 @@ NULL_ID: Final = "null_id"
 NULL_TIME: Final = "null_time"
 NULL_KEY: Final = "null_key"
 TIME_RANGE: Final = "time_range"
+INT_RANGE: Final = "int_range"
+"""A column that queries read holds the whole number or instant that stands for null in 64 bits, or a date that no instant reaches."""
 EMPTY_SET: Final = "empty_set:"
 """Begins the reason of a row with too few tokens; the name of the tokens follows."""
 LARGE_SET: Final = "large_set:"
@@ -61,5 +63,5 @@ REASONS: Final = (
     ReasonClass("null", (NULL_ID, NULL_TIME, NULL_KEY), "id, event time or key is null"),
     ReasonClass("tokens", (f"{EMPTY_SET}<name>", f"{LARGE_SET}<name>"), "too few or too many tokens"),
     ReasonClass("bad_file", (BAD_FILE,), "a file that cannot be read, as one row"),
-    ReasonClass("other", (TIME_RANGE,), "another reason"),
+    ReasonClass("other", (TIME_RANGE, INT_RANGE), "another reason"),
 )

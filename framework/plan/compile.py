@@ -26,6 +26,8 @@ from skyband.framework.queries.registry import query_type
 from skyband.framework.sources.registry import source_format
 from skyband.framework.spec.columns import column_types, derived
 from skyband.framework.spec.models import WORDS, DerivedColumn, DeriveStep, Job, SourceColumn, WhereStep, kind_of
+from skyband.operators.expressions.ast import Node
+from skyband.operators.expressions.canonical import attributes
 
 DEFAULT_BUCKETS = 16
 
@@ -65,6 +67,7 @@ def compile_job(job: Job) -> Plan:
             unique=source.unique,
             deletes=deletes,
             tokens=_tokens(job, fields),
+            whole=_whole(fields, operators, deletes, source.event_time.column),
         ),
         window=window,
         operators=tuple(operators),
@@ -127,6 +130,12 @@ def _fields(job: Job) -> tuple[Field, ...]:
         fields.append(Field(name, types[name], kind_of(types[name]), origin))
     fields += [Field(name, types[name], kind_of(types[name])) for _, name, _, _ in derived(job)]
     return tuple(fields)
+
+
+def _whole(fields: tuple[Field, ...], operators: list[OperatorNode], deletes: Node | None, event_time: str) -> tuple[str, ...]:
+    """The columns in which a value could be taken for a null. The event time is not among them: its range is checked anyhow."""
+    read = {c.name for o in operators for c in o.attributes} | {c.name for c in (attributes(deletes) if deletes is not None else ())}
+    return tuple(f.name for f in fields if f.name in read and f.type in {"bigint", "timestamp", "date"} and f.name != event_time)
 
 
 def _tokens(job: Job, fields: tuple[Field, ...]) -> tuple[TokenNode, ...]:

@@ -106,7 +106,8 @@ class TokenNode:
 class IntakeNode:
     """Parse, transform, check. ``fields`` are all columns after the transforms, in order (schema columns, then derived).
 
-    ``deletes``: rows for which it is true delete the object with their id.
+    ``deletes``: rows for which it is true delete the object with their id. ``whole``: columns of 64-bit whole numbers, instants and dates
+    that are read as int64, in which one value stands for null: rows that hold it are rejected (``reasons.INT_RANGE``).
     """
 
     fields: tuple[Field, ...]
@@ -120,6 +121,7 @@ class IntakeNode:
     unique: Literal["checked", "assumed"]
     deletes: Node | None = None
     tokens: tuple[TokenNode, ...] = ()
+    whole: tuple[str, ...] = ()
 
     @property
     def delay_ms(self) -> int:

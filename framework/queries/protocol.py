@@ -10,7 +10,7 @@ Modules that need Arrow are imported where they are used: checking a spec stays 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from skyband.framework.items import ItemShape
@@ -21,14 +21,20 @@ from skyband.framework.spec.document import Path
 from skyband.framework.spec.scope import ROW_SIDES, Scope
 
 if TYPE_CHECKING:
-    from skyband.framework.verify.objects import Found, Objects
+    from skyband.framework.verify.objects import Found, Objects, Work
+
+
+def _work() -> Work:
+    from skyband.framework.verify.objects import Work
+
+    return Work()
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """The result of ``query`` after all events with time <= ``at`` (microseconds), over one key's accepted objects ``data``.
 
-    ``asked`` is what one query of it asks, for types whose compiler says so.
+    ``asked`` is what one query of it asks, for types whose compiler says so. ``work``: what may be spent on it.
     """
 
     plan: Plan
@@ -36,6 +42,7 @@ class Question:
     data: Objects
     at: int
     asked: LogicalQuery | None = None
+    work: Work = field(default_factory=_work)
 
 
 class QueryType:

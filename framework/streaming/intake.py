@@ -8,16 +8,19 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from skyband.framework.plan.model import Derive, Filter, IntakeNode
-from skyband.framework.reasons import CONTROL, FILTERED, NULL_ID, NULL_KEY, NULL_TIME, PARSE, REASON, RULE, TIME_RANGE
+from skyband.framework.reasons import CONTROL, FILTERED, INT_RANGE, NULL_ID, NULL_KEY, NULL_TIME, PARSE, REASON, RULE, TIME_RANGE
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.sources.reading import NEVER_TOO_OLD
 from skyband.framework.streaming.config import ID_HASHES, KEY_HASHES
+from skyband.operators.base import NEVER, NULL
 
 WATERMARK = "__watermark"
 
 
 # What the engine's watermark (from 1970 on) and readers' calendars (to 9999) can hold; a unit mistaken in the spec lands outside.
 _FIRST, _LAST = "1970-01-01 00:00:00", "9999-12-30 00:00:00"
+_DAYS = NEVER // 86_400_000_000
+"""Whole days in int64 microseconds."""
 
 
 def intake(df: DataFrame, node: IntakeNode) -> DataFrame:
@@ -43,6 +46,7 @@ def intake(df: DataFrame, node: IntakeNode) -> DataFrame:
         .when(F.col(f"`{node.event_time}`").isNull(), F.lit(NULL_TIME))
         .when(~F.col(f"`{node.event_time}`").between(F.lit(_FIRST).cast("timestamp"), F.lit(_LAST).cast("timestamp")), F.lit(TIME_RANGE))
         .when(_any_null(node.partition_by), F.lit(NULL_KEY))
+        .when(reduce(lambda a, b: a | b, [_taken_for_null(node, n) for n in node.whole], F.lit(False)), F.lit(INT_RANGE))
         .when(names != "", F.concat(F.lit(RULE), names))
     )
     columns = [_readable(F.col(f"`{f.name}`"), f.type).cast(f.type).alias(f.name) for f in node.fields]
@@ -65,6 +69,14 @@ def _readable(column: Column, type_: str) -> Column:
 
 def _any_null(names: tuple[str, ...]) -> Column:
     return reduce(lambda a, b: a | b, [F.col(f"`{n}`").isNull() for n in names], F.lit(False))
+
+
+def _taken_for_null(node: IntakeNode, name: str) -> Column:
+    """Whether a value is the int64 that stands for null, or a date that int64 microseconds do not reach (null: it is neither)."""
+    column, type_ = F.col(f"`{name}`"), node.field(name).type
+    if type_ == "date":
+        return ~F.unix_date(column).between(-_DAYS, _DAYS)
+    return (F.unix_micros(column) if type_ == "timestamp" else column) == F.lit(NULL)
 
 
 def _hashes(names: tuple[str, str], columns: tuple[str, ...]) -> list[Column]:

@@ -104,6 +104,7 @@ def _number(key: tuple[Any, ...], rows: pa.Table, times: list[int], order: list[
     alive: deque[tuple[int, int]] = deque()  # (row, seq) of the window, deleted ones too: they keep their place in it
     holder: dict[tuple[Any, ...], int] = {}  # id -> seq of the living object that has it
     deleted: dict[int, int] = {}
+    deletions: list[tuple[int, int, int]] = []
     kept: list[int] = []
 
     def leave() -> None:
@@ -116,7 +117,9 @@ def _number(key: tuple[Any, ...], rows: pa.Table, times: list[int], order: list[
             leave()
         if deletes[i]:
             if names[i] in holder:
-                deleted[holder.pop(names[i])] = times[i]
+                seq = holder.pop(names[i])
+                deleted[seq] = times[i]
+                deletions.append((times[i], len(kept), seq))
             continue
         if names[i] in holder:
             continue
@@ -125,4 +128,4 @@ def _number(key: tuple[Any, ...], rows: pa.Table, times: list[int], order: list[
         kept.append(i)
         if window.count and len(alive) > window.count:
             leave()
-    return Accepted(key, rows.take(pa.array(kept, pa.int64())), [times[i] for i in kept], deleted)
+    return Accepted(key, rows.take(pa.array(kept, pa.int64())), [times[i] for i in kept], deleted, deletions)

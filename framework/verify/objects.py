@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,30 +20,75 @@ Found = list[tuple[tuple[Any, ...], float]]
 """A result: (values of the identity columns of an item, score or 0.0) in rank order."""
 
 MAX_PAIRS = 200_000_000
-"""Pairs scored or compared for one result; a larger window is not verified by brute force (and ``verify`` says so)."""
+"""Pairs compared as arrays for one result; a larger window is not verified by brute force (and ``verify`` says so)."""
+
+SLOW_PAIRS = 12_500_000
+"""Pairs compared one by one in Python for one result: those of 5,000 objects."""
+MAX_OBJECTS = 1_000_000
+"""Objects scored one by one in Python for one result."""
 
 
 @dataclass(slots=True)
 class Accepted:
-    """One key's objects in order: row i has seq i. ``deleted``: seq -> instant of its deletion."""
+    """One key's objects in order: row i has seq i. ``deleted``: seq -> instant of its deletion.
+
+    ``deletions``: (instant, objects that came before it, deleted seq), in order.
+    """
 
     key: tuple[Any, ...]
     rows: pa.Table
     time: list[int]
     deleted: dict[int, int]
+    deletions: list[tuple[int, int, int]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Objects:
     """One key's accepted objects: row i has seq i. ``deleted``: the instant at which each was deleted, or NEVER.
 
-    ``tokens``: each object's tokens as texts, by the name of the sets.
+    ``columns`` are those the plan's operators read, as they read them; ``values`` gives the same as Python values. ``tokens``: each
+    object's tokens as texts, by the name of the sets.
     """
 
     time: I64
     columns: dict[str, AnyArray]
     deleted: I64
     tokens: dict[str, list[frozenset[str]]] = field(default_factory=dict)
+    rows: pa.Table = field(default_factory=lambda: pa.table({}))
+    kinds: Mapping[str, str] = field(default_factory=dict)
+
+    def values(self, first: int, end: int) -> list[dict[str, Any]]:
+        """Objects ``first`` <= seq < ``end`` as mappings of column to value: floats, whole numbers (instants: microseconds), texts, truth
+
+        values, None for null and for NaN. O(objects).
+        """
+        part = self.rows.slice(first, end - first)
+        columns = [_plain(part[name], kind) for name, kind in self.kinds.items()]
+        return [dict(zip(self.kinds, row, strict=True)) for row in zip(*columns, strict=True)] if columns else [{}] * (end - first)
+
+    def as_of(self, count: int, deleted: set[int]) -> Objects:
+        """What there was when the first ``count`` objects had come and those in ``deleted`` had been deleted. O(objects)."""
+        gone = np.zeros(count, bool)
+        gone[list(deleted)] = True
+        return replace(
+            self, time=self.time[:count], columns={n: c[:count] for n, c in self.columns.items()},
+            deleted=np.where(gone, self.deleted[:count], NEVER), tokens={n: t[:count] for n, t in self.tokens.items()},
+            rows=self.rows.slice(0, count),
+        )  # fmt: skip
+
+
+@dataclass(slots=True)
+class Work:
+    """How many more pairs or objects may be looked at one by one: what is too much for that is left out, and told."""
+
+    left: int = 30_000_000
+
+    def take(self, amount: int, most: int) -> bool:
+        """Whether ``amount`` may be done: no more than ``most``, and not more than is left, from which it goes."""
+        if amount > min(self.left, most):
+            return False
+        self.left -= amount
+        return True
 
 
 def objects(plan: Plan, mine: Accepted) -> Objects:
@@ -52,7 +98,17 @@ def objects(plan: Plan, mine: Accepted) -> Objects:
     deleted = np.full(len(mine.time), NEVER)
     deleted[list(mine.deleted)] = list(mine.deleted.values())
     columns = {n: operator_column(mine.rows[n], kind, codes) for n, kind in wanted.items()}
-    return Objects(np.array(mine.time, np.int64), columns, deleted, {t.name: _sets(t, mine.rows) for t in plan.intake.tokens})
+    sets = {t.name: _sets(t, mine.rows) for t in plan.intake.tokens}
+    return Objects(np.array(mine.time, np.int64), columns, deleted, sets, mine.rows, wanted)
+
+
+def _plain(column: pa.ChunkedArray, kind: str) -> list[Any]:
+    if kind == "float":
+        return [v if v == v else None for v in column.cast(pa.float64()).to_pylist()]
+    if kind == "time":
+        column = column.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    found: list[Any] = column.to_pylist()
+    return found
 
 
 def _sets(node: TokenNode, rows: pa.Table) -> list[frozenset[str]]:

@@ -1,173 +1,183 @@
-"""A change stream replayed item by item, by its definition: the independent check of the derived results (docs/semantics.md, tables)."""
+"""A change stream replayed item by item, by its definition (docs/semantics.md 3, 6, tables), and all that is derived from it compared."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
-from pathlib import Path
+from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from skyband.framework.items import SCORE, rank_key
-from skyband.framework.plan.model import Plan, QueryNode
-from skyband.framework.tables.delta_read import open_table, read
-from skyband.framework.tables.schemas import identity_columns, stream_columns
+from skyband.framework.items import rank_key
+from skyband.framework.plan.model import QueryNode
+from skyband.framework.tables.schemas import changes_name, identity_columns, now_name, results_schema, stream_columns
+from skyband.framework.verify.causes import Change, Rules, Step, impossible
+from skyband.framework.verify.clocks import Clocks
+from skyband.framework.verify.derived import compare_now, compare_results
+from skyband.framework.verify.stored import (
+    BEFORE,
+    Item,
+    Key,
+    Stored,
+    exact,
+    key_of,
+    keys_of,
+    micros,
+    row_of,
+    smallest_first,
+    window_for,
+)
+from skyband.framework.verify.told import Difference, place
 
-Key = tuple[Any, ...]
-Item = tuple[Any, ...]
-"""Values of the identity columns of an item."""
+_INTERVAL = ("valid_from", "valid_to", "from_step", "to_step", "current")
 
 
 @dataclass(slots=True)
 class Replayed:
-    """``differences`` says in words what does not fit; empty means all is as it must be."""
+    """``differences``: what does not fit; none means all is as it must be."""
 
     changes: int = 0
     steps: int = 0
-    differences: list[str] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
 
 
-def table_rows(plan: Plan, name: str) -> pa.Table:
-    """A whole table of the job. SkybandError SKY-E400 if it is not there."""
-    return _table(f"{plan.sink.removeprefix('file://')}/{name}")
+@dataclass
+class Stream:
+    """The rows of ``<query>_changes`` up to the last batch that results have been derived from, by column."""
 
+    stored: Stored
+    query: QueryNode
+    rows: pa.Table
 
-@lru_cache(maxsize=32)
-def _table(path: str) -> pa.Table:
-    root, _, name = path.rpartition("/")
-    return read(open_table(root, name))
+    def __post_init__(self) -> None:
+        plan, query = self.stored.plan, self.query
+        self.names = stream_columns(plan, query)
+        self.common = [f.name for f in results_schema(plan, query) if f.name not in _INTERVAL]
+        self.keys = keys_of(self.rows, self.names)
+        self.items: list[Item] = keys_of(self.rows, identity_columns(plan, query))
+        self.at = [BEFORE if t is None else t for t in micros(self.rows, "at")]
+        self.step, self.pos, self.change, self.cause, self.batch = (
+            self.rows[n].to_pylist() for n in ("step", "pos", "change", "cause", "batch_id")
+        )
 
+    @cached_property
+    def values(self) -> list[Key]:
+        """What a row says of its item, bit for bit: keys, item columns, values."""
+        return exact(self.rows, self.common)
 
-def _micros(table: pa.Table, name: str) -> list[int | None]:
-    micros: list[int | None] = table[name].cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist()
-    return micros
+    @cached_property
+    def ranks(self) -> list[Any]:
+        """What items rank by within their stream."""
+        named = list(dict.fromkeys(c for term in self.query.item.rank for c in term.columns))
+        keys = {d: rank_key(self.query.item, d) for d in (False, True)}
+        values = [self.rows[n].to_pylist() for n in named]
+        return [
+            keys[smallest_first(self.query, k)](dict(zip(named, v, strict=True)))
+            for k, v in zip(self.keys, zip(*values, strict=True), strict=True)
+        ]  # fmt: skip
 
+    def streams(self) -> Iterator[tuple[Key, list[int]]]:
+        """Every stream's key and rows, in the order of steps."""
+        order = sorted(range(self.rows.num_rows), key=lambda i: (repr(self.keys[i]), self.step[i], self.pos[i]))
+        for _, group in groupby(order, key=lambda i: repr(self.keys[i])):
+            mine = list(group)
+            yield self.keys[mine[0]], mine
 
-def derived_upto(plan: Plan, query: QueryNode) -> int:
-    """The batch up to which the results of ``query`` have been derived; -1 if none. (A killed or running job may be ahead of that.)"""
-    root = plan.sink.removeprefix("file://")
-    generation = json.loads((Path(root) / "_skyband" / "job.json").read_text())["generation"]
-    version = open_table(root, f"{query.name}_now").transaction_version(f"{plan.job}/{generation}/{query.name}_now")
-    return -1 if version is None else int(version)
-
-
-def complete_until(plan: Plan) -> dict[Key, int]:
-    """Per key the last microsecond up to which its results are complete and in the result tables."""
-    heads, runs = table_rows(plan, "heads"), table_rows(plan, "runs")
-    upto = min(derived_upto(plan, q) for q in plan.queries)
-    frontiers = [f for f, b in zip(_micros(runs, "frontier"), runs["batch_id"].to_pylist(), strict=True) if f is not None and b <= upto]
-    frontier = max(frontiers, default=-(2**62))
-    if upto < max(runs["batch_id"].to_pylist(), default=-1):
-        # Batches not derived yet: only what every key had reached by then counts.
-        return dict.fromkeys(_keys(heads, plan.intake.partition_by), frontier - 1)
-    keys = _keys(heads, plan.intake.partition_by)
-    return {k: max(a or frontier, frontier - 1) for k, a in zip(keys, _micros(heads, "as_of"), strict=True)}
-
-
-def runs_gone(plan: Plan) -> str | None:
-    """What can no longer be added up over ``runs``, whose old rows are dropped (``run.keep``); None if all rows are there."""
-    batches = pc.unique(table_rows(plan, "runs")["batch_id"])
-    every = pc.max(batches).as_py() + 1 if len(batches) else 0
-    if every == len(batches):
-        return None
-    first = f"batch {pc.min(batches).as_py():,}"
-    return f"rows of {every - len(batches):,} of {every:,} batches are no longer kept (run.keep); sums over it begin with {first}"
-
-
-def _keys(table: pa.Table, names: Sequence[str]) -> list[Key]:
-    columns = [table[n].to_pylist() for n in names]
-    return list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
+    def differs(self, i: int, what: str, expected: list[int] | None = None) -> Difference:
+        """A difference at row ``i``; ``expected``: rows that should be like it."""
+        where = place(f"table {changes_name(self.query.name)}", self.names, self.keys[i], self.at[i], self.step[i])
+        shown = None if expected is None else [row_of(self.rows, j) for j in expected]
+        return Difference(where, what, shown, [row_of(self.rows, i)], self.at[i])
 
 
 @dataclass(slots=True)
-class _Interval:
-    start: int
-    end: int | None
-    item: Item
-    columns: dict[str, Any]
+class Interval:
+    """From row ``enters`` of the changes to row ``leaves`` (None: still in the result)."""
+
+    enters: int
+    leaves: int | None
 
 
-@lru_cache(maxsize=32)
-def _by_key(plan: Plan, query: QueryNode) -> dict[Key, list[_Interval]]:
-    rows = table_rows(plan, query.name)
-    named = identity_columns(plan, query)
-    needed = list(dict.fromkeys([*named, *(v.name for v in query.item.values), *(c for term in query.item.rank for c in term.columns)]))
-    columns = {n: rows[n].to_pylist() for n in needed}
-    items = list(zip(*[columns[n] for n in named], strict=True))
-    out: dict[Key, list[_Interval]] = {}
-    keys, starts, ends = _keys(rows, stream_columns(plan, query)), _micros(rows, "valid_from"), _micros(rows, "valid_to")
-    for i, key in enumerate(keys):
-        out.setdefault(key, []).append(_Interval(starts[i] or 0, ends[i], items[i], {n: c[i] for n, c in columns.items()}))
+def stream_of(stored: Stored, query: QueryNode) -> Stream:
+    """The change stream of ``query``, as far as its results have been derived."""
+    return Stream(stored, query, stored.changes(query, max(stored.upto(query.name), stored.derived_upto(query))))
+
+
+def replay(stored: Stored, query: QueryNode, clocks: Clocks) -> Replayed:
+    """Replays ``<query>_changes``; compares every column of ``<query>`` and ``<query>_now`` with what it gives.
+
+    Of the stream itself: that steps, places, instants and batches follow each other; that within a step all ``-`` come before all ``+``,
+    each in rank order; that an item leaves as it came; that no cause is impossible.
+    """
+    stream = stream_of(stored, query)
+    out = Replayed(changes=stream.rows.num_rows)
+    intervals: list[Interval] = []
+    for key, rows in stream.streams():
+        out.steps += sum(stream.pos[i] == 0 for i in rows)
+        out.differences += _order(stream, rows)
+        out.differences += compare_causes(stream, key, rows, clocks)
+        intervals += _intervals(stream, rows, out.differences)
+    out.differences += compare_results(stored, query, stream.rows, [(x.enters, x.leaves) for x in intervals])
+    now_upto = stored.derived_upto(query)
+    held = [x.enters for x in intervals if stream.batch[x.enters] <= now_upto and (x.leaves is None or stream.batch[x.leaves] > now_upto)]
+    held.sort(key=lambda i: (repr(stream.keys[i]), stream.ranks[i]))
+    out.differences += compare_now(stored, query, stream.rows, held, now_name(query.name))
     return out
 
 
-def result_at(plan: Plan, query: QueryNode, key: Key, at: int) -> list[tuple[Item, float]]:
-    """(item, score or 0.0) of the result of ``key`` after all events with time <= ``at``, in rank order, from the results table."""
-    turned = bool(query.members) and key[0] in query.turned
-    rank = rank_key(query.item, (query.direction == "min") != turned)
-    here = [x for x in _by_key(plan, query).get(key, []) if x.start <= at and (x.end is None or at < x.end)]
-    return [(x.item, x.columns.get(SCORE, 0.0)) for x in sorted(here, key=lambda x: rank(x.columns))]
+def _order(stream: Stream, rows: list[int]) -> Iterator[Difference]:
+    """Whether every row follows the one before it."""
+    before: int | None = None
+    every = stream.query.every_micros
+    for i in rows:
+        step, pos = (0, -1) if before is None else (stream.step[before], stream.pos[before])
+        if (stream.step[i], stream.pos[i]) not in ((step, pos + 1), (step + 1, 0)) or (before is None and stream.step[i] == 0):
+            yield stream.differs(i, f"step {stream.step[i]} pos {stream.pos[i]} does not follow step {step} pos {pos}")
+        elif every and stream.at[i] % every:
+            yield stream.differs(i, "a query with 'every' changes only at its multiples")
+        elif before is not None:
+            same = stream.step[i] == step
+            if stream.at[i] < stream.at[before] or stream.batch[i] < stream.batch[before]:
+                yield stream.differs(i, "it comes before the change it follows", [before])
+            elif same and (stream.at[i] != stream.at[before] or stream.batch[i] != stream.batch[before]):
+                yield stream.differs(i, "one step has two instants or two batches", [before])
+            elif same and stream.change[before] == "+" and stream.change[i] == "-":
+                yield stream.differs(i, "a - comes after a + of its step")
+            elif same and stream.change[i] == stream.change[before] and stream.ranks[i] <= stream.ranks[before]:
+                yield stream.differs(i, f"the {stream.change[i]} of a step are not in rank order: this one comes after", [before])
+        before = i
 
 
-def change_times(plan: Plan, query: QueryNode, key: Key) -> list[int]:
-    """The instants at which the result of ``key`` changed, and those just before: where a mistake is most likely to show."""
-    rows = table_rows(plan, f"{query.name}_changes")
-    at = {t for k, t in zip(_keys(rows, stream_columns(plan, query)), _micros(rows, "at"), strict=True) if k == key and t is not None}
-    return sorted(at | {t - 1 for t in at})
+def compare_causes(stream: Stream, key: Key, rows: list[int], clocks: Clocks) -> Iterator[Difference]:
+    """Causes that cannot be, of a stream's ``rows`` in order."""
+    query, plan = stream.query, stream.stored.plan
+    window = window_for(query, key)
+    rules = Rules(window, bool(query.every_micros), plan.intake.deletes is not None, query.item.moving)
+    clock = clocks.of(key_of(plan, query, key))
+    seqs, times = clocks.parts(query.name)
+    for _, group in groupby(rows, key=stream.step.__getitem__):
+        mine = list(group)
+        step = Step(stream.at[mine[0]], [Change(stream.change[i] == "+", stream.cause[i], seqs[i], times[i]) for i in mine])
+        for where, why in impossible(step, rules, clock):
+            yield stream.differs(mine[where], why)
 
 
-def replay(plan: Plan, query: QueryNode) -> Replayed:
-    """Replays ``<query>_changes`` and compares the intervals with ``<query>``."""
-    rows = table_rows(plan, f"{query.name}_changes")
-    rows = rows.filter(pc.less_equal(rows["batch_id"], derived_upto(plan, query)))
-    keys = _keys(rows, stream_columns(plan, query))
-    columns = [rows[n].to_pylist() for n in ("step", "pos", "change")]
-    order = sorted(range(rows.num_rows), key=lambda i: (repr(keys[i]), columns[0][i], columns[1][i]))
-    items = list(zip(*[rows[n].to_pylist() for n in identity_columns(plan, query)], strict=True))
-    at = _micros(rows, "at")
-    out = Replayed(changes=rows.num_rows)
-    held: dict[tuple[Key, Item], tuple[int | None, int]] = {}
-    intervals: set[tuple[Any, ...]] = set()
-    before: tuple[Key | None, int, int, int] = (None, 0, -1, 0)
-    for i in order:
-        key, (step, pos, change), item = keys[i], (c[i] for c in columns), items[i]
-        if key != before[0]:
-            before = (key, 0, -1, -(2**62))
-        follows = (step == before[1] and pos == before[2] + 1) or (step == before[1] + 1 and pos == 0)
-        if not follows or (at[i] or 0) < before[3]:
-            out.differences.append(f"key {key}: step {step} pos {pos} does not follow step {before[1]} pos {before[2]}")
-        out.steps += pos == 0
-        before = (key, step, pos, at[i] or 0)
-        if (change == "+") == ((key, item) in held):
-            out.differences.append(
-                f"key {key}: step {step} has {change} of {item}, which is {'already' if change == '+' else 'not'} in the result"
-            )
-        elif change == "+":
-            held[key, item] = (at[i], step)
+def _intervals(stream: Stream, rows: list[int], differences: list[Difference]) -> list[Interval]:
+    """What enters and leaves, in pairs."""
+    held: dict[Item, int] = {}
+    done: list[Interval] = []
+    for i in rows:
+        item, enters = stream.items[i], stream.change[i] == "+"
+        if stream.change[i] not in ("+", "-") or enters == (item in held):
+            said = f"the change is {stream.change[i]}, but its item is {'already' if item in held else 'not'} in the result"
+            differences.append(stream.differs(i, said, [held[item]] if item in held else None))
+        elif enters:
+            held[item] = i
         else:
-            start, from_step = held.pop((key, item))
-            intervals.add((key, item, start, at[i], from_step, step))
-    intervals |= {(key, item, start, None, from_step, None) for (key, item), (start, from_step) in held.items()}
-    _compare(out, plan, query, intervals)
-    return out
-
-
-def _compare(out: Replayed, plan: Plan, query: QueryNode, intervals: set[tuple[Any, ...]]) -> None:
-    rows = table_rows(plan, query.name)
-    items = list(zip(*[rows[n].to_pylist() for n in identity_columns(plan, query)], strict=True))
-    steps = [rows[n].to_pylist() for n in ("from_step", "to_step")]
-    got = list(
-        zip(_keys(rows, stream_columns(plan, query)), items, _micros(rows, "valid_from"), _micros(rows, "valid_to"), *steps, strict=True)
-    )
-    for extra in sorted(set(got) - intervals, key=repr):
-        out.differences.append(f"table {query.name} has an interval the changes do not give: {extra}")
-    for missing in sorted(intervals - set(got), key=repr):
-        out.differences.append(f"table {query.name} lacks an interval the changes give: {missing}")
-    if len(got) != len(set(got)):
-        out.differences.append(f"table {query.name} has {len(got) - len(set(got))} intervals twice")
-    if pc.any(pc.is_null(rows["from_step"])).as_py():
-        out.differences.append(f"table {query.name} has intervals without a first step")
+            came = held.pop(item)
+            done.append(Interval(came, i))
+            if not stream.query.item.moving and stream.values[came] != stream.values[i]:
+                differences.append(stream.differs(i, "an item does not leave with the values it came with", [came]))
+    return done + [Interval(i, None) for i in held.values()]

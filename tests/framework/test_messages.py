@@ -44,7 +44,7 @@ def test_every_reason_is_in_one_class_and_in_the_tables_comments() -> None:
     spelled = [r for c in REASONS for r in c.reasons]
     constants = {
         getattr(reasons, n)
-        for n in ("PARSE", "LATE", "DUPLICATE_ID", "NO_TARGET", "NULL_ID", "NULL_TIME", "NULL_KEY", "TIME_RANGE", "BAD_FILE")
+        for n in ("PARSE", "LATE", "DUPLICATE_ID", "NO_TARGET", "NULL_ID", "NULL_TIME", "NULL_KEY", "TIME_RANGE", "INT_RANGE", "BAD_FILE")
     }
     assert len(spelled) == len(set(spelled)) and set(spelled) == constants | {"rule:<name>", "empty_set:<name>", "large_set:<name>"}
     assert [count_of(r) for r in ("rule:a,b", "late", "empty_set:w", "large_set:w")] == [
@@ -56,7 +56,7 @@ def test_every_reason_is_in_one_class_and_in_the_tables_comments() -> None:
     comments = {f.name: f.metadata[b"comment"].decode() for s in (rejected_schema(), runs_schema()) for f in s}
     assert comments["reason"] == (
         "parse, rule:<name>, late, duplicate_id, no_target, null_id, null_time, null_key, empty_set:<name>, large_set:<name>, bad_file, "
-        "time_range"
+        "time_range, int_range"
     )
     assert {n: c for n, c in comments.items() if n.startswith("rejected_")} == {
         "rejected_parse": "rejected: not parsable",

@@ -28,17 +28,17 @@ def columns(seed: int, n: int) -> dict[str, np.ndarray]:
     return {c: np.array([rng.choice(POOLS[k]) for _ in range(n)], np.float64 if k == "float" else np.int64) for c, k in SCHEMA.items()}
 
 
-def scalars(table: dict[str, np.ndarray], row: int, side: str) -> dict[tuple[str, str], object]:
-    """One object as the oracle wants it."""
-    out: dict[tuple[str, str], object] = {}
+def scalars(table: dict[str, np.ndarray], row: int) -> dict[str, object]:
+    """One object as the interpreter wants it."""
+    out: dict[str, object] = {}
     for name, kind in SCHEMA.items():
         value = table[name][row]
         if kind == "float":
-            out[side, name] = float(value)
+            out[name] = float(value)
         elif value == NULL:
-            out[side, name] = None
+            out[name] = None
         else:
-            out[side, name] = WORDS[value] if kind == "text" else bool(value) if kind == "bool" else int(value)
+            out[name] = WORDS[value] if kind == "text" else bool(value) if kind == "bool" else int(value)
     return out
 
 

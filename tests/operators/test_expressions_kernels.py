@@ -1,4 +1,4 @@
-"""Kernels against the interpreter, bit for bit."""
+"""Kernels against the interpreter that ``verify`` scores with, bit for bit: what finds a mistake of either."""
 
 import math
 import pickle
@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from skyband.framework.verify.expressions import holds, score_of
 from skyband.operators.base import NULL
 from skyband.operators.expressions import attributes, canonical, compile_pair, compile_row, matrix, parse
 from skyband.operators.jit import HAVE_NUMBA
 from tests.operators.expression_cases import SCHEMA, TEXTS, columns, scalars, trees
-from tests.oracles import expressions as oracle
 from tests.seeds import cases
 
 RELAXED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
@@ -25,12 +25,18 @@ def bits(values) -> bytes:
     return np.asarray(values, np.float64).tobytes()
 
 
+def scored(score, where, negate, a, b) -> float:
+    """What a kernel must give: NaN without a score or if the predicate is not true."""
+    x = 0.0 if score is None else score_of(score)(a, b)
+    if x is None or not holds(where)(a, b):
+        return math.nan
+    return -x + 0.0 if negate else x
+
+
 def expected(score, where, negate, older_is_column=True) -> list[list[float]]:
     """[x][row]."""
-    column, single = ("a", "b") if older_is_column else ("b", "a")
-    return [
-        [oracle.score(score, where, negate, scalars(OLD, r, column) | scalars(NEW, x, single)) for r in range(40)] for x in range(6)
-    ]  # fmt: skip
+    old, new = [scalars(OLD, r) for r in range(40)], [scalars(NEW, x) for x in range(6)]
+    return [[scored(score, where, negate, *((o, n) if older_is_column else (n, o))) for o in old] for n in new]
 
 
 def arrays(kernel, x):
@@ -83,7 +89,7 @@ def test_numba_pair_kernels_do_what_the_interpreter_does_at_length(score, where,
 @settings(max_examples=cases(150), **RELAXED)
 def test_numpy_row_kernels_do_what_the_interpreter_does(score, where, negate) -> None:
     kernel = compile_row(score, where, negate, TEXTS)
-    want = [oracle.score(score, where, negate, scalars(OLD, r, "")) for r in range(40)]
+    want = [scored(score, where, negate, scalars(OLD, r), {}) for r in range(40)]
     out = np.full(40, 7.0)
     fcols, icols = matrix(OLD, kernel.float_names, np.float64, 40), matrix(OLD, kernel.int_names, np.int64, 40)
     kernel.scores_numpy(fcols, icols, 0, 40, out)

@@ -87,3 +87,59 @@ def test_text_that_is_no_utf8_is_rejected_repaired_and_verified(spark, tmp_path)
     assert json.loads(rejected[1]["text"])["side"] == "\ufffd! a"
     assert [(r["older_id"], r["newer_id"], r["score"]) for r in table(tmp_path, "twins_now").to_pylist()] == [(0, 3, 1.0)]
     assert verified(spec)
+
+
+LEAST = -(2**63)
+EDGES = """\
+job: edges
+source:
+  format: {format}
+  path: "{folder}/in"
+  schema: {{id: bigint, ts: timestamp, n: bigint, m: bigint, seen: timestamp, day: date, side: bigint}}
+  id: [id]
+  event_time: {{column: ts}}
+transform:
+  - derive: {{derived: "if(n = 3, -9223372036854775807L - 1, n)"}}
+deletes: "m = 77"
+window: {{count: 50}}
+scoring:
+  by_n: {{expression: "n", direction: max}}
+  by_derived: {{expression: "derived", direction: max}}
+queries:
+  top: {{type: topk, scoring: by_n, k: 50, where: "seen is null or seen > ts - 1 day or day is not null"}}
+  all: {{type: threshold, scoring: by_derived, at_least: -9223372036854775808}}
+sink: {{path: "{folder}/out"}}
+run: {{trigger: once}}
+"""
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta"])
+def test_what_stands_for_null_inside_is_rejected_and_never_taken_for_it(spark, tmp_path, kind):
+    """The least bigint, the least instant, a date beyond all instants: in any column that a query or ``deletes`` reads, and in no other."""
+    rows = pa.table(
+        {
+            "id": pa.array([LEAST, 2, 3, 4, 5, 6, 7, 8], pa.int64()),
+            "ts": pa.array([START + timedelta(minutes=i) for i in range(8)], pa.timestamp("us", "UTC")),
+            "n": pa.array([LEAST + 1, LEAST, 3, None, 5, 6, 7, 2**63 - 1], pa.int64()),
+            "m": pa.array([1, 1, 1, 1, LEAST, 1, 1, None], pa.int64()),
+            "seen": pa.array([None, 0, 0, 0, 0, LEAST, 0, 0], pa.int64()).cast(pa.timestamp("us", "UTC")),
+            "day": pa.array([0, 0, 0, 0, 0, 0, 2**31 - 1, 1], pa.int32()).cast(pa.date32()),
+            "side": pa.array([LEAST] * 8, pa.int64()),  # no query reads it
+        }
+    )
+    landing = tmp_path / ("in" if kind == "parquet" else "rows")
+    landing.mkdir()
+    pq.write_table(rows, landing / "1.parquet")
+    if kind == "delta":  # delta-rs knows no such dates
+        spark.read.parquet(str(landing)).write.format("delta").save(str(tmp_path / "in"))
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(EDGES.format(folder=tmp_path, format=kind))
+    run(spark, spec)
+    rejected = table(tmp_path, "rejected").to_pylist()
+    assert Counter((r["reason"], json.loads(r["text"])["id"]) for r in rejected) == {("int_range", i): 1 for i in (2, 3, 5, 6, 7)}
+    assert json.loads(rejected[0]["text"])["side"] == LEAST
+    assert sorted((r["id"], r["score"]) for r in table(tmp_path, "top_now").to_pylist()) == [(LEAST, -(2.0**63)), (8, 2.0**63)]
+    assert sorted((r["id"], r["score"]) for r in table(tmp_path, "all_now").to_pylist()) == [(LEAST, -(2.0**63)), (8, 2.0**63)]
+    runs = table(tmp_path, "runs").to_pylist()
+    assert [sum(r[n] for r in runs) for n in ("rejected_other", "rejected", "accepted")] == [5, 5, 3]
+    assert verified(spec)

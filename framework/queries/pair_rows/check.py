@@ -6,6 +6,7 @@ from skyband.framework.queries.models import QueryModel
 from skyband.framework.queries.pair_rows.model import Between
 from skyband.framework.spec.document import Path
 from skyband.framework.spec.scope import Scope
+from skyband.operators.base import NEVER
 
 
 def check_room(s: Scope, path: Path, query: QueryModel) -> None:
@@ -49,3 +50,5 @@ def _check_side(s: Scope, at: Path, column: str, type_: str | None, value: objec
         doc.add("SKY-E126", f"'{column}' is true or false", doc.where_value(at))
     elif type_ in {"int", "bigint"} and (isinstance(value, bool) or not isinstance(value, int)):
         doc.add("SKY-E126", f"'{column}' is a whole number", doc.where_value(at))
+    elif type_ in {"int", "bigint"} and isinstance(value, int) and abs(value) > NEVER:
+        doc.add("SKY-E126", f"whole numbers go from -{NEVER:,} to {NEVER:,}", doc.where_value(at))

@@ -2,52 +2,54 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Callable
+from typing import Any
+
+from sortedcontainers import SortedList
 
 from skyband.framework.queries.protocol import Question
-from skyband.framework.verify.objects import Found, window_of
-from skyband.operators.expressions import compile_row
-from skyband.operators.expressions.ast import Node
-from skyband.operators.single_rows.scores import Linear, as_floats
-
-F64 = npt.NDArray[np.float64]
+from skyband.framework.verify.expressions import holds, score_of
+from skyband.framework.verify.objects import MAX_OBJECTS, Found, window_of
+from skyband.operators.single_rows.scores import Linear
 
 
-def passing(question: Question, bounds: tuple[float | None, ...]) -> Found:
+def passing(question: Question, bounds: tuple[float | None, ...]) -> Found | None:
     """Living rows that satisfy ``where`` and whose score is above, at least, below and at most ``bounds``.
 
-    As ((seq,), score), in rank order. O(window).
+    As ((seq,), score), in rank order. O(window log window); None if that is too much.
     """
-    asked, data, plan = question.asked, question.data, question.plan
+    asked, data = question.asked, question.data
     assert asked is not None
     first, end, at = window_of(question.query, asked.window, data, question.at)
-    n = end - first
-    columns = {name: values[first:end] for name, values in data.columns.items()}
-    columns |= {name: np.full(n, value) for name, value in asked.parameters}
-    texts = {t: i for i, t in enumerate(plan.texts)}
-    score = _linear(asked.scoring, columns, n) if isinstance(asked.scoring, Linear) else _expression(asked.scoring, columns, n, texts)
-    passes = ~np.isnan(score) & (data.deleted[first:end] > at)
-    if asked.where is not None:
-        passes &= compile_row(None, asked.where, False, texts).matches(columns, n).astype(bool)
-    above, at_least, below, at_most = bounds
-    for bound, test in ((above, np.greater), (at_least, np.greater_equal), (below, np.less), (at_most, np.less_equal)):
-        if bound is not None:
-            passes &= test(score, bound)
-    sign = -1.0 if asked.direction == "max" else 1.0
-    seq = first + np.nonzero(passes)[0]
-    best = sorted((sign * s, -q, s) for s, q in zip(score[passes].tolist(), seq.tolist(), strict=True))
-    return [((-q,), s) for _, q, s in best]
+    if not question.work.take(end - first, MAX_OBJECTS):
+        return None
+    score: Callable[[Any, Any], float | None]
+    score = _weighted(asked.scoring) if isinstance(asked.scoring, Linear) else score_of(asked.scoring)
+    admitted, parameters, sign = holds(asked.where), dict(asked.parameters), -1.0 if asked.direction == "max" else 1.0
+    found = SortedList()
+    for seq, row in enumerate(data.values(first, end), first):
+        x = {**row, **parameters}
+        value = score(x, x)
+        if value is not None and data.deleted[seq] > at and _within(value, *bounds) and admitted(x, x):
+            found.add((sign * value, -seq, value))
+    return [((-q,), value) for _, q, value in found]
 
 
-def _expression(node: Node, columns: dict[str, F64], n: int, texts: dict[str, int]) -> F64:
-    return compile_row(node, None, False, texts).evaluate(columns, n) + 0.0
+def _within(value: float, above: float | None, at_least: float | None, below: float | None, at_most: float | None) -> bool:
+    low = (above is None or value > above) and (at_least is None or value >= at_least)
+    return low and (below is None or value < below) and (at_most is None or value <= at_most)
 
 
-def _linear(function: Linear, columns: dict[str, F64], n: int) -> F64:
-    total = np.zeros(n)
-    with np.errstate(all="ignore"):
-        for i, (name, weight) in enumerate(function.weights):
-            term = weight * as_floats(columns[name])
-            total = term if i == 0 else total + term
-    return total + 0.0
+def _weighted(function: Linear) -> Callable[[Any, Any], float | None]:
+    """w0*x0 + w1*x1 + ..., from left to right."""
+
+    def score(row: Any, _: Any) -> float | None:
+        total = None
+        for name, weight in function.weights:
+            if row[name] is None:
+                return None
+            term = weight * float(row[name])
+            total = term if total is None else total + term
+        return None if total is None or total != total else total + 0.0
+
+    return score

@@ -1,61 +1,61 @@
-"""The result by definition: every row of the window held against every other."""
+"""The result by definition: rows of the window held against each other."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from skyband.framework.queries.protocol import Question
-from skyband.framework.verify.objects import MAX_PAIRS, Found, Objects, window_of
-from skyband.operators.base import NULL, AnyArray
-from skyband.operators.expressions import compile_row
+from skyband.framework.verify.expressions import holds
+from skyband.framework.verify.objects import MAX_OBJECTS, SLOW_PAIRS, Found, Work, window_of
+
+Point = tuple[tuple[Any, ...], int]
+"""(values of the ordered dimensions, smaller is better, and the seq as a negative number)."""
 
 
 def unbeaten(question: Question) -> Found | None:
-    """The objects with fewer dominators in the window than the band, newest first, as (items, 0.0). None beyond MAX_PAIRS.
+    """The objects with fewer dominators in the window than the band, newest first, as (items, 0.0). None if that is too much.
 
-    O(window squared).
-
-    a dominates b: equal in the ``equal`` dimensions, no worse in every other one, and better in one (or, with ``distinct``, newer).
+    a dominates b: equal in the ``equal`` dimensions, no worse in every other one, and better in one (or, with ``distinct``, newer). What
+    dominates an object stands before it in the order of the values, then of age. Who has as many dominators as the band need not be
+    looked at again: whomever it dominates has so many among the others. O(window * band's objects).
     """
-    plan, query, data = question.plan, question.query, question.data
-    op: Any = plan.operators[query.operator].operator
+    query, data = question.query, question.data
+    op: Any = question.plan.operators[query.operator].operator
     first, end, _ = window_of(query, query.window, data, question.at)
-    if (end - first) ** 2 > 2 * MAX_PAIRS:
+    if not question.work.take(end - first, MAX_OBJECTS):
         return None
-    usable = _usable(op, data, {t: i for i, t in enumerate(plan.texts)})
-    seq = first + np.nonzero(usable[first:end])[0]
-    ordered = [_smaller_is_better(data.columns[d.column.name][seq], d.direction) for d in op.dimensions if d.direction != "equal"]
-    equal = [data.columns[d.column.name][seq] for d in op.dimensions if d.direction == "equal"]
-    beaten = np.zeros(len(seq), np.int64)
-    for b in range(len(seq)):
-        no_worse, better = np.ones(len(seq), bool), np.zeros(len(seq), bool)
-        for column in ordered:
-            no_worse &= column <= column[b]
-            better |= column < column[b]
-        for column in equal:
-            no_worse &= column == column[b]
-        if op.distinct:
-            better |= seq > seq[b]
-        beaten[b] = np.count_nonzero(no_worse & better)
-    return [((int(s),), 0.0) for s in seq[beaten < op.band][::-1]]
+    admitted = holds(op.where)
+    groups: dict[tuple[Any, ...], list[Point]] = defaultdict(list)
+    for seq, row in enumerate(data.values(first, end), first):
+        if all(row[d.column.name] is not None for d in op.dimensions) and admitted(row, row):
+            same = tuple(row[d.column.name] for d in op.dimensions if d.direction == "equal")
+            worth = tuple(
+                row[d.column.name] * (-1 if d.direction == "max" else 1) for d in op.dimensions if d.direction != "equal"
+            )  # fmt: skip
+            groups[same].append((worth, -seq))
+    found: list[int] = []
+    for points in groups.values():
+        kept = _band(sorted(points), op.band, op.distinct, question.work)
+        if kept is None:
+            return None
+        found += [-age for _, age in kept]
+    return [((seq,), 0.0) for seq in sorted(found, reverse=True)]
 
 
-def _usable(op: Any, data: Objects, texts: dict[str, int]) -> npt.NDArray[np.bool_]:
-    """Objects with a value in every dimension for which ``where`` is true."""
-    usable = np.ones(len(data.time), bool)
-    for d in op.dimensions:
-        column = data.columns[d.column.name]
-        usable &= ~np.isnan(column) if column.dtype == np.float64 else column != NULL
-    if op.where is not None:
-        usable &= compile_row(None, op.where, False, texts).matches(data.columns, len(data.time)).astype(bool)
-    return usable
-
-
-def _smaller_is_better(column: AnyArray, direction: str) -> AnyArray:
-    """The column or, for ``max``, its negative; integers by their complement, which cannot overflow."""
-    if direction == "min":
-        return column
-    return -column if column.dtype == np.float64 else ~column
+def _band(points: list[Point], band: int, distinct: bool, work: Work) -> list[Point] | None:
+    """The points (sorted) that fewer than ``band`` others dominate; None if that is too much work."""
+    kept: list[Point] = []
+    for worth, age in points:
+        dominators = 0
+        if not work.take(len(kept), SLOW_PAIRS):
+            return None
+        for other, other_age in kept:
+            no_worse = all(x <= y for x, y in zip(other, worth, strict=True))
+            if no_worse and (other != worth or (distinct and other_age < age)):
+                dominators += 1
+                if dominators == band:
+                    break
+        else:
+            kept.append((worth, age))
+    return kept

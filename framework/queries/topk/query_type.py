@@ -62,7 +62,8 @@ class TopKType(QueryType):
 
         assert question.asked is not None
         least, most = question.asked.bounds
-        return passing(question, (None, least, None, most))[: question.asked.k]
+        found = passing(question, (None, least, None, most))
+        return None if found is None else found[: question.asked.k]
 
 
 QUERY_TYPE = TopKType()

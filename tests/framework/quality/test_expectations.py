@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Check
 from skyband.framework.quality.checks import evaluate, expectation_class, import_gx
 from skyband.framework.quality.expectations import EXPECTATIONS, Wrong, arguments
+from skyband.framework.quality.rows import rows_where
 from skyband.framework.spec.load import validate_text
 from skyband.framework.tables.schemas import tables
 from tests.framework.quality.test_checks import made
@@ -123,3 +125,12 @@ def test_a_plan_made_elsewhere_runs_no_code_either(tmp_path: Path) -> None:
     rows = list(evaluate(sink.plan, sink))
     assert [r["success"] for r in rows] == [False, False, True, True]
     assert not canary.exists()
+
+
+def test_the_number_that_stands_for_null_inside_is_no_null_in_a_condition() -> None:
+    least = -(2**63)
+    rows = pa.table({"n": pa.array([least, None, 5, least], pa.int64()), "x": [1.0, 1.0, None, None], "s": ["a", "a", "a", "b"]})
+    for condition, places in [
+        ("n is null", [1]), ("n < 0", [0, 3]), ("n is not null and x > 0", [0]), ("n <> 5 or s = 'b'", [0, 3]), ("x is null", [2, 3]),
+    ]:  # fmt: skip
+        assert rows_where(rows, condition).equals(rows.take(places)), condition

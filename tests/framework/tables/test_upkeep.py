@@ -21,7 +21,7 @@ from skyband.framework.tables import delta_read, schemas, upkeep, writer_upkeep
 from skyband.framework.tables.derive import derive
 from skyband.framework.tables.driver_writer import DriverWriter
 from skyband.framework.tables.sink import Sink
-from skyband.framework.verify.replay import runs_gone
+from skyband.framework.verify.stored import Stored, runs_gone
 from tests.framework.tables.plans import batch_blocks, make_plan, random_changes
 from tests.framework.tables.test_kills import content
 
@@ -130,7 +130,7 @@ def test_runs_are_kept_as_long_as_the_spec_says_and_the_last_ten_always(tmp_path
     # `verify` says from where on sums over runs are of all batches.
     gone = 100 - len(kept)
     said = f"rows of {gone} of 100 batches are no longer kept (run.keep); sums over it begin with batch {gone}"
-    assert runs_gone(sink.plan) == (said if gone else None)
+    assert runs_gone(Stored(sink.plan)) == (said if gone else None)
 
 
 @pytest.mark.usefixtures("at_once")

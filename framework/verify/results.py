@@ -1,0 +1,44 @@
+"""A query's result at any instant, from its table of intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from skyband.framework.items import SCORE, rank_key
+from skyband.framework.plan.model import QueryNode
+from skyband.framework.tables.schemas import identity_columns, stream_columns
+from skyband.framework.verify.objects import Found
+from skyband.framework.verify.stored import Item, Key, Stored, keys_of, micros, smallest_first
+
+
+@dataclass(slots=True)
+class _Interval:
+    start: int
+    end: int | None
+    item: Item
+    columns: dict[str, Any]
+
+
+class Results:
+    """The intervals of ``<query>`` by stream."""
+
+    def __init__(self, stored: Stored, query: QueryNode) -> None:
+        self.query = query
+        rows = stored.table(query.name)
+        named = identity_columns(stored.plan, query)
+        needed = list(
+            dict.fromkeys([*named, *(v.name for v in query.item.values), *(c for term in query.item.rank for c in term.columns)])
+        )  # fmt: skip
+        columns = {n: rows[n].to_pylist() for n in needed}
+        items, starts, ends = keys_of(rows, named), micros(rows, "valid_from"), micros(rows, "valid_to")
+        self._by_stream: dict[Key, list[_Interval]] = {}
+        for i, key in enumerate(keys_of(rows, stream_columns(stored.plan, query))):
+            mine = _Interval(starts[i] or 0, ends[i], items[i], {n: c[i] for n, c in columns.items()})
+            self._by_stream.setdefault(key, []).append(mine)
+
+    def at(self, stream: Key, at: int) -> Found:
+        """(item, score or 0.0) after all events with time <= ``at``, in rank order. O(intervals of the stream)."""
+        rank = rank_key(self.query.item, smallest_first(self.query, stream))
+        here = [x for x in self._by_stream.get(stream, []) if x.start <= at and (x.end is None or at < x.end)]
+        return [(x.item, x.columns.get(SCORE, 0.0)) for x in sorted(here, key=lambda x: rank(x.columns))]

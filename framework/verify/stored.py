@@ -1,0 +1,158 @@
+"""A job's tables as ``verify`` reads them: each once, values exact."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from skyband.framework.plan.model import Plan, QueryNode
+from skyband.framework.tables.delta_read import open_table, read
+from skyband.framework.tables.schemas import changes_name, now_name, stream_columns
+from skyband.operators.base import Window
+
+Key = tuple[Any, ...]
+Item = tuple[Any, ...]
+"""Values of the identity columns of an item."""
+
+BEFORE = -(2**62)
+"""An instant before every event."""
+
+
+class Stored:
+    """The tables of ``plan``'s sink. Methods raise SkybandError SKY-E400 for a table that is not there."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.root = plan.sink.removeprefix("file://")
+        self._opened: dict[str, DeltaTable] = {}
+        self._read: dict[str, pa.Table] = {}
+
+    def table(self, name: str) -> pa.Table:
+        """A whole table."""
+        if name not in self._read:
+            self._read[name] = read(self._open(name))
+        return self._read[name]
+
+    def upto(self, name: str) -> int:
+        """The last batch that ``table(name)`` was written in (of results: up to which they are derived), -1 if none."""
+        version = self._open(name).transaction_version(f"{self.plan.job}/{self._generation}/{name}")
+        return -1 if version is None else int(version)
+
+    def derived_upto(self, query: QueryNode) -> int:
+        """The batch up to which the results of ``query`` have been derived; a killed or running job may be ahead of that."""
+        return self.upto(now_name(query.name))
+
+    def changes(self, query: QueryNode, upto: int) -> pa.Table:
+        """Rows of ``<query>_changes`` up to batch ``upto``."""
+        rows = self.table(changes_name(query.name))
+        return rows.filter(pc.less_equal(rows["batch_id"], upto))
+
+    @cached_property
+    def last_batch(self) -> int:
+        """The last complete batch: the last one of ``runs``."""
+        return max(self.table("runs")["batch_id"].to_pylist(), default=-1)
+
+    def frontier(self, upto: int) -> int:
+        """F after batch ``upto``: all events before it had been processed."""
+        runs = self.table("runs")
+        found = zip(micros(runs, "frontier"), runs["batch_id"].to_pylist(), strict=True)
+        return max((f for f, b in found if f is not None and b <= upto), default=BEFORE)
+
+    @cached_property
+    def until(self) -> dict[Key, int]:
+        """Per key the last microsecond up to which its results are complete and in the result tables."""
+        keys = keys_of(self.table("heads"), self.plan.intake.partition_by)
+        upto = min(self.derived_upto(q) for q in self.plan.queries)
+        frontier = self.frontier(upto)
+        if upto < self.last_batch:
+            # Batches not derived yet: only what every key had reached by then counts.
+            return dict.fromkeys(keys, frontier - 1)
+        return {k: max(a or frontier, frontier - 1) for k, a in zip(keys, micros(self.table("heads"), "as_of"), strict=True)}
+
+    @property
+    def settled(self) -> bool:
+        """Whether every table is as the last complete batch left it: none is ahead, results are derived up to there."""
+        names = [changes_name(q.name) for q in self.plan.queries]
+        return all(self.upto(n) <= self.last_batch for n in ("heads", "rejected", *names)) and all(
+            self.derived_upto(q) == self.last_batch for q in self.plan.queries
+        )
+
+    @cached_property
+    def _generation(self) -> str:
+        return str(json.loads((Path(self.root) / "_skyband" / "job.json").read_text())["generation"])
+
+    def _open(self, name: str) -> DeltaTable:
+        if name not in self._opened:
+            self._opened[name] = open_table(self.root, name)
+        return self._opened[name]
+
+
+def runs_gone(stored: Stored) -> str | None:
+    """What can no longer be added up over ``runs``, whose old rows are dropped (``run.keep``); None if all rows are there."""
+    batches = pc.unique(stored.table("runs")["batch_id"])
+    every = pc.max(batches).as_py() + 1 if len(batches) else 0
+    if every == len(batches):
+        return None
+    first = f"batch {pc.min(batches).as_py():,}"
+    return f"rows of {every - len(batches):,} of {every:,} batches are no longer kept (run.keep); sums over it begin with {first}"
+
+
+def micros(table: pa.Table, name: str) -> list[int | None]:
+    """An instant column in microseconds."""
+    found: list[int | None] = table[name].cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist()
+    return found
+
+
+def keys_of(table: pa.Table, names: Sequence[str]) -> list[Key]:
+    """The values of ``names`` in every row."""
+    columns = [table[n].to_pylist() for n in names]
+    return list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
+
+
+def exact(table: pa.Table, names: Iterable[str]) -> list[Key]:
+    """The values of ``names`` in every row, equal only if their bits are: floats and instants as integers."""
+    return list(zip(*[_bits(table[n].combine_chunks()) for n in names], strict=True))
+
+
+def _bits(column: pa.Array) -> list[Any]:
+    if isinstance(column, pa.ChunkedArray):
+        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    kind = column.type
+    if pa.types.is_floating(kind):
+        column = column.view(pa.int64() if kind == pa.float64() else pa.int32())
+    elif pa.types.is_timestamp(kind):
+        column = column.cast(pa.int64())
+    elif pa.types.is_date(kind):
+        column = column.cast(pa.int32())
+    found: list[Any] = column.to_pylist()
+    return [tuple(v) if isinstance(v, list) else v for v in found] if pa.types.is_nested(kind) else found
+
+
+def row_of(table: pa.Table, i: int, without: Sequence[str] = ()) -> Mapping[str, Any]:
+    """Row ``i`` to be shown."""
+    found: dict[str, Any] = table.select([n for n in table.column_names if n not in without]).slice(i, 1).to_pylist()[0]
+    return found
+
+
+def window_for(query: QueryNode, stream: Key) -> Window:
+    """The window of the query whose changes ``stream`` tells apart."""
+    if query.members:
+        return next(a.window for a in query.asked if a.name == stream[0])
+    return query.asked[0].window if query.asked else query.window
+
+
+def smallest_first(query: QueryNode, stream: Key) -> bool:
+    """The direction of the query whose changes ``stream`` tells apart."""
+    return (query.direction == "min") != (bool(query.members) and stream[0] in query.turned)
+
+
+def key_of(plan: Plan, query: QueryNode, stream: Key) -> Key:
+    """The key of the stream of rows that a stream of changes comes from."""
+    return stream[len(stream_columns(plan, query)) - len(plan.intake.partition_by) :]

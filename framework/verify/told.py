@@ -1,0 +1,75 @@
+"""What ``verify`` has found, in words and instants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final
+
+MOST: Final = 12
+"""Rows of one side that are shown."""
+
+Row = Mapping[str, Any]
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """``what`` is wrong, and ``where``: table or query, key, instant, step. ``expected`` and ``found``: the rows, None if there is no such.
+
+    ``at``: the instant (microseconds), if it is about one.
+    """
+
+    where: str
+    what: str
+    expected: Sequence[Row] | None = None
+    found: Sequence[Row] | None = None
+    at: int | None = None
+
+    def text(self) -> str:
+        """All of it, in lines."""
+        lines = [f"{self.where}: {self.what}"]
+        for side, rows in (("expected", self.expected), ("found", self.found)):
+            if rows is None:
+                continue
+            lines += [f"      {side}  {_row(r)}" for r in rows[:MOST]] or [f"      {side}  no row"]
+            if len(rows) > MOST:
+                lines.append(f"      {side}  and {len(rows) - MOST:,} more rows")
+        return "\n".join(lines)
+
+
+def told(differences: Sequence[Difference]) -> str:
+    """The first difference in full, and how many more there are; lines that stand below a heading."""
+    if not differences:
+        return ""
+    others = len(differences) - 1
+    return "    " + differences[0].text() + (f"\n    and {others:,} more difference{'s' if others > 1 else ''}" if others else "")
+
+
+def place(what: str, streams: Sequence[str] = (), key: Sequence[Any] = (), at: int | None = None, step: int | None = None) -> str:
+    """Such as ``table best_changes, grp 'p', 2020-01-01 00:10:00 UTC, step 3``."""
+    parts = [what, *(f"{n} {_value(v)}" for n, v in zip(streams, key, strict=True))]
+    parts += [instant(at)] if at is not None else []
+    return ", ".join([*parts, f"step {step:,}"] if step is not None else parts)
+
+
+def instant(micros: int) -> str:
+    """An instant in words; one that no calendar has, as a number."""
+    try:
+        at = _EPOCH + timedelta(microseconds=micros)
+    except OverflowError:
+        return f"{micros} microseconds from 1970"
+    return at.strftime("%Y-%m-%d %H:%M:%S") + (f".{at.microsecond:06}" if at.microsecond else "") + " UTC"
+
+
+def _row(row: Row) -> str:
+    return ", ".join(f"{n} {_value(v)}" for n, v in row.items())
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, datetime):
+        return instant((value - _EPOCH) // timedelta(microseconds=1))
+    if isinstance(value, date):
+        return value.isoformat()
+    return "null" if value is None else repr(value) if isinstance(value, str | float) else str(value)

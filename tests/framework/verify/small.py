@@ -1,0 +1,125 @@
+"""A small job's tables as a run leaves them, made without the engine; bucket, sink and the derivation of results are the real ones."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+from deltalake import DeltaTable, write_deltalake
+
+from skyband.framework.messages import ACCEPTED, CHANGED, COUNTS, FRONTIER, NEWEST, PENDING, ROWS_IN, Skyband, Tally, addressed
+from skyband.framework.plan.model import Plan
+from skyband.framework.reasons import REASONS
+from skyband.framework.streaming.blocks import bytes_table, table_bytes
+from skyband.framework.streaming.bucket import Bucket
+from skyband.framework.streaming.config import HostConfig
+from skyband.framework.tables.derive import derive
+from skyband.framework.tables.sink import Sink
+from skyband.framework.tables.writer_factory import writer_for
+from skyband.framework.verify.books import compare_books
+from skyband.framework.verify.clocks import Clocks
+from skyband.framework.verify.replay import replay
+from skyband.framework.verify.sample import compare_rows
+from skyband.framework.verify.stored import Stored
+from skyband.framework.verify.told import Difference
+from skyband.jobs.spec import load_plan
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+BATCHES = 5
+
+
+def make(spec: Path, rows: list[list[object]]) -> Plan:
+    """Runs the job of ``spec`` over ``rows`` in some batches and a finish; its plan."""
+    plan = load_plan(str(spec))
+    home = Path(plan.sink) / "_skyband"
+    home.mkdir(parents=True)
+    (home / "job.json").write_text(json.dumps({"generation": "g"}))
+    sink = Sink(plan, writer_for(plan.sink), "g")
+    sink.ensure_all()
+    size = -(-len(rows) // BATCHES)
+    parts = [rows[i : i + size] for i in range(0, len(rows), size)]
+    newest = max(t for t in _rows(plan, rows)["ts"].cast(pa.int64()).to_pylist() if t is not None)
+    finish = (newest // 1000 + 1, newest + 1)
+    config = HostConfig.of(plan, (finish,), "test")
+    buckets = [Bucket(config, n) for n in range(plan.buckets)]
+    watermark, pending, newest_so_far, frontier = 0, 0, None, None
+    for number, part in enumerate([*parts, []]):
+        if not part:
+            watermark = finish[0]
+        table, counts, blocks = _rows(plan, part), Tally({ROWS_IN: len(part)}), defaultdict(list)
+        for bucket in buckets:
+            mine = table.filter(pa.array([k % plan.buckets == bucket.number for k in _keys(plan, table)], pa.bool_()))
+            for kind, data in bucket.run([table_bytes(mine)] if mine.num_rows else [], watermark):
+                if kind == COUNTS:
+                    counts.add(data)
+                elif isinstance(addressed(kind), Skyband):
+                    blocks[kind] = [bytes_table(data)]
+                else:
+                    blocks[kind].append(bytes_table(data))
+        pending += counts[PENDING]
+        newest_so_far = max(filter(None, (newest_so_far, counts.get(NEWEST))), default=None)
+        frontier = max(filter(None, (frontier, counts.get(FRONTIER))), default=None)
+        rejected = {f"rejected_{c.name}": sum(counts[n] for n in c.counts) for c in REASONS}
+        row: dict[str, Any] = {
+            "batch_id": number, "batch_time": datetime.now(UTC), "rows_in": counts[ROWS_IN], "rejected": sum(rejected.values()),
+            "accepted": counts[ACCEPTED], "pending": pending, "pending_change": counts[PENDING], "changes": counts[CHANGED],
+            "frontier": _instant(frontier), "newest": _instant(newest_so_far), "counters": json.dumps(counts.counters()), **rejected,
+        }  # fmt: skip
+        merged = {kind: pa.concat_tables(tables) for kind, tables in blocks.items()}
+        sink.commit(number, merged | {"runs": sink.runs_row(row)})
+        seen = [t for t in table["ts"].cast(pa.int64()).to_pylist() if t is not None]
+        watermark = max(watermark, max(seen, default=0) // 1000 - plan.intake.delay_ms)
+    derive(sink, len(parts))
+    return plan
+
+
+def _instant(micros: int | None) -> datetime | None:
+    return None if micros is None else EPOCH + timedelta(microseconds=micros)
+
+
+def _keys(plan: Plan, table: pa.Table) -> list[int]:
+    return table["__k1"].to_pylist() if plan.intake.partition_by else [0] * table.num_rows
+
+
+def _rows(plan: Plan, rows: list[list[object]]) -> pa.Table:
+    """Rows of ``tests.spark.jobs`` as they come to the host."""
+    schema = HostConfig.of(plan, (), "test").row_schema()
+    named = dict(zip(("id", "ts", "grp", "x", "y", "side"), zip(*rows, strict=True) if rows else [()] * 6, strict=True))
+    text = {n: pa.array([None if v == "" else str(v) for v in values], pa.string()) for n, values in named.items()}
+    text["ts"] = pa.compute.replace_substring(text["ts"], "Z", "")
+    made = {
+        n: c.cast(pa.timestamp("us")).cast(schema.field(n).type) if n == "ts" else c.cast(schema.field(n).type) for n, c in text.items()
+    }
+    key = pa.array([ord(str(g)[0]) for g in named["grp"]], pa.int64())
+    made |= {"__h1": made["id"], "__h2": made["id"], "__k1": key, "__k2": key, "__origin": pa.nulls(len(rows), pa.string())}
+    return pa.table({n: made[n] for n in schema.names}).cast(schema)
+
+
+def found(plan: Plan, rows: list[list[object]] | None = None) -> list[Difference]:
+    """Everything that replay and books find, and, with the source's ``rows``, brute force."""
+    stored = Stored(plan)
+    clocks = Clocks(stored)
+    told = [d for q in plan.queries for d in replay(stored, q, clocks).differences]
+    told += [*clocks.differences, *compare_books(stored, clocks)]
+    if rows is None:
+        return told
+    source = _rows(plan, rows).select([f.name for f in plan.intake.fields])
+    sample = compare_rows(stored, clocks, source, keys=3, instants=30, seed=1)
+    assert sample.looked > 100 and sample.steps > 100 and not sample.skipped
+    return told + sample.differences
+
+
+def altered(plan: Plan, name: str, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]] | None]) -> None:
+    """Writes the table ``name`` anew with rows that ``change`` has altered in place (or gives), as no commit of the job's own would."""
+    path = f"{plan.sink}/{name}"
+    table = DeltaTable(path)
+    rows = table.to_pyarrow_table()
+    made = rows.to_pylist()
+    given = change(made)
+    write_deltalake(path, pa.Table.from_pylist(made if given is None else given, rows.schema), mode="overwrite")
