@@ -14,6 +14,7 @@ from skyband.framework.errors import SkybandError, SpecErrors, told
 from skyband.framework.lines import lines
 from skyband.framework.streaming.engine import ENGINE, Stray
 from skyband.framework.streaming.engine_log import close_log
+from skyband.framework.streaming.python_path import leave_working_folder
 from skyband.framework.streaming.stopping import SIGNALLED, STOP
 
 COMMANDS = ("init", "validate", "explain", "run", "query", "verify", "demo")
@@ -71,6 +72,7 @@ def main(argv: list[str] | None = None) -> int:
     """
     if argv is not None:
         return _Command(sys.stderr).run(argv)
+    leave_working_folder()
     command = _Command(_own_stderr())
     # What libraries print goes to the engine's log; the command's own lines have stderr to themselves.
     with STOP.handled(lambda number: _leave(command.stopped(number))), contextlib.redirect_stderr(Stray(sys.stderr, ENGINE)):
