@@ -42,7 +42,8 @@ class Field:
 class SourceNode:
     """Where rows come from; ``format`` is a name in ``sources.registry``. ``options`` may hold secrets: never print their values.
 
-    ``written``: the path as the spec writes it, if something of it came from the environment.
+    ``written``: the path as the spec writes it, if something of it came from the environment. ``relative``: the path as seen from the
+    spec's folder, if it is given so.
     """
 
     format: str
@@ -53,6 +54,7 @@ class SourceNode:
     max_bytes_per_batch: str | None = None
     written: str | None = None
     on_bad_file: Literal["stop", "reject"] = "stop"
+    relative: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

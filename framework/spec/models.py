@@ -110,7 +110,7 @@ class Source(Model):
     """Where rows come from and what identifies, orders and groups them."""
 
     format: SourceFormatName = Field(description="Format of the source.", json_schema_extra=_source_formats)
-    path: Text | None = Field(default=None, description="Folder of the files or table. ${NAME} is read from the environment.")
+    path: Text | None = Field(default=None, description="Folder of the files or table, from the folder of the spec. ${NAME} is read from the environment.")
     options: dict[str, Option] = Field(default_factory=dict, repr=False, description="Options for Spark's reader that the format takes.")
     columns: dict[Name, ColumnSpec] = Field(alias="schema", min_length=1, description="Columns to read, with their types.")
     id: tuple[Name, ...] = Field(min_length=1, description="Columns that identify a row.")
@@ -274,7 +274,7 @@ class Tokens(Model):
 class Sink(Model):
     """Where the tables go."""
 
-    path: Text = Field(description="Folder of the job's Delta tables; the checkpoint lives below it.")
+    path: Text = Field(description="Folder of the job's Delta tables, from the folder of the spec; the checkpoint lives below it.")
 
 
 def _trigger(value: Any) -> Any:
@@ -326,6 +326,7 @@ class Job(Model):
     schedule: Schedule | None = Field(default=None, description="When Airflow runs the job.")
 
     _variables: tuple[tuple[tuple[str | int, ...], str], ...] = PrivateAttr(())
+    _relative_source: str | None = PrivateAttr(None)
 
     @property
     def variables(self) -> tuple[tuple[tuple[str | int, ...], str], ...]:
@@ -336,4 +337,15 @@ class Job(Model):
         """The same job, whose values at these paths came from the environment."""
         made = self.model_copy()
         made._variables = tuple(written.items())
+        return made
+
+    @property
+    def relative_source(self) -> str | None:
+        """The source's path as the spec gives it, if it starts at the spec's folder."""
+        return self._relative_source
+
+    def with_relative_source(self, path: str) -> Job:
+        """The same job, whose source has the path ``path`` as seen from the spec's folder."""
+        made = self.model_copy()
+        made._relative_source = path
         return made
