@@ -94,6 +94,7 @@ CODES: Final[dict[str, str]] = {
     "SKY-E403": "verification found a difference",
     # Data quality
     "SKY-E500": "a data quality check failed",
+    "SKY-E501": "more rows were rejected than the spec allows",
     # Defects
     "SKY-E900": "a defect in Skyband",
 }

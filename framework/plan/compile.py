@@ -77,6 +77,7 @@ def compile_job(job: Job) -> Plan:
         buckets=job.run.buckets or (DEFAULT_BUCKETS if source.partition_by else 1),
         variables=job.variables,
         keep_micros=job.run.keep or KEEP,
+        max_rejected=job.quality.max_rejected,
     )
 
 

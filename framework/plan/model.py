@@ -232,7 +232,7 @@ class Plan:
     """The whole job. ``texts`` are the text constants of its expressions: constant i has code i in every bucket's dictionary.
 
     ``variables``: (path in the spec, the text as written there) of the values that came from the environment: never stored nor shown.
-    ``keep_micros``: how long rows of ``runs``, and names of taken files that are gone, are kept.
+    ``max_rejected``: percent of a run's rows. ``keep_micros``: how long rows of ``runs``, and names of taken files that are gone, are kept.
     """
 
     job: str
@@ -249,3 +249,4 @@ class Plan:
     buckets: int
     variables: tuple[tuple[tuple[str | int, ...], str], ...] = ()
     keep_micros: int = KEEP
+    max_rejected: float = 1.0

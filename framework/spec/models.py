@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.sources.registry import SOURCES
-from skyband.framework.spec.units import NUMBER, WHOLE, Duration, JobName, Name, Number, Option, PositiveDuration, Size, Text
+from skyband.framework.spec.units import NUMBER, WHOLE, Duration, JobName, Name, Number, Option, Percent, PositiveDuration, Size, Text
 from skyband.operators.base import Kind
 
 TYPES: Final[dict[str, Kind]] = {
@@ -110,7 +110,9 @@ class Source(Model):
     """Where rows come from and what identifies, orders and groups them."""
 
     format: SourceFormatName = Field(description="Format of the source.", json_schema_extra=_source_formats)
-    path: Text | None = Field(default=None, description="Folder of the files or table, from the folder of the spec. ${NAME} is read from the environment.")
+    path: Text | None = Field(
+        default=None, description="Folder of the files or table, from the folder of the spec. ${NAME} is read from the environment."
+    )
     options: dict[str, Option] = Field(default_factory=dict, repr=False, description="Options for Spark's reader that the format takes.")
     columns: dict[Name, ColumnSpec] = Field(alias="schema", min_length=1, description="Columns to read, with their types.")
     id: tuple[Name, ...] = Field(min_length=1, description="Columns that identify a row.")
@@ -178,6 +180,10 @@ class Quality(Model):
 
     rows: tuple[RowRule, ...] = Field(default=(), description="Checked on every row before it is used.")
     tables: tuple[TableCheck, ...] = Field(default=(), description="Great Expectations, by their own names, on the job's tables.")
+    max_rejected: Percent = Field(
+        default=1.0, description="The share of a run's rows that may be rejected; with more the run's exit code is 4. 100% allows any.",
+        json_schema_extra={"default": "1%"},
+    )  # fmt: skip
 
 
 class WindowSpec(Model):
