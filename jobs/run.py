@@ -6,13 +6,14 @@ import argparse
 import time as clock
 from typing import TYPE_CHECKING
 
+from skyband.framework.errors import SkybandError, SpecErrors
 from skyband.framework.failpoints import failpoint
 from skyband.framework.lines import FORMATS, Lines
 from skyband.framework.streaming.stopping import SIGNALLED, STOP
 from skyband.jobs.spec import load_plan
 
 if TYPE_CHECKING:
-    from skyband.framework.plan.model import Plan
+    from skyband.framework.plan.model import Plan, SourceNode
     from skyband.framework.streaming.layout import Layout
 
 EXIT_CODES = (
@@ -61,8 +62,20 @@ def run(args: argparse.Namespace) -> int:
 
     # Before the engine starts: a refusal comes at once.
     with one_run(layout, plan.job, wait):
-        fitting_job(plan, layout)
+        _look(plan.source, first=fitting_job(plan, layout) is None)
         return _run(args, plan, layout, told, began)
+
+
+def _look(source: SourceNode, first: bool) -> None:
+    """SkybandError if the source is not there (a mistake of the spec in the ``first`` run, later the machine's), or lacks columns."""
+    from skyband.framework.sources import preflight
+
+    gone = preflight.missing(source)
+    if gone is not None:
+        raise gone if first else SkybandError("SKY-E301", gone.message, gone.hint)
+    found = preflight.columns(source) if first and source.on_bad_file == "stop" else []
+    if found:
+        raise SpecErrors(found)
 
 
 def _what(plan: Plan) -> str:

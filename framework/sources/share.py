@@ -11,6 +11,7 @@ from typing import Final
 
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.logs import local_path, taken
+from skyband.framework.sources.preflight import local_folder
 
 _MOST: Final = 100_000
 """Files that are counted; of a folder with more no share is shown."""
@@ -24,7 +25,7 @@ class Share:
         self._last = -1
         self.taken: int | None = None
         self.of: int | None = None
-        root = None if source.path is None or source.format == "delta" else local_path(source.path)
+        root = None if source.path is None or source.format == "delta" else local_folder(source.path)
         if root is None:
             return
         there = list(islice(_files(root), _MOST + 1))

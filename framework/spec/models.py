@@ -113,7 +113,11 @@ class Source(Model):
     path: Text | None = Field(
         default=None, description="Folder of the files or table, from the folder of the spec. ${NAME} is read from the environment."
     )
-    options: dict[str, Option] = Field(default_factory=dict, repr=False, description="Options for Spark's reader that the format takes.")
+    options: dict[str, Option] = Field(
+        default_factory=dict,
+        repr=False,
+        description="Options for Spark's reader that the format takes. A CSV file has a header unless {header: false}.",
+    )
     columns: dict[Name, ColumnSpec] = Field(alias="schema", min_length=1, description="Columns to read, with their types.")
     id: tuple[Name, ...] = Field(min_length=1, description="Columns that identify a row.")
     event_time: EventTime = Field(description="When a row happened.")
