@@ -24,8 +24,9 @@ from skyband.framework.plan.model import (
 from skyband.framework.plan.row_nodes import predicate, texts_of
 from skyband.framework.queries.registry import query_type
 from skyband.framework.sources.registry import source_format
+from skyband.framework.spec.carried import carried, written
 from skyband.framework.spec.columns import column_types, derived
-from skyband.framework.spec.models import WORDS, DerivedColumn, DeriveStep, Job, SourceColumn, WhereStep, kind_of
+from skyband.framework.spec.models import WORDS, DerivedColumn, DeriveStep, Job, Source, SourceColumn, WhereStep, kind_of
 
 DEFAULT_BUCKETS = 16
 
@@ -46,7 +47,7 @@ def compile_job(job: Job) -> Plan:
     operators: list[OperatorNode] = []
     queries: dict[int, QueryNode] = {}
     for number, draft in enumerate(drafts):
-        node, nodes = _operator(draft, number, texts)
+        node, nodes = _operator(draft, number, texts, job.source)
         operators.append(node)
         queries.update(nodes)
     source = job.source
@@ -94,7 +95,7 @@ def _drafts(context: Context, members: list[QueryEntry]) -> list[OperatorDraft]:
     return sorted(drafts, key=lambda d: d.members[0].position)
 
 
-def _operator(draft: OperatorDraft, number: int, texts: tuple[str, ...]) -> tuple[OperatorNode, dict[int, QueryNode]]:
+def _operator(draft: OperatorDraft, number: int, texts: tuple[str, ...], source: Source) -> tuple[OperatorNode, dict[int, QueryNode]]:
     first = draft.members[0].name
     try:
         operator = draft.build(texts)
@@ -109,11 +110,14 @@ def _operator(draft: OperatorDraft, number: int, texts: tuple[str, ...]) -> tupl
         q: Any = m.query
         asked = draft.asked[index] if draft.asked else ()
         k = getattr(q, "k", None)
+        shape = query_type(q.type).item(q)
         if draft.table and any(a.k is not None for a in asked):
             k = draft.k
         nodes[m.position] = QueryNode(
             name=m.name, type=q.type, operator=number, index=index, k=k, window=m.window, direction=draft.direction,
-            item=query_type(q.type).item(q), carry=q.carry, every_micros=q.every, min_score=getattr(q, "min_score", None),
+            item=shape, every_micros=q.every,
+            carry=carried(q, shape, source.id, source.partition_by), written=written(q, shape, source.id, source.partition_by),
+            min_score=getattr(q, "min_score", None),
             max_score=getattr(q, "max_score", None), asked=asked,
             members=tuple(a.name for a in asked) if draft.table else (),
         )  # fmt: skip

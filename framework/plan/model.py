@@ -159,7 +159,8 @@ class QueryNode:
 
     ``item`` says what its results are made of.
     ``members`` are the names of a table of queries: then all of the operator's queries are the entry's, in this order. ``asked`` has what
-    each of them asks (empty for the types that need no such thing).
+    each of them asks (empty for the types that need no such thing). ``written``: those of
+    ``carry`` that the spec names (None: all): the others are columns that the operator needs, and that are kept for it.
     """
 
     name: str
@@ -176,6 +177,7 @@ class QueryNode:
     max_score: float | None
     members: tuple[str, ...] = ()
     asked: tuple[LogicalQuery, ...] = ()
+    written: tuple[str, ...] | None = None
 
     @property
     def turned(self) -> tuple[str, ...]:

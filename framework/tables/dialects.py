@@ -81,7 +81,7 @@ def complete(plan: Plan, query: QueryNode, sql: str, columns: Sequence[str], dia
     for ordered in tree.find_all(exp.Ordered):
         # No column that ranks is null: what engines do with nulls does not matter.
         ordered.set("nulls_first", _usual(dialect, bool(ordered.args.get("desc"))))
-    text = tree.sql(dialect=dialect, identify=True, pretty=True)
+    text: str = tree.sql(dialect=dialect, identify=True, pretty=True)
     head = ""
     for name, path in places.items():
         if form.place is None:
