@@ -101,6 +101,7 @@ class Runner:
         self.report = report
         self.warn = warn
         self.phase = phase
+        self.doing = "reading"
         self.derive_seconds = derive_seconds
         self.layout = Layout(plan.sink)
         self.pending = 0
@@ -133,6 +134,7 @@ class Runner:
             self._forget()
             if rebuild:
                 self._derive()
+            self.doing = "reading" if once else "waiting for new rows"
             ended = self._stream(once)
             if ended and finish:
                 ended = self._finish()
@@ -174,7 +176,7 @@ class Runner:
     def _stream_as_is(self, once: bool) -> bool | None:
         """As ``_stream``; None if the query failed for files that are set aside now."""
         self.begun = None
-        self.phase("reading" if once else "waiting for new rows")
+        self.phase(self.doing)
         try:
             query = start(self.spark, self.plan, self.layout, self.job, self._on_batch, once, self.pieces.left_out())
         except AnalysisException as e:
@@ -274,7 +276,7 @@ class Runner:
         """Moves F to 1 microsecond after the newest event time, durably, and takes what is due by then. False if it was stopped."""
         if self.newest is None:
             return True
-        self.phase("finishing: rows that wait are processed")
+        self.doing = "finishing: rows that wait are processed"
         frontier = self.newest + 1
         # The engine counts in ms: every F gets a watermark of its own, later than those before.
         known = {f: w for w, f in self.job.finishes}
