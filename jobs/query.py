@@ -65,10 +65,10 @@ def run(args: argparse.Namespace) -> int:
     else:
         print({"csv": render.csv_text, "json": render.json_text}[args.format](rows))
     if args.sql:
-        statement = told(complete(plan, reader.query(args.query), answer.sql, answer.rows.column_names, args.sql, args.limit))
-        if "${" in statement:
+        statement = complete(plan, reader.query(args.query), answer.sql, answer.rows.column_names, args.sql, args.limit)
+        if told(statement) != statement:
             print("in the SQL ${NAME} stands for what that variable of the environment holds", file=sys.stderr)
-        print(f"\n{statement};", file=sys.stdout if args.format == "table" else sys.stderr)
+        print(told(f"\n{statement};"), file=sys.stdout if args.format == "table" else sys.stderr)
     return 0
 
 
