@@ -79,6 +79,7 @@ CODES: Final[dict[str, str]] = {
     "SKY-E203": "a file or folder cannot be written",
     "SKY-E204": "a plugin cannot be used",
     "SKY-E205": "the sink is not the job's own",
+    "SKY-E206": "the source is not there, or its files do not have the spec's columns",
     # Running
     "SKY-E300": "the run failed",
     "SKY-E301": "the source cannot be read",
@@ -94,6 +95,7 @@ CODES: Final[dict[str, str]] = {
     "SKY-E403": "verification found a difference",
     # Data quality
     "SKY-E500": "a data quality check failed",
+    "SKY-E501": "more rows were rejected than the spec allows",
     # Defects
     "SKY-E900": "a defect in Skyband",
 }

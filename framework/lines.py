@@ -10,7 +10,7 @@ import contextlib
 import json
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
@@ -27,9 +27,29 @@ class Lines:
         self._err = err or sys.stderr
         self._out = out or sys.stdout
 
+    @property
+    def live(self) -> bool:
+        """Whether there is a line that can change in place (``show``): see ``live``, for terminals."""
+        return False
+
+    def show(self, now: Callable[[], str]) -> None:
+        """Shows what ``now`` says, again and again, where there is such a line."""
+
+    def close(self) -> None:
+        """Nothing changes in place any more."""
+
     def tell(self, level: str, event: str, text: str, **figures: Any) -> None:
         """Something happened."""
         _put(self._err, told(text))
+
+    def say(self, text: str) -> None:
+        """What only who is looking wants to know."""
+        _put(self._err, told(text))
+
+    def batch(self, text: str | None, figures: Mapping[str, Any]) -> None:
+        """A batch is done. ``text``: None if there is nothing to say of it."""
+        if text is not None:
+            self.tell("info", "batch", text, **figures)
 
     def report(self, event: str, text: str, **figures: Any) -> None:
         """A part of what was asked for."""
@@ -52,6 +72,13 @@ class JsonLines(Lines):
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         line = {"time": now, "level": level, "job": self.job, "event": event, "message": text, **figures}
         _put(self._err, json.dumps(_shown(line), default=str))
+
+    def say(self, text: str) -> None:
+        """See ``Lines.say``: nobody is."""
+
+    def batch(self, text: str | None, figures: Mapping[str, Any]) -> None:
+        """See ``Lines.batch``: every batch has its line."""
+        self.tell("info", "batch", text or f"batch {figures['batch']}: nothing new", **figures)
 
     def report(self, event: str, text: str, **figures: Any) -> None:
         """See ``Lines.report``."""

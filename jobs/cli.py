@@ -11,12 +11,16 @@ import traceback
 from typing import NoReturn, TextIO
 
 from skyband.framework.errors import SkybandError, SpecErrors, told
-from skyband.framework.lines import lines
+from skyband.framework.lines import Lines, lines
 from skyband.framework.streaming.engine import ENGINE, Stray
 from skyband.framework.streaming.engine_log import close_log
+from skyband.framework.streaming.python_path import leave_working_folder
 from skyband.framework.streaming.stopping import SIGNALLED, STOP
 
 COMMANDS = ("init", "validate", "explain", "run", "query", "verify", "demo")
+
+LIVE = ("run", "demo")
+"""Commands that show on a terminal what they are at."""
 
 
 class _Command:
@@ -33,14 +37,24 @@ class _Command:
         for name in COMMANDS:
             importlib.import_module(f"skyband.jobs.{name}").add_parser(subparsers)
         args = parser.parse_args(argv)
-        self.lines = args.lines = lines(getattr(args, "log_format", "text"), self.stderr)
+        self.lines = args.lines = self._lines_for(args)
         try:
-            return int(args.run(args))
+            with contextlib.closing(self.lines):
+                return int(args.run(args))
         except SpecErrors as e:
             self.lines.errors(e.errors)
             return 2
         except Exception as e:
             return self._failed(e)
+
+    def _lines_for(self, args: argparse.Namespace) -> Lines:
+        form = getattr(args, "log_format", "text")
+        if form == "text" and args.command in LIVE:
+            from skyband.framework.live import LiveLines, on_terminal
+
+            if on_terminal(self.stderr):
+                return LiveLines(self.stderr)
+        return lines(form, self.stderr)
 
     def stopped(self, number: int) -> int:
         """Says that a signal ended the command."""
@@ -65,12 +79,14 @@ class _Command:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs one command. Exit codes: 0 fine, 1 a check or verification failed, 2 the user's mistake, 3 the run failed, 130 and 143 stopped.
+    """Runs one command. Exit codes: 0 fine, 1 a check or verification failed, 2 the user's mistake, 3 the run failed, 4 too many rows
+    were rejected, 130 and 143 stopped.
 
     Without ``argv`` it is the process's own command: signals, stderr and the process's end are its business, and it does not return.
     """
     if argv is not None:
         return _Command(sys.stderr).run(argv)
+    leave_working_folder()
     command = _Command(_own_stderr())
     # What libraries print goes to the engine's log; the command's own lines have stderr to themselves.
     with STOP.handled(lambda number: _leave(command.stopped(number))), contextlib.redirect_stderr(Stray(sys.stderr, ENGINE)):

@@ -10,6 +10,9 @@ from skyband.framework.errors import SkybandError, told
 from skyband.jobs.spec import load_plan
 from skyband.operators.base import Window
 
+DIALECTS = ("duckdb", "spark", "tsql", "postgres", "snowflake", "bigquery")
+"""Engines that ``--sql`` writes for (those of ``tables.dialects``, which is only loaded when it is used)."""
+
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The command's arguments."""
@@ -26,7 +29,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p.add_argument("--key", action="append", default=[], metavar="COLUMN=VALUE", help="only this key; once for every key column")
     p.add_argument("--format", choices=("table", "csv", "json"), default="table")
     p.add_argument("--limit", type=int, metavar="N", help="print at most N rows")
-    p.add_argument("--sql", action="store_true", help="also print the SQL that gives the same elsewhere")
+    p.add_argument(
+        "--sql", nargs="?", const="duckdb", choices=DIALECTS, metavar="ENGINE",
+        help="also print the SQL that gives the same rows elsewhere: %(choices)s (default: %(const)s)",
+    )  # fmt: skip
     p.set_defaults(run=run)
 
 
@@ -41,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
     plan = load_plan(args.spec)
     from skyband.framework.streaming.layout import Layout, changed_since
     from skyband.framework.tables import render
+    from skyband.framework.tables.dialects import complete
     from skyband.framework.tables.reader import Reader
 
     for difference in changed_since(plan, Layout(plan.sink))[:3]:
@@ -58,7 +65,10 @@ def run(args: argparse.Namespace) -> int:
     else:
         print({"csv": render.csv_text, "json": render.json_text}[args.format](rows))
     if args.sql:
-        print(told(f"\n{answer.sql};"), file=sys.stdout if args.format == "table" else sys.stderr)
+        statement = complete(plan, reader.query(args.query), answer.sql, answer.rows.column_names, args.sql, args.limit)
+        if told(statement) != statement:
+            print("in the SQL ${NAME} stands for what that variable of the environment holds", file=sys.stderr)
+        print(told(f"\n{statement};"), file=sys.stdout if args.format == "table" else sys.stderr)
     return 0
 
 

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import argparse
+import time as clock
+from typing import TYPE_CHECKING
 
+from skyband.framework.errors import SkybandError, SpecErrors
 from skyband.framework.failpoints import failpoint
 from skyband.framework.lines import FORMATS, Lines
 from skyband.framework.streaming.stopping import SIGNALLED, STOP
 from skyband.jobs.spec import load_plan
 
+if TYPE_CHECKING:
+    from skyband.framework.plan.model import Plan, SourceNode
+    from skyband.framework.streaming.layout import Layout
+
+EXIT_CODES = (
+    "exit codes: 0 done, 1 a critical check failed, 2 a mistake in the spec or the command line, 3 the run failed, "
+    "4 more rows were rejected than quality.max_rejected allows (all is written), 130 or 143 stopped by a signal"
+)
+
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The command's arguments."""
-    p = subparsers.add_parser("run", help="run a job", description="Run a job's spec: once over what is there, or for good.")
+    p = subparsers.add_parser(
+        "run", help="run a job", description="Run a job's spec: once over what is there, or for good.", epilog=EXIT_CODES
+    )
     p.add_argument("spec")
     how = p.add_mutually_exclusive_group()
     how.add_argument("--once", action="store_true", help="stop when all input there is has been processed, whatever run.trigger says")
@@ -25,44 +39,80 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when all went well, 1 if a critical check failed, 130 or 143 if a signal stopped it before the end.
+    """0 when all went well, 1 if a critical check failed, 4 if too many rows were rejected, 130 or 143 if a signal stopped it in time.
 
     SkybandError for all a user can mend.
     """
+    began = clock.monotonic()
+    told: Lines = args.lines
+    if not args.quiet:
+        told.say(f"starting {args.spec}")
     plan = load_plan(args.spec)
     from skyband.framework.streaming.layout import Layout, fitting_job, own_place
     from skyband.framework.streaming.locks import one_run
 
-    told: Lines = args.lines
     told.job = plan.job
     layout = Layout(plan.sink)
     own_place(plan, layout)
+    if not args.quiet:
+        told.tell("info", "starting", _what(plan))
 
     def wait(text: str) -> None:
         told.tell("warning", "waiting", text)
 
+    # Before the engine starts: a refusal comes at once.
+    with one_run(layout, plan.job, wait):
+        _look(plan.source, first=fitting_job(plan, layout) is None)
+        return _run(args, plan, layout, told, began)
+
+
+def _look(source: SourceNode, first: bool) -> None:
+    """SkybandError if the source is not there (a mistake of the spec in the ``first`` run, later the machine's), or lacks columns."""
+    from skyband.framework.sources import preflight
+
+    gone = preflight.missing(source)
+    if gone is not None:
+        raise gone if first else SkybandError("SKY-E301", gone.message, gone.hint)
+    found = preflight.columns(source) if first and source.on_bad_file == "stop" else []
+    if found:
+        raise SpecErrors(found)
+
+
+def _what(plan: Plan) -> str:
+    """What is about to be run, in a line."""
+    place = f" in {plan.source.path}" if plan.source.path is not None else ""
+    many = f"{len(plan.queries)} quer{'y' if len(plan.queries) == 1 else 'ies'}"
+    return f"job {plan.job}: {many} over {plan.source.format}{place}, into {plan.sink}"
+
+
+def _run(args: argparse.Namespace, plan: Plan, layout: Layout, told: Lines, began: float) -> int:
+    from skyband.framework.quality.checks import run_checks
+    from skyband.framework.quality.rejections import report
+    from skyband.framework.sources.registry import source_format
+    from skyband.framework.sources.share import Share
+    from skyband.framework.streaming.progress import Progress
+    from skyband.framework.streaming.runner import Runner
+    from skyband.framework.streaming.session import get_session
+    from skyband.framework.tables.writer_factory import writer_for
+
     def warn(text: str) -> None:
         told.tell("warning", "warning", f"WARNING: {text}")
 
-    # Before the engine starts: a refusal comes at once.
-    with one_run(layout, plan.job, wait):
-        fitting_job(plan, layout)
-        from skyband.framework.quality.checks import run_checks
-        from skyband.framework.sources.registry import source_format
-        from skyband.framework.streaming.progress import Progress
-        from skyband.framework.streaming.runner import Runner
-        from skyband.framework.streaming.session import get_session
-        from skyband.framework.tables.writer_factory import writer_for
-
-        progress = Progress(told, quiet=args.quiet)
-        spark = get_session(plan.job, packages=source_format(plan.source.format).jars, home=layout.home)
-        failpoint("engine.started")
-        runner = Runner(spark, plan, writer_for(plan.sink, spark), progress, warn=warn)
-        once = args.once or args.finish or (plan.trigger_micros is None and not args.continuous)
-        ended = runner.run(once=once, finish=args.finish, rebuild=args.rebuild_results)
-        progress.close()
-        if not ended and STOP.signal is not None:
-            told.stopped(STOP.signal)
-            return SIGNALLED + STOP.signal
-        failpoint("checks.before")
-        return run_checks(plan, runner.sink, lambda error: told.errors([error]))
+    progress = Progress(told, args.quiet, plan, began)
+    progress.phase("starting the engine")
+    progress.show()
+    spark = get_session(plan.job, packages=source_format(plan.source.format).jars, home=layout.home)
+    failpoint("engine.started")
+    progress.phase("looking at tables and source")
+    if told.live:
+        progress.share = Share(plan.source, layout.checkpoint)
+    runner = Runner(spark, plan, writer_for(plan.sink, spark), progress, warn=warn, phase=progress.phase)
+    once = args.once or args.finish or (plan.trigger_micros is None and not args.continuous)
+    ended = runner.run(once=once, finish=args.finish, rebuild=args.rebuild_results)
+    progress.close()
+    too_many = report(plan, runner.sink, progress.run_rows(), runner.job.header, told)
+    if not ended and STOP.signal is not None:
+        told.stopped(STOP.signal)
+        return SIGNALLED + STOP.signal
+    failpoint("checks.before")
+    return run_checks(plan, runner.sink, lambda error: told.errors([error])) or too_many

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skyband.framework.errors import SkybandError
+    from skyband.framework.spec.models import Job
 
 
 def add_parser(subparsers: Any) -> None:
     """Add the command to the command line."""
     parser = subparsers.add_parser("validate", help="say everything that is wrong with a spec", description=__doc__)
     parser.add_argument("spec", nargs="+", help="spec files")
+    parser.add_argument("--data", action="store_true", help="also look at the source: is it there, do its files have the spec's columns")
     parser.set_defaults(run=run)
 
 
@@ -22,7 +27,9 @@ def run(args: argparse.Namespace) -> int:
     bad = 0
     for n, path in enumerate(args.spec):
         job, errors = validate_file(path)
-        if job is not None:
+        if job is not None and args.data:
+            errors = _of_data(job)
+        if job is not None and not errors:
             print(printable(f"{path}: good ({len(job.queries)} {'query' if len(job.queries) == 1 else 'queries'})"))
             continue
         bad += 1
@@ -31,3 +38,17 @@ def run(args: argparse.Namespace) -> int:
         print("\n\n".join(e.render() for e in errors), file=sys.stderr)
         print(printable(f"\n{path}: {len(errors)} {'mistake' if len(errors) == 1 else 'mistakes'}"), file=sys.stderr)
     return 2 if bad else 0
+
+
+def _of_data(job: Job) -> list[SkybandError]:
+    """What is wrong with the source of a good spec: SKY-E206, or what keeps its plan from being made."""
+    from skyband.framework.errors import SkybandError
+    from skyband.framework.plan.compile import compile_job
+    from skyband.framework.sources import preflight
+
+    try:
+        source = compile_job(job).source
+    except SkybandError as e:
+        return [e]
+    gone = preflight.missing(source)
+    return [gone] if gone is not None else preflight.columns(source, every=True)

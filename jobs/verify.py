@@ -31,7 +31,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 if everything agrees, 1 if something differs; what was looked at is printed plainly."""
+    """0 if everything agrees, 1 if something differs or there was nothing to compare; what was looked at is printed plainly."""
     plan = load_plan(args.spec)
     lines: Lines = getattr(args, "lines", None) or Lines()
     lines.job = plan.job
@@ -56,11 +56,12 @@ def run(args: argparse.Namespace) -> int:
     if held.losses or held.ahead:
         lines.report("lost", f"DIFFERENT: {held.ahead or told(held.losses)}", losses=len(held.losses))
         return 1
-    wrong = 0
+    wrong = changes = 0
     stored = Stored(plan)
     clocks = Clocks(stored)
     for query in plan.queries:
         found = replay(stored, query, clocks)
+        changes += found.changes
         wrong += len(found.differences)
         verdict = f"DIFFERENT\n{differing(found.differences)}" if found.differences else f"equal to table `{query.name}`"
         text = f"{query.name}: replayed {found.changes:,} changes in {found.steps:,} steps: {verdict}"
@@ -73,19 +74,27 @@ def run(args: argparse.Namespace) -> int:
     wrong += len(off)
     said = f"DIFFERENT\n{differing(off)}" if off else "runs, heads and rejected add up with the other tables"
     lines.report("books", f"books: {said}", differences=len(off))
+    nothing = None if changes else "the tables hold no change of any result"
     if not args.replay_only:
         try:
-            wrong += _against_source(stored, clocks, layout, job, args, lines)
+            differences, nothing = _against_source(stored, clocks, layout, job, args, lines)
+            wrong += differences
         except SkybandError as e:
             if e.code != "SKY-E301":
                 raise
             lines.report("not_compared", f"not compared with the source: {e.message}")
+    if nothing is not None and not wrong:
+        lines.report("nothing_shown", f"NOTHING SHOWN: {nothing}, so nothing has been verified; see tables `rejected` and `runs`")
+        return 1
     text = "verified: no difference found" if not wrong else f"DIFFERENT: {wrong} difference{'s' if wrong > 1 else ''} found"
     lines.report("verified", text, differences=wrong)
     return 1 if wrong else 0
 
 
-def _against_source(stored: Stored, clocks: Clocks, layout: Any, job: Any, args: argparse.Namespace, lines: Lines) -> int:
+def _against_source(
+    stored: Stored, clocks: Clocks, layout: Any, job: Any, args: argparse.Namespace, lines: Lines
+) -> tuple[int, str | None]:
+    """(differences, why nothing has been shown, if so)."""
     from skyband.framework.verify.sample import compare
     from skyband.framework.verify.told import told
 
@@ -109,4 +118,7 @@ def _against_source(stored: Stored, clocks: Clocks, layout: Any, job: Any, args:
         differences=wrong,
         seconds=round(spent, 3),
     )
-    return wrong
+    if not found.rows:
+        return wrong, "no row of the source has been accepted"
+    large = " (each window is too large for brute force)" if found.skipped else ""
+    return wrong, None if found.looked else f"no result has been recomputed{large}"

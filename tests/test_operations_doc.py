@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from skyband.framework.errors import CODES
+from skyband.framework.quality.rejections import TOO_MANY
 from skyband.framework.streaming.stopping import SIGNALLED, SIGNALS
 from skyband.jobs import run, verify
 
@@ -34,7 +35,7 @@ def test_every_variable_that_the_code_knows_is_listed() -> None:
 
 
 def test_every_exit_code_is_listed() -> None:
-    assert [int(c) for c in first_cells("Exit codes")] == [0, 1, 2, 3, *(SIGNALLED + s for s in SIGNALS)]
+    assert [int(c) for c in first_cells("Exit codes")] == [0, 1, 2, 3, TOO_MANY, *(SIGNALLED + s for s in SIGNALS)]
 
 
 def test_every_code_of_running_and_of_tables_is_listed() -> None:

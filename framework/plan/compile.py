@@ -24,8 +24,9 @@ from skyband.framework.plan.model import (
 from skyband.framework.plan.row_nodes import predicate, texts_of
 from skyband.framework.queries.registry import query_type
 from skyband.framework.sources.registry import source_format
+from skyband.framework.spec.carried import carried, written
 from skyband.framework.spec.columns import column_types, derived
-from skyband.framework.spec.models import WORDS, DerivedColumn, DeriveStep, Job, SourceColumn, WhereStep, kind_of
+from skyband.framework.spec.models import WORDS, DerivedColumn, DeriveStep, Job, Source, SourceColumn, WhereStep, kind_of
 from skyband.operators.expressions.ast import Node
 from skyband.operators.expressions.canonical import attributes
 
@@ -48,7 +49,7 @@ def compile_job(job: Job) -> Plan:
     operators: list[OperatorNode] = []
     queries: dict[int, QueryNode] = {}
     for number, draft in enumerate(drafts):
-        node, nodes = _operator(draft, number, texts)
+        node, nodes = _operator(draft, number, texts, job.source)
         operators.append(node)
         queries.update(nodes)
     source = job.source
@@ -80,6 +81,7 @@ def compile_job(job: Job) -> Plan:
         buckets=job.run.buckets or (DEFAULT_BUCKETS if source.partition_by else 1),
         variables=job.variables,
         keep_micros=job.run.keep or KEEP,
+        max_rejected=job.quality.max_rejected,
     )
 
 
@@ -96,7 +98,7 @@ def _drafts(context: Context, members: list[QueryEntry]) -> list[OperatorDraft]:
     return sorted(drafts, key=lambda d: d.members[0].position)
 
 
-def _operator(draft: OperatorDraft, number: int, texts: tuple[str, ...]) -> tuple[OperatorNode, dict[int, QueryNode]]:
+def _operator(draft: OperatorDraft, number: int, texts: tuple[str, ...], source: Source) -> tuple[OperatorNode, dict[int, QueryNode]]:
     first = draft.members[0].name
     try:
         operator = draft.build(texts)
@@ -111,11 +113,14 @@ def _operator(draft: OperatorDraft, number: int, texts: tuple[str, ...]) -> tupl
         q: Any = m.query
         asked = draft.asked[index] if draft.asked else ()
         k = getattr(q, "k", None)
+        shape = query_type(q.type).item(q)
         if draft.table and any(a.k is not None for a in asked):
             k = draft.k
         nodes[m.position] = QueryNode(
             name=m.name, type=q.type, operator=number, index=index, k=k, window=m.window, direction=draft.direction,
-            item=query_type(q.type).item(q), carry=q.carry, every_micros=q.every, min_score=getattr(q, "min_score", None),
+            item=shape, every_micros=q.every,
+            carry=carried(q, shape, source.id, source.partition_by), written=written(q, shape, source.id, source.partition_by),
+            min_score=getattr(q, "min_score", None),
             max_score=getattr(q, "max_score", None), asked=asked,
             members=tuple(a.name for a in asked) if draft.table else (),
         )  # fmt: skip
@@ -159,6 +164,7 @@ def _source(job: Job, fields: tuple[Field, ...]) -> SourceNode:
         max_bytes_per_batch=job.run.max_bytes,
         written=dict(job.variables).get(("source", "path")),
         on_bad_file=source.on_bad_file,
+        relative=job.relative_source,
     )
 
 

@@ -9,6 +9,7 @@ from skyband.framework.plan.model import Derive, Filter, OperatorNode, Plan, Que
 from skyband.framework.queries.protocol import QueryType
 from skyband.framework.queries.registry import query_type
 from skyband.framework.spec.units import format_duration
+from skyband.operators.base import Window
 from skyband.operators.expressions.canonical import canonical
 
 _ROW_BYTES: Final = 24
@@ -29,6 +30,12 @@ def _source(plan: Plan) -> list[str]:
     source = plan.source
     options = f", options {', '.join(k for k, _ in source.options)} (values not shown)" if source.options else ""
     lines = [f"source   {source.format}{options}", f"         columns {', '.join(f'{f.name} {f.type}' for f in source.fields)}"]
+    if source.format == "csv":
+        first = {k.lower(): v for k, v in source.options}.get("header", "true").lower() == "true"
+        said = (
+            "the first line of a file names its columns" if first else "files have no header: their columns are the schema's, in its order"
+        )
+        lines.append(f"         {said}")
     limits = [f"at most {source.max_files_per_batch:,} files"] if source.max_files_per_batch else []
     limits += [f"at most {source.max_bytes_per_batch}"] if source.max_bytes_per_batch else []
     if limits:
@@ -76,7 +83,7 @@ def _state(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
     lines = [f"  state {node.name}: {kind.name}{k}, N = {format_window(node.window)}"]
     lines.append(f"    operator  {type(node.operator).__name__}: {node.why}")
     lines += [f"    {label:<9} {text}" for label, text in kind.facts(node, queries)]
-    lines += [f"    answers   {q.name}: {_asked(kind, q)}" for q in queries]
+    lines += [f"    answers   {q.name}: {_asked(kind, q)}{_jobs_bound(plan.window, q.window)}" for q in queries]
     if len(queries) > 1:
         lines.append(f"    shared by {len(queries)} queries: same type, {kind.shares}")
     if not node.skyband and node.operator.keeps == "window":
@@ -106,6 +113,15 @@ def _asked(kind: QueryType, q: QueryNode) -> str:
         parts.append(f"score <= {q.max_score:g}")
     parts.append(f"changes every {format_duration(q.every_micros)}" if q.every_micros else "changes after every event")
     return ", ".join(parts)
+
+
+def _jobs_bound(job: Window, own: Window) -> str:
+    """Said of a window with both ends of which one is the job's: a query that names one kind takes the other from the job."""
+    if own == job or job.count is None or job.micros is None:
+        return ""
+    if own.count == job.count:
+        return f" (the job's {job.count:,} rows bound it too)"
+    return f" (the job's {format_duration(job.micros)} bound it too)" if own.micros == job.micros else ""
 
 
 def _window_size(plan: Plan, rate: float | None) -> str:

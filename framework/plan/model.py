@@ -42,7 +42,8 @@ class Field:
 class SourceNode:
     """Where rows come from; ``format`` is a name in ``sources.registry``. ``options`` may hold secrets: never print their values.
 
-    ``written``: the path as the spec writes it, if something of it came from the environment.
+    ``written``: the path as the spec writes it, if something of it came from the environment. ``relative``: the path as seen from the
+    spec's folder, if it is given so.
     """
 
     format: str
@@ -53,6 +54,7 @@ class SourceNode:
     max_bytes_per_batch: str | None = None
     written: str | None = None
     on_bad_file: Literal["stop", "reject"] = "stop"
+    relative: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +161,8 @@ class QueryNode:
 
     ``item`` says what its results are made of.
     ``members`` are the names of a table of queries: then all of the operator's queries are the entry's, in this order. ``asked`` has what
-    each of them asks (empty for the types that need no such thing).
+    each of them asks (empty for the types that need no such thing). ``written``: those of
+    ``carry`` that the spec names (None: all): the others are columns that the operator needs, and that are kept for it.
     """
 
     name: str
@@ -176,6 +179,7 @@ class QueryNode:
     max_score: float | None
     members: tuple[str, ...] = ()
     asked: tuple[LogicalQuery, ...] = ()
+    written: tuple[str, ...] | None = None
 
     @property
     def turned(self) -> tuple[str, ...]:
@@ -232,7 +236,7 @@ class Plan:
     """The whole job. ``texts`` are the text constants of its expressions: constant i has code i in every bucket's dictionary.
 
     ``variables``: (path in the spec, the text as written there) of the values that came from the environment: never stored nor shown.
-    ``keep_micros``: how long rows of ``runs``, and names of taken files that are gone, are kept.
+    ``max_rejected``: percent of a run's rows. ``keep_micros``: how long rows of ``runs``, and names of taken files that are gone, are kept.
     """
 
     job: str
@@ -249,3 +253,4 @@ class Plan:
     buckets: int
     variables: tuple[tuple[tuple[str | int, ...], str], ...] = ()
     keep_micros: int = KEEP
+    max_rejected: float = 1.0

@@ -38,3 +38,8 @@ class QueryModel(BaseModel):
     carry: tuple[Name, ...] = Field(default=(), description="Columns to carry into the result, beside the id.")
     every: PositiveDuration | None = Field(default=None, description="Changes at multiples of this time instead of after every event.")
     operator: Text | None = Field(default=None, description="Operator to use instead of the compiler's choice.")
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Columns that the tables show without ``carry``."""
+        return ()

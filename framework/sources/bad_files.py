@@ -13,6 +13,9 @@ from typing import Any
 from skyband.framework.plan.model import SourceNode
 
 _NAMED = re.compile(r"while reading file (\S+)\.(?:\s|$)")
+_OTHER_TYPE = re.compile(r"column: \[(?P<column>[^\]]*)\], physicalType: (?P<there>\w+), logicalType: (?P<declared>[\w(),]+)")
+_DECLARE = {"INT32": "int", "INT64": "bigint", "FLOAT": "float", "DOUBLE": "double", "BOOLEAN": "boolean", "BINARY": "string"}
+"""Physical types of Parquet -> column types."""
 _PACKED: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
 _BLOCK = 1 << 20
 LONGEST = 300
@@ -39,6 +42,12 @@ def why(said: str) -> str:
         # There is no deeper cause: what follows the file's name says it.
         last = _NAMED.sub("", last.partition("]")[2]).replace("Encountered error ", "").strip() or last
     return _short(re.sub(r"^([a-zA-Z_$0-9]+\.)+", "", re.sub(r"file:/\S*/", "", last)))
+
+
+def other_type(said: str) -> tuple[str, str, str, str | None] | None:
+    """(column, what a Parquet file holds, what was declared, what to declare) if that is what the engine's error is about."""
+    m = _OTHER_TYPE.search(said)
+    return None if m is None else (m["column"], m["there"], m["declared"], _DECLARE.get(m["there"]))
 
 
 def _short(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import difflib
+import re
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.bad_files import first_line, separator_of
 from skyband.framework.sources.files import MEND, Files
+from skyband.framework.sources.logs import local_path
 from skyband.framework.sources.options import CSV, Options
 from skyband.framework.sources.protocol import Mistake, Section
 
@@ -62,11 +64,26 @@ class CsvFiles(Files):
 
     def failure(self, said: str, columns: list[str] | None) -> SkybandError | None:
         """See ``SourceFormat.failure``: a file whose header is another one, or that cannot be read."""
-        if "CSV header does not conform" not in said:
+        if "CSV header does not conform" not in said and "Number of column in CSV header is not equal" not in said:
             return Files.failure(self, said, columns)
         where = next((line.strip() for line in said.splitlines() if line.strip().startswith("CSV file:")), "a file")
+        gone = _gone(where.removeprefix("CSV file:").strip(), columns or [])
+        if gone:
+            hint = f"give it the columns of the other files under the same file name, then run again: {', '.join(columns or [])}"
+            return SkybandError("SKY-E301", f"the header lacks {', '.join(map(repr, gone))} ({where})", hint=hint)
         hint = f"put its columns in this order under the same file name, then run again: {', '.join(columns or [])}"
         return SkybandError("SKY-E301", f"the header is not that of the other files ({where})", hint=hint)
+
+
+def _gone(url: str, columns: list[str]) -> list[str]:
+    """Which of ``columns`` the header of the file at ``url`` lacks, whatever separates its cells; [] if that cannot be seen."""
+    path = local_path(url)
+    try:
+        line = ",".join(first_line(path, {})) if path else ""
+    except (OSError, EOFError, zlib.error, csv.Error):
+        return []
+    names = {c.strip().strip('"').lower() for c in re.split(r"[,;\t|]", line)}
+    return [c for c in columns if c.strip().lower() not in names] if line else []
 
 
 def _lacking(source: SourceNode, where: str, names: list[str]) -> SkybandError | None:

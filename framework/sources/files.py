@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
-from skyband.framework.sources.bad_files import named_in, why
+from skyband.framework.sources.bad_files import named_in, other_type, why
 from skyband.framework.sources.forgetting import forgotten
 from skyband.framework.sources.ledger import Ledger
 from skyband.framework.sources.logs import local_path, taken
@@ -96,4 +96,10 @@ class Files:
         named = named_in(said)
         if not named:
             return None
-        return SkybandError("SKY-E301", f"the file {local_path(named[0]) or named[0]} cannot be read: {why(said)}", hint=MEND)
+        file = local_path(named[0]) or named[0]
+        other = other_type(said)
+        if other is not None:
+            column, there, declared, better = other
+            text = f"column {column!r} of the file {file} is {there}, which cannot be read as {declared}"
+            return SkybandError("SKY-E301", text, hint=f"declare {better}" if better else f"files must hold {declared} there")
+        return SkybandError("SKY-E301", f"the file {file} cannot be read: {why(said)}", hint=MEND)

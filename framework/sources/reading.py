@@ -75,7 +75,7 @@ def delta(spark: SparkSession, source: SourceNode) -> DataFrame:
     """A Delta table as a stream; a row's origin is its path as the spec writes it."""
     options = dict(source.options) | batch_bound(source)
     frame = spark.readStream.format("delta").options(**options).load(source.path)
-    return rows(frame, source, F.lit(source.written or source.path))
+    return rows(frame, source, F.lit(source.written or source.relative or source.path))
 
 
 def rows(frame: DataFrame, source: SourceNode, origin: Column, corrupt: Column | None = None) -> DataFrame:

@@ -153,9 +153,9 @@ def _result_columns(s: Scope, path: Path, query: QueryModel) -> None:
             if doc.bad(at):
                 continue
             if of in source.id or of in source.partition_by:
-                part = "the id" if of in source.id else "the key"
-                doc.add("SKY-E124", f"'{of}' is in the result already, as part of {part}", doc.where_value(at), "leave it out of carry")
-            elif query.carry.count(of) > 1:
+                # It is there already.
+                continue
+            if query.carry.count(of) > 1:
                 second = len(query.carry) - 1 - query.carry[::-1].index(of)
                 doc.add("SKY-E125", f"'{of}' is carried twice", doc.where_value((*path, "carry", second)))
             else:

@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from skyband.framework.errors import SkybandError, SpecErrors, Where, sort_errors
-from skyband.framework.queries.models import QueryModel
-from skyband.framework.queries.single_rows.table_file import ROOTS, local_path, outside
 from skyband.framework.spec.check import check
-from skyband.framework.spec.document import Document
 from skyband.framework.spec.model_errors import read_job
 from skyband.framework.spec.models import Job
+from skyband.framework.spec.relative import beside
 from skyband.framework.spec.yaml_recovery import read_text
 from skyband.operators.spelling import bounded
 
@@ -31,7 +29,7 @@ def validate_text(text: str, env: Mapping[str, str] | None = None, file: str = "
         doc = read_text(file, text, os.environ if env is None else env)
         job = read_job(doc)
         if job is not None:
-            job = _beside(doc, job, str(Path(file).parent), os.environ if env is None else env)
+            job = beside(doc, job, str(Path(file).parent), os.environ if env is None else env)
             check(doc, job)
             job = job.with_variables(doc.variables())
     errors = sort_errors(doc.errors)
@@ -40,25 +38,6 @@ def validate_text(text: str, env: Mapping[str, str] | None = None, file: str = "
             SkybandError("SKY-E900", "the spec cannot be read, and Skyband cannot say why", "please report this spec", Where(file, 1, 1))
         ]
     return (None if errors else job), errors
-
-
-def _beside(doc: Document, job: Job, folder: str, env: Mapping[str, str]) -> Job:
-    """``job`` with the paths of its tables of queries relative to the folder of the spec; those that lie elsewhere are a mistake."""
-    queries: dict[str, QueryModel] = {}
-    for name, query in job.queries.items():
-        source = getattr(query, "queries_from", None)
-        if source is None:
-            queries[name] = query
-            continue
-        # Joined as text: what came from the environment must stay recognisable, or messages could not mask it.
-        path = os.path.join(folder, local_path(source.path))
-        at = ("queries", name, "queries_from", "path")
-        if not doc.bad(at) and outside(path, folder, env):
-            hint = f"put it there, or let whoever runs the job add its folder to the environment variable {ROOTS}"
-            doc.add("SKY-E145", "a table of queries lies below the folder of the spec", doc.where_value(at), hint)
-            doc.poisoned.add(at)
-        queries[name] = query.model_copy(update={"queries_from": source.model_copy(update={"path": path})})
-    return job.model_copy(update={"queries": queries})
 
 
 def validate_file(path: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> tuple[Job | None, list[SkybandError]]:

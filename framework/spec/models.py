@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.sources.registry import SOURCES
-from skyband.framework.spec.units import NUMBER, WHOLE, Duration, JobName, Name, Number, Option, PositiveDuration, Size, Text
+from skyband.framework.spec.units import NUMBER, WHOLE, Duration, JobName, Name, Number, Option, Percent, PositiveDuration, Size, Text
 from skyband.operators.base import Kind
 
 TYPES: Final[dict[str, Kind]] = {
@@ -110,8 +110,14 @@ class Source(Model):
     """Where rows come from and what identifies, orders and groups them."""
 
     format: SourceFormatName = Field(description="Format of the source.", json_schema_extra=_source_formats)
-    path: Text | None = Field(default=None, description="Folder of the files or table. ${NAME} is read from the environment.")
-    options: dict[str, Option] = Field(default_factory=dict, repr=False, description="Options for Spark's reader that the format takes.")
+    path: Text | None = Field(
+        default=None, description="Folder of the files or table, from the folder of the spec. ${NAME} is read from the environment."
+    )
+    options: dict[str, Option] = Field(
+        default_factory=dict,
+        repr=False,
+        description="Options for Spark's reader that the format takes. A CSV file has a header unless {header: false}.",
+    )
     columns: dict[Name, ColumnSpec] = Field(alias="schema", min_length=1, description="Columns to read, with their types.")
     id: tuple[Name, ...] = Field(min_length=1, description="Columns that identify a row.")
     event_time: EventTime = Field(description="When a row happened.")
@@ -178,6 +184,10 @@ class Quality(Model):
 
     rows: tuple[RowRule, ...] = Field(default=(), description="Checked on every row before it is used.")
     tables: tuple[TableCheck, ...] = Field(default=(), description="Great Expectations, by their own names, on the job's tables.")
+    max_rejected: Percent = Field(
+        default=1.0, description="The share of a run's rows that may be rejected; with more the run's exit code is 4. 100% allows any.",
+        json_schema_extra={"default": "1%"},
+    )  # fmt: skip
 
 
 class WindowSpec(Model):
@@ -274,7 +284,7 @@ class Tokens(Model):
 class Sink(Model):
     """Where the tables go."""
 
-    path: Text = Field(description="Folder of the job's Delta tables; the checkpoint lives below it.")
+    path: Text = Field(description="Folder of the job's Delta tables, from the folder of the spec; the checkpoint lives below it.")
 
 
 def _trigger(value: Any) -> Any:
@@ -326,6 +336,7 @@ class Job(Model):
     schedule: Schedule | None = Field(default=None, description="When Airflow runs the job.")
 
     _variables: tuple[tuple[tuple[str | int, ...], str], ...] = PrivateAttr(())
+    _relative_source: str | None = PrivateAttr(None)
 
     @property
     def variables(self) -> tuple[tuple[tuple[str | int, ...], str], ...]:
@@ -336,4 +347,15 @@ class Job(Model):
         """The same job, whose values at these paths came from the environment."""
         made = self.model_copy()
         made._variables = tuple(written.items())
+        return made
+
+    @property
+    def relative_source(self) -> str | None:
+        """The source's path as the spec gives it, if it starts at the spec's folder."""
+        return self._relative_source
+
+    def with_relative_source(self, path: str) -> Job:
+        """The same job, whose source has the path ``path`` as seen from the spec's folder."""
+        made = self.model_copy()
+        made._relative_source = path
         return made

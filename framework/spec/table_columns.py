@@ -7,6 +7,7 @@ from skyband.framework.messages import TIMES
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.queries.registry import query_type
 from skyband.framework.reasons import REASONS
+from skyband.framework.spec.carried import carried
 from skyband.framework.spec.models import kind_of
 from skyband.framework.spec.names import QUERY_COLUMN
 from skyband.framework.spec.scope import Scope
@@ -56,10 +57,12 @@ def _runs() -> Columns:
 
 def _of_query(s: Scope, query: QueryModel, suffix: str, keys: Columns, kinds: Columns) -> Columns:
     shape = query_type(query.type).item(query)
-    carried = [c for q in s.job.queries.values() for c in q.carry if q.type == query.type] if suffix == "_skyband" else query.carry
+    source = s.job.source
+    of = [q for q in s.job.queries.values() if q.type == query.type] if suffix == "_skyband" else [query]
+    shown = [c for q in of for c in carried(q, query_type(q.type).item(q), source.id, source.partition_by)]
     made: Columns = {} if getattr(query, "queries_from", None) is None else {QUERY_COLUMN: _TEXT}
     made |= keys
-    for c in shape.columns(s.job.source.id, dict.fromkeys(carried), s.job.source.partition_by):
+    for c in shape.columns(source.id, dict.fromkeys(shown), source.partition_by):
         made[c.name] = _INT if c.what == "seq" else _TIME if c.what == "time" else kinds.get(c.source, _FLOAT)
     made |= _values(shape.values)
     if suffix == "_changes":

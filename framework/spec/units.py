@@ -17,6 +17,7 @@ _UNITS: Final[dict[str, int]] = {
 }  # fmt: skip
 _PART: Final = re.compile(r"\s*(\d{1,20}(?:\.\d{1,20})?)\s*([A-Za-z]+)")
 _MAX_MICROS: Final = 2**62
+_PERCENT: Final = re.compile(r"\s*(\d{1,3}(?:\.\d{1,9})?)\s*%\s*")
 _SIZE: Final = re.compile(r"\s*(\d{1,20})\s*(b|k|kb|m|mb|g|gb)?\s*", re.IGNORECASE)
 
 DURATION_HINT: Final = "write a number and a unit, such as 30 seconds, 10 minutes, 1 hour, 7 days"
@@ -111,6 +112,14 @@ def _size(value: Any) -> str:
     return m.group(1) + (m.group(2) or "b").lower()[0]
 
 
+def _percent(value: Any) -> float:
+    """``1%`` as 1.0."""
+    m = _PERCENT.fullmatch(value) if isinstance(value, str) else None
+    if m is None or not 0 <= float(m.group(1)) <= 100:
+        raise PydanticCustomError("percent", "not a percentage")
+    return float(m.group(1))
+
+
 def _integer(value: Any) -> Any:
     # Text is let through for values that came from ${NAME}; a truth value is never a number here.
     if isinstance(value, bool):
@@ -143,6 +152,9 @@ PositiveDuration = Annotated[int, BeforeValidator(_positive_duration), WithJsonS
 
 Size = Annotated[str, BeforeValidator(_size), WithJsonSchema({"type": ["string", "integer"], "examples": ["256m", "1g"]})]
 """Bytes in Spark's spelling (``256m``)."""
+
+Percent = Annotated[float, BeforeValidator(_percent), WithJsonSchema({"type": "string", "examples": ["1%", "0.5%", "100%"]})]
+"""A share from 0 to 100, written as text with a percent sign."""
 
 # Constraints stand before the validator in these types, so that they reach the JSON schema.
 WHOLE: Final = BeforeValidator(_integer)

@@ -51,7 +51,7 @@ class HostConfig:
         """Columns of the rows that are kept: ids, carried columns, what operators need."""
         names = list(self.intake.id)
         for q in self.queries:
-            names += q.carry
+            names += q.carry if q.written is None else q.written
         for node in self.operators:
             names += [c.name for c in node.attributes]
             if node.operator.keeps != "none":

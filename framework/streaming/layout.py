@@ -175,7 +175,14 @@ def _salted_job(plan: Plan, job: JobFile) -> JobFile:
 
 
 def _differences(plan: Plan, job: JobFile) -> list[str]:
-    return compare(job.fingerprint, concealed(fingerprint(plan), plan, job.salt), job.salt)
+    def found(of: Plan) -> list[str]:
+        return compare(job.fingerprint, concealed(fingerprint(of), of, job.salt), job.salt)
+
+    differences = found(plan)
+    if differences and plan.source.relative is not None:
+        # Relative paths were kept as they were written when they started at the working folder.
+        return differences if found(replace(plan, source=replace(plan.source, path=plan.source.relative))) else []
+    return differences
 
 
 def _torn(layout: Layout, what: str, first: str) -> SkybandError:

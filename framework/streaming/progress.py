@@ -1,23 +1,61 @@
-"""What is told while a run works: a line a batch, loud when rows are lost to lateness."""
+"""What is told while a run works: what it starts, a line a batch (on a terminal one that changes in place), and the end of it."""
 
 from __future__ import annotations
 
+import contextlib
+import threading
+import time as clock
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from skyband.framework.errors import SkybandError
 from skyband.framework.lines import Lines
-from skyband.framework.messages import CHANGED, ROWS_IN
+from skyband.framework.messages import CHANGED, PENDING, ROWS_IN
+from skyband.framework.plan.model import Plan
+from skyband.framework.quality.rejections import LOUD, RunRows
 from skyband.framework.reasons import LATE
+from skyband.framework.sources.share import Share
+from skyband.framework.spec.units import format_duration
+from skyband.framework.streaming.engine_log import log_file
+from skyband.framework.streaming.kernels import compiled_since
 from skyband.framework.streaming.runner import Batch
 
-LOUD = 0.01
+_LOOK: Final = 1.0
+"""Seconds between looks for kernels that are being compiled."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Progress:
-    """Tells ``lines`` of every batch and adds up the run; ``quiet``: of warnings only."""
+    """Tells ``lines`` of every batch and adds up the run; ``quiet``: of warnings only. ``began``: when the command did (monotonic)."""
 
-    def __init__(self, lines: Lines, quiet: bool = False) -> None:
+    def __init__(self, lines: Lines, quiet: bool = False, plan: Plan | None = None, began: float | None = None) -> None:
         self.lines = lines
         self.quiet = quiet
+        self.plan = plan
+        self.began = clock.monotonic() if began is None else began
         self.batches = self.rows = self.late = self.rejected = self.changes = 0
         self.seconds = 0.0
+        self.read_at: float | None = None
+        self.share: Share | None = None
+        self._first: int | None = None
+        self._last: Batch | None = None
+        self._decided = 0
+        self._phase = ""
+        self._compiled = 0
+        self._over = threading.Event()
+
+    def show(self) -> None:
+        """From now on what the run is at is seen at any time, until ``close``."""
+        if self.quiet:
+            return
+        self.lines.show(self._now)
+        threading.Thread(target=self._watch_kernels, args=(clock.time(),), daemon=True).start()
+
+    def phase(self, text: str) -> None:
+        """What the run is at from now on."""
+        self._phase = text
+        if self.read_at is None and text.startswith(("reading", "waiting")):
+            self.read_at = clock.monotonic()
 
     def __call__(self, batch: Batch) -> None:
         """The line of one batch."""
@@ -29,11 +67,16 @@ class Progress:
         self.rejected += rejected
         self.changes += changes
         self.seconds += batch.seconds
-        rate = f"{rows / batch.seconds:,.0f} rows/s" if batch.seconds else ""
+        self._first = batch.number if self._first is None else min(self._first, batch.number)
+        self._last = batch
+        self._decided += rows - batch.get(PENDING)
         figures = {"batch": batch.number, "rows": rows, "late": late, "rejected": rejected}
         if not self.quiet:
-            text = f"batch {batch.number}: {rows:,} rows, {rate}, late {late:,}, rejected {rejected:,}, changes {changes:,}"
-            self.lines.tell("info", "batch", f"{text}, {batch.seconds:.1f} s", **figures, changes=changes, seconds=round(batch.seconds, 3))
+            said = {**figures, "changes": changes, "seconds": round(batch.seconds, 3)}
+            self.lines.batch(f"batch {batch.number}: {_did(batch)}" if _did(batch) else None, said)
+        if self.share is not None and self.lines.live:
+            with contextlib.suppress(SkybandError, OSError):
+                self.share.look()
         if rows and late > LOUD * rows:
             text = (
                 f"WARNING: {100 * late / rows:.1f} % of the rows of this batch came LATE and are in table `rejected` "
@@ -41,13 +84,83 @@ class Progress:
             )
             self.lines.tell("warning", "late", text, **figures)
 
+    def run_rows(self) -> RunRows | None:
+        """What the run has read and decided; None if it had no batch."""
+        if self._first is None or self._last is None:
+            return None
+        return RunRows(self._first, self._last.number, max(self.rows, self._decided), self.rejected)
+
     def close(self) -> None:
         """The run's sum."""
+        self._over.set()
+        self.lines.close()
         if self.quiet:
             return
         rate = f" ({self.rows / self.seconds:,.0f} rows/s)" if self.rows and self.seconds else ""
-        text = f"done: {self.rows:,} rows{rate}, {self.rejected:,} rejected, {self.changes:,} changes in {self.seconds:.1f} s"
+        wall = clock.monotonic() - self.began
+        start = (self.read_at or clock.monotonic()) - self.began
+        text = f"done: {self.rows:,} rows{rate}, {self.rejected:,} rejected, {self.changes:,} changes in {wall:.1f} s"
+        text += f": {start:.1f} s to start, {self.seconds:.1f} s in {self.batches:,} batch{'es' if self.batches != 1 else ''}"
+        pending = self._last.pending if self._last is not None else 0
+        log = log_file()
+        text += f"; {_waiting(self._last, self.plan)}" if pending else ""
+        text += f"\nthe engine's log is {log}" if log is not None else ""
         self.lines.tell(
             "info", "done", text, batches=self.batches, rows=self.rows, late=self.late, rejected=self.rejected, changes=self.changes,
-            seconds=round(self.seconds, 3),
+            seconds=round(self.seconds, 3), wall=round(wall, 3), pending=pending, log=None if log is None else str(log),
         )  # fmt: skip
+
+    def _now(self) -> str:
+        """The line that changes in place."""
+        now = clock.monotonic()
+        parts = [self._phase]
+        if self._compiled:
+            parts.append(f"kernels are being compiled, once on this machine: {self._compiled}")
+        if self.share is not None and self.share.of:
+            parts.append(f"{self.share.taken:,} of {self.share.of:,} files ({100 * (self.share.taken or 0) // self.share.of} %)")
+        if self._last is not None and self.read_at is not None:
+            parts.append(f"{self.rows:,} rows, {self.rows / max(now - self.read_at, 0.001):,.0f} rows/s")
+            if self._last.frontier is not None:
+                parts.append(f"watermark {_instant(self._last.frontier)}")
+            parts.append(f"{self._last.pending:,} waiting")
+        return " · ".join([*parts, f"{now - self.began:.0f} s"])
+
+    def _watch_kernels(self, since: float) -> None:
+        """Sees kernels being compiled; without a line that changes, says so once."""
+        last = 0
+        while not self._over.wait(_LOOK):
+            found = compiled_since(since)
+            self._compiled, last = (found if found != last else 0), found
+            if found and not self.lines.live:
+                text = "kernels are being compiled for this kind of job, once on this machine"
+                self.lines.tell("info", "compiling", text)
+                return
+
+
+def _did(batch: Batch) -> str:
+    """What a batch did, in words; "" if nothing came and nothing happened (the engine has such batches to move its watermark)."""
+    rows, late, changes, rejected = batch.get(ROWS_IN), batch.get(LATE), batch.get(CHANGED), sum(batch.rejected().values())
+    if rows:
+        rate = f"{rows / batch.seconds:,.0f} rows/s" if batch.seconds else ""
+        return f"{rows:,} rows, {rate}, late {late:,}, rejected {rejected:,}, changes {changes:,}, {batch.seconds:.1f} s"
+    decided = -batch.get(PENDING)
+    if not (decided or changes or rejected):
+        return ""
+    return f"{decided:,} rows that waited, rejected {rejected:,}, changes {changes:,}, {batch.seconds:.1f} s"
+
+
+def _waiting(batch: Batch | None, plan: Plan | None) -> str:
+    """How many rows wait, and for what."""
+    if batch is None:
+        return ""
+    many = f"{batch.pending:,} row{'s' if batch.pending != 1 else ''} wait{'' if batch.pending != 1 else 's'}"
+    if batch.newest is None or plan is None:
+        return f"{many} behind the watermark: --finish processes them"
+    newest = f"{_instant(batch.newest)}, the newest row's time"
+    delay = plan.intake.delay_micros
+    after = f"less than {format_duration(delay)} before {newest}" if delay else f"at {newest}"
+    return f"{many}, {after}: earlier ones may still come; the next rows or --finish let them count"
+
+
+def _instant(micros: int) -> str:
+    return f"{_EPOCH + timedelta(microseconds=micros):%Y-%m-%d %H:%M:%S}"

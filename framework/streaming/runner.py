@@ -58,11 +58,14 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(slots=True)
 class Batch:
-    """What one micro-batch did: the figures of its ``runs`` row."""
+    """What one micro-batch did: the figures of its ``runs`` row; ``newest`` and ``frontier`` in microseconds."""
 
     number: int
     counts: Tally = field(default_factory=Tally)
     seconds: float = 0.0
+    pending: int = 0
+    newest: int | None = None
+    frontier: int | None = None
 
     def get(self, name: str) -> int:
         """A count, 0 if nothing was counted under that name."""
@@ -79,17 +82,26 @@ Report = Callable[[Batch], None]
 class Runner:
     """Runs ``plan``. ``report`` is called after every batch; ``derive_seconds`` is the cadence of results in continuous runs.
 
-    ``warn`` gets what a user has to know besides.
+    ``warn`` gets what a user has to know besides, ``phase`` what is being done, in a few words.
     """
 
     def __init__(
-        self, spark: SparkSession, plan: Plan, writer: Writer, report: Report, derive_seconds: float = 60.0, warn: Warn = warning_to_stderr
+        self,
+        spark: SparkSession,
+        plan: Plan,
+        writer: Writer,
+        report: Report,
+        derive_seconds: float = 60.0,
+        warn: Warn = warning_to_stderr,
+        phase: Warn = lambda _: None,
     ) -> None:
         self.spark = spark
         self.plan = plan
         self.writer = writer
         self.report = report
         self.warn = warn
+        self.phase = phase
+        self.doing = "reading"
         self.derive_seconds = derive_seconds
         self.layout = Layout(plan.sink)
         self.pending = 0
@@ -122,6 +134,7 @@ class Runner:
             self._forget()
             if rebuild:
                 self._derive()
+            self.doing = "reading" if once else "waiting for new rows"
             ended = self._stream(once)
             if ended and finish:
                 ended = self._finish()
@@ -163,6 +176,7 @@ class Runner:
     def _stream_as_is(self, once: bool) -> bool | None:
         """As ``_stream``; None if the query failed for files that are set aside now."""
         self.begun = None
+        self.phase(self.doing)
         try:
             query = start(self.spark, self.plan, self.layout, self.job, self._on_batch, once, self.pieces.left_out())
         except AnalysisException as e:
@@ -240,6 +254,7 @@ class Runner:
             finished = self.job.finishes[-1][1]
             frontier = max(frontier or finished, finished)
         self.pending, self.newest, self.frontier = pending, newest, frontier
+        batch.pending, batch.newest, batch.frontier = pending, newest, frontier
         self._totals[batch.number] = pending, newest, frontier, CONTROL in batch.counts
         self._totals = {b: t for b, t in self._totals.items() if b >= batch.number - 2}
 
@@ -261,6 +276,7 @@ class Runner:
         """Moves F to 1 microsecond after the newest event time, durably, and takes what is due by then. False if it was stopped."""
         if self.newest is None:
             return True
+        self.doing = "finishing: rows that wait are processed"
         frontier = self.newest + 1
         # The engine counts in ms: every F gets a watermark of its own, later than those before.
         known = {f: w for w, f in self.job.finishes}
@@ -276,6 +292,7 @@ class Runner:
 
     def _derive(self) -> None:
         if self.last_batch >= 0:
+            self.phase("making the tables of results")
             derive(self.sink, self.last_batch)
         self.derived_at = clock.monotonic()
 

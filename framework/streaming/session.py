@@ -23,6 +23,7 @@ from skyband.framework.failpoints import die_with
 from skyband.framework.java import find_java_home
 from skyband.framework.streaming.engine import ENGINE
 from skyband.framework.streaming.engine_log import engine_log
+from skyband.framework.streaming.python_path import SAFE
 from skyband.framework.streaming.scratch import remove_leftovers, scratch_folder
 from skyband.framework.streaming.stopping import handlers_kept
 
@@ -117,6 +118,7 @@ def get_session(
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "skyband-warehouse"),
         "spark.python.worker.reuse": "true",
+        **{f"spark.executorEnv.{name}": value for name, value in SAFE.items()},
     }
     if not os.environ.get("SKYBAND_MASTER", "").startswith("spark"):
         settings["spark.master"] = master or os.environ.get("SKYBAND_MASTER", "local[*]")

@@ -8,6 +8,7 @@ The language (keywords and functions in any case)::
     or   and   not   = <> < <= > >=  is [not] null  [not] in (constants)  [not] between x and y   + -   * /   -x      (loosest first)
     abs min max sqrt log exp pow floor where(condition, x, y)
     a.x b.x (pairs)   x (single objects)   `any name`   1  2.5  'text'  true false null  5 minutes (microseconds ... weeks)
+    timestamp '2015-01-31 12:00:00'   date '2015-01-31'                   (UTC unless the text says otherwise)
 
 * Arithmetic is float64. Comparisons use the operands' own types: integers as int64, texts (= <> in only) by code, times as int64.
 * ``time - time`` is a duration, exact in int64 microseconds against other durations, and its seconds where a number is needed.

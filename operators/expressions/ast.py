@@ -6,7 +6,11 @@ Equality ignores positions, so two spellings of one expression that parse alike 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from datetime import UTC, datetime
+from typing import Final, Literal, TypeAlias
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+"""Where times begin."""
 
 Type: TypeAlias = Literal["float", "int", "text", "bool", "time", "duration", "null"]
 
@@ -29,7 +33,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Literal_(Node):
-    """A number, text, truth value, null, or duration (``value`` then int microseconds)."""
+    """A number, text, truth value, null, duration (``value`` then int microseconds) or time (int microseconds since 1970, UTC)."""
 
     value: int | float | str | bool | None
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import cast
 
 from skyband.operators.base import Column, Kind
-from skyband.operators.expressions.ast import Attr, Binary, Call, In, IsNull, Literal_, Node, Unary
+from skyband.operators.expressions.ast import EPOCH, Attr, Binary, Call, In, IsNull, Literal_, Node, Unary
 from skyband.operators.expressions.tokens import KEYWORDS
 
 _PLAIN = re.compile(r"[^\W\d]\w*")
@@ -53,6 +54,8 @@ def _literal(node: Literal_) -> str:
         return "'" + node.value.replace("'", "''") + "'"
     if node.type == "duration":
         return f"{node.value} microseconds"
+    if node.type == "time":
+        return f"timestamp '{(EPOCH + timedelta(microseconds=int(node.value))).replace(tzinfo=None).isoformat(' ', 'microseconds')}'"
     return repr(node.value)
 
 

@@ -5,12 +5,14 @@ Precedence, loosest first: or, and, not, comparison (= <> < <= > >= is in betwee
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import Literal
 
 from skyband.operators.base import Kind
-from skyband.operators.expressions.ast import Node, Span
+from skyband.operators.expressions.ast import EPOCH, Node, Span
 from skyband.operators.expressions.errors import ExpressionError, ExpressionErrors
 from skyband.operators.expressions.tokens import Token, tokenize
 from skyband.operators.expressions.typed import COMPARISONS, MAX_DEPTH, Builder
@@ -25,6 +27,22 @@ UNITS: Mapping[str, int] = {
 _OR, _AND, _NOT, _COMPARE, _SUM, _PRODUCT, _SIGN = range(1, 8)
 _MAX_TEXT = 40_000
 _MAX_NESTING = 2 * MAX_DEPTH + 10  # a level of a tree in canonical spelling takes two of the parser: operand and parentheses
+
+
+_INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}(?P<clock>[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})?)?", re.ASCII)
+
+
+def instant_micros(text: str, with_clock: bool) -> int | None:
+    """Microseconds since 1970 (UTC) of an instant as text; None if it is none. O(length)."""
+    m = _INSTANT.fullmatch(text)
+    if m is None or (m["clock"] is not None and not with_clock):
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    at = at.replace(tzinfo=UTC) if at.tzinfo is None else at
+    return (at - EPOCH) // timedelta(microseconds=1)
 
 
 class _Stop(Exception):
@@ -157,6 +175,8 @@ class _Parser:
             return self.number(token)
         if token.kind == "text":
             return self.build.literal(token.value, "text", token.span)
+        if token.kind == "name" and self.next.kind == "text" and token.value.lower() in ("timestamp", "date"):
+            return self.instant(token)
         if token.kind in ("name", "quoted"):
             return self.name(token)
         if token.kind == "word" and token.value in ("true", "false"):
@@ -210,6 +230,17 @@ class _Parser:
             )
             return None
         return self.build.literal(int(micros), "duration", span)
+
+    def instant(self, word: Token) -> Node | None:
+        """``timestamp '2015-01-01 12:00'`` or ``date '2015-01-01'``: UTC unless it says otherwise."""
+        text = self.take()
+        span = Span(word.span.start, text.span.end)
+        micros = instant_micros(text.value, with_clock=word.value.lower() == "timestamp")
+        if micros is None:
+            form = "2015-01-31 12:00:00" if word.value.lower() == "timestamp" else "2015-01-31"
+            self.build.error(f"{text.value!r} is no {word.value.lower()}: it is written as '{form}'", text.span)
+            return None
+        return self.build.literal(micros, "time", span)
 
     def name(self, token: Token) -> Node | None:
         start = token.span.start

@@ -161,7 +161,8 @@ class Builder:
         if x.type in NUMBERS and y.type in NUMBERS:
             return True
         if x.type != y.type:
-            self.error(f"{_WORDS[x.type]} and {_WORDS[y.type]} cannot be compared", span)
+            hint = "; an instant is written timestamp '2015-01-31 12:00:00'" if {x.type, y.type} == {"time", "text"} else ""
+            self.error(f"{_WORDS[x.type]} and {_WORDS[y.type]} cannot be compared{hint}", span)
             return False
         if x.type in ("text", "bool") and op not in ("=", "<>"):
             self.error(f"{'texts' if x.type == 'text' else 'conditions'} can only be compared with = and <>, not with {op}", span)

@@ -17,11 +17,21 @@ from skyband.jobs import cli
 from tests.spark.jobs import stamp, write_file, write_spec
 
 
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that begins at second 10, reads from 12 on, and asks for the time at 13 from then on."""
+    from skyband.framework.streaming import progress
+
+    seconds = iter([10.0, 12.0])
+    monkeypatch.setattr(progress.clock, "monotonic", lambda: next(seconds, 13.0))
+
+
 def progress(told: Lines, quiet: bool = False) -> None:
     from skyband.framework.streaming.progress import Progress
     from skyband.framework.streaming.runner import Batch
 
     seen = Progress(told, quiet)
+    seen.phase("reading")
     seen(Batch(7, Tally(rows_in=100, late=2, changes=5), 0.5))
     seen(Batch(8, Tally(rows_in=1000, late=2, changes=5), 0.5))
     seen.close()
@@ -31,7 +41,7 @@ def parsed(err: io.StringIO) -> list[dict[str, Any]]:
     return [json.loads(line) for line in err.getvalue().splitlines()]
 
 
-def test_batches_as_text() -> None:
+def test_batches_as_text(clock: None) -> None:
     err = io.StringIO()
     progress(Lines(err))
     assert err.getvalue().splitlines() == [
@@ -39,7 +49,7 @@ def test_batches_as_text() -> None:
         "WARNING: 2.0 % of the rows of this batch came LATE and are in table `rejected` (2 of 100); "
         "raise source.event_time.watermark if they belong in the results",
         "batch 8: 1,000 rows, 2,000 rows/s, late 2, rejected 2, changes 5, 0.5 s",
-        "done: 1,100 rows (1,100 rows/s), 4 rejected, 10 changes in 1.0 s",
+        "done: 1,100 rows (1,100 rows/s), 4 rejected, 10 changes in 3.0 s: 2.0 s to start, 1.0 s in 2 batches",
     ]
 
 
@@ -106,10 +116,13 @@ def test_a_run_and_its_verification_as_json(spark: Any, tmp_path: Path, capsys: 
     told = capsys.readouterr()
     assert told.out == ""
     found = [json.loads(line) for line in told.err.splitlines()]
+    found = [x for x in found if x["event"] != "compiling"]
     batches = [x for x in found if x["event"] == "batch"]
     assert batches and [x["batch"] for x in batches] == list(range(len(batches)))
-    assert [x["event"] for x in found if x["event"] != "batch"] == ["done", "replayed", "verified"]
-    done, replayed, verified = found[-3:]
+    assert [x["event"] for x in found if x["event"] != "batch"] == ["starting", "done", "rejected", "replayed", "verified"]
+    done, rejected, replayed, verified = found[-4:]
+    assert (rejected["reason"], rejected["rejected"], rejected["rows"]) == ("parse", 2, 42)
+    assert "looks like a date that does not exist" in rejected["message"]
     assert {x["job"] for x in found} == {"small"}
     assert (done["rows"], done["rejected"], done["batches"]) == (42, 2, len(batches))
     assert done["changes"] == sum(x["changes"] for x in batches) == replayed["changes"]

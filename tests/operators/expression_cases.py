@@ -82,6 +82,8 @@ def _tree(draw, b: Builder, want: str, sides: tuple[str, ...], depth: int) -> No
             return b.literal(draw(st.booleans()), "bool", _SPAN)
         if kind == "duration":
             return b.literal(draw(st.sampled_from([0, 1, -1, 300_000_000, 10**17, 10**12 + 1])), "duration", _SPAN)
+        if kind == "time":
+            return b.literal(draw(st.sampled_from([0, 1, -1, 300_000_000, 1_577_836_800_000_000])), "time", _SPAN)
         return attr(kind)
 
     if depth <= 0:
@@ -140,7 +142,7 @@ def _tree(draw, b: Builder, want: str, sides: tuple[str, ...], depth: int) -> No
             case "null":
                 return b.is_null(sub(kind), draw(st.booleans()), _SPAN)
             case "in":
-                other = kind if kind != "time" else "text"
+                other = kind
                 x, options = sub(other), [_literal(draw, b, other) for _ in range(draw(st.integers(1, 3)))]
                 return b.isin(x, options, draw(st.booleans()), _SPAN)
             case "where":
@@ -155,6 +157,7 @@ def _literal(draw, b: Builder, kind: str) -> Node:
         "text": [*TEXTS],
         "bool": [True, False],
         "duration": [0, 300_000_000],
+        "time": [0, 300_000_000],
     }
     value = draw(st.sampled_from(pools[kind]))
     return b.literal(value, kind, _SPAN)

@@ -290,3 +290,44 @@ def test_any_text_parses_or_is_refused_with_positions(text, sides) -> None:
         assert all(0 <= e.span.start <= e.span.end <= len(text) and e.message for e in refused.errors)
     else:
         assert parse(canonical(node), SCHEMA, sides) == node
+
+
+@pytest.mark.parametrize(
+    ("text", "micros"),
+    [
+        ("timestamp '1970-01-01'", 0),
+        ("date '2015-01-31'", 1_422_662_400_000_000),
+        ("Timestamp '2015-01-31T00:00:00.000001'", 1_422_662_400_000_001),
+        ("timestamp '2015-01-31 01:30+01:30'", 1_422_662_400_000_000),
+        ("timestamp '1969-12-31 23:59:59.999999Z'", -1),
+        ("TIMESTAMP '9999-12-31 23:59'", 253_402_300_740_000_000),
+    ],
+)
+def test_instants(text: str, micros: int) -> None:
+    node = parse(text, SCHEMA, ONE)
+    assert node == Literal_(value=micros, type="time")
+    assert parse(canonical(node), SCHEMA, ONE) == node and canonical(node).startswith("timestamp '")
+
+
+@pytest.mark.parametrize(
+    "text", ["date '2015-02-30'", "date '2015-01-31 10:00'", "timestamp '31.01.2015'", "timestamp 'now'", "timestamp '2015-01-31 24:30'"]
+)
+def test_what_is_no_instant_is_told_with_the_form_to_write(text: str) -> None:
+    with pytest.raises(ExpressionErrors) as told:
+        parse(f"ts < {text}", SCHEMA, ONE)
+    (error,) = told.value.errors
+    assert "is no " in error.message and "written as '2015-01-31" in error.message
+    assert f"ts < {text}"[error.span.start : error.span.end] == text.partition(" ")[2]
+
+
+def test_instants_and_times_together() -> None:
+    for text in (
+        "ts >= date '2015-01-01' and ts < timestamp '2016-01-01'",
+        "ts - timestamp '2015-01-01' < 1 day",
+        "ts in (date '2015-01-01')",
+    ):
+        assert parse(text, SCHEMA, ONE).type == "bool"
+    with pytest.raises(ExpressionErrors, match="an instant is written timestamp '"):
+        parse("ts > '2015-01-01'", SCHEMA, ONE)
+    # Columns of these names stay columns.
+    assert parse("timestamp < 5 and date = 1", {"timestamp": "float", "date": "int"}, ONE).type == "bool"

@@ -33,6 +33,7 @@ source:
   event_time: {{column: ts, watermark: {watermark}, tie_break: [side]}}
 {partition}
 quality:
+  max_rejected: 100%
   rows:
     - {{name: sane_x, expect: "x < 1000000"}}
 {deletes}

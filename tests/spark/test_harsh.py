@@ -194,7 +194,9 @@ def test_a_line_of_30_mb_is_kept_and_harms_no_other(skyband: Command, tmp_path: 
 def test_a_csv_folder_needs_one_file_when_the_job_runs_first(skyband: Command, tmp_path: Path) -> None:
     spec = small(tmp_path / "job")
     landing = spec.parent / "in"
-    for prepare in (lambda: None, landing.mkdir, (landing / "empty.csv").touch):
+    code, said = skyband(spec, "--finish")
+    assert code == 2 and f"there is no folder {landing}" in one_error(said, "SKY-E206")
+    for prepare in (landing.mkdir, (landing / "empty.csv").touch):
         prepare()
         code, said = skyband(spec, "--finish")
         assert code == 3 and f"no files to read in {landing}" in one_error(said, "SKY-E301")
@@ -208,7 +210,7 @@ def test_a_json_folder_may_be_empty_and_gets_its_first_file_later(skyband: Comma
     spec = small(tmp_path / "job", "json")
     job = spec.parent
     code, said = skyband(spec, "--finish")
-    assert code == 3 and f"there is no folder {job}/in" in one_error(said, "SKY-E301")
+    assert code == 2 and f"there is no folder {job}/in" in one_error(said, "SKY-E206")
     (job / "in").mkdir()
     code, said = skyband(spec, "--finish")
     assert code == 0 and "done: 0 rows" in said

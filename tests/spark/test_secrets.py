@@ -30,6 +30,7 @@ transform:
   - derive: {{far: "x * ${{FACTOR}} + length('${{SQL}}')"}}
   - where: "side <> '${{FILTER}}'"
 quality:
+  max_rejected: 100%
   rows:
     - {{name: sane, expect: "side <> '${{RULE}}' and x < 18"}}
   tables:

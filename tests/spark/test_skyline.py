@@ -16,6 +16,7 @@ from skyband.jobs.demo_data import write_landing
 from skyband.jobs.spec import load_plan
 from skyband.operators.base import Window
 from tests.conftest import ROOT
+from tests.framework.tables.elsewhere import same_elsewhere
 from tests.spark.cuts import same, stream, verified, whole_and_in_parts
 from tests.spark.jobs import run, table
 
@@ -44,10 +45,10 @@ def test_files_restarts_and_partitions_leave_no_trace(spark: SparkSession, tmp_p
         expected = same(whole, parts, name, keys)
         assert "score" not in expected.column_names
     assert verified(whole / "spec.yaml") and verified(parts / "spec.yaml")
-    own_results_and_smaller_windows(parts)
+    own_results_and_smaller_windows(spark, parts)
 
 
-def own_results_and_smaller_windows(folder: Path) -> None:
+def own_results_and_smaller_windows(spark: SparkSession, folder: Path) -> None:
     """The skyband tables give each query's present result, and the printed SQL gives what the command gives, for any window."""
     reader = Reader(load_plan(str(folder / "spec.yaml")))
     sql = duckdb.connect()
@@ -62,6 +63,8 @@ def own_results_and_smaller_windows(folder: Path) -> None:
             answer = reader.snapshot(name, window=window)
             found = sql.sql(answer.sql).to_arrow_table().select(answer.rows.column_names)
             assert found.to_pylist() == answer.rows.to_pylist(), (name, window)
+            if window.count is not None and name in ("sky", "band"):
+                same_elsewhere(reader.plan, name, answer, spark)
             if window.count == 7 and name == "sky":
                 assert answer.rows.num_rows and all(r["y"] is not None for r in answer.rows.to_pylist())
     with pytest.raises(SkybandError, match="only for its own band"):

@@ -19,6 +19,7 @@ from skyband.jobs.demo_data import write_landing
 from skyband.jobs.spec import load_plan
 from skyband.operators.base import Window
 from tests.conftest import ROOT
+from tests.framework.tables.elsewhere import same_elsewhere
 from tests.spark.cuts import same, verified, whole_and_in_parts, write
 from tests.spark.jobs import changes, run, table, write_spec
 from tests.spark.ranked import NAMES, QUERIES, SCORING, TABLES, deleting_stream, write_queries
@@ -46,11 +47,11 @@ def test_files_restarts_and_partitions_leave_no_trace(spark: SparkSession, tmp_p
     assert sum(r["rejected_no_target"] for r in runs) == sum(r["reason"] == "no_target" for r in rejected) > 5
     assert sum(r["rejected_duplicate_id"] for r in runs) > 5
     assert verified(whole / "spec.yaml") and verified(parts / "spec.yaml")
-    own_results(parts, keys)
+    own_results(spark, parts, keys)
     refused_when_the_table_has_changed(spark, parts)
 
 
-def own_results(folder: Path, keys: tuple[str, ...]) -> None:
+def own_results(spark: SparkSession, folder: Path, keys: tuple[str, ...]) -> None:
     """A query's own result and its first k come from the tables, for all queries of a table or one; SQL gives what the command gives."""
     reader = Reader(load_plan(str(folder / "spec.yaml")))
     sql = duckdb.connect()
@@ -65,6 +66,7 @@ def own_results(folder: Path, keys: tuple[str, ...]) -> None:
             reader.snapshot(name, window=Window(3, None))
     answer = reader.as_of("many", key={"query": "q3"})
     one = answer.rows.to_pylist()
+    assert same_elsewhere(reader.plan, "many", answer, spark) == len(one)
     assert one == [r for r in reader.as_of("many").rows.to_pylist() if r["query"] == "q3"] and one
     sql.register("many", table(folder, "many"))
     shown = [c for c in answer.rows.column_names if c != "rank"]

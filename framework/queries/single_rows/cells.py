@@ -9,7 +9,7 @@ import csv
 import io
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from skyband.framework.errors import SkybandError
@@ -26,10 +26,19 @@ _NAME: Final = re.compile(r"[^\W\d]\w{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """``columns``: name -> cells, None for an empty one; text in a CSV file. ``places``: what to call each row in a message."""
+    """``columns``: name -> cells, None for an empty one; text in a CSV file. ``places``: what to call each row in a message.
+
+    ``heads``: where the name of a column stands, of a CSV file.
+    """
 
     columns: dict[str, list[Any]]
     places: list[str]
+    heads: dict[str, str] = field(default_factory=dict)
+
+    def column(self, name: str) -> str:
+        """What to call a column in a message."""
+        place = self.heads.get(name)
+        return f"the column {shown(name)}" if place is None else f"{place}: the column {shown(name)}"
 
 
 class _Unusable(ValueError):
@@ -107,7 +116,18 @@ def _csv(path: str) -> Cells:
     except csv.Error as e:
         raise _Unusable(f"line {reader.line_num} is not CSV ({e})") from None
     _few(rows)
-    return Cells(columns, places)
+    return Cells(columns, places, _heads(text, header))
+
+
+def _heads(text: str, header: list[str]) -> dict[str, str]:
+    """Line and column of each name of the header, which may span lines if it is quoted. O(header)."""
+    found, at = {}, 0
+    for name in header:
+        at = max(at, text.find(name, at))
+        line = text.count("\n", 0, at) + 1
+        found[name] = f"line {line}, column {at - text.rfind(chr(10), 0, at)}"
+        at += len(name)
+    return found
 
 
 def _few(rows: int) -> None:

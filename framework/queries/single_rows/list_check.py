@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.drafts import job_window, query_window
-from skyband.framework.queries.single_rows.cells import read_cells
+from skyband.framework.queries.single_rows.cells import Cells, read_cells
 from skyband.framework.queries.single_rows.list_rows import QueryRows, interpret
 from skyband.framework.queries.single_rows.model import ScoredRows
 from skyband.framework.spec.document import Path
@@ -53,7 +53,7 @@ def _table(s: Scope, path: Path, query: ScoredRows) -> QueryRows | None:
     job = Window(UNBOUNDED, UNBOUNDED) if s.doc.bad_below(("window",)) else job_window(s.job.window)
     most = query_window(job, query.window)
     rows = interpret(cells, query, {n: k if s.types[n] is not None else None for n, k in s.kinds().items()}, most)
-    problems = rows.problems or _expressions(s, rows, cells.places, query)
+    problems = rows.problems or _expressions(s, rows, cells, query)
     # As the spec spells it: a path may come from the environment.
     place = s.doc.place(at)
     file = place.raw.strip("'\"") if place is not None and place.raw else "the table"
@@ -64,12 +64,12 @@ def _table(s: Scope, path: Path, query: ScoredRows) -> QueryRows | None:
     return None if problems else rows
 
 
-def _expressions(s: Scope, rows: QueryRows, places: list[str], query: ScoredRows) -> list[tuple[str, str | None]]:
+def _expressions(s: Scope, rows: QueryRows, cells: Cells, query: ScoredRows) -> list[tuple[str, str | None]]:
     """Mistakes of the rows' own predicates, and parameters that nothing uses."""
     kinds = s.kinds() | dict.fromkeys(rows.parameters, FLOAT)
     problems: list[tuple[str, str | None]] = []
     texts: dict[str, str] = {}
-    for place, row in zip(places, rows.rows, strict=True):
+    for place, row in zip(cells.places, rows.rows, strict=True):
         if row.where is not None and row.where != query.where:
             texts.setdefault(row.where, place)
     for text, place in texts.items():
@@ -83,5 +83,5 @@ def _expressions(s: Scope, rows: QueryRows, places: list[str], query: ScoredRows
     for name in rows.parameters:
         if name not in used:
             hint = f"leave it out, or say ignore: [{name}]"
-            problems.append((f"the column '{name}' is no parameter: neither '{query.scoring}' nor a 'where' uses it", hint))
+            problems.append((f"{cells.column(name)} is no parameter: neither '{query.scoring}' nor a 'where' uses it", hint))
     return problems

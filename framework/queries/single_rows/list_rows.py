@@ -57,7 +57,7 @@ def interpret(cells: Cells, query: ScoredRows, kinds: Mapping[str, Kind | None],
     source = query.queries_from
     ignored = set(source.ignore) if source is not None else set()
     out.problems += [(f"ignore names '{c}', which is not a column of the table", None) for c in sorted(ignored - set(cells.columns))]
-    cells = Cells({c: values for c, values in cells.columns.items() if c not in ignored}, cells.places)
+    cells = Cells({c: values for c, values in cells.columns.items() if c not in ignored}, cells.places, cells.heads)
     names = list(cells.columns)
     if "name" not in names:
         why = "every query needs a name; it stands in the column 'query' of the results"
@@ -67,7 +67,7 @@ def interpret(cells: Cells, query: ScoredRows, kinds: Mapping[str, Kind | None],
         return out
     if source is not None and source.direction is not None and query.scoring is not None:
         out.problems.append(("queries_from has a direction, and so has the scoring function", "leave it out of queries_from"))
-    shape = _Shape.of(names, query, kinds, out)
+    shape = _Shape.of(cells, query, kinds, out)
     if out.problems:
         return out
     out.parameters = shape.parameters
@@ -105,7 +105,8 @@ class _Shape:
     kinds: Mapping[str, Kind | None]
 
     @classmethod
-    def of(cls, names: list[str], query: ScoredRows, kinds: Mapping[str, Kind | None], out: QueryRows) -> _Shape:
+    def of(cls, cells: Cells, query: ScoredRows, kinds: Mapping[str, Kind | None], out: QueryRows) -> _Shape:
+        names = list(cells.columns)
         fixed = {"name", "window", "where", *query.bounds, *(("k",) if query.ranked else ())}
         if query.ranked and query.scoring is None:
             fixed.add("direction")
@@ -116,20 +117,20 @@ class _Shape:
                 weights.append(column)
                 if query.scoring is not None:
                     out.problems.append(
-                        (f"the column {shown(c)} is a weight, but the query has 'scoring'", "leave 'scoring' out, or the weights")
+                        (f"{cells.column(c)} is a weight, but the query has 'scoring'", "leave 'scoring' out, or the weights")
                     )
                 elif column not in kinds:
                     hint = did_you_mean(column, kinds) or f"columns: {one_of(list(kinds), 20)}"
-                    out.problems.append((f"the column {shown(c)} weights {shown(column)}, which is not a column of the stream", hint))
+                    out.problems.append((f"{cells.column(c)} weights {shown(column)}, which is not a column of the stream", hint))
                 elif kinds[column] in {"text", "bool", "time"}:
-                    out.problems.append((f"the column {shown(c)} weights {shown(column)}, which is not a number", None))
+                    out.problems.append((f"{cells.column(c)} weights {shown(column)}, which is not a number", None))
         if query.scoring is None and not weights:
             hint = "add a column weight_<column> for every column that counts, or name a scoring function with 'scoring'"
             out.problems.append(("it has no weights, and the query no 'scoring'", hint))
         for c in ("min_score", "max_score"):
             if c in query.bounds and c in names and "score" in weights:
                 hint = "give the stream's column another name with 'from:'"
-                out.problems.append((f"the column {shown(c)} could be a bound of the score or of the column 'score'", hint))
+                out.problems.append((f"{cells.column(c)} could be a bound of the score or of the column 'score'", hint))
         box, parameters = [], []
         for c in names:
             if c in fixed or c.startswith("weight_"):
@@ -142,9 +143,9 @@ class _Shape:
                     did_you_mean(c, known)
                     or f"known: {one_of(sorted(fixed))}, weight_<column>, min_<column>, max_<column>; or ignore: [{c}]"
                 )
-                out.problems.append((f"the column {shown(c)} means nothing", hint))
+                out.problems.append((f"{cells.column(c)} means nothing", hint))
             elif c in kinds:
-                out.problems.append((f"the column {shown(c)} is called like a column of the stream", "give the parameter another name"))
+                out.problems.append((f"{cells.column(c)} is called like a column of the stream", "give the parameter another name"))
             else:
                 parameters.append(c)
         return cls(query.bounds, tuple(weights), tuple(box), tuple(parameters), kinds)

@@ -19,3 +19,8 @@ class Skyline(QueryModel):
         default=1, description="Fewer than this many rows beat a row (1: the skyline)."
     )
     distinct: bool = Field(default=False, description="A newer equal row counts as beating an older one.")
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """See ``QueryModel.shown``: what rows are compared by."""
+        return tuple(self.dimensions)

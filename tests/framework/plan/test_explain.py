@@ -73,3 +73,30 @@ def test_rows_of_a_window() -> None:
 def test_tables() -> None:
     assert tables_of(plan_of(SENSORS))[:4] == ["anomalies_changes", "anomalies", "anomalies_now", "anomalies_skyband"]
     assert tables_of(plan_of(SENSORS))[-4:] == ["heads", "rejected", "runs", "checks"]
+
+
+def test_the_jobs_other_bound_is_told() -> None:
+    both = "{count: 5000, time: 7 days}"
+    queries = "".join(
+        f"  q{i}: {{type: topk_pairs, scoring: closest, k: 3, window: {own}}}\n"
+        for i, own in enumerate(("{time: 1 day}", "{count: 10}", "{count: 10, time: 1 day}", both))
+    )
+    answers = [line for line in explain(with_queries(queries, both)).splitlines() if line.startswith("    answers")]
+    assert [a.partition("window ")[2].partition(", changes")[0] for a in answers] == [
+        "5,000 rows and 1 day (whichever ends first)",
+        "10 rows and 7 days (whichever ends first)",
+        "10 rows and 1 day (whichever ends first)",
+        "5,000 rows and 7 days (whichever ends first)",
+    ]
+    assert [a.partition("every event")[2] for a in answers] == [
+        " (the job's 5,000 rows bound it too)",
+        " (the job's 7 days bound it too)",
+        "",
+        "",
+    ]
+
+
+def test_a_header_is_told_as_it_is() -> None:
+    assert "the first line of a file names its columns" in explain(plan_of(SENSORS))
+    assert "the first line of a file names its columns" in explain(plan_of(SENSORS.replace("options: {header: true}\n", "\n")))
+    assert "files have no header" in explain(plan_of(SENSORS.replace("{header: true}", "{header: false}")))

@@ -71,7 +71,7 @@ def test_built_in_formats_need_a_path(name: str) -> None:
     job, errors = validate_text(text.replace("  schema:", "  path: in\n  schema:"), {})
     assert job is not None and not errors
     source = compile_job(job).source
-    assert (source.format, source.path) == (name, "in")
+    assert (source.format, source.path) == (name, str(Path("in").absolute()))
     assert dict(source.options) == ({"header": "true"} if name == "csv" else {})
 
 

@@ -54,7 +54,6 @@ MISTAKES = [
     ("  anomalies_day:", "  Anomalies:", "SKY-E123", "Anomalies", "rename"),
     ("  anomalies_day:", "  heads:", "SKY-E123", "heads", "rename"),
     ("  anomalies_day:", "  anomalies:", "SKY-E102", "anomalies", None),
-    ("carry: [temp]", "carry: [sensor]", "SKY-E124", "sensor", "leave it out"),
     ("carry: [temp]", "carry: [temp, temp]", "SKY-E125", "temp", None),
     ("id: [sensor, ts]", "id: [sensor, sensor]", "SKY-E125", "sensor", None),
     ("{hours: ", "{Temp: '1', hours: ", "SKY-E125", "Temp", None),

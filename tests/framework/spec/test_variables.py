@@ -1,5 +1,7 @@
 """Environment variables: resolved after parsing, in text only, and never printed."""
 
+import os
+
 import pytest
 
 from skyband.framework.spec.load import validate_text
@@ -31,7 +33,7 @@ def test_a_value_cannot_change_the_structure() -> None:
     evil = 'x"}\nqueries: {}\njob: evil # '
     job, errors = validate_text(SENSORS, {**ENV, "WAREHOUSE": evil})
     assert errors == [] and job is not None
-    assert job.job == "sensor-anomalies" and job.sink.path == evil + "/sensor_anomalies"
+    assert job.job == "sensor-anomalies" and job.sink.path == f"{os.getcwd()}/{evil}/sensor_anomalies"
 
 
 def test_numbers_may_come_from_variables() -> None:

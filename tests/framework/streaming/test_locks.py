@@ -87,6 +87,7 @@ def test_a_second_run_learns_of_the_first_before_it_starts_an_engine(
         done.set()
         first.join()
     told = capsys.readouterr().err
+    told = told[told.index("SKY-") :]
     assert told.startswith(f"SKY-E302 another run of job 'small' is writing to this sink (process {os.getpid()})\n")
     assert started == []
 
@@ -116,7 +117,8 @@ def test_an_engine_that_does_not_end_is_named(tmp_path: Path, monkeypatch: pytes
     finally:
         orphan.kill()
         orphan.wait()
-    waiting, refused = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    starting, waiting, refused = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert starting["event"] == "starting"
     assert (waiting["level"], waiting["event"], waiting["job"]) == ("warning", "waiting", "small")
     assert refused["code"] == "SKY-E302" and "(process 4711)" in refused["message"] and "0.5 seconds" in refused["message"]
 

@@ -1,0 +1,157 @@
+"""What the text of a cell is: whether it fits a column type as the engine reads it, and what it looks like if it does not."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Final
+
+_INT: Final = re.compile(r"[+-]?\d+")
+_REAL: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[dDfF]?")
+_SPECIAL: Final = {"NaN", "Inf", "-Inf", "Infinity", "-Infinity", "+Infinity"}
+_STAMP: Final = re.compile(
+    r"[+-]?(?P<y>\d{4,6})(-(?P<m>\d{1,2})(-(?P<d>\d{1,2})([ T](?P<H>\d{1,2})(:(?P<M>\d{1,2})(:(?P<S>\d{1,2})(\.\d*)?)?)?"
+    r"\s*(Z|UTC|GMT|[+-]\d{1,2}(:?\d{2})?|[A-Za-z_]+/[A-Za-z_/]+)?)?)?)?"
+)
+_EPOCH: Final = re.compile(r"-?(\d{9,19})(\.\d+)?")
+_SLASHED: Final = re.compile(r"(\d{1,4})([/.-])(\d{1,2})\2(\d{1,4})(?:[ T](\d{1,2}):(\d{2})(:\d{2})?)?")
+_NOTHING: Final = {"na", "n/a", "null", "none", "nil", "nan", "-", "--", "?", "\\n", "missing", "#n/a", "unknown"}
+_TRUTH: Final = {"yes", "no", "y", "n", "t", "f", "on", "off", "0", "1"}
+_RANGE: Final = {"int": 2**31, "bigint": 2**63}
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """What a value looks like, in words, and what to do then."""
+
+    like: str
+    hint: str
+
+
+def fits_text(type_: str, text: str) -> bool:
+    """Whether the text of a cell parses as a column of ``type_`` (no format given). O(length)."""
+    if type_ in _RANGE:
+        return _INT.fullmatch(text) is not None and len(text) < 30 and -_RANGE[type_] <= int(text) < _RANGE[type_]
+    if type_ in ("double", "float") or type_.startswith("decimal"):
+        text = text.strip()
+        return _REAL.fullmatch(text) is not None or (text in _SPECIAL and not type_.startswith("decimal"))
+    if type_ == "boolean":
+        return text.lower() in ("true", "false")
+    if type_ in ("timestamp", "date"):
+        return _is_stamp(text.strip())
+    return True
+
+
+def fits_json(type_: str, value: Any) -> bool:
+    """Whether a JSON value parses as a column of ``type_``. Numbers are taken for seconds where a timestamp is asked for."""
+    if type_.startswith("array<"):
+        element = type_.removeprefix("array<").removesuffix(">")
+        return isinstance(value, list) and all(x is None or fits_json(element, x) for x in value)
+    if isinstance(value, bool):
+        return type_ in ("boolean", "string")
+    if isinstance(value, (int, float)):
+        if type_ in _RANGE:
+            return isinstance(value, int) and -_RANGE[type_] <= value < _RANGE[type_]
+        return type_ not in ("boolean", "date")
+    if isinstance(value, str):
+        numeric = type_ in ("double", "float") or type_.startswith("decimal")
+        return value in _SPECIAL if numeric else type_ not in ("int", "bigint", "boolean") and fits_text(type_, value)
+    return type_ == "string"
+
+
+def _is_stamp(text: str) -> bool:
+    m = _STAMP.fullmatch(text)
+    if m is None:
+        return False
+    year, month, day = int(m["y"]), int(m["m"] or 1), int(m["d"] or 1)
+    return _exists(year, month, day) and int(m["H"] or 0) < 24 and int(m["M"] or 0) < 60 and int(m["S"] or 0) < 60
+
+
+def _exists(year: int, month: int, day: int) -> bool:
+    try:
+        date(2000 + year % 400, month, day)
+    except ValueError:
+        return False
+    return True
+
+
+def looks_of(type_: str, column: str, text: str, quoted: bool = False) -> Looks | None:
+    """What a text looks like that does not fit ``type_``; None if nothing comes to mind. ``quoted``: it is text in JSON."""
+    bare = text.strip()
+    if bare.lower() in _NOTHING and not quoted:
+        return Looks("a mark for 'nothing'", f'options: {{nullValue: "{text}"}}')
+    if type_ in ("timestamp", "date"):
+        return _instant(type_, column, bare)
+    if quoted and fits_text(type_, bare):
+        return Looks("a number or truth value in quotes", f"declare it string and derive the value: cast({column} as {type_})")
+    if type_ == "boolean":
+        truth = bare.lower() in _TRUTH
+        return Looks("a truth value spelled another way", f"declare it string and derive it: {column} = '{bare}'") if truth else None
+    return _number(type_, column, text)
+
+
+def _instant(type_: str, column: str, text: str) -> Looks | None:
+    whole = _EPOCH.fullmatch(text)
+    if whole is not None:
+        return _since_1970(column, len(whole[1]), whole[2] is not None)
+    if re.fullmatch(r"(19|20)\d{6}", text):
+        return Looks("a date without dashes", f'options: {{{_format_option(type_)}: "yyyyMMdd"}}')
+    m = _SLASHED.fullmatch(text)
+    if m is None or (len(m[1]) < 3 and len(m[4]) < 2):
+        return None
+    year_first = len(m[1]) == 4
+    first, second, last = int(m[1]), int(m[3]), int(m[4])
+    if year_first:
+        if not _exists(first, second, last):
+            return Looks("a date that does not exist", "mend it in the source")
+        said, order = "a date with other marks than '-'", ["yyyy", "MM", "dd"]
+    else:
+        year = "yyyy" if len(m[4]) == 4 else "yy"
+        order = ["MM", "dd", year] if second > 12 else ["dd", "MM", year]
+        said = f"a date with the {'month' if second > 12 else 'day'} first"
+        if first <= 12 and second <= 12:
+            said = "a date with the day first (or the month: then MM stands before dd)"
+    clock = f" HH:mm{':ss' if m[7] else ''}" if m[5] and type_ == "timestamp" else ""
+    return Looks(said, f'options: {{{_format_option(type_)}: "{m[2].join(order)}{clock}"}}')
+
+
+def _format_option(type_: str) -> str:
+    return "timestampFormat" if type_ == "timestamp" else "dateFormat"
+
+
+def _since_1970(column: str, digits: int, fraction: bool) -> Looks:
+    """By the number of digits: today is 10 of them in seconds."""
+    unit, derived = (
+        ("seconds", f"timestamp_seconds({column})") if digits <= 10
+        else ("milliseconds", f"timestamp_millis({column})") if digits <= 13
+        else ("microseconds", f"timestamp_micros({column})") if digits <= 16
+        else ("nanoseconds", f"timestamp_micros({column} div 1000)")
+    )  # fmt: skip
+    said = "double" if fraction else "bigint"
+    if fraction and unit != "seconds":
+        derived = f"timestamp_millis(cast({column} as bigint))" if unit == "milliseconds" else f"timestamp_micros(cast({column} as bigint))"
+    return Looks(f"epoch {unit}", f"declare it {said} under another name and derive it with {derived}")
+
+
+def _number(type_: str, column: str, text: str) -> Looks | None:
+    bare = text.strip()
+    if type_ in _RANGE:
+        if bare != text and _INT.fullmatch(bare):
+            return Looks("a number with blanks around it", "options: {ignoreLeadingWhiteSpace: true, ignoreTrailingWhiteSpace: true}")
+        if _INT.fullmatch(bare):
+            large = type_ == "bigint" or len(bare) >= 30 or not fits_text("bigint", bare)
+            return Looks(f"a number too large for {type_}", f"declare {'decimal(38,0)' if large else 'bigint'}")
+        if _REAL.fullmatch(bare):
+            return Looks("a number with a fraction", "declare double")
+        if _is_stamp(bare) and "-" in bare[1:]:
+            return Looks("a date or an instant", "declare timestamp")
+    string = "declare it string and derive it: "
+    if re.fullmatch(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?", bare):
+        return Looks("a number with commas between thousands", f"{string}cast(replace({column}, ',', '') as double)")
+    if re.fullmatch(r"[+-]?\d+(\.\d{3})*,\d+", bare):
+        return Looks("a number with a decimal comma", f"{string}cast(replace({column}, ',', '.') as double)")
+    found = re.search(r"\d+(\.\d+)?", bare)
+    if found is not None and len(bare) - len(found[0]) <= 8:
+        return Looks("a number with something around it", f"{string}cast(regexp_extract({column}, '([0-9.]+)', 1) as double)")
+    return Looks("text", "declare string")

@@ -1,0 +1,141 @@
+"""What is said of rejected rows at the end of a run, reason by reason, and whether they were too many (``quality.max_rejected``)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow.compute as pc
+
+from skyband.framework import reasons
+from skyband.framework.errors import SkybandError
+from skyband.framework.lines import Lines
+from skyband.framework.plan.model import IntakeNode, Plan
+from skyband.framework.quality.unparsed import Unparsed, unparsed
+
+if TYPE_CHECKING:
+    from skyband.framework.tables.sink import Sink
+
+LOUD: Final = 0.01
+"""The share of a run's rows from which on a reason is pointed out."""
+TOO_MANY: Final = 4
+"""Exit code of a run that rejected more than ``quality.max_rejected`` allows."""
+_LOOKED: Final = 1_000
+"""Rows of a reason that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRows:
+    """What a run has read: its batches from ``first`` to ``last``, and the rows that were read or decided in them."""
+
+    first: int
+    last: int
+    rows: int
+    rejected: int
+
+
+def report(plan: Plan, sink: Sink, run: RunRows | None, header: Sequence[str] | None, lines: Lines) -> int:
+    """Tells of every reason for which more than 1 % of the run's rows were rejected; the exit code, 0 or ``TOO_MANY``.
+
+    Reads the run's rows of table ``rejected``: their reasons, and of each reason told the texts of one batch.
+    """
+    if run is None or not run.rejected:
+        return 0
+    mine = (pc.field("batch_id") >= run.first) & (pc.field("batch_id") <= run.last)
+    found = sink.writer.read("rejected", ["reason", "batch_id"], mine)
+    counts = Counter({x["values"]: x["counts"] for x in pc.value_counts(found["reason"]).to_pylist()})
+    for reason, n in counts.most_common():
+        if n > LOUD * run.rows:
+            batch = pc.min(found.filter(pc.equal(found["reason"], reason))["batch_id"]).as_py()
+            here = (pc.field("batch_id") == batch) & (pc.field("reason") == reason)
+            texts = sink.writer.read("rejected", ["text"], here)["text"].slice(0, _LOOKED).to_pylist()
+            _tell(lines, reason, n, run.rows, explained(plan, header, reason, texts))
+    total = sum(counts.values())
+    if 100 * total <= plan.max_rejected * run.rows or plan.max_rejected >= 100:
+        return 0
+    said = f"{total:,} of the {run.rows:,} rows of this run ({_percent(total, run.rows)}) were rejected"
+    hint = "everything is written, the rows are in table `rejected`; quality: {max_rejected: 100%} allows any share"
+    lines.errors([SkybandError("SKY-E501", f"{said}; quality.max_rejected allows {plan.max_rejected:g} %", hint=hint)])
+    return TOO_MANY
+
+
+def _tell(lines: Lines, reason: str, count: int, rows: int, why: str) -> None:
+    text = f"WARNING: {count:,} of the {rows:,} rows of this run ({_percent(count, rows)}) were rejected, reason {reason}: {why}"
+    lines.tell("warning", "rejected", text, reason=reason, rejected=count, rows=rows)
+
+
+def _percent(part: int, whole: int) -> str:
+    share = 100 * part / whole if whole else 100.0
+    return f"{share:.1f} %" if share < 99.95 or part >= whole else "99.9 %"
+
+
+def explained(plan: Plan, header: Sequence[str] | None, reason: str, texts: Sequence[str]) -> str:
+    """A reason in words, with what to do. ``texts``: those of some rows rejected for it."""
+    node = plan.intake
+    if reason == reasons.PARSE:
+        return _parse(plan, header, texts)
+    if reason.startswith(reasons.RULE):
+        names = reason.removeprefix(reasons.RULE).split(",")
+        broken = [r for r in node.rules if r.name in names]
+        written = {path: text for path, text in plan.variables if path[:2] == ("quality", "rows")}
+        rules = [f"{r.name} ({written.get(('quality', 'rows', node.rules.index(r), 'expect'), r.sql)})" for r in broken]
+        return f"they break {', '.join(rules or names)}"
+    if reason.startswith((reasons.EMPTY_SET, reasons.LARGE_SET)):
+        return f"they have too {'few' if reason.startswith(reasons.EMPTY_SET) else 'many'} tokens; see tokens.{reason.partition(':')[2]}"
+    return _WORDS[reason](node, texts) if reason in _WORDS else "see table `rejected`"
+
+
+def _parse(plan: Plan, header: Sequence[str] | None, texts: Sequence[str]) -> str:
+    if 2 * sum("\ufffd" in t for t in texts) > len(texts):
+        return f"their text is not UTF-8, such as {_first(texts)}; see source.options.encoding"
+    found = [u for t in texts if (u := unparsed(plan.source, header, t)) is not None]
+    if not found:
+        return f"they do not parse, such as {_first(texts)}"
+    (kind, n), *_ = Counter(u.kind for u in found).most_common(1)
+    one: Unparsed = next(u for u in found if u.kind == kind)
+    others = f" ({len(texts) - n:,} of {len(texts):,} looked at are for other mistakes)" if n < len(texts) else ""
+    return f"{one.said}{': ' + one.hint if one.hint else ''}{others}"
+
+
+def _first(texts: Sequence[str]) -> str:
+    return repr(texts[0][:100]) if texts else "(none)"
+
+
+def _late(node: IntakeNode, texts: Sequence[str]) -> str:
+    return "they came after their time had passed; raise source.event_time.watermark if they belong in the results"
+
+
+def _double(node: IntakeNode, texts: Sequence[str]) -> str:
+    return f"a row of the window has the same {', '.join(node.id)} (source.id); do these columns identify a row?"
+
+
+def _null_id(node: IntakeNode, texts: Sequence[str]) -> str:
+    return f"nothing stands in one of {', '.join(node.id)} (source.id)"
+
+
+def _null_time(node: IntakeNode, texts: Sequence[str]) -> str:
+    return f"nothing stands in {node.event_time} (source.event_time)"
+
+
+def _null_key(node: IntakeNode, texts: Sequence[str]) -> str:
+    return f"nothing stands in one of {', '.join(node.partition_by)} (source.partition_by)"
+
+
+def _range(node: IntakeNode, texts: Sequence[str]) -> str:
+    return f"{node.event_time} lies before 1970 or after 9999, such as {_first(texts)}; is a unit mistaken, as milliseconds for seconds?"
+
+
+def _no_target(node: IntakeNode, texts: Sequence[str]) -> str:
+    return "they delete an id that no row of the window has"
+
+
+def _bad_file(node: IntakeNode, texts: Sequence[str]) -> str:
+    return f"files that cannot be read, such as {_first(texts)}"
+
+
+_WORDS: Final[dict[str, Any]] = {
+    reasons.LATE: _late, reasons.DUPLICATE_ID: _double, reasons.NULL_ID: _null_id, reasons.NULL_TIME: _null_time,
+    reasons.NULL_KEY: _null_key, reasons.TIME_RANGE: _range, reasons.NO_TARGET: _no_target, reasons.BAD_FILE: _bad_file,
+}  # fmt: skip

@@ -1,0 +1,117 @@
+"""The SQL of an answer as another engine takes it: complete with where the tables lie, the rank, and a bound on the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+from sqlglot import exp, parse_one
+from sqlglot.dialects.dialect import Dialect
+
+from skyband.framework.plan.model import Plan, QueryNode
+from skyband.framework.tables.schemas import stream_columns
+from skyband.framework.tables.sql import order_by
+
+_OWN: Final = "duckdb"
+"""What ``sql`` writes."""
+_TABLE: Final = "__skyband_{}"
+_RANK: Final = "rank"
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """``place``: how the Delta table at a path is named, None where it has to be known to the engine by its name already.
+
+    ``minus``: an instant less (seconds, microseconds); None where intervals do as they are.
+    """
+
+    place: Callable[[str], str] | None = None
+    minus: Callable[[exp.Expr, int, int], exp.Expr] | None = None
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _added(unit: str, n: int, to: exp.Expr) -> exp.Expr:
+    return exp.Anonymous(this="DATEADD", expressions=[exp.Var(this=unit), exp.Literal.number(n), to])
+
+
+def _dateadd(at: exp.Expr, seconds: int, micros: int) -> exp.Expr:
+    whole = _added("SECOND", -seconds, at)
+    return _added("MICROSECOND", -micros, whole) if micros else whole
+
+
+def _timestamp_sub(at: exp.Expr, seconds: int, micros: int) -> exp.Expr:
+    span = exp.Interval(this=exp.Literal.number(seconds * 1_000_000 + micros), unit=exp.Var(this="MICROSECOND"))
+    return exp.Anonymous(this="TIMESTAMP_SUB", expressions=[at, span])
+
+
+_FORMS: Final[Mapping[str, _Form]] = {
+    "duckdb": _Form(lambda path: f"delta_scan({_text(path)})"),
+    "spark": _Form(lambda path: "delta.`" + path.replace("`", "``") + "`"),
+    "tsql": _Form(lambda path: f"OPENROWSET(BULK {_text(path)}, FORMAT = 'DELTA')", _dateadd),
+    "postgres": _Form(),
+    "snowflake": _Form(minus=_dateadd),
+    "bigquery": _Form(minus=_timestamp_sub),
+}
+DIALECTS: Final = tuple(_FORMS)
+
+
+def complete(plan: Plan, query: QueryNode, sql: str, columns: Sequence[str], dialect: str, limit: int | None = None) -> str:
+    """``sql``, an answer's, in ``dialect`` (one of ``DIALECTS``): ``columns``, in rank order, at most ``limit`` rows. O(length)."""
+    form = _FORMS[dialect]
+    tree: Any = parse_one(sql, read=_OWN)
+    tree.set("expressions", [_column(plan, query, tree, c) for c in columns])
+    if limit is not None:
+        tree = tree.limit(max(0, limit))
+    root = plan.sink.removeprefix("file://")
+    places: dict[str, str] = {}
+    for table in list(tree.find_all(exp.Table)):
+        name = table.name
+        places[name] = f"{root}/{name}"
+        if not table.alias:
+            table.set("alias", exp.TableAlias(this=exp.to_identifier(name)))
+        if form.place is not None:
+            table.set("this", exp.to_identifier(_TABLE.format(name)))
+    if form.minus is not None:
+        tree = tree.transform(lambda node: _without_interval(node, form.minus))
+    for ordered in tree.find_all(exp.Ordered):
+        # No column that ranks is null: what engines do with nulls does not matter.
+        ordered.set("nulls_first", _usual(dialect, bool(ordered.args.get("desc"))))
+    text: str = tree.sql(dialect=dialect, identify=True, pretty=True)
+    head = ""
+    for name, path in places.items():
+        if form.place is None:
+            head += f"-- {name}: the Delta table at {path}\n"
+        else:
+            mark = exp.to_identifier(_TABLE.format(name)).sql(dialect=dialect, identify=True)
+            text = text.replace(mark, form.place(path))
+    return head + text
+
+
+def _column(plan: Plan, query: QueryNode, tree: Any, name: str) -> exp.Expr:
+    """A column of the answer; its rank is made where the table has none (that of intervals)."""
+    source = tree.args.get("from_") or tree.args["from"]
+    if name == _RANK and isinstance(source.this, exp.Table) and source.this.name == query.name:
+        streams = ", ".join(f'"{c}"' for c in stream_columns(plan, query))
+        partition = f"partition by {streams} " if streams else ""
+        return parse_one(f'row_number() over ({partition}order by {order_by(query)}) as "{_RANK}"', read=_OWN)
+    return exp.column(exp.to_identifier(name))
+
+
+def _without_interval(node: exp.Expr, minus: Any) -> exp.Expr:
+    if isinstance(node, exp.Sub) and isinstance(node.expression, exp.Interval):
+        span = Decimal(node.expression.this.name)
+        seconds = int(span)
+        made: exp.Expr = minus(node.this, seconds, int((span - seconds) * 1_000_000))
+        return made
+    return node
+
+
+def _usual(dialect: str, descending: bool) -> bool:
+    """Whether nulls come first where nothing is said: then nothing needs to be."""
+    order = Dialect.get_or_raise(dialect).NULL_ORDERING
+    return order != "nulls_are_last" and descending == (order == "nulls_are_large")

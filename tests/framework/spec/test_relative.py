@@ -1,0 +1,80 @@
+"""Relative paths of a spec start at the folder of its file: whatever folder cron, Airflow or a user is in, it is the same job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from skyband.framework.plan.compile import compile_job
+from skyband.framework.plan.fingerprint import concealed, fingerprint
+from skyband.framework.plan.model import Plan
+from skyband.framework.redaction import redacted
+from skyband.framework.spec.load import load_job, validate_text
+from skyband.framework.streaming.layout import JobFile, Layout, changed_since
+from tests.framework.spec.examples import ENV, SENSORS
+
+
+def spec(folder: Path, source: str = "landing", sink: str = "../tables/x") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "spec.yaml"
+    path.write_text(SENSORS.replace("${LANDING}/sensors/", source).replace("${WAREHOUSE}/sensor_anomalies", sink))
+    return path
+
+
+def plan(path: Path | str, env: dict[str, str] | None = None) -> Plan:
+    return compile_job(load_job(path, env or ENV))
+
+
+def test_a_job_is_the_same_from_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = spec(tmp_path / "jobs")
+    (tmp_path / "elsewhere").mkdir()
+    seen = []
+    for here, name in ((tmp_path, "jobs/spec.yaml"), (tmp_path / "jobs", "spec.yaml"), (tmp_path / "elsewhere", str(path))):
+        monkeypatch.chdir(here)
+        found = plan(name)
+        assert (found.source.path, found.sink) == (f"{tmp_path}/jobs/landing", f"{tmp_path}/tables/x")
+        seen.append(fingerprint(found))
+    assert seen[0] == seen[1] == seen[2]
+
+
+@pytest.mark.parametrize("path", ["/data/in/", "s3://bucket/in", "file:///data/in", "file:/data/../in", "/data/{a,b}/*"])
+def test_paths_that_are_not_relative_stay_as_they_are(tmp_path: Path, path: str) -> None:
+    found = plan(spec(tmp_path, path, "/out/"))
+    assert (found.source.path, found.source.relative, found.sink) == (path, None, "/out/")
+
+
+def test_what_came_from_the_environment_stays_masked(tmp_path: Path) -> None:
+    found = plan(spec(tmp_path, "${LANDING}/in", "${WAREHOUSE}"), {"LANDING": "../secret-place", "WAREHOUSE": "secret-sink/x"})
+    assert found.source.path == f"{tmp_path}/../secret-place/in"
+    assert "secret" not in redacted(f"{found.source.path} {found.sink}")
+
+
+def test_a_text_that_is_no_file_starts_at_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    job, _ = validate_text(SENSORS.replace("${LANDING}/sensors/", "in"), ENV)
+    assert job is not None and job.source.path == f"{tmp_path}/in"
+
+
+def test_a_job_file_of_before_still_fits_and_another_folder_does_not(tmp_path: Path) -> None:
+    """They kept a relative path as the spec writes it."""
+    found = plan(spec(tmp_path / "jobs"))
+    kept = fingerprint(found)
+    kept["source"]["path"] = fingerprint(plan(spec(tmp_path / "other", "/landing")))["source"]["path"]
+    layout = Layout(found.sink)
+
+    def left(with_path: object) -> list[str]:
+        kept["source"]["path"] = with_path
+        layout.save(JobFile(found.job, "g", concealed(kept, found, "salt"), 2, None, salt="salt"))
+        return changed_since(found, layout)
+
+    assert left(_hash_of("landing")) == []
+    assert left(_hash_of(f"{tmp_path}/jobs/landing")) == []
+    assert left(_hash_of(f"{tmp_path}/landing")) == ["source.path has changed"]
+
+
+def _hash_of(path: str) -> object:
+    from dataclasses import replace
+
+    of = compile_job(validate_text(SENSORS, ENV)[0])  # type: ignore[arg-type]
+    return fingerprint(replace(of, source=replace(of.source, path=path)))["source"]["path"]
