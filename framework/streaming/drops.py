@@ -33,7 +33,7 @@ class Drops:
 
     def __init__(self, spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, warn: Warn) -> None:
         self.spark = spark
-        self.plan_of_job = plan
+        self.plan = plan
         self.layout = layout
         self.warn = warn
         self.drop = Drop.load(layout.home)
@@ -44,7 +44,7 @@ class Drops:
         """What the next query has to count with, None if no file has a cap."""
         return self.drop if self.drop.capped else None
 
-    def plan(self) -> bool:
+    def begin(self) -> bool:
         """Plans, durably, for the query that is about to start: whether it has to end with what lies there now.
 
         O(files there); reads them (footers, where these say enough) only if one batch does not take them.
@@ -70,7 +70,7 @@ class Drops:
 
         where it would be without. Whether that is needed; the next query does it.
         """
-        drop, delay_ms = self.drop, self.plan_of_job.intake.delay_ms
+        drop, delay_ms = self.drop, self.plan.intake.delay_ms
         due_ms = 0 if drop.greatest is None else drop.greatest // 1000
         held = due_ms - delay_ms > watermark(self.layout.checkpoint)
         if held:
@@ -84,7 +84,7 @@ class Drops:
 
     def _caps(self, lying: Lying, pieces: Sequence[Piece]) -> tuple[dict[str, int | None], int | None]:
         """(caps of ``pieces``, that of others that may come): empty and None if none of them can make another's rows late."""
-        source, intake_node = self.plan_of_job.source, self.plan_of_job.intake
+        source, intake_node = self.plan.source, self.plan.intake
         if fits(pieces, source.max_files_per_batch, batch_bytes(source)):
             return {}, None
         delay = intake_node.delay_ms * 1000
@@ -94,11 +94,8 @@ class Drops:
         rest = [u for u in urls if u not in spans]
         spans |= self._looked_at(lying, rest)
         found = caps(pieces, spans, delay)
-        if (
-            len(rest) < len(urls)
-            and (intake_node.rules or any(isinstance(t, Filter) for t in intake_node.transforms))
-            and any(c is not None for c in found.values())
-        ):
+        choosy = intake_node.rules or any(isinstance(t, Filter) for t in intake_node.transforms)
+        if choosy and len(rest) < len(urls) and any(c is not None for c in found.values()):
             # Footers count rows too that are filtered or break rules: do the others need caps?
             spans |= self._looked_at(lying, [u for u in urls if u not in rest])
             found = caps(pieces, spans, delay)
@@ -111,25 +108,27 @@ class Drops:
     def _looked_at(self, lying: Lying, urls: Sequence[str]) -> dict[str, Span]:
         """Spans of the pieces at ``urls``, read by the engine as the stream would read them; what cannot be read never fails here."""
         # A piece that cannot be read is left for good, or mended before anything goes on.
-        unreadable = NO_ROWS if self.plan_of_job.source.on_bad_file == "reject" else UNKNOWN
+        unreadable = NO_ROWS if self.plan.source.on_bad_file == "reject" else UNKNOWN
         spans: dict[str, Span] = dict.fromkeys(urls, NO_ROWS)
-        alone = lying.suspects(urls)
-        together = [u for u in urls if u not in set(alone)]
-        todo = [[u] for u in alone] + ([together] if together else [])
+        todo = [list(urls)] if urls else []
         while todo:
             some = todo.pop()
             try:
                 spans |= self._spans(lying.rows(self.spark, some), some)
             except Exception as e:  # whatever the engine says, it will say again when the stream gets there
-                bad = lying.named(str(e), some)
+                bad = set(lying.named(str(e), some))
                 spans |= dict.fromkeys(bad, unreadable) if bad else dict.fromkeys(some, UNKNOWN)
-                if bad and len(bad) < len(some):
-                    todo.append([u for u in some if u not in set(bad)])
+                left = [u for u in some if u not in bad] if bad else []
+                # The engine names one at a time: what looks bad is tried alone, so that mostly the others are read once more only.
+                alone = set(lying.suspects(left))
+                todo += [[u] for u in alone]
+                if together := [u for u in left if u not in alone]:
+                    todo.append(together)
         return spans
 
     def _spans(self, frame: DataFrame, urls: Sequence[str]) -> dict[str, Span]:
-        time, spelled = F.col(f"`{self.plan_of_job.intake.event_time}`"), {plain(u): u for u in urls}
-        rows = intake(frame, self.plan_of_job.intake).where(F.col(REASON).isNull())
+        time, spelled = F.col(f"`{self.plan.intake.event_time}`"), {plain(u): u for u in urls}
+        rows = intake(frame, self.plan.intake).where(F.col(REASON).isNull())
         spans = rows.groupBy(ORIGIN).agg(F.unix_micros(F.min(time)), F.unix_micros(F.max(time)))
         return {spelled[plain(str(url))]: (int(first), int(last)) for url, first, last in spans.collect()}
 

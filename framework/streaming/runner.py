@@ -157,7 +157,7 @@ class Runner:
 
     def _stream(self, once: bool) -> bool:
         """Runs the query to its end, or until a signal stops it: then False. First over what lies there, if that has to be a unit."""
-        while self.drops.plan():
+        while self.drops.begin():
             if not self._query(once=True):
                 return False
             if not self.drops.done() and once:
