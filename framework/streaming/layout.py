@@ -100,9 +100,15 @@ class Layout:
 
     def order_finish(self, at_iso: str, frontier: int) -> None:
         """Puts the far-dated row of a finish into the control source; a second call with the same F changes nothing."""
-        target = self.control / f"finish-{frontier}.json"
-        if not target.exists():
-            _replace(target, json.dumps({"at": at_iso}) + "\n")
+        if not self.ordered(frontier):
+            _replace(self._finish(frontier), json.dumps({"at": at_iso}) + "\n")
+
+    def ordered(self, frontier: int) -> bool:
+        """Whether the finish with this F, which may have been declared only, has been ordered."""
+        return self._finish(frontier).exists()
+
+    def _finish(self, frontier: int) -> Path:
+        return self.control / f"finish-{frontier}.json"
 
     def order_release(self, at_iso: str, at_ms: int) -> None:
         """Puts the row into the control source that gives the watermark what a drop has kept from it; once for one instant."""

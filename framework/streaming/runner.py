@@ -250,7 +250,7 @@ class Runner:
             frontier = max(frontier or batch.counts[FRONTIER], batch.counts[FRONTIER])
         if controlled:
             # The batch before brought a finish's row, or a drop's: from this one on the watermark is past it.
-            moved = max(f for f in (*(f for _, f in self.job.finishes[-1:]), self.drops.drop.released, 0) if f is not None)
+            moved = max([self.drops.drop.released or 0, *(f for _, f in self.job.finishes[-1:] if self.layout.ordered(f))])
             frontier = max(frontier or moved, moved)
         self.pending, self.newest, self.frontier = pending, newest, frontier
         self._totals[batch.number] = pending, newest, frontier, CONTROL in batch.counts
