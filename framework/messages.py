@@ -79,14 +79,16 @@ NEWEST: Final = "newest"
 """The latest event time of a row accepted or waiting, in microseconds."""
 FRONTIER: Final = "frontier"
 """F in microseconds."""
-_MAXIMA: Final = frozenset({NEWEST, FRONTIER})
+GREATEST: Final = "greatest"
+"""Of rows read under caps (``sources.drop``): the latest event time that the watermark would have been given without, in microseconds."""
+_MAXIMA: Final = frozenset({NEWEST, FRONTIER, GREATEST})
 """Counts of which a batch has the largest; of all others it has the sum."""
 
 TIMES: Final = ("load", "decode", "order", "operator", "state")
 """What tasks time, in microseconds."""
 _TIME, _UNUSABLE = "us_", "unusable:"
-_COLUMNS: Final = frozenset({ROWS_IN, FILTERED, ACCEPTED, PENDING, CHANGED, NEWEST, FRONTIER}).union(*(c.counts for c in REASONS))
-"""Counts that ``runs`` has a column of its own for, alone or with others."""
+_COLUMNS: Final = frozenset({ROWS_IN, FILTERED, ACCEPTED, PENDING, CHANGED, NEWEST, FRONTIER, GREATEST}).union(*(c.counts for c in REASONS))
+"""Counts that ``runs`` has a column of its own for, alone or with others, or that are not for it."""
 
 
 def time_of(what: str) -> str:

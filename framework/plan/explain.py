@@ -40,6 +40,10 @@ def _source(plan: Plan) -> list[str]:
     limits += [f"at most {source.max_bytes_per_batch}"] if source.max_bytes_per_batch else []
     if limits:
         lines.append(f"         {', '.join(limits)} in one batch")
+    if source.path is not None and source.format != "delta":
+        lines.append(
+            "         what lies there when a run starts is one drop: over more than a batch, rows wait for files that may hold earlier ones"
+        )
     return lines
 
 

@@ -27,6 +27,11 @@ def named_in(said: str) -> list[str]:
     return list(dict.fromkeys(_NAMED.findall(said)))
 
 
+def plain(url: str) -> str:
+    """One spelling of a file's URL: the engine writes ``file:/x`` and ``file:///x``."""
+    return "file:///" + url.removeprefix("file:").lstrip("/") if url.startswith("file:") else url
+
+
 def why(said: str) -> str:
     """What is wrong with a file, from the engine's error: its innermost cause in one line of at most ``LONGEST`` characters."""
     lines = [line.strip() for line in said.splitlines()]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
+from skyband.framework.sources.drop import Drop
 from skyband.framework.sources.files import path_needed
 from skyband.framework.sources.options import DELTA, unsafe
 from skyband.framework.sources.protocol import Mistake, Section
@@ -36,7 +37,9 @@ class DeltaTable:
         """See ``SourceFormat.columns``."""
         return None
 
-    def stream(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, without: Sequence[str] = ()) -> DataFrame:
+    def stream(
+        self, spark: SparkSession, source: SourceNode, columns: list[str] | None, without: Sequence[str] = (), drop: Drop | None = None
+    ) -> DataFrame:
         """See ``SourceFormat.stream``."""
         from skyband.framework.sources import reading
 
@@ -44,6 +47,9 @@ class DeltaTable:
 
     def watch(self, source: SourceNode, columns: list[str] | None, home: Path) -> None:
         """See ``SourceFormat.watch``: Delta itself says when a file of its table is gone."""
+
+    def drops(self, source: SourceNode, columns: list[str] | None, home: Path) -> None:
+        """See ``SourceFormat.drops``: a table's commits have an order."""
 
     def again(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Path) -> DataFrame:
         """See ``SourceFormat.again``: always SKY-E301."""

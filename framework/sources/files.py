@@ -11,9 +11,11 @@ from urllib.parse import unquote
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.bad_files import named_in, other_type, why
+from skyband.framework.sources.drop import Drop
 from skyband.framework.sources.forgetting import forgotten
 from skyband.framework.sources.ledger import Ledger
 from skyband.framework.sources.logs import local_path, taken
+from skyband.framework.sources.lying import LyingFiles
 from skyband.framework.sources.options import Options, unsafe
 from skyband.framework.sources.protocol import Mistake, Section
 from skyband.framework.sources.watch import FileWatch
@@ -57,11 +59,13 @@ class Files:
         """See ``SourceFormat.columns``."""
         return None
 
-    def stream(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, without: Sequence[str] = ()) -> DataFrame:
+    def stream(
+        self, spark: SparkSession, source: SourceNode, columns: list[str] | None, without: Sequence[str] = (), drop: Drop | None = None
+    ) -> DataFrame:
         """See ``SourceFormat.stream``."""
         from skyband.framework.sources import reading
 
-        return reading.files(spark, source, columns, self.text, None, without)
+        return reading.files(spark, source, columns, self.text, None, without, drop)
 
     def watch(self, source: SourceNode, columns: list[str] | None, home: Path) -> FileWatch:
         """See ``SourceFormat.watch``."""
@@ -72,6 +76,21 @@ class Files:
             return reading.unreadable(spark, source, columns, self.text, unquote(url))
 
         return FileWatch(source, home, columns, probe)
+
+    def drops(self, source: SourceNode, columns: list[str] | None, home: Path) -> LyingFiles:
+        """See ``SourceFormat.drops``."""
+
+        def listed(spark: SparkSession) -> list[str]:
+            from skyband.framework.sources import reading
+
+            return reading.listed(spark, source, columns, self.text)
+
+        def rows(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+            from skyband.framework.sources import reading
+
+            return reading.files(spark, source, columns, self.text, paths, whole_origin=True)
+
+        return LyingFiles(source, columns, home, listed, rows)
 
     def again(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Path) -> DataFrame:
         """See ``SourceFormat.again``: SKY-E301 if files are gone. Those set aside are left out."""

@@ -58,6 +58,17 @@ def offset(checkpoint: Path, batch: int, source: int = 0) -> int:
     return int(said.get("logOffset", -1))
 
 
+def watermark(checkpoint: Path) -> int:
+    """The engine's watermark, in ms, as of the last batch planned; 0 if there is none. For a moment when no query runs."""
+    entry = checkpoint / "offsets" / str(last_batch(checkpoint / "offsets"))
+    try:
+        return int(json.loads(entry.read_text().splitlines()[1]).get("batchWatermarkMs", 0))
+    except FileNotFoundError:
+        return 0
+    except (ValueError, IndexError, OSError) as e:
+        raise unusable(checkpoint, f"offsets/{entry.name} cannot be read") from e
+
+
 def unusable(checkpoint: Path, what: str) -> SkybandError:
     """SKY-E303: the checkpoint has lost a part; ``what`` names it."""
     root = checkpoint.parent.parent

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
+from skyband.framework.sources.drop import Drop, Piece, Span
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -20,6 +21,8 @@ CORRUPT: Final = "__corrupt"
 """Column of every frame read: the text of a row that did not parse, else null."""
 ORIGIN: Final = "__origin"
 """Column of every frame read: where the row came from, as text (a file's name, a table, a topic's partition and offset)."""
+CAP: Final = "__cap"
+"""Column of streams read under caps (``Drop``): the cap of the row's piece in microseconds, null if it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,30 @@ class Watch(Protocol):
         ...
 
 
+class Lying(Protocol):
+    """The pieces of a source that lie there when a run starts, and what is known of their event times before they are read."""
+
+    def unread(self, spark: SparkSession) -> tuple[list[str], list[Piece]]:
+        """(URLs of the pieces of a batch that has begun and is not done, the pieces that no batch has taken)."""
+        ...
+
+    def footers(self, column: str, urls: Sequence[str]) -> dict[str, Span]:
+        """Spans of the source's ``column``, of instants, where a piece itself says them. Rows that are no rows of the stream count too."""
+        ...
+
+    def rows(self, spark: SparkSession, urls: Sequence[str]) -> DataFrame:
+        """The pieces as a frame at rest, each row with its piece's URL as ``ORIGIN``."""
+        ...
+
+    def suspects(self, urls: Sequence[str]) -> list[str]:
+        """Those that look as if they cannot be read."""
+        ...
+
+    def named(self, said: str, urls: Sequence[str]) -> list[str]:
+        """Those that the engine's error ``said`` is about."""
+        ...
+
+
 class SourceFormat(Protocol):
     """One format of sources. ``columns`` of a first run are kept with the checkpoint and handed to every later reading of the source.
 
@@ -102,8 +129,13 @@ class SourceFormat(Protocol):
         """
         ...
 
-    def stream(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, without: Sequence[str] = ()) -> DataFrame:
-        """The source as a streaming frame, in batches no larger than ``source`` says, ``without`` the pieces that ``watch`` left out."""
+    def stream(
+        self, spark: SparkSession, source: SourceNode, columns: list[str] | None, without: Sequence[str] = (), drop: Drop | None = None
+    ) -> DataFrame:
+        """The source as a streaming frame, in batches no larger than ``source`` says, ``without`` the pieces that ``watch`` left out.
+
+        With ``drop`` (never, where ``drops`` gives None) it has the column ``CAP`` too: the cap of the row's piece, null if it has none.
+        """
         ...
 
     def watch(self, source: SourceNode, columns: list[str] | None, home: Path) -> Watch | None:
@@ -111,6 +143,10 @@ class SourceFormat(Protocol):
 
         ``home``: the folder ``_skyband`` of the job's sink, with the checkpoint.
         """
+        ...
+
+    def drops(self, source: SourceNode, columns: list[str] | None, home: Path) -> Lying | None:
+        """What lies there when a run starts, if the order of its pieces is not one of time; else None. ``home``: see ``watch``."""
         ...
 
     def again(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Path) -> DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -14,7 +15,8 @@ from pyspark.sql.types import StringType, StructField, StructType, _parse_dataty
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.bad_files import why
-from skyband.framework.sources.protocol import CORRUPT, ORIGIN
+from skyband.framework.sources.drop import Drop
+from skyband.framework.sources.protocol import CAP, CORRUPT, ORIGIN
 from skyband.framework.sources.watch import PATTERN
 
 _GLOB = re.compile(f"([{re.escape(PATTERN)}])")
@@ -23,34 +25,72 @@ _GLOB = re.compile(f"([{re.escape(PATTERN)}])")
 BATCH_BYTES = "128m"
 """Most bytes of files in one batch, if the spec sets no bound (a batch has at least one file)."""
 
+_URL = "__url"
+_LATEST = 253_402_214_400_000_000
+"""A cap that caps nothing, in microseconds: the end of 9999-12-30, after all instants of a stream."""
+
 NEVER_TOO_OLD = "100000000d"
 """The engine passes over files so much older than the newest it has seen, without a word: one stamp of the year 2400 must not do that."""
 
 
 def files(
-    spark: SparkSession, source: SourceNode, columns: list[str] | None, text: bool, paths: list[str] | None, without: Sequence[str] = ()
-) -> DataFrame:
+    spark: SparkSession, source: SourceNode, columns: list[str] | None, text: bool, paths: Sequence[str] | None,
+    without: Sequence[str] = (), drop: Drop | None = None, whole_origin: bool = False,
+) -> DataFrame:  # fmt: skip
     """The files of a folder as a stream, or those in ``paths`` at rest. ``text``: what does not parse goes to ``CORRUPT``.
 
-    The files at the URLs ``without`` are not opened.
+    The files at the URLs ``without`` are not opened; with ``drop`` rows have their file's ``CAP``. ``whole_origin``: the URLs are origins.
     """
-    options = dict(source.options)
-    if text:
-        options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-    if columns is not None:
-        options["enforceSchema"] = "false"
-    schema = _schema(source, columns, text)
+    options, schema = _how(source, columns, text)
     if paths is None:
         options |= {"maxFileAge": NEVER_TOO_OLD} | batch_bound(source)
         frame = _stream(spark.readStream.format(source.format).schema(schema).options(**options), source)
     else:
         frame = spark.read.format(source.format).schema(schema).options(**options).load([_GLOB.sub(r"\\\1", p) for p in paths])
     if without:
-        # The engine lists its files by such a filter before it opens them; it spells a local file's URL in two ways.
-        spelled = [s for u in without for s in {u, u.replace("file:///", "file:/")}]
-        frame = frame.where(~F.col("_metadata.file_path").isin(spelled))
+        # The engine lists its files by such a filter before it opens them.
+        frame = frame.where(~F.col("_metadata.file_path").isin([s for u in without for s in _spelled(u)]))
+    name, url = F.col("_metadata.file_name"), F.col("_metadata.file_path")
     # A file in another encoding gives bytes that are no text, which Arrow would not take.
-    return rows(frame, source, F.col("_metadata.file_name"), F.make_valid_utf8(F.col(CORRUPT)) if text else None)
+    corrupt = F.make_valid_utf8(F.col(CORRUPT)) if text else None
+    if drop is None:
+        return rows(frame, source, url if whole_origin else name, corrupt)
+    return _with_caps(spark, rows(frame, source, name, corrupt, [url.alias(_URL)]), drop)
+
+
+def listed(spark: SparkSession, source: SourceNode, columns: list[str] | None, text: bool) -> list[str]:
+    """URLs of the files there, as the engine's stream would find and spell them; [] if there is no such folder."""
+    options, schema = _how(source, columns, text)
+    try:
+        return list(spark.read.format(source.format).schema(schema).options(**options).load(source.path).inputFiles())
+    except AnalysisException as e:
+        if e.getCondition() != "PATH_NOT_FOUND":
+            raise
+        return []
+
+
+def _how(source: SourceNode, columns: list[str] | None, text: bool) -> tuple[dict[str, str], StructType]:
+    """Options and schema to read with."""
+    options = dict(source.options)
+    if text:
+        options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    if columns is not None:
+        options["enforceSchema"] = "false"
+    return options, _schema(source, columns, text)
+
+
+def _with_caps(spark: SparkSession, frame: DataFrame, drop: Drop) -> DataFrame:
+    """``frame`` with its file's cap in the place of the file's URL."""
+    caps = {spelled: _LATEST if cap is None else min(cap, _LATEST) for u, cap in drop.caps.items() for spelled in _spelled(u)}
+    named = spark.createDataFrame(pa.table({_URL: pa.array(caps, pa.string()), CAP: pa.array(caps.values(), pa.int64())}))
+    others = F.lit(None if drop.others is None else min(drop.others, _LATEST)).cast("bigint")
+    joined = frame.join(F.broadcast(named), _URL, "left").withColumn(CAP, F.coalesce(F.col(CAP), others))
+    return joined.drop(_URL)
+
+
+def _spelled(url: str) -> set[str]:
+    """A file's URL as the engine may spell it."""
+    return {url, url.replace("file:///", "file:/")}
 
 
 def unreadable(spark: SparkSession, source: SourceNode, columns: list[str] | None, text: bool, path: str) -> str | None:
@@ -78,19 +118,26 @@ def delta(spark: SparkSession, source: SourceNode) -> DataFrame:
     return rows(frame, source, F.lit(source.written or source.relative or source.path))
 
 
-def rows(frame: DataFrame, source: SourceNode, origin: Column, corrupt: Column | None = None) -> DataFrame:
-    """``frame``, whose columns have the source's names, as ``SourceFormat`` promises it."""
+def rows(frame: DataFrame, source: SourceNode, origin: Column, corrupt: Column | None = None, more: Sequence[Column] = ()) -> DataFrame:
+    """``frame``, whose columns have the source's names, as ``SourceFormat`` promises it, and ``more`` columns."""
     columns = [F.col("`" + str(f.source_name).replace("`", "``") + "`").cast(f.type).alias(f.name) for f in source.fields]
     parsed = F.lit(None).cast("string") if corrupt is None else corrupt
-    return frame.select(*columns, parsed.alias(CORRUPT), origin.alias(ORIGIN))
+    return frame.select(*columns, parsed.alias(CORRUPT), origin.alias(ORIGIN), *more)
 
 
 def batch_bound(source: SourceNode) -> dict[str, str]:
     """The option of file and table streams that bounds a batch."""
     if source.max_files_per_batch:
         return {"maxFilesPerTrigger": str(source.max_files_per_batch)}
-    # The engine takes one of the two. A batch is held in memory: without a bound a first drop could be all there ever was.
-    return {"maxBytesPerTrigger": str(_bytes(source.max_bytes_per_batch or BATCH_BYTES))}
+    return {"maxBytesPerTrigger": str(batch_bytes(source))}
+
+
+def batch_bytes(source: SourceNode) -> int:
+    """Most bytes in a batch that is not bounded by the number of its files.
+
+    A batch is held in memory: without a bound a first drop could be all there ever was.
+    """
+    return _bytes(source.max_bytes_per_batch or BATCH_BYTES)
 
 
 def csv_header(spark: SparkSession, source: SourceNode, path: str) -> list[str]:

@@ -18,7 +18,10 @@ def _built_in() -> Mapping[str, SourceFormat]:
 
 
 SOURCES: Final[Registry[SourceFormat]] = Registry(
-    "skyband.sources", "source format", _built_in, needs=("jars", "check", "options", "columns", "stream", "watch", "again", "failure")
+    "skyband.sources",
+    "source format",
+    _built_in,
+    needs=("jars", "check", "options", "columns", "stream", "watch", "drops", "again", "failure"),
 )
 """What a spec's ``source.format`` may name. An entry point names an object that is a ``SourceFormat``."""
 

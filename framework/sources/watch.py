@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from skyband.framework.errors import SkybandError
 from skyband.framework.failpoints import failpoint
 from skyband.framework.plan.model import SourceNode
-from skyband.framework.sources.bad_files import named_in, suspects
+from skyband.framework.sources.bad_files import named_in, plain, suspects
 from skyband.framework.sources.ledger import Ledger, SetAside
 from skyband.framework.sources.logs import Taken, files_log_damage, forget_plan, last_batch, local_path, offset, taken, unusable
 
@@ -102,7 +102,7 @@ class FileWatch:
         """
         upto, after = offset(self.checkpoint, batch), offset(self.checkpoint, batch - 1)
         mine = {t.url: t for t in taken(self.log, after) if t.number <= upto and t.url not in self.ledger.aside}
-        named = [u for u in mine if _plain(u) in {_plain(n) for n in named_in(said)}]
+        named = [u for u in mine if plain(u) in {plain(n) for n in named_in(said)}]
         if not named:
             return []
         self._all_there(list(mine.values()))
@@ -191,11 +191,6 @@ def _modified(url: str) -> int | None:
 def _name(url: str) -> str:
     """A file's name as column origin has it: the last part of its URL, as it is spelled there."""
     return url.rsplit("/", 1)[-1]
-
-
-def _plain(url: str) -> str:
-    """One spelling of a file's URL: the engine writes ``file:/x`` and ``file:///x``."""
-    return "file:///" + url.removeprefix("file:").lstrip("/") if url.startswith("file:") else url
 
 
 def _counted(files: object) -> str:

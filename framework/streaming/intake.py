@@ -9,9 +9,9 @@ from pyspark.sql import functions as F
 
 from skyband.framework.plan.model import Derive, Filter, IntakeNode
 from skyband.framework.reasons import CONTROL, FILTERED, INT_RANGE, NULL_ID, NULL_KEY, NULL_TIME, PARSE, REASON, RULE, TIME_RANGE
-from skyband.framework.sources.protocol import CORRUPT, ORIGIN
+from skyband.framework.sources.protocol import CAP, CORRUPT, ORIGIN
 from skyband.framework.sources.reading import NEVER_TOO_OLD
-from skyband.framework.streaming.config import ID_HASHES, KEY_HASHES
+from skyband.framework.streaming.config import CAPPED, ID_HASHES, KEY_HASHES
 from skyband.operators.base import NEVER, NULL
 
 WATERMARK = "__watermark"
@@ -26,7 +26,7 @@ _DAYS = NEVER // 86_400_000_000
 def intake(df: DataFrame, node: IntakeNode) -> DataFrame:
     """``df`` (see ``SourceFormat.stream``) as: all fields, hashes, ``__origin``, ``__corrupt``, ``__reason`` (null: accepted so far).
 
-    The reason is the first that applies, in the order below (see ``reasons``).
+    The reason is the first that applies, in the order below (see ``reasons``). ``CAP`` stays, if it is there.
     """
     keep: Column = F.lit(True)
     for t in node.transforms:
@@ -54,7 +54,8 @@ def intake(df: DataFrame, node: IntakeNode) -> DataFrame:
         columns += _hashes(KEY_HASHES, node.partition_by)
     if node.unique == "checked":
         columns += _hashes(ID_HASHES, node.id)
-    return df.select(*columns, F.col(ORIGIN), F.col(CORRUPT), reason.alias(REASON))
+    more = [F.col(CAP)] if CAP in df.columns else []
+    return df.select(*columns, F.col(ORIGIN), F.col(CORRUPT), reason.alias(REASON), *more)
 
 
 def _all_text(node: IntakeNode) -> Column:
@@ -90,7 +91,13 @@ def with_control(spark: SparkSession, rows: DataFrame, control_path: str, event_
 
     The engine drops late rows only when it sees the watermark's column: without it late rows reach the host, which rejects them by name.
     """
-    rows = rows.withColumn(WATERMARK, F.when(F.col(REASON).isNull(), F.col(f"`{event_time}`")))
+    stamp, capped = F.col(f"`{event_time}`"), CAP in rows.columns
+    if capped:
+        stamp = F.least(stamp, F.timestamp_micros(F.col(CAP)))
+    rows = rows.withColumn(WATERMARK, F.when(F.col(REASON).isNull(), stamp))
+    if capped:
+        # The host looks ahead as far as the watermark will go, and no further.
+        rows = rows.withColumn(CAPPED, F.col(WATERMARK)).drop(CAP)
     control = spark.readStream.format("json").schema("at timestamp").option("maxFileAge", NEVER_TOO_OLD).load(control_path)
     nulls = [F.lit(None).cast(f.dataType).alias(f.name) for f in rows.schema.fields if f.name not in (REASON, WATERMARK)]
     control = control.select(*nulls, F.lit(CONTROL).alias(REASON), F.col("at").alias(WATERMARK))

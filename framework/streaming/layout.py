@@ -1,4 +1,4 @@
-"""What a job keeps beside its tables: ``<sink>/_skyband/`` with the checkpoint, the control source, ``job.json`` and ``files.json``."""
+"""What a job keeps beside its tables: ``<sink>/_skyband/`` with the checkpoint, the control source and its ``.json`` files."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from skyband.framework.errors import SkybandError, SpecErrors
 from skyband.framework.machine import told
 from skyband.framework.plan.fingerprint import compare, concealed, fingerprint, salted
 from skyband.framework.plan.model import Plan
+from skyband.framework.sources.drop import DROP
 from skyband.framework.sources.ledger import LEDGER
 from skyband.framework.sources.logs import last_batch
 from skyband.framework.spec.places import overlap
@@ -78,7 +79,8 @@ class Layout:
         """The job file of a first run; what an earlier attempt left behind without writing a row is removed."""
         for leftover in (self.checkpoint, self.control):
             shutil.rmtree(leftover, ignore_errors=True)
-        (self.home / LEDGER).unlink(missing_ok=True)
+        for leftover in (self.home / LEDGER, self.home / DROP):
+            leftover.unlink(missing_ok=True)
         self.taken.unlink(missing_ok=True)
         self.control.mkdir(parents=True, exist_ok=True)
         made = _current(JobFile(plan.job, uuid.uuid4().hex[:12], {}, partitions, header, salt=secrets.token_hex(16)), plan)
@@ -98,7 +100,19 @@ class Layout:
 
     def order_finish(self, at_iso: str, frontier: int) -> None:
         """Puts the far-dated row of a finish into the control source; a second call with the same F changes nothing."""
-        target = self.control / f"finish-{frontier}.json"
+        if not self.ordered(frontier):
+            _replace(self._finish(frontier), json.dumps({"at": at_iso}) + "\n")
+
+    def ordered(self, frontier: int) -> bool:
+        """Whether the finish with this F, which may have been declared only, has been ordered."""
+        return self._finish(frontier).exists()
+
+    def _finish(self, frontier: int) -> Path:
+        return self.control / f"finish-{frontier}.json"
+
+    def order_release(self, at_iso: str, at_ms: int) -> None:
+        """Puts the row into the control source that gives the watermark what a drop has kept from it; once for one instant."""
+        target = self.control / f"drop-{at_ms}.json"
         if not target.exists():
             _replace(target, json.dumps({"at": at_iso}) + "\n")
 

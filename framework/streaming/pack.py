@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.framework.messages import ASIDE, COUNTS, HOST, REJECTED, ROWS, ROWS_IN, Tally
+from skyband.framework.messages import ASIDE, COUNTS, GREATEST, HOST, REJECTED, ROWS, ROWS_IN, Tally
 from skyband.framework.reasons import CONTROL, FILTERED, REASON, count_of
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.streaming import blocks, rejects, tokens
-from skyband.framework.streaming.config import KEY_HASHES, HostConfig
+from skyband.framework.streaming.config import CAPPED, KEY_HASHES, HostConfig
 
 _ARROW = pa.schema([("node", pa.int32()), ("bucket", pa.int32()), ("kind", pa.string()), ("data", pa.binary())])
 _BLOCK_ROWS = 65536
@@ -46,9 +46,13 @@ class Pack:
 
     def _sort_out(self, table: pa.Table, counts: Tally) -> tuple[pa.Table, pa.RecordBatch | None]:
         """(rows for the host, a block of rejected rows or None)."""
+        names = self.config.row_schema().names
+        if CAPPED in table.column_names:
+            names = [*names, CAPPED]
+            self._count_greatest(table, counts)
         table = self._with_tokens(table)
         reason = table[REASON]
-        data = table.select(self.config.row_schema().names)
+        data = table.select(names)
         if reason.null_count == table.num_rows:
             counts[ROWS_IN] += table.num_rows
             return data, None
@@ -66,6 +70,13 @@ class Pack:
             made = made.set_column(made.column_names.index("text"), "text", text)
             block = _block(ASIDE, 0, REJECTED, blocks.table_bytes(made))
         return data.filter(pc.is_null(reason)), block
+
+    def _count_greatest(self, table: pa.Table, counts: Tally) -> None:
+        """What the watermark would have been given without caps."""
+        time = table[self.config.intake.event_time].filter(pc.is_valid(table[CAPPED]))
+        if len(time):
+            greatest = int(pc.max(time.cast(pa.int64())).as_py())
+            counts[GREATEST] = max(counts.get(GREATEST, greatest), greatest)
 
     def _with_tokens(self, table: pa.Table) -> pa.Table:
         """The rows with their sets of tokens; where a set cannot be used, that is the reason, if there is none yet."""

@@ -9,6 +9,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from skyband.framework.messages import PACKED, SENT
 from skyband.framework.plan.model import Plan
+from skyband.framework.sources.drop import Drop
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.config import HostConfig
 from skyband.framework.streaming.intake import intake, with_control
@@ -19,10 +20,13 @@ from skyband.framework.streaming.processor import HostProcessor
 OnBatch = Callable[[DataFrame, int], None]
 
 
-def build(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, without: Sequence[str]) -> DataFrame:
-    """The stream of (kind, data) blocks that the tables are made of, ``without`` the pieces of the source that are set aside."""
+def build(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, without: Sequence[str], drop: Drop | None) -> DataFrame:
+    """The stream of (kind, data) blocks that the tables are made of, ``without`` the pieces of the source that are set aside.
+
+    ``drop``: caps of the source's pieces, if they have any.
+    """
     config = HostConfig.of(plan, tuple((w, f) for w, f in job.finishes), f"{layout.checkpoint}/{job.generation}")
-    source = source_format(plan.source.format).stream(spark, plan.source, job.header, without)
+    source = source_format(plan.source.format).stream(spark, plan.source, job.header, without, drop)
     rows = intake(source, plan.intake)
     rows = with_control(spark, rows, str(layout.control), plan.intake.event_time, plan.intake.delay_ms)
     packed = rows.mapInArrow(Pack(config), PACKED)
@@ -37,11 +41,12 @@ def build(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, without
 
 
 def start(
-    spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, on_batch: OnBatch, once: bool, without: Sequence[str] = ()
-) -> StreamingQuery:
+    spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, on_batch: OnBatch, once: bool, without: Sequence[str] = (),
+    drop: Drop | None = None,
+) -> StreamingQuery:  # fmt: skip
     """Starts the job's query: over what is there (``once``) or for good at the spec's trigger."""
     spark.conf.set("spark.sql.shuffle.partitions", str(job.partitions))
-    built = build(spark, plan, layout, job, without)
+    built = build(spark, plan, layout, job, without, drop)
     writer = built.writeStream.foreachBatch(on_batch).option("checkpointLocation", str(layout.checkpoint))
     if once:
         writer = writer.trigger(availableNow=True)

@@ -41,6 +41,7 @@ from skyband.framework.sources.forgetting import forget
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming import blocks
 from skyband.framework.streaming.checkpoint import failure as lost_part
+from skyband.framework.streaming.drops import Drops
 from skyband.framework.streaming.engine import worker_died
 from skyband.framework.streaming.engine_log import log_file
 from skyband.framework.streaming.intact import Found, check
@@ -131,6 +132,7 @@ class Runner:
             self._resume()
             committed = held is not None and held.unfinished_committed
             self.pieces = Pieces(self.spark, self.plan, self.layout, self.job, self.sink, committed, self.warn)
+            self.drops = Drops(self.spark, self.plan, self.layout, self.job, self.warn)
             self._forget()
             if rebuild:
                 self._derive()
@@ -167,7 +169,16 @@ class Runner:
             forget(self.layout.checkpoint, self.plan.source.path, self.layout.taken, keep, datetime.now(UTC))
 
     def _stream(self, once: bool) -> bool:
-        """Runs the query to its end, or until a signal stops it: then False. Once more where files had to be set aside."""
+        """Runs the query to its end, or until a signal stops it: then False. First over what lies there, if that has to be a unit."""
+        while self.drops.begin():
+            if not self._query(once=True):
+                return False
+            if not self.drops.done() and once:
+                return True
+        return self._query(once)
+
+    def _query(self, once: bool) -> bool:
+        """As ``_stream``, of one query. Once more where files had to be set aside."""
         ended = None
         while ended is None:
             ended = self._stream_as_is(once)
@@ -178,7 +189,8 @@ class Runner:
         self.begun = None
         self.phase(self.doing)
         try:
-            query = start(self.spark, self.plan, self.layout, self.job, self._on_batch, once, self.pieces.left_out())
+            left_out, capped = self.pieces.left_out(), self.drops.capped
+            query = start(self.spark, self.plan, self.layout, self.job, self._on_batch, once, left_out, capped)
         except AnalysisException as e:
             said = str(e).splitlines()[0]
             raise SkybandError("SKY-E300", f"the engine refuses the job: {said}", hint="see the source's columns and the spec's SQL") from e
@@ -229,6 +241,7 @@ class Runner:
             else:
                 tables[kind].append(blocks.bytes_table(data))
         tables[REJECTED].append(self.pieces.before_commit(batch_id, counts))
+        self.drops.read(counts)
         batch = Batch(batch_id, counts)
         self._total(batch)
         merged = {kind: pa.concat_tables(parts) for kind, parts in tables.items()}
@@ -250,9 +263,9 @@ class Runner:
         if FRONTIER in batch.counts:
             frontier = max(frontier or batch.counts[FRONTIER], batch.counts[FRONTIER])
         if controlled:
-            # The batch before brought a finish's row: from this one on the watermark is past it.
-            finished = self.job.finishes[-1][1]
-            frontier = max(frontier or finished, finished)
+            # The batch before brought a finish's row, or a drop's: from this one on the watermark is past it.
+            moved = max([self.drops.drop.released or 0, *(f for _, f in self.job.finishes[-1:] if self.layout.ordered(f))])
+            frontier = max(frontier or moved, moved)
         self.pending, self.newest, self.frontier = pending, newest, frontier
         batch.pending, batch.newest, batch.frontier = pending, newest, frontier
         self._totals[batch.number] = pending, newest, frontier, CONTROL in batch.counts

@@ -20,7 +20,7 @@ from skyband.framework.reasons import DUPLICATE_ID, LATE, NO_TARGET
 from skyband.framework.sources.protocol import ORIGIN
 from skyband.framework.streaming import blocks, rejects
 from skyband.framework.streaming.columns import TextCodes, ints, micros
-from skyband.framework.streaming.config import ID_HASHES, KEY_HASHES, HostConfig
+from skyband.framework.streaming.config import CAPPED, ID_HASHES, KEY_HASHES, HostConfig
 from skyband.framework.streaming.deletions import DELETES, Deletions
 from skyband.framework.streaming.order import canonical_order
 from skyband.framework.streaming.outbox import Outbox
@@ -69,13 +69,14 @@ class Sequencer:
         """(rows that may be processed, the limit below which they may). Late rows go to ``rejected``, early ones to ``pending``."""
         self._waited = self.pending.num_rows
         tables = [blocks.bytes_table(d) for d in data]
-        fresh = pa.concat_tables(tables).cast(self.schema) if tables else self.schema.empty_table()
+        came = pa.concat_tables(tables) if tables else self.schema.empty_table()
+        fresh = came.select(self.schema.names).cast(self.schema)
         event_time = self.intake.event_time
         floor = self.until if frontier is None else max(frontier, self.until)
         limit = floor
         if fresh.num_rows:
-            newest = int(pc.max(fresh[event_time].cast(pa.int64())).as_py())
-            # Never past the engine's next watermark, which is at least this bucket's newest time, in ms, less the delay.
+            newest = int(pc.max(came[CAPPED if CAPPED in came.column_names else event_time].cast(pa.int64())).as_py())
+            # Never past the engine's next watermark, which is at least this bucket's newest time (capped), in ms, less the delay.
             limit = max(limit, (newest // 1000 - self.intake.delay_ms) * 1000)
             late = pc.less(fresh[event_time].cast(pa.int64()), pa.scalar(floor, pa.int64()))
             if pc.any(late).as_py():

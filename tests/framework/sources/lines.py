@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
+from skyband.framework.sources.drop import Drop
 from skyband.framework.sources.files import files_taken
 from skyband.framework.sources.protocol import Mistake, Section
 
@@ -35,10 +36,15 @@ class Lines:
     def columns(self, spark: SparkSession, source: SourceNode) -> list[str] | None:
         return [str(f.source_name) for f in source.fields]
 
-    def stream(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, without: Sequence[str] = ()) -> DataFrame:
+    def stream(
+        self, spark: SparkSession, source: SourceNode, columns: list[str] | None, without: Sequence[str] = (), drop: Drop | None = None
+    ) -> DataFrame:
         return _rows(spark.readStream.text(dict(source.options)["folder"]), source, columns)
 
     def watch(self, source: SourceNode, columns: list[str] | None, home: Path) -> None:
+        return None
+
+    def drops(self, source: SourceNode, columns: list[str] | None, home: Path) -> None:
         return None
 
     def again(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Path) -> DataFrame:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from skyband.framework.messages import REJECTED
+from skyband.framework.messages import COUNTS, GREATEST, REJECTED, Tally
 from skyband.framework.plan.compile import compile_job
+from skyband.framework.reasons import REASON
+from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.spec.load import validate_text
 from skyband.framework.streaming.blocks import bytes_table, table_bytes
 from skyband.framework.streaming.columns import TextCodes
-from skyband.framework.streaming.config import HostConfig
+from skyband.framework.streaming.config import CAPPED, HostConfig
 from skyband.framework.streaming.outbox import Outbox
+from skyband.framework.streaming.pack import Pack
 from skyband.framework.streaming.sequencer import Sequenced, Sequencer
 from skyband.framework.streaming.store import Segment, address
 from tests.framework.streaming.test_bucket import MINUTE, table_of
@@ -64,6 +68,35 @@ def test_rows_wait_for_the_frontier_and_are_numbered_in_order(config: HostConfig
     taken, reasons, out = take(sequencer, config, [(3, 5, "p", 1.0, "u")], 10 * MINUTE)
     assert (taken.seq.tolist(), taken.rows["id"].to_pylist(), reasons) == ([2], [4], ["late"])
     assert out.counts == {"late": 1, "accepted": 1, "pending": -1, "newest": 9 * MINUTE}
+
+
+def test_rows_under_caps_move_nothing_past_them(config: HostConfig) -> None:
+    sequencer, out = Sequencer(config), Outbox()
+    rows = table_of(config, [(20, 1, "p", 1.0, "u"), (9, 2, "q", 1.0, "u"), (2, 3, "q", 1.0, "u")])
+    capped = rows.append_column(CAPPED, pa.array([10 * MINUTE, 9 * MINUTE, 2 * MINUTE], pa.timestamp("us", "UTC")))
+    due, limit = sequencer.due_rows([table_bytes(capped)], None, out)
+    # As far as the watermark will go: minute 10 less the delay.
+    assert (limit, due["id"].to_pylist(), due.schema) == (5 * MINUTE, [3], config.row_schema())
+    assert sequencer.pending.schema == config.row_schema() and sequencer.waiting() == [9 * MINUTE]
+
+
+def test_what_caps_keep_from_the_watermark_is_counted(config: HostConfig) -> None:
+    rows = table_of(config, [(20, 1, "p", 1.0, "u"), (30, 2, "q", 1.0, "u"), (2, 3, "q", 1.0, "u")])
+    nulls = pa.nulls(3, pa.string())
+    for name, column in ((CORRUPT, nulls), (REASON, pa.array([None, "null_id", None])), (ORIGIN, nulls)):
+        rows = rows.drop_columns([name]) if name in rows.column_names else rows
+        rows = rows.append_column(name, column)
+    counted = []
+    capped = rows.append_column(CAPPED, pa.array([5, None, 2], pa.timestamp("us", "UTC")))
+    for table in (rows, capped):
+        counts = Tally()
+        for batch in Pack(config)(iter(table.combine_chunks().to_batches())):
+            for kind, data in zip(batch["kind"].to_pylist(), batch["data"].to_pylist(), strict=True):
+                if kind == COUNTS:
+                    counts.add(data)
+        counted.append((counts["rows_in"], counts["null_id"], counts.get(GREATEST)))
+        assert GREATEST not in counts.counters()
+    assert counted == [(3, 1, None), (3, 1, 20 * MINUTE)]
 
 
 @pytest.mark.parametrize("restart", [False, True])
