@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.framework.messages import CHANGED, Changes, Skyband, unusable_of
+from skyband.framework.messages import CHANGED, Changes, Skyband, Trajectory, unusable_of
 from skyband.framework.plan.model import only_retained
 from skyband.framework.streaming import blocks
 from skyband.framework.streaming.columns import TextCodes, operator_column, ragged
@@ -70,7 +70,10 @@ class OperatorHost:
         """Takes the accepted rows and lets time go on to ``limit``; every operator's changes, and its skyband if it may have changed."""
         self._keep(taken)
         target = {DELETION_TARGET: taken.target} if self.deletes else {}
-        arrivals = Arrivals(taken.key, taken.seq, taken.time, self._columns(taken.key, taken.rows) | target, self._ragged(taken.rows))
+        known = {named: numbers.next for named, numbers in self.objects.items()}
+        columns = self._columns(taken.key, taken.rows) | target
+        met = {object_column(named).name: self.objects[named].named(first) for named, first in known.items()}
+        arrivals = Arrivals(taken.key, taken.seq, taken.time, columns, self._ragged(taken.rows), met)
         pins = []
         for i, (node, logic) in enumerate(zip(self.operators, self.logics, strict=True)):
             woken = logic.wake()
@@ -78,6 +81,8 @@ class OperatorHost:
             out.counts[CHANGED] += len(changes)
             for name, table in self.items.changes(i, changes, self.store, keys):
                 out.put(Changes(name).kind, table)
+            for name, table in self.items.trajectories(i, changes.traces, self.store, keys):
+                out.put(Trajectory(name).kind, table)
             if node.skyband and (len(taken.seq) or (woken is not None and woken < limit)):
                 table = self.items.skyband(i, logic.skyband(), self.store, keys, bucket)
                 out.put(Skyband(node.name, bucket).kind, table)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from skyband.framework.messages import ASIDE, COUNTS, HOST, REJECTED, ROWS, ROWS_IN, Tally
 from skyband.framework.reasons import CONTROL, FILTERED, REASON, count_of
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
-from skyband.framework.streaming import blocks, rejects, tokens
+from skyband.framework.streaming import blocks, rejects, reports, tokens
 from skyband.framework.streaming.config import KEY_HASHES, HostConfig
 
 _ARROW = pa.schema([("node", pa.int32()), ("bucket", pa.int32()), ("kind", pa.string()), ("data", pa.binary())])
@@ -46,7 +46,7 @@ class Pack:
 
     def _sort_out(self, table: pa.Table, counts: Tally) -> tuple[pa.Table, pa.RecordBatch | None]:
         """(rows for the host, a block of rejected rows or None)."""
-        table = self._with_tokens(table)
+        table = reports.judged(self._with_tokens(table), self.config.intake.reports, self.config.texts)
         reason = table[REASON]
         data = table.select(self.config.row_schema().names)
         if reason.null_count == table.num_rows:
