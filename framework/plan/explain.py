@@ -8,6 +8,7 @@ from skyband.framework.plan.explain_parts import format_bytes, format_window, wi
 from skyband.framework.plan.model import Derive, Filter, OperatorNode, Plan, QueryNode, only_retained
 from skyband.framework.queries.protocol import QueryType
 from skyband.framework.queries.registry import query_type
+from skyband.framework.spec.names import TRAJECTORY
 from skyband.framework.spec.units import format_duration
 from skyband.operators.expressions.canonical import canonical
 
@@ -139,6 +140,7 @@ def tables_of(plan: Plan) -> list[str]:
     tables: list[str] = []
     for q in plan.queries:
         tables += [f"{q.name}_changes", q.name, f"{q.name}_now"]
+        tables += [q.name + TRAJECTORY] if q.item.motion is not None else []
         if q.name in skybands:
             tables.append(f"{q.name}_skyband")
     return [*tables, "heads", "rejected", "runs", *(["checks"] if plan.checks else [])]

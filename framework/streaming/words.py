@@ -1,6 +1,6 @@
 """Names of objects as int64 words that compare like the names: what ``operators.base.Named`` brings.
 
-Whole numbers, instants, days and truth values are one word each, floats are too (their bits, put in order). A decimal is two. A text is its UTF-8
+Whole numbers, instants, days, truth values and floats (their bits, put in order) are one word each, a decimal is two. A text is its UTF-8
 bytes, seven to a word, each word ending in how many of its bytes count (8: another word follows), so that no text begins another's words
 and texts of several columns stand behind each other. Everything in array operations: O(bytes).
 """

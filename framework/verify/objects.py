@@ -36,13 +36,15 @@ class Accepted:
 class Objects:
     """One key's accepted objects: row i has seq i. ``deleted``: the instant at which each was deleted, or NEVER.
 
-    ``tokens``: each object's tokens as texts, by the name of the sets.
+    ``tokens``: each object's tokens as texts, by the name of the sets. ``named``: what rows report on, by the columns that name it:
+    the different names, in order of first sight, and the number of each row's in them.
     """
 
     time: I64
     columns: dict[str, AnyArray]
     deleted: I64
     tokens: dict[str, list[frozenset[str]]] = field(default_factory=dict)
+    named: dict[tuple[str, ...], tuple[list[tuple[Any, ...]], I64]] = field(default_factory=dict)
 
 
 def objects(plan: Plan, mine: Accepted) -> Objects:
@@ -52,7 +54,15 @@ def objects(plan: Plan, mine: Accepted) -> Objects:
     deleted = np.full(len(mine.time), NEVER)
     deleted[list(mine.deleted)] = list(mine.deleted.values())
     columns = {n: operator_column(mine.rows[n], kind, codes) for n, kind in wanted.items()}
-    return Objects(np.array(mine.time, np.int64), columns, deleted, {t.name: _sets(t, mine.rows) for t in plan.intake.tokens})
+    sets = {t.name: _sets(t, mine.rows) for t in plan.intake.tokens}
+    named = {of: _named(mine.rows, of) for node in plan.operators for of in node.objects}
+    return Objects(np.array(mine.time, np.int64), columns, deleted, sets, named)
+
+
+def _named(rows: pa.Table, columns: tuple[str, ...]) -> tuple[list[tuple[Any, ...]], I64]:
+    known: dict[tuple[Any, ...], int] = {}
+    numbers = [known.setdefault(name, len(known)) for name in zip(*[rows[c].to_pylist() for c in columns], strict=True)]
+    return list(known), np.array(numbers, np.int64)
 
 
 def _sets(node: TokenNode, rows: pa.Table) -> list[frozenset[str]]:

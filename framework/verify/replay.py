@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -14,8 +15,10 @@ import pyarrow.compute as pc
 
 from skyband.framework.items import SCORE, rank_key
 from skyband.framework.plan.model import Plan, QueryNode
+from skyband.framework.spec.names import TRAJECTORY
 from skyband.framework.tables.delta_read import open_table, read
 from skyband.framework.tables.schemas import identity_columns, stream_columns
+from skyband.framework.verify.trajectories import Point, at_instant, differences, micros
 
 Key = tuple[Any, ...]
 Item = tuple[Any, ...]
@@ -97,7 +100,7 @@ def _by_key(plan: Plan, query: QueryNode) -> dict[Key, list[_Interval]]:
     named = identity_columns(plan, query)
     needed = list(dict.fromkeys([*named, *(v.name for v in query.item.values), *(c for term in query.item.rank for c in term.columns)]))
     columns = {n: rows[n].to_pylist() for n in needed}
-    items = list(zip(*[columns[n] for n in named], strict=True))
+    items = _keys(rows, named)
     out: dict[Key, list[_Interval]] = {}
     keys, starts, ends = _keys(rows, stream_columns(plan, query)), _micros(rows, "valid_from"), _micros(rows, "valid_to")
     for i, key in enumerate(keys):
@@ -110,7 +113,33 @@ def result_at(plan: Plan, query: QueryNode, key: Key, at: int) -> list[tuple[Ite
     turned = bool(query.members) and key[0] in query.turned
     rank = rank_key(query.item, (query.direction == "min") != turned)
     here = [x for x in _by_key(plan, query).get(key, []) if x.start <= at and (x.end is None or at < x.end)]
-    return [(x.item, x.columns.get(SCORE, 0.0)) for x in sorted(here, key=lambda x: rank(x.columns))]
+    if query.item.motion is None:
+        return [(x.item, x.columns.get(SCORE, 0.0)) for x in sorted(here, key=lambda x: rank(x.columns))]
+    worth = sorted((rank(x.columns | _worth(plan, query, key, x.item, at)), x.item) for x in here)
+    return [(item, _worth(plan, query, key, item, at)[query.item.motion.value]) for _, item in worth]
+
+
+def _worth(plan: Plan, query: QueryNode, key: Key, item: Item, at: int) -> dict[str, Any]:
+    """The moving values of a member at ``at``; null ones, which equal nothing, if it has no point."""
+    motion = query.item.motion
+    assert motion is not None
+    point = at_instant(_points(plan, query).get((key, item), []), at)
+    return {motion.value: math.nan, motion.slope: 0} if point is None else {motion.value: point.by(at) / 1e6, motion.slope: point.slope}
+
+
+@lru_cache(maxsize=32)
+def _points(plan: Plan, query: QueryNode) -> dict[tuple[Key, Item], list[Point]]:
+    """The trajectory of every item, point by point."""
+    motion = query.item.motion
+    assert motion is not None
+    rows = table_rows(plan, f"{query.name}{TRAJECTORY}")
+    rows = rows.filter(pc.less_equal(rows["batch_id"], derived_upto(plan, query)))
+    out: dict[tuple[Key, Item], list[Point]] = {}
+    named = zip(_keys(rows, stream_columns(plan, query)), _keys(rows, identity_columns(plan, query)), strict=True)
+    values, slopes = rows[motion.value].to_pylist(), rows[motion.slope].to_pylist()
+    for name, at, value, slope in zip(named, _micros(rows, "valid_from"), values, slopes, strict=True):
+        out.setdefault(name, []).append(Point(at or 0, micros(value), slope))
+    return {named: sorted(points) for named, points in out.items()}
 
 
 def change_times(plan: Plan, query: QueryNode, key: Key) -> list[int]:
@@ -127,7 +156,7 @@ def replay(plan: Plan, query: QueryNode) -> Replayed:
     keys = _keys(rows, stream_columns(plan, query))
     columns = [rows[n].to_pylist() for n in ("step", "pos", "change")]
     order = sorted(range(rows.num_rows), key=lambda i: (repr(keys[i]), columns[0][i], columns[1][i]))
-    items = list(zip(*[rows[n].to_pylist() for n in identity_columns(plan, query)], strict=True))
+    items = _keys(rows, identity_columns(plan, query))
     at = _micros(rows, "at")
     out = Replayed(changes=rows.num_rows)
     held: dict[tuple[Key, Item], tuple[int | None, int]] = {}
@@ -153,12 +182,38 @@ def replay(plan: Plan, query: QueryNode) -> Replayed:
             intervals.add((key, item, start, at[i], from_step, step))
     intervals |= {(key, item, start, None, from_step, None) for (key, item), (start, from_step) in held.items()}
     _compare(out, plan, query, intervals)
+    if query.item.motion is not None and not out.differences:
+        _compare_moving(out, plan, query, rows)
     return out
+
+
+def _compare_moving(out: Replayed, plan: Plan, query: QueryNode, changes: pa.Table) -> None:
+    """Holds trajectories against what the changes say of the items' values, and the table of current results against the trajectories."""
+    motion = query.item.motion
+    assert motion is not None
+    named = zip(_keys(changes, stream_columns(plan, query)), _keys(changes, identity_columns(plan, query)), strict=True)
+    values, slopes = changes[motion.value].to_pylist(), changes[motion.slope].to_pylist()
+    told = zip(_micros(changes, "at"), changes["change"].to_pylist(), named, values, slopes, strict=True)
+    entered: dict[tuple[Key, Item], Point] = {}
+    points = _points(plan, query)
+    for at, change, name, value, slope in sorted(told, key=lambda c: (c[0] or 0, c[1] == "+")):
+        if change == "+":
+            entered[name] = Point(at or 0, micros(value), slope)
+        else:
+            out.differences += differences(name, entered.pop(name), (at or 0, micros(value)), points.get(name, []))
+    for name, start in entered.items():
+        out.differences += differences(name, start, None, points.get(name, []))
+    now = table_rows(plan, f"{query.name}_now")
+    shown = zip(_keys(now, stream_columns(plan, query)), _keys(now, identity_columns(plan, query)), _micros(now, "as_of"), strict=True)
+    for i, (key, item, at) in enumerate(shown):
+        worth = _worth(plan, query, key, item, at or 0)
+        if worth != {c: now[c][i].as_py() for c in worth}:
+            out.differences.append(f"table {query.name}_now has other values of {(key, item)} than its trajectory: {worth}")
 
 
 def _compare(out: Replayed, plan: Plan, query: QueryNode, intervals: set[tuple[Any, ...]]) -> None:
     rows = table_rows(plan, query.name)
-    items = list(zip(*[rows[n].to_pylist() for n in identity_columns(plan, query)], strict=True))
+    items = _keys(rows, identity_columns(plan, query))
     steps = [rows[n].to_pylist() for n in ("from_step", "to_step")]
     got = list(
         zip(_keys(rows, stream_columns(plan, query)), items, _micros(rows, "valid_from"), _micros(rows, "valid_to"), *steps, strict=True)

@@ -1,0 +1,56 @@
+"""Trajectories looked at point by point: what an item is worth at an instant, and whether its points lie on one line each."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+
+class Point(NamedTuple):
+    """From ``at`` (microseconds) on an item is worth ``value`` (microseconds) and ``slope`` microseconds a microsecond more."""
+
+    at: int
+    value: int
+    slope: int
+
+    def by(self, at: int) -> int:
+        """The value at a later instant."""
+        return self.value + self.slope * (at - self.at)
+
+
+def micros(seconds: float) -> int:
+    """Seconds of a table as the whole microseconds they are."""
+    return round(seconds * 1e6)
+
+
+def at_instant(points: list[Point], at: int) -> Point | None:
+    """The last of an item's ``points`` (in order) that is no later than ``at``."""
+    found = bisect_right(points, at, key=lambda p: p.at)
+    return points[found - 1] if found else None
+
+
+def differences(item: Any, start: Point, end: tuple[int, int] | None, points: list[Point]) -> Iterator[str]:
+    """What is wrong with an item's trajectory while it was in the result.
+
+    It entered at ``start`` and left at (instant, value) ``end``, None if it has not; ``points`` are all of the item's, in order.
+    """
+    inside = [p for p in points if p.at >= start.at and (end is None or p.at < end[0])]
+    if not inside or inside[0] != start:
+        yield f"{item} entered as {start}, its trajectory has {inside[0] if inside else 'no point'}"
+        return
+    yield from _off_line(item, inside)
+    if end is not None and inside[-1].by(end[0]) != end[1]:
+        yield f"{item} left at {end[0]} us with {end[1]} us, its trajectory comes to {inside[-1].by(end[0])}"
+
+
+def _off_line(item: Any, points: Iterable[Point]) -> Iterator[str]:
+    before: Point | None = None
+    for p in points:
+        if p.slope not in (-1, 0, 1):
+            yield f"{item} has slope {p.slope} at {p.at} us"
+        if before is not None and p.at <= before.at:
+            yield f"{item} has two points at {p.at} us"
+        elif before is not None and before.by(p.at) != p.value:
+            yield f"{item} jumps to {p.value} us at {p.at} us, where the point before comes to {before.by(p.at)}"
+        before = p
