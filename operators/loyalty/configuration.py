@@ -47,7 +47,7 @@ class LoyaltyConfiguration:
     texts: tuple[str, ...] = ()
 
     state_format: ClassVar[str] = "Loyalty"
-    query_types: ClassVar[frozenset[str]] = frozenset({"topk_loyalty", "threshold_loyalty"})
+    query_types: ClassVar[frozenset[str]] = frozenset()  # two types share it: their own rooms name them
     keeps: ClassVar[Literal["window", "retained", "none"]] = "none"
 
     def __post_init__(self) -> None:
