@@ -43,6 +43,9 @@ from skyband.operators.loyalty.kernels.tell import CHANGE_COLUMNS, POINT_COLUMNS
 from skyband.operators.loyalty.names import NOBODY, Names, Numbers
 from skyband.operators.loyalty.pending import Pending, span_of_keys
 
+FEW = 64
+"""Keys with so many objects at most watch all of them."""
+
 NONE: I64 = np.empty(0, np.int64)
 SAVED = {"step": STEP, "next": NEXT, "members": MEMBERS}
 
@@ -62,6 +65,7 @@ class LoyaltyLogic:
         self.queries = Queries(*(np.array(a, np.int64) for a in (
             [q.k or 0 for q in qs], [q.at_least or 0 for q in qs], [q.every or 0 for q in qs], [int(q.trace_all) for q in qs],
         )))  # fmt: skip
+        self.few = FEW
         self.rows, self.unusable = 0, 0
         self.until = NULL
         self.n = 0
@@ -88,7 +92,7 @@ class LoyaltyLogic:
         self.until = max(since, until)
         self._meet(arrivals)
         key, rows = self._reports(arrivals)
-        clock = Clock(self.window, self.stale_after, since, self.until)
+        clock = Clock(self.window, self.stale_after, since, self.until, self.few)
         echoes, echo_key = self.echoes.due(self.until - self.window, self.table.key)
         stale, stale_key = self.stale.due(self.until - self.stale_after, self.table.key) if self.stale_after else (Past(NONE, NONE), NONE)
         job = self._job(key, echo_key, stale_key)

@@ -12,6 +12,7 @@ import numpy as np
 from skyband.operators.base import CAUSES, NULL, Arrivals, Changes, Column, Named, Ragged, State, Window
 from skyband.operators.expressions import parse
 from skyband.operators.loyalty import Loyalty, LoyaltyQuery
+from skyband.operators.loyalty.logic import FEW
 from tests.oracles import loyalty as oracle
 
 SCHEMA: Any = {"x": "float", "g": "int"}
@@ -46,6 +47,7 @@ class Host:
     """Gives objects numbers, feeds a logic, and forgets objects as it says. ``changes`` and ``points`` with names for numbers."""
 
     op: Loyalty
+    few: int = FEW
     numbers: dict[tuple[int, Any], int] = field(default_factory=dict)
     names: list[Any] = field(default_factory=list)
     changes: list[Row] = field(default_factory=list)
@@ -53,6 +55,7 @@ class Host:
 
     def __post_init__(self) -> None:
         self.logic: Any = self.op.build(None)
+        self.logic.few = self.few
 
     def block(self, stream: Stream, lo: int, hi: int) -> Arrivals:
         at = lo + np.argsort(stream.key[lo:hi], kind="stable")
@@ -102,6 +105,7 @@ class Host:
         arrays = pickle.loads(pickle.dumps(dict(self.logic.checkpoint())))
         none = np.empty(0, np.int64)
         self.logic = pickle.loads(pickle.dumps(self.op)).build(State(arrays, Arrivals(none, none, none, {})))
+        self.logic.few = self.few
         assert self.logic.wake() == wake
 
 
@@ -149,9 +153,9 @@ class Case:
         return changes, points
 
 
-def run(case: Case, cuts: Sequence[int], restore: bool = False, forget: bool = True) -> Host:
-    """The stream cut at the instants ``cuts``; with ``restore`` the logic is saved and restored after every call."""
-    host, s = Host(case.op), case.stream
+def run(case: Case, cuts: Sequence[int], restore: bool = False, forget: bool = True, few: int = FEW) -> Host:
+    """The stream cut at the instants ``cuts``; with ``restore`` the logic is saved and restored after every call; ``few`` as the logic's."""
+    host, s = Host(case.op, few), case.stream
     fed = 0
     for until in [*sorted(set(cuts)), case.end]:
         upto = fed + int(np.searchsorted(s.time[fed:], until))

@@ -34,7 +34,7 @@ from skyband.operators.loyalty.kernels.tables import (
     Queries,
 )
 from skyband.operators.loyalty.kernels.tell import Told
-from skyband.operators.loyalty.kernels.watch import ALL, watch_anew
+from skyband.operators.loyalty.kernels.watch import watch_anew
 
 MOST = 8192
 """Bends of a stretch, about."""
@@ -72,8 +72,8 @@ def horizon(queries: Queries, objects: Objects, marks: Marks, progress: Progress
     first = NEVER
     for q in range(len(queries.k)):
         p = progress.queries[q, key]
-        if p[HORIZON] <= at or (p[HORIZON] == NEVER and progress.keys[key, OBJECTS] > ALL):
-            watch_anew(queries, objects, marks, progress, q, key, clock.window, at)
+        if p[HORIZON] <= at or (p[HORIZON] == NEVER and progress.keys[key, OBJECTS] > clock.few):
+            watch_anew(queries, objects, marks, progress, q, key, clock, at)
         first = min(first, p[HORIZON])
     return int(first)
 

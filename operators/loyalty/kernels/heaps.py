@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.operators.base import I64
-from skyband.operators.jit import inner, maker
+from skyband.operators.jit import inner
 
 OUT, TIMED, HEAPS = 3, 6, 7
 """Heaps 0, 1, 2: in the result, by slope + 1; 3, 4, 5: out of it; 6: by the instant at which the threshold is crossed."""
@@ -36,7 +36,6 @@ class Watch(NamedTuple):
     counts: I64
 
 
-@maker
 def watch_room(room: int) -> Watch:
     """Room for ``room`` objects."""
     a = np.empty((9, room), np.int64)

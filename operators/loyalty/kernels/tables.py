@@ -127,12 +127,14 @@ class Job(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """``window`` T, ``stale_after`` or 0, and the instants of this call: from ``since`` up to ``until``."""
+    """``window`` T, ``stale_after`` or 0, and the instants of this call: from ``since`` up to ``until``. Keys with ``few`` objects at most
+    watch all of them, for ever."""
 
     window: int
     stale_after: int
     since: int
     until: int
+    few: int
 
 
 @inner

@@ -23,15 +23,13 @@ from skyband.operators.loyalty.kernels.tables import (
     SPAN,
     TOLD,
     WATCHED,
+    Clock,
     Marks,
     Objects,
     Progress,
     Queries,
     loyalty,
 )
-
-ALL = 64
-"""Keys with so many objects at most watch all of them, for ever."""
 
 
 @inner
@@ -48,14 +46,14 @@ def span_of(progress: Progress, q: int, key: int, window: int, at: int) -> int:
 
 
 @inner
-def watch_anew(queries: Queries, objects: Objects, marks: Marks, progress: Progress, q: int, key: int, window: int, at: int) -> None:
+def watch_anew(queries: Queries, objects: Objects, marks: Marks, progress: Progress, q: int, key: int, clock: Clock, at: int) -> None:
     """Make the list of watched objects of one query and key, as of the instant ``at``. O(objects of the key)."""
     p, where, following = progress.queries[q, key], marks.where[q], marks.next[q]
     k, theta = queries.k[q], queries.at_least[q]
     low, high = -FAR, FAR
     p[HORIZON], p[SPAN] = NEVER, 0
-    if progress.keys[key, OBJECTS] > ALL:
-        span = span_of(progress, q, key, window, at)
+    if progress.keys[key, OBJECTS] > clock.few:
+        span = span_of(progress, q, key, clock.window, at)
         p[HORIZON], p[SPAN], p[SINCE], p[EVENTS] = at + span + 1, span, at, progress.keys[key, SEEN]
         if k == 0:
             low, high = theta - span, theta + span
