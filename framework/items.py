@@ -51,10 +51,14 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Motion:
-    """Values that move between changes: ``value``, in seconds, grows by ``slope`` seconds a second. Both are columns of the item."""
+    """Values that move between changes: ``value``, in seconds, grows by ``slope`` seconds a second. Both are columns of the item.
+
+    ``of_all``: the table of trajectories has those of all items, not of the result's members alone (with a point where one enters).
+    """
 
     value: str
     slope: str
+    of_all: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,7 +175,8 @@ def _derive_now(sink: Sink, query: QueryNode, upto: int) -> None:
     if done is not None and done >= upto:
         return
     schema = sink.specs[name].schema
-    rows = sink.writer.read(query.name, [n for n in schema.names if n not in ("rank", "as_of")], pc.field("current"))
+    columns = [n for n in schema.names if n not in ("rank", "as_of")]
+    rows = sink.writer.read(query.name, [*columns, "valid_from"], pc.field("current"))
     plan, heads = sink.plan, sink.writer.read("heads")
     last = (sink.last_run() or {}).get("frontier")
     frontier = None if last is None else pa.scalar(last, STAMP).cast(pa.int64()).as_py()
@@ -183,16 +184,16 @@ def _derive_now(sink: Sink, query: QueryNode, upto: int) -> None:
         named = (*stream_columns(plan, query), *identity_columns(plan, query))
         points = _points(sink, query, named, -1 if done is None else done, upto)
         rows = moved(rows, points, query.item.motion, named, key_as_of(rows, heads, plan, frontier))
-    ordered, _, rank = ranked(rows, query, stream_columns(plan, query))
+    ordered, _, rank = ranked(rows.select(columns), query, stream_columns(plan, query))
     as_of = key_as_of(ordered, heads, plan, frontier)
     now = ordered.append_column("rank", pa.array(rank.astype(np.int32))).append_column("as_of", pa.array(as_of).cast(STAMP))
     sink.writer.overwrite(name, to_schema(now, schema), app_id, upto)
 
 
 def _points(sink: Sink, query: QueryNode, named: Sequence[str], done: int, upto: int) -> pa.Table:
-    """The latest point of every item's trajectory in the batches up to ``upto``, if its result may hold it.
+    """The latest points of trajectories in the batches up to ``upto``: of the items that were in the result at ``done``, or later.
 
-    A row derived up to batch ``done`` is a point itself: the batches before are not read again.
+    A row of the current results derived up to batch ``done`` is a point itself: the batches before are not read again.
     """
     source = trajectory_name(query.name)
     columns = [n for n in sink.specs[source].schema.names if n != "batch_id"]

@@ -21,10 +21,12 @@ I64 = npt.NDArray[np.int64]
 
 
 def moved(rows: pa.Table, points: pa.Table, motion: Motion, named: Sequence[str], at: I64) -> pa.Table:
-    """``rows`` with their moving values as of ``at`` (microseconds, one for each), from the latest of ``points`` by then.
+    """``rows`` of intervals with their moving values as of ``at`` (microseconds, one for each), from the latest of ``points`` by then.
 
-    ``named`` are the columns that tell items (and their streams) apart. O(n log n). SkybandError SKY-E900 if a row has no point.
+    An interval itself says the values as of its ``valid_from``. ``named`` are the columns that tell items (and their streams) apart.
+    O(n log n). SkybandError SKY-E900 if an interval begins later than it is asked for.
     """
+    points = pa.concat_tables([rows.select(points.column_names).cast(points.schema), points])
     number, of_point = (
         key_numbers([rows, points], named) if named else (np.zeros(rows.num_rows, np.int64), np.zeros(points.num_rows, np.int64))
     )
@@ -37,7 +39,7 @@ def moved(rows: pa.Table, points: pa.Table, motion: Motion, named: Sequence[str]
     found = np.empty(len(at), np.int64)
     found[asked] = np.where(before < 0, -1, order[before]) if len(order) else -1
     if (found < 0).any() or not np.array_equal(of_point[found], number) if len(at) else False:
-        raise SkybandError("SKY-E900", "an item of the result has no point in its table of trajectories")
+        raise SkybandError("SKY-E900", "the value of an item is asked for before it was in the result")
     slope = points[motion.slope].cast(pa.int64()).to_numpy()[found]
     value = points[motion.value].to_numpy()[found]
     made = np.round(value * 1e6).astype(np.int64) + slope * (at - since[found])

@@ -204,7 +204,7 @@ class Reader:
             micros = np.full(rows.num_rows, pa.scalar(at, STAMP).cast(pa.int64()).as_py())
         if not rows.num_rows:
             return rows
-        # A member has a point where its interval begins; what is written now may already have later ones.
+        # An interval is a point where it begins; what is written now may already have later ones.
         since, until = pc.min(rows["valid_from"]), pa.scalar(int(micros.max())).cast(STAMP)
         reached = (pc.field("valid_from") >= since) & (pc.field("valid_from") <= until)
         reached &= pc.field("batch_id") <= self._versions(query)[1]

@@ -308,8 +308,9 @@ def _trajectories(plan: Plan, life: Life) -> list[TableSpec]:
             value, slope = q.item.motion.value, q.item.motion.slope
             which = " and ".join(f"{c} = ..." for c in dict.fromkeys((*stream_columns(plan, q), *identity_columns(plan, q))))
             name = trajectory_name(q.name)
+            whose = "all objects" if q.item.motion.of_all else f"the members of {q.name} while they are that"
             said = (
-                f"How {value} of {q.name} moves, point by point. At T: select {value} + {slope} * extract(epoch from (T - valid_from)) "
+                f"How {value} of {whose} moves, point by point. At T: select {value} + {slope} * extract(epoch from (T - valid_from)) "
                 f"from {name} where {which} and valid_from <= T order by valid_from desc limit 1"
             )
             made.append(TableSpec(name, trajectory_schema(plan, q), said, life=life))

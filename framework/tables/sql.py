@@ -48,7 +48,8 @@ def _moved(plan: Plan, query: QueryNode, at: datetime | None, key: Key) -> str:
     assert motion is not None
     if at is None:
         order = ", ".join([*map(_name, streams), _quoted("rank")])
-        return f'select * from "{now_name(query.name)}" where {" and ".join(_chosen(key)) or "true"} order by {order}'
+        chosen = f" where {' and '.join(_chosen(key))}" if key else ""
+        return f'select * from "{now_name(query.name)}"{chosen} order by {order}'
     named = (*streams, *identity_columns(plan, query))
     items = [*streams, *(c.name for c in query.item.columns(plan.intake.id, query.carry, plan.intake.partition_by))]
     trajectory, t = trajectory_name(query.name), instant(at)

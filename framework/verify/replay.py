@@ -18,7 +18,7 @@ from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.spec.names import TRAJECTORY
 from skyband.framework.tables.delta_read import open_table, read
 from skyband.framework.tables.schemas import identity_columns, stream_columns
-from skyband.framework.verify.trajectories import Point, at_instant, differences, micros
+from skyband.framework.verify.trajectories import Point, at_instant, differences, micros, off_line
 
 Key = tuple[Any, ...]
 Item = tuple[Any, ...]
@@ -200,9 +200,11 @@ def _compare_moving(out: Replayed, plan: Plan, query: QueryNode, changes: pa.Tab
         if change == "+":
             entered[name] = Point(at or 0, micros(value), slope)
         else:
-            out.differences += differences(name, entered.pop(name), (at or 0, micros(value)), points.get(name, []))
+            out.differences += differences(name, entered.pop(name), (at or 0, micros(value)), points.get(name, []), motion.of_all)
     for name, start in entered.items():
-        out.differences += differences(name, start, None, points.get(name, []))
+        out.differences += differences(name, start, None, points.get(name, []), motion.of_all)
+    for name in points if motion.of_all else ():
+        out.differences += off_line(name, points[name])
     now = table_rows(plan, f"{query.name}_now")
     shown = zip(_keys(now, stream_columns(plan, query)), _keys(now, identity_columns(plan, query)), _micros(now, "as_of"), strict=True)
     for i, (key, item, at) in enumerate(shown):

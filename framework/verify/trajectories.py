@@ -30,21 +30,24 @@ def at_instant(points: list[Point], at: int) -> Point | None:
     return points[found - 1] if found else None
 
 
-def differences(item: Any, start: Point, end: tuple[int, int] | None, points: list[Point]) -> Iterator[str]:
+def differences(item: Any, start: Point, end: tuple[int, int] | None, points: list[Point], of_all: bool) -> Iterator[str]:
     """What is wrong with an item's trajectory while it was in the result.
 
-    It entered at ``start`` and left at (instant, value) ``end``, None if it has not; ``points`` are all of the item's, in order.
+    It entered at ``start`` and left at (instant, value) ``end``, None if it has not; ``points`` are all of the item's, in order;
+    ``of_all``: it has them whether it is in the result or not, else one where it enters.
     """
-    inside = [p for p in points if p.at >= start.at and (end is None or p.at < end[0])]
-    if not inside or inside[0] != start:
-        yield f"{item} entered as {start}, its trajectory has {inside[0] if inside else 'no point'}"
+    first = at_instant(points, start.at)
+    if first is None or (first.by(start.at), first.slope) != (start.value, start.slope) or (first.at != start.at and not of_all):
+        yield f"{item} entered as {start}, its trajectory has {first}"
         return
-    yield from _off_line(item, inside)
+    inside = [p for p in points if p.at >= first.at and (end is None or p.at < end[0])]
+    yield from off_line(item, inside)
     if end is not None and inside[-1].by(end[0]) != end[1]:
         yield f"{item} left at {end[0]} us with {end[1]} us, its trajectory comes to {inside[-1].by(end[0])}"
 
 
-def _off_line(item: Any, points: Iterable[Point]) -> Iterator[str]:
+def off_line(item: Any, points: Iterable[Point]) -> Iterator[str]:
+    """What is wrong with points that follow each other."""
     before: Point | None = None
     for p in points:
         if p.slope not in (-1, 0, 1):

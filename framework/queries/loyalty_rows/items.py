@@ -15,7 +15,7 @@ _VALUES: Final = (
 )
 
 
-def loyal_object(columns: tuple[str, ...]) -> ItemShape:
+def loyal_object(columns: tuple[str, ...], trace_all: bool) -> ItemShape:
     """The object that ``columns`` name: the more loyal first, of equal ones the rising, then by name."""
     rank = (RankTerm((LOYALTY,), "desc"), RankTerm((SLOPE,), "desc"), *(RankTerm((c,), "asc") for c in columns))
-    return ItemShape((Part("", "the object", columns),), rank, _VALUES, motion=Motion(LOYALTY, SLOPE))
+    return ItemShape((Part("", "the object", columns),), rank, _VALUES, motion=Motion(LOYALTY, SLOPE, trace_all))

@@ -28,7 +28,7 @@ class LoyaltyType(QueryType):
 
     def item(self, query: Any) -> ItemShape:
         """The object, by the columns that name it."""
-        return loyal_object(query.objects)
+        return loyal_object(query.objects, query.trace == "all")
 
     def check(self, scope: Scope, path: Path, query: Any) -> None:
         """See ``check``."""
