@@ -204,10 +204,9 @@ class Reader:
             micros = np.full(rows.num_rows, pa.scalar(at, STAMP).cast(pa.int64()).as_py())
         if not rows.num_rows:
             return rows
-        # An interval is a point where it begins; what is written now may already have later ones.
+        # An interval is a point where it begins.
         since, until = pc.min(rows["valid_from"]), pa.scalar(int(micros.max())).cast(STAMP)
         reached = (pc.field("valid_from") >= since) & (pc.field("valid_from") <= until)
-        reached &= pc.field("batch_id") <= self._versions(query)[1]
         named = (*stream_columns(self.plan, query), *identity_columns(self.plan, query))
         points = self.read(trajectory_name(query.name), [*named, "valid_from", motion.value, motion.slope], reached)
         return moved(rows, points, motion, named, micros)
