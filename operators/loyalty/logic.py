@@ -188,7 +188,7 @@ class LoyaltyLogic:
         )  # fmt: skip
 
     def _room(self, objects: int) -> None:
-        if objects > len(self.watch.object):
+        if objects > len(self.watch.cells):
             self.watch = watch_room(2 * objects)
 
     def _keep(self, feed: Feed, rows: Rows) -> None:

@@ -5,8 +5,24 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from skyband.operators.base import I64, NEVER
-from skyband.operators.jit import inner, maker
-from skyband.operators.loyalty.kernels.heaps import NONE, OUT, TIMED, Watch, push, remove
+from skyband.operators.jit import inner, inner_inlined, maker
+from skyband.operators.loyalty.kernels.heaps import (
+    ENTERED,
+    FIRST,
+    HEAP,
+    HEAPS,
+    NONE,
+    NOTED,
+    OBJECT,
+    OUT,
+    RANK,
+    TIMED,
+    WORD,
+    Watch,
+    push,
+    remove,
+    top,
+)
 from skyband.operators.loyalty.kernels.tables import (
     BENDS,
     HORIZON,
@@ -18,6 +34,7 @@ from skyband.operators.loyalty.kernels.tables import (
     PLACE,
     TOLD,
     WATCHED,
+    Bends,
     Feed,
     Marks,
     Objects,
@@ -43,145 +60,151 @@ class Border(NamedTuple):
 @inner
 def toggle(b: Border, w: Watch, x: int) -> None:
     """x changes sides."""
-    b.where[w.object[x]] ^= IN
-    b.progress[MEMBERS] += 1 if b.where[w.object[x]] & IN else -1
-    if not w.noted[x]:
-        w.noted[x] = 1
-        w.pending[w.counts[1]] = x
-        w.counts[1] += 1
+    o = w.cells[x, OBJECT]
+    b.where[o] ^= IN
+    b.progress[MEMBERS] += 1 if b.where[o] & IN else -1
+    note(w, x)
 
 
 @inner
-def stand(b: Border, w: Watch, objects: Objects, x: int, at: int) -> None:
+def note(w: Watch, x: int) -> None:
+    """x may have to be told."""
+    if w.cells[x, NOTED] == 0:
+        w.cells[x, NOTED] = 1
+        w.pending[0] += 1
+        w.pending[w.pending[0]] = x
+
+
+@inner
+def stand(b: Border, w: Watch, x: int, at: int) -> None:
     """Put x, which is in no heap, into the heap where it belongs; it leaves the result if it has to."""
-    word = w.word[x]
+    word = w.cells[x, WORD]
     s, now = slope(word), loyalty(word, at)
-    inside = b.where[w.object[x]] & IN
-    rank = objects.rank[w.object[x]]
+    inside = b.where[w.cells[x, OBJECT]] & IN
     if b.k == 0:
         beyond = now > b.theta or (now == b.theta and s >= 0)
         if beyond != bool(inside):
             toggle(b, w, x)
         if s != 0 and beyond == (s < 0):
-            push(w, TIMED, x, at + abs(now - b.theta), rank)
+            push(w, TIMED, x, at + abs(now - b.theta))
     elif now > 0 or s > 0:
         if inside:
-            push(w, s + 1, x, word >> 2, -rank)
+            push(w, s + 1, x, word >> 2)
         else:
-            push(w, s + 1 + OUT, x, -(word >> 2), rank)
+            push(w, s + 1 + OUT, x, -(word >> 2))
     elif inside:
         toggle(b, w, x)
 
 
-@inner
-def gather(b: Border, w: Watch, feed: Feed, objects: Objects, marks: Marks, at: int) -> None:
-    """Take up the watched objects as they were at the instant ``at``, before the bends of ``feed``. O(watched + bends)."""
+@inner_inlined
+def gather(b: Border, w: Watch, bends: Bends, made: int, objects: Objects, following: I64, at: int) -> None:
+    """Take up the watched objects as they were at the instant ``at``, before the ``made`` bends. O(watched + bends)."""
     n = 0
     o = b.progress[WATCHED]
     while o >= 0:
-        w.object[n], w.word[n], w.heap[n], w.noted[n], w.entered[n] = o, objects.word[o], NONE, 0, -NEVER
-        b.where[o] = (b.where[o] & (IN | TOLD)) | ((n + 1) << PLACE)
+        cell = w.cells[n]
+        cell[OBJECT], cell[WORD], cell[RANK], cell[HEAP], cell[ENTERED], cell[NOTED] = o, objects.word[o], objects.rank[o], NONE, -NEVER, 0
         n += 1
-        o = marks.next[b.query, o]
-    bends = feed.bends
-    for i in range(feed.at[BENDS] - 1, -1, -1):
+        b.where[o] = (b.where[o] & (IN | TOLD)) | (n << PLACE)
+        o = following[o]
+    for i in range(made - 1, -1, -1):
         x = (b.where[bends.object[i]] >> PLACE) - 1
         if x >= 0:
-            w.word[x] = bends.before[i]
-    w.counts[0], w.counts[1] = n, 0
-    w.size[:] = 0
+            w.cells[x, WORD] = bends.before[i]
+    w.pending[0] = 0
+    for h in range(HEAPS):
+        w.heaps[h, 0] = 0
     for x in range(n):
-        mark = b.where[w.object[x]]
+        mark = b.where[w.cells[x, OBJECT]]
         if ((mark >> 1) ^ mark) & 1:
-            w.noted[x] = 1
-            w.pending[w.counts[1]] = x
-            w.counts[1] += 1
-        stand(b, w, objects, x, at)
+            note(w, x)
+        stand(b, w, x, at)
 
 
 @inner
-def first_of(w: Watch, objects: Objects, low: int, at: int, worst: bool) -> int:
+def first_of(w: Watch, low: int, at: int, worst: bool) -> int:
     """Of the heaps low, low + 1, low + 2 the object that is worst, or best, at an instant; or ``NONE``."""
     found = NONE
     for h in range(low, low + 3):
-        if w.size[h] > 0:
-            x = w.heaps[h, 0]
-            if found == NONE or worst == precedes(objects, w.object[found], w.word[found], w.object[x], w.word[x], at):
-                found = x
+        x = top(w, h)
+        if x != NONE and (found == NONE or worst == precedes(w.cells, found, x, at)):
+            found = x
     return found
 
 
 @inner
-def move(b: Border, w: Watch, objects: Objects, x: int, at: int) -> None:
+def move(b: Border, w: Watch, x: int, at: int) -> None:
     """x goes to the other side."""
     remove(w, x)
     toggle(b, w, x)
-    stand(b, w, objects, x, at)
+    stand(b, w, x, at)
 
 
-@inner
-def put_in_order(b: Border, w: Watch, objects: Objects, at: int) -> None:
+@inner_inlined
+def put_in_order(b: Border, w: Watch, at: int) -> None:
     """Fill the result up to k, and exchange until the best of those out do not precede the worst of those in."""
     while True:
-        out = first_of(w, objects, OUT, at, False)
+        out = first_of(w, OUT, at, False)
         if out == NONE:
             return
         if b.progress[MEMBERS] >= b.k:
-            worst = first_of(w, objects, 0, at, True)
-            if worst == NONE or not precedes(objects, w.object[out], w.word[out], w.object[worst], w.word[worst], at):
+            worst = first_of(w, 0, at, True)
+            if worst == NONE or not precedes(w.cells, out, worst, at):
                 return
-            move(b, w, objects, worst, at)
-        move(b, w, objects, out, at)
+            move(b, w, worst, at)
+        move(b, w, out, at)
 
 
-@inner
+@inner_inlined
 def cross_threshold(b: Border, w: Watch, at: int) -> None:
     """Those whose line meets the threshold now change sides."""
-    while w.size[TIMED] > 0 and w.first[w.heaps[TIMED, 0]] <= at:
-        x = w.heaps[TIMED, 0]
+    while True:
+        x = top(w, TIMED)
+        if x == NONE or w.cells[x, FIRST] > at:
+            return
         remove(w, x)
         toggle(b, w, x)
 
 
 @inner
-def next_crossing(b: Border, w: Watch) -> int:
+def next_crossing(k: int, w: Watch) -> int:
     """The first instant at which a watched object changes sides without a bend, or ``NEVER``."""
-    if b.k == 0:
-        return int(w.first[w.heaps[TIMED, 0]]) if w.size[TIMED] > 0 else NEVER
     first = NEVER
+    if k == 0:
+        x = top(w, TIMED)
+        return first if x == NONE else int(w.cells[x, FIRST])
     for i in range(2):
-        if w.size[i] > 0:
-            for j in range(i + 1, 3):
-                if w.size[OUT + j] > 0:
-                    gap = w.first[w.heaps[i, 0]] + w.first[w.heaps[OUT + j, 0]]  # c of the one less that of the other
-                    first = min(first, -(-gap // (j - i)))
+        x = top(w, i)
+        for j in range(i + 1, 3):
+            y = top(w, OUT + j)
+            if x != NONE and y != NONE:
+                gap = w.cells[x, FIRST] + w.cells[y, FIRST]  # c of the one less that of the other
+                first = min(first, -(-gap // (j - i)))
     return first
 
 
-@inner
-def take_bends(b: Border, w: Watch, feed: Feed, objects: Objects, first: int, at: int) -> int:
+@inner_inlined
+def take_bends(b: Border, w: Watch, bends: Bends, made: int, first: int, at: int) -> int:
     """The bends of one instant from place ``first`` on; returns the place after them."""
-    bends = feed.bends
     e = first
-    while e < feed.at[BENDS] and bends.time[e] == at:
+    while e < made and bends.time[e] == at:
         x = (b.where[bends.object[e]] >> PLACE) - 1
         if x >= 0:
             remove(w, x)
-            w.word[x] = bends.after[e]
-            stand(b, w, objects, x, at)
+            w.cells[x, WORD] = bends.after[e]
+            stand(b, w, x, at)
         e += 1
     return e
 
 
-@inner
-def trace_bends(told: Told, b: Border, w: Watch, feed: Feed, objects: Objects, first: int, end: int) -> None:
+@inner_inlined
+def trace_bends(told: Told, b: Border, w: Watch, bends: Bends, objects: Objects, first: int, end: int) -> None:
     """Points of the members among these bends, but of those that have just entered: their points are told."""
-    bends = feed.bends
     for e in range(first, end):
         o = bends.object[e]
         if b.where[o] & TOLD:
             x = (b.where[o] >> PLACE) - 1
-            if x < 0 or w.entered[x] != bends.time[e]:
+            if x < 0 or w.cells[x, ENTERED] != bends.time[e]:
                 tell_point(told, objects, b.query, b.key, bends.time[e], o, bends.after[e])
 
 
@@ -225,9 +248,9 @@ def sweep(
     if everyone:
         for i in range(m):
             tell_point(told, objects, q, key, bends.time[i], bends.object[i], bends.after[i])
-    gather(b, w, feed, objects, marks, since - 1)
-    due = after(since, every) if w.counts[1] > 0 and every > 0 else NEVER
-    crossing = next_crossing(b, w)
+    gather(b, w, bends, m, objects, marks.next[q], since - 1)
+    due = after(since, every) if w.pending[0] > 0 and every > 0 else NEVER
+    crossing = next_crossing(b.k, w)
     e = 0
     while True:
         while e < m and b.where[bends.object[e]] == 0:
@@ -241,12 +264,12 @@ def sweep(
             break
         first = e
         if e < m and bends.time[e] == at:
-            e = take_bends(b, w, feed, objects, e, at)
+            e = take_bends(b, w, bends, m, e, at)
         if b.k == 0:
             cross_threshold(b, w, at)
         else:
-            put_in_order(b, w, objects, at)
-        if w.counts[1] > 0:
+            put_in_order(b, w, at)
+        if w.pending[0] > 0:
             if every == 0:
                 told = tell(told, w, objects, marks, progress, feed, Moment(q, key, at, updated_at(feed, at), False), row, not everyone)
             elif at % every == 0:
@@ -256,8 +279,8 @@ def sweep(
                 due = min(due, after(at, every))
         if first < e and not everyone:
             told = roomier(told, 0, e - first)
-            trace_bends(told, b, w, feed, objects, first, e)
-        crossing = next_crossing(b, w)
+            trace_bends(told, b, w, bends, objects, first, e)
+        crossing = next_crossing(b.k, w)
     if every > 0 and crossing < NEVER:
         crossing = after(crossing, every)
     if progress.keys[key, MOVING] > 0:

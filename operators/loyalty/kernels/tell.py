@@ -8,7 +8,7 @@ import numpy as np
 
 from skyband.operators.base import ARRIVAL, BOUNDARY, CROSSING, DISPLACED, EXPIRY, I64, PROMOTED
 from skyband.operators.jit import inner, maker
-from skyband.operators.loyalty.kernels.heaps import Watch
+from skyband.operators.loyalty.kernels.heaps import ENTERED, NOTED, OBJECT, RANK, WORD, Watch
 from skyband.operators.loyalty.kernels.tables import IN, ROW_END, STEP, TOLD, Feed, Marks, Objects, Progress, loyalty, slope
 
 CHANGE_COLUMNS = 10
@@ -67,37 +67,36 @@ def tell_point(told: Told, objects: Objects, query: int, key: int, at: int, o: i
 
 
 @inner
-def precedes(objects: Objects, a: int, aw: int, b: int, bw: int, at: int) -> bool:
-    """Whether object a with the line ``aw`` comes before b in the rank order at an instant."""
-    la, lb = loyalty(aw, at), loyalty(bw, at)
+def precedes(cells: I64, a: int, b: int, at: int) -> bool:
+    """Whether a watched object comes before another in the rank order at an instant."""
+    la, lb = loyalty(cells[a, WORD], at), loyalty(cells[b, WORD], at)
     if la != lb:
         return la > lb
-    sa, sb = slope(aw), slope(bw)
+    sa, sb = slope(cells[a, WORD]), slope(cells[b, WORD])
     if sa != sb:
         return sa > sb
-    return bool(objects.rank[a] < objects.rank[b])
+    return bool(cells[a, RANK] < cells[b, RANK])
 
 
 @inner
-def earlier(w: Watch, objects: Objects, where: I64, x: int, y: int, at: int) -> bool:
+def earlier(cells: I64, where: I64, x: int, y: int, at: int) -> bool:
     """Whether the change of x is told before that of y: first those that leave, then by rank."""
-    a, b = w.object[x], w.object[y]
-    if (where[a] ^ where[b]) & IN:
-        return bool(where[b] & IN)
-    return precedes(objects, a, w.word[x], b, w.word[y], at)
+    a, b = where[cells[x, OBJECT]], where[cells[y, OBJECT]]
+    return bool(b & IN) if (a ^ b) & IN else precedes(cells, x, y, at)
 
 
 @inner
-def sort_pending(w: Watch, objects: Objects, where: I64, n: int, at: int) -> None:
+def sort_pending(w: Watch, where: I64, n: int, at: int) -> None:
     """Bring the first n pending objects into the order in which they are told."""
+    pending = w.pending
     for gap in GAPS:
-        for i in range(gap, n):
-            x = w.pending[i]
+        for i in range(gap + 1, n + 1):
+            x = pending[i]
             j = i
-            while j >= gap and earlier(w, objects, where, x, w.pending[j - gap], at):
-                w.pending[j] = w.pending[j - gap]
+            while j > gap and earlier(w.cells, where, x, pending[j - gap], at):
+                pending[j] = pending[j - gap]
                 j -= gap
-            w.pending[j] = x
+            pending[j] = x
 
 
 @inner
@@ -138,8 +137,8 @@ def write_changes(told: Told, w: Watch, objects: Objects, where: I64, progress: 
     step = progress.queries[moment.query, moment.key, STEP] + 1
     progress.queries[moment.query, moment.key, STEP] = step
     for i in range(n):
-        x = w.pending[i]
-        o, word = w.object[x], w.word[x]
+        x = w.pending[i + 1]
+        o, word = w.cells[x, OBJECT], w.cells[x, WORD]
         sign = 1 if where[o] & IN else -1
         row = told.changes[told.counts[0]]
         row[0], row[1], row[2], row[3], row[4], row[5] = moment.query, moment.key, moment.at, step, i, sign
@@ -148,7 +147,7 @@ def write_changes(told: Told, w: Watch, objects: Objects, where: I64, progress: 
         told.counts[0] += 1
         where[o] ^= TOLD
         if sign > 0:
-            w.entered[x] = moment.at
+            w.cells[x, ENTERED] = moment.at
             if trace:
                 tell_point(told, objects, moment.query, moment.key, moment.at, o, word)
 
@@ -160,20 +159,20 @@ def tell(
     """Tell what differs from what was told last. O(pending log pending)."""
     where = marks.where[moment.query]
     n, plus = 0, 0
-    for i in range(w.counts[1]):
+    for i in range(1, w.pending[0] + 1):
         x = w.pending[i]
-        w.noted[x] = 0
-        mark = where[w.object[x]]
+        w.cells[x, NOTED] = 0
+        mark = where[w.cells[x, OBJECT]]
         if ((mark >> 1) ^ mark) & 1:
-            w.pending[n] = x
             n += 1
+            w.pending[n] = x
             plus += mark & 1
-    w.counts[1] = 0
+    w.pending[0] = 0
     if n == 0:
         return told
     told = roomier(told, n, n)
     if n > 1:
-        sort_pending(w, objects, where, n, moment.at)
+        sort_pending(w, where, n, moment.at)
     if plus > 0 and not moment.boundary:
         mark_reports(feed, objects, row, moment.at, REPORTED)
     write_changes(told, w, objects, where, progress, moment, n, trace)

@@ -6,7 +6,7 @@ others below w - 2S stay below all members, and members above b + 2S above all o
 
 from __future__ import annotations
 
-from skyband.operators.base import NEVER
+from skyband.operators.base import I64, NEVER
 from skyband.operators.jit import inner
 from skyband.operators.loyalty.kernels.tables import (
     EVENTS,
@@ -46,28 +46,34 @@ def span_of(progress: Progress, q: int, key: int, window: int, at: int) -> int:
 
 
 @inner
+def extremes(objects: Objects, where: I64, head: int, at: int) -> tuple[int, int]:
+    """The worst loyalty of the members of a key, and the best of its other objects, or 0."""
+    worst, best = FAR, 0
+    o = head
+    while o >= 0:
+        now = loyalty(objects.word[o], at)
+        if where[o] & IN:
+            worst = min(worst, now)
+        else:
+            best = max(best, now)
+        o = objects.next[o]
+    return worst, best
+
+
+@inner
 def watch_anew(queries: Queries, objects: Objects, marks: Marks, progress: Progress, q: int, key: int, clock: Clock, at: int) -> None:
     """Make the list of watched objects of one query and key, as of the instant ``at``. O(objects of the key)."""
     p, where, following = progress.queries[q, key], marks.where[q], marks.next[q]
     k, theta = queries.k[q], queries.at_least[q]
     low, high = -FAR, FAR
-    p[HORIZON], p[SPAN] = NEVER, 0
+    span = 0
     if progress.keys[key, OBJECTS] > clock.few:
         span = span_of(progress, q, key, clock.window, at)
-        p[HORIZON], p[SPAN], p[SINCE], p[EVENTS] = at + span + 1, span, at, progress.keys[key, SEEN]
-        if k == 0:
-            low, high = theta - span, theta + span
-        else:
-            worst, best = FAR, 0
-            o = progress.keys[key, HEAD]
-            while o >= 0:
-                now = loyalty(objects.word[o], at)
-                if where[o] & IN:
-                    worst = min(worst, now)
-                else:
-                    best = max(best, now)
-                o = objects.next[o]
+        low, high = theta - span, theta + span
+        if k > 0:
+            worst, best = extremes(objects, where, progress.keys[key, HEAD], at)
             low, high = worst - 2 * span if p[MEMBERS] >= k else -FAR, best + 2 * span
+    p[HORIZON], p[SPAN], p[SINCE], p[EVENTS] = at + span + 1 if span > 0 else NEVER, span, at, progress.keys[key, SEEN]
     p[LOW] = low
     last = -1
     o = progress.keys[key, HEAD]
