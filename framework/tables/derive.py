@@ -20,7 +20,7 @@ from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.spec.names import QUERY_COLUMN
 from skyband.framework.tables.delta_read import to_schema
 from skyband.framework.tables.keys import key_numbers
-from skyband.framework.tables.motion import latest, moved
+from skyband.framework.tables.motion import latest, moved, reached
 from skyband.framework.tables.schemas import changes_name, identity_columns, now_name, stream_columns, trajectory_name
 from skyband.framework.tables.sink import Sink
 from skyband.framework.tables.types import STAMP
@@ -180,13 +180,16 @@ def _derive_now(sink: Sink, query: QueryNode, upto: int) -> None:
     plan, heads = sink.plan, sink.writer.read("heads")
     last = (sink.last_run() or {}).get("frontier")
     frontier = None if last is None else pa.scalar(last, STAMP).cast(pa.int64()).as_py()
+    as_of = key_as_of(rows, heads, plan, frontier)
     if query.item.motion is not None:
-        named = (*stream_columns(plan, query), *identity_columns(plan, query))
+        streams = stream_columns(plan, query)
+        named = (*streams, *identity_columns(plan, query))
         points = _points(sink, query, named, -1 if done is None else done, upto)
-        rows = moved(rows, points, query.item.motion, named, key_as_of(rows, heads, plan, frontier))
-    ordered, _, rank = ranked(rows.select(columns), query, stream_columns(plan, query))
-    as_of = key_as_of(ordered, heads, plan, frontier)
-    now = ordered.append_column("rank", pa.array(rank.astype(np.int32))).append_column("as_of", pa.array(as_of).cast(STAMP))
+        as_of = reached(rows, points, streams, as_of)
+        rows = moved(rows, points, query.item.motion, named, as_of)
+    rows = rows.select(columns).append_column("as_of", pa.array(as_of).cast(STAMP))
+    ordered, _, rank = ranked(rows, query, stream_columns(plan, query))
+    now = ordered.append_column("rank", pa.array(rank.astype(np.int32)))
     sink.writer.overwrite(name, to_schema(now, schema), app_id, upto)
 
 

@@ -49,6 +49,20 @@ def moved(rows: pa.Table, points: pa.Table, motion: Motion, named: Sequence[str]
     return rows
 
 
+def reached(rows: pa.Table, points: pa.Table, streams: Sequence[str], at: I64) -> I64:
+    """``at``, the instants that rows of intervals are complete up to, or the latest one that something of their stream is known of.
+
+    A key without rows of its own is told up to when it got some; its results may have moved on since. O(n log n).
+    """
+    known = np.append(_micros(rows), _micros(points))
+    every = pa.concat_tables([rows.select(streams), points.select(streams).cast(rows.select(streams).schema)]) if streams else None
+    number = key_numbers([every], streams)[0] if every is not None else np.zeros(len(known), np.int64)
+    newest = np.full(int(number.max(initial=-1)) + 1, np.iinfo(np.int64).min)
+    np.maximum.at(newest, number, known)
+    found: I64 = np.maximum(at, newest[number[: rows.num_rows]])
+    return found
+
+
 def latest(points: pa.Table, named: Sequence[str]) -> pa.Table:
     """The last point of every item. O(n log n)."""
     ordered = points.take(pa.array(np.argsort(_micros(points), kind="stable")))

@@ -22,7 +22,7 @@ from skyband.framework.spec.units import format_duration
 from skyband.framework.tables import delta_read, sql
 from skyband.framework.tables.delta_read import to_schema
 from skyband.framework.tables.derive import intervals, key_as_of, ranked
-from skyband.framework.tables.motion import moved
+from skyband.framework.tables.motion import moved, reached
 from skyband.framework.tables.schemas import (
     changes_name,
     identity_columns,
@@ -198,17 +198,18 @@ class Reader:
         """Intervals with their moving values as of ``at`` (None: of the last instant that is complete for their key)."""
         motion = query.item.motion
         assert motion is not None
-        if at is None:
-            micros = key_as_of(rows, self.read("heads"), self.plan, self.frontier)
-        else:
-            micros = np.full(rows.num_rows, pa.scalar(at, STAMP).cast(pa.int64()).as_py())
         if not rows.num_rows:
             return rows
+        streams = stream_columns(self.plan, query)
+        named = (*streams, *identity_columns(self.plan, query))
         # An interval is a point where it begins.
-        since, until = pc.min(rows["valid_from"]), pa.scalar(int(micros.max())).cast(STAMP)
-        reached = (pc.field("valid_from") >= since) & (pc.field("valid_from") <= until)
-        named = (*stream_columns(self.plan, query), *identity_columns(self.plan, query))
-        points = self.read(trajectory_name(query.name), [*named, "valid_from", motion.value, motion.slope], reached)
+        wanted = pc.field("valid_from") >= pc.min(rows["valid_from"])
+        wanted = wanted if at is None else wanted & (pc.field("valid_from") <= pa.scalar(at, STAMP))
+        points = self.read(trajectory_name(query.name), [*named, "valid_from", motion.value, motion.slope], wanted)
+        if at is None:
+            micros = reached(rows, points, streams, key_as_of(rows, self.read("heads"), self.plan, self.frontier))
+        else:
+            micros = np.full(rows.num_rows, pa.scalar(at, STAMP).cast(pa.int64()).as_py())
         return moved(rows, points, motion, named, micros)
 
     def _versions(self, query: QueryNode) -> tuple[int, int]:

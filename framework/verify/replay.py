@@ -203,8 +203,12 @@ def _compare_moving(out: Replayed, plan: Plan, query: QueryNode, changes: pa.Tab
             out.differences += differences(name, entered.pop(name), (at or 0, micros(value)), points.get(name, []), motion.of_all)
     for name, start in entered.items():
         out.differences += differences(name, start, None, points.get(name, []), motion.of_all)
-    for name in points if motion.of_all else ():
-        out.differences += off_line(name, points[name])
+    until = complete_until(plan) if motion.of_all else {}
+    for name, line in points.items() if motion.of_all else ():
+        # Before its first point an object was worth nothing, and it is worth less at no time.
+        out.differences += off_line(name, [Point(line[0].at - 1, 0, 0), *line])
+        if line[-1].by(max(until.get(name[0], 0), line[-1].at)) < 0:
+            out.differences.append(f"{name} falls below 0 after its last point, {line[-1]}")
     now = table_rows(plan, f"{query.name}_now")
     shown = zip(_keys(now, stream_columns(plan, query)), _keys(now, identity_columns(plan, query)), _micros(now, "as_of"), strict=True)
     for i, (key, item, at) in enumerate(shown):

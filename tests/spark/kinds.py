@@ -51,7 +51,7 @@ LOYALTY = """\
   loyal: {type: topk_loyalty, object: who, criteria: x > 5, k: 3}
   fresh: {type: topk_loyalty, object: [side, who], criteria: x > 5, stale_after: 30 minutes, k: 2, window: {time: 1 hour}, trace: all}
   steady: {type: threshold_loyalty, object: who, updates: busy, at_least: 150 minutes, where: y < 3}
-  hourly: {type: topk_loyalty, object: who, criteria: x > 5, k: 3, every: 1 hour}
+  slowly: {type: topk_loyalty, object: who, criteria: x > 5, k: 2, every: 20 minutes}
 """
 WHO = """\
 transform:

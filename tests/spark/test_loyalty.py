@@ -33,7 +33,7 @@ def test_files_restarts_and_partitions_leave_no_trace(spark: SparkSession, tmp_p
     more = {"queries": LOYALTY, "scoring": WHO, "window": "{time: 5 hours}"}
     whole, parts = whole_and_in_parts(spark, tmp_path, rows, keyed, **more)
     keys = ("grp",) if keyed else ()
-    for name in ("loyal", "fresh", "steady", "hourly"):
+    for name in ("loyal", "fresh", "steady", "slowly"):
         expected = changes(whole, name, keys)
         assert expected.num_rows > 10, name
         assert changes(parts, name, keys).equals(expected), name
@@ -59,7 +59,7 @@ def assert_sql_gives_the_definitions_loyalty(folder: Path, rows: list[list[Any]]
         null = r["y"] == 3 and r["x"] != "" and r["x"] < 1
         no_update = r["y"] < 3 and r["x"] in ("", 11)
         if not null and not no_update and r["x"] != "":
-            name = (r["grp"] if keyed else "", f"{r['side']}{r['y']}")
+            name = (r["grp"] if keyed else "", f"{r['side']}{float(r['y'])}")
             at = (datetime.fromisoformat(r["ts"]) - EPOCH) // timedelta(microseconds=1)
             reports.setdefault(name, []).append(oracle.Report(at, name, r["x"] > 5))
     ends = [r.time for mine in reports.values() for r in mine]
@@ -84,7 +84,7 @@ def assert_sql_gives_the_definitions_loyalty(folder: Path, rows: list[list[Any]]
 
 def assert_answers_as_of_any_instant_are_those_of_their_sql(folder: Path) -> None:
     reader, sql = Reader(load_plan(str(folder / "spec.yaml"))), connected(folder)
-    for name in ("loyal", "fresh", "steady", "hourly"):
+    for name in ("loyal", "fresh", "steady", "slowly"):
         for at in (datetime(2020, 1, 1, 3, 7, tzinfo=UTC), datetime(2020, 1, 1, 5, tzinfo=UTC), None):
             answer = reader.as_of(name, at)
             columns = [c for c in answer.rows.column_names if c != "rank"]

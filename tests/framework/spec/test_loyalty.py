@@ -14,7 +14,8 @@ job: rain
 source:
   format: json
   path: in
-  schema: {id: bigint, ts: timestamp, station: string, region: string, mm: double, state: string, on_off: int, wet: boolean, tags: array<string>}
+  schema:
+    {id: bigint, ts: timestamp, station: string, region: string, mm: double, state: string, on_off: int, wet: boolean, tags: array<string>}
   id: [id]
   event_time: {column: ts}
 window: {time: 30 days}
@@ -88,7 +89,8 @@ def test_mistakes_are_told_where_they_stand(old: str, new: str, code: str | None
 
 
 def test_a_query_called_like_a_table_of_another_is_fine_where_that_one_has_no_trajectories() -> None:
-    text = SPEC.replace("window: {time: 30", "scoring: {mm: {expression: mm}}\nwindow: {time: 30").replace("trace: all}", "trace: all}\n  x: {type: topk, scoring: mm, k: 1}\n  x_trajectory: {type: topk, scoring: mm, k: 2}")  # fmt: skip
+    more = "  x: {type: topk, scoring: mm, k: 1}\n  x_trajectory: {type: topk, scoring: mm, k: 2}\n"
+    text = SPEC.replace("queries:\n", f"scoring: {{mm: {{expression: mm}}}}\nqueries:\n{more}", 1)
     _, errors = validate_text(text, {})
     assert errors == [], [e.render() for e in errors]
 
