@@ -24,6 +24,7 @@ class LoyaltyType(QueryType):
     """See ``protocol.QueryType``. Its model is a ``LoyaltyRows``."""
 
     family = "loyalty"
+    durations = frozenset({"stale_after", "at_least"})
     shares = explain.SHARES_STATE
 
     def item(self, query: Any) -> ItemShape:

@@ -120,9 +120,9 @@ def test_queries_of_equal_reports_and_window_share_a_state_whatever_their_type()
     [
         ("k: 3", "k: 4", "queries.rainiest.k was 3, now 4"),
         ("trace: all", "trace: members", "queries.steady.trace_all was True, now False"),
-        ("at_least: 7 days", "at_least: 8 days", "queries.steady.at_least was"),
+        ("at_least: 7 days", "at_least: 8 days", "queries.steady.at_least was 7 days, now 8 days"),
         ("mm > 0,", "mm > 1,", "queries.rainiest.criteria was mm > 0, now mm > 1"),
-        ("stale_after: 2 hours", "stale_after: 3 hours", "queries.rainiest.stale_after was"),
+        ("stale_after: 2 hours", "stale_after: 3 hours", "queries.rainiest.stale_after was 2 hours, now 3 hours"),
         ("updates: on_off", "updates: wet", "queries.daily.updates.name was on_off, now wet"),
         ("object: [region, station]", "object: [station, region]", "queries.daily.object was [region, station], now [station, region]"),
         ("[region, station]", "[ station ]", "queries.daily.object was [region, station], now [station]"),
