@@ -101,7 +101,8 @@ def assert_the_definitions(plan: Plan, rows: list[Row], seed: int) -> None:
                 when = None if at is None else EPOCH + timedelta(microseconds=at)
                 answer = reader.as_of(query.name, when, {"grp": grp}).rows
                 assert answer["rank"].to_pylist() == list(range(1, answer.num_rows + 1))
-                told = [((r["side"],), r["loyalty_seconds"]) for r in answer.to_pylist()]
+                named = query.item.identity(plan.intake.partition_by)
+                told = [(tuple(r[n] for n in named), r["loyalty_seconds"]) for r in answer.to_pylist()]
                 as_of = reader.as_of(query.name, when, {"grp": grp}).as_of
                 assert as_of is not None
                 expected = most_loyal(Question(plan, query, data, (as_of - EPOCH) // timedelta(microseconds=1)))
