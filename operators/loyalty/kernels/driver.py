@@ -106,8 +106,6 @@ def drive(
             until = run_events(feed, objects, progress, clock, key, until, MOST)
             time = Stretch(at, until, job.row[g], until == clock.until)
             for q in range(len(queries.k)):
-                told = sweep(
-                    told, queries, q, key, watch, feed, objects, marks, progress, Stretch(at, until, job.row[g], until == clock.until)
-                )
+                told = sweep(told, queries, q, key, watch, feed, objects, marks, progress, time)
             at = until
     return told

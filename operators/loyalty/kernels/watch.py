@@ -85,7 +85,7 @@ def watch_anew(queries: Queries, objects: Objects, marks: Marks, progress: Progr
     while o >= 0:
         mark = where[o] & (IN | TOLD)
         now = loyalty(objects.word[o], at)
-        near = low <= now <= high if k == 0 else now <= high if mark & IN else now >= low
+        near = now <= high if mark & IN else now >= low  # of a threshold too: its line may have been crossed since the last look
         if near or mark in (IN, TOLD):
             mark |= 1 << PLACE
             following[o] = last
