@@ -92,7 +92,7 @@ class LoyaltyLogic:
         self.until = max(since, until)
         self._meet(arrivals)
         key, rows = self._reports(arrivals)
-        clock = Clock(self.window, self.stale_after, since, self.until, self.few)
+        clock = Clock(self.window, self.stale_after, since, self.until, self.few, self.n if len(self.progress.keys) == 1 else 0)
         echoes, echo_key = self.echoes.due(self.until - self.window, self.table.key)
         stale, stale_key = self.stale.due(self.until - self.stale_after, self.table.key) if self.stale_after else (Past(NONE, NONE), NONE)
         job = self._job(key, echo_key, stale_key)
@@ -208,7 +208,8 @@ class LoyaltyLogic:
         c, p = told.changes[: told.counts[0]], told.points[: told.counts[1]]
         if len(c) > 1:
             c = c[np.lexsort((c[:, 1], c[:, 0]))]
-        p = p[np.lexsort((p[:, 6], p[:, 2], p[:, 1], p[:, 0]))]
+        if len(p) > 1 and not (len(self.progress.keys) == len(self.queries.k) == 1 and (p[1:, 2] > p[:-1, 2]).all()):
+            p = p[np.lexsort((p[:, 6], p[:, 2], p[:, 1], p[:, 0]))]
         traces = Traces(
             p[:, 0].astype(np.int16), p[:, 1].copy(), p[:, 2].copy(), p[:, 3:4].copy(),
             {"loyalty_seconds": p[:, 4] / 1e6, "slope": p[:, 5].copy()},

@@ -88,3 +88,70 @@ def ours(rows: Any, objects: int, window: int, k: int, first: int, end: int, bat
             changes, points = changes + len(told), points + len(told.traces or ())
     n = end - first
     return {"cpu": cpu / n * 1e9, "wall": wall / n * 1e9, "changes": changes / n, "points": points / n}
+
+
+def swept(rows: Any, objects: int, window: int, first: int, end: int) -> float:
+    """CPU ns an update of the sweep of the whole order; rows before ``first`` are not timed."""
+    state = loyalty_numba.start(objects, end)
+    loyalty_numba.advance(state, rows[:2], 0, 0, window)
+    loyalty_numba.advance(state, rows, 0, first, window)
+    cpu = time.process_time()
+    loyalty_numba.advance(state, rows, first, end, window)
+    return (time.process_time() - cpu) / (end - first) * 1e9
+
+
+def anchors(file: Path, objects: int, window: int, k: int, events: dict[str, int]) -> dict[str, float]:
+    """CPU ns an update of the C++ peers named in ``events``, as they print it; nothing where they are not built."""
+    binary = peer("loyalty")
+    found: dict[str, float] = {}
+    for algo, most in events.items() if binary is not None else ():
+        command = [str(binary), "--data", str(file), "--n", str(objects), "--t", str(window), "--k", str(k), "--algo", algo]
+        done = subprocess.run([*command, "--events", str(most)], capture_output=True, text=True, check=True)
+        if number := re.search(r"\bns_per_event=([0-9.]+)", done.stdout):
+            found[algo] = float(number[1])
+    return found
+
+
+def one_row(rows: Any, objects: int, window: int, k: int) -> float:
+    """CPU us of an advance by the rows of one instant, after those of a window."""
+    query = LoyaltyQuery(k=k)
+    op = Loyalty(object=("who",), updates=Column("on", "int"), window=Window(None, window), queries=(query,))
+    logic, known = op.build(None), np.zeros(objects, bool)
+    first = int(np.searchsorted(rows[:, 0], rows[0, 0] + window, "right"))
+    logic.advance(block(rows, 0, first, known), int(rows[first, 0]))
+    edges = np.unique(np.searchsorted(rows[:, 0], rows[first : first + 2000, 0]))[:200]
+    blocks = [(block(rows, lo, hi, known), int(rows[hi, 0])) for lo, hi in pairwise(edges.tolist())]
+    cpu = time.process_time()
+    for given, until in blocks:
+        logic.advance(given, until)
+    return (time.process_time() - cpu) / len(blocks) * 1e6
+
+
+def measured(name: str, rows: Any, objects: int, window: int, k: int, file: Path) -> dict[str, Any]:
+    """One data set: peers, ours, peers again."""
+    rows.astype("<i8").tofile(file)
+    first = int(np.searchsorted(rows[:, 0], rows[0, 0] + window, "right"))
+    end = int(np.searchsorted(rows[:, 0], rows[min(len(rows) - 1, first + UPDATES), 0]))
+    some = min(end - first, SWEPT.get(objects, end - first))
+    events = {"lq": end - first, "lqpr": end - first}
+    ours(rows, objects, window, k, first, min(end, first + 2 * BATCH), BATCH)  # compiles
+    before = anchors(file, objects, window, k, {**events, "sweep": some})
+    told = ours(rows, objects, window, k, first, end, BATCH)
+    after = anchors(file, objects, window, k, events)
+    peers = {algo: min(before[algo], after.get(algo, before[algo])) for algo in before}
+    peers["sweep-numba"] = swept(rows, objects, window, first, first + some)
+    return {
+        "operator": "loyalty", "params": {"data": name, "n": objects, "t": window, "k": k, "updates": end - first, "batch": BATCH},
+        "cpu_ns_per_event": told["cpu"], "wall_ns_per_event": told["wall"], "changes": told["changes"], "points": told["points"],
+        "one_row_us": one_row(rows, objects, window, k), "updates_per_s": 1e9 / told["cpu"], "peers": peers,
+    }  # fmt: skip
+
+
+def run() -> Iterator[dict[str, Any]]:
+    """Measurements: synthetic streams (T = 10,000, k = 100) of 1,000, 10,000 and 100,000 objects, and rain (30 days, the 10 rainiest)."""
+    with tempfile.TemporaryDirectory() as place:
+        for objects in (1000, 10_000, 100_000):
+            yield measured("synthetic", synthetic(objects, UPDATES), objects, 10_000, 100, Path(place) / "synthetic")
+        table = rain()
+        if table is not None:
+            yield measured("rain", table, int(table[:, 1].max()) + 1, 30, 10, Path(place) / "rain")

@@ -154,7 +154,7 @@ class Case:
 
 
 def run(case: Case, cuts: Sequence[int], restore: bool = False, forget: bool = True, few: int = FEW) -> Host:
-    """The stream cut at the instants ``cuts``; with ``restore`` the logic is saved and restored after every call; ``few`` as the logic's."""
+    """The stream cut at the instants ``cuts``; with ``restore`` the logic is saved and restored at each; ``few`` as the logic's."""
     host, s = Host(case.op, few), case.stream
     fed = 0
     for until in [*sorted(set(cuts)), case.end]:
@@ -221,8 +221,8 @@ def random_case(seed: int, rows: int = 40, objects: int = 7, scale: int = 1) -> 
     where = [None, None, "g > 0", "g = 1"][int(rng.integers(4))]
     stale = None if rng.random() < 0.5 else int(rng.choice([1, 2, 4, 9, 60])) * scale
     op = Loyalty(
-        object=("a", "b"), criteria=None if criteria is None else parse(criteria, SCHEMA, ("",), "predicate"),
-        updates=None if criteria is not None else Column("u", "int"), where=None if where is None else parse(where, SCHEMA, ("",), "predicate"),
+        object=("a", "b"), criteria=None if criteria is None else parse(criteria, SCHEMA, ("",)),
+        updates=None if criteria is not None else Column("u", "int"), where=None if where is None else parse(where, SCHEMA, ("",)),
         stale_after=stale, window=Window(None, window * scale), queries=random_queries(rng, window * scale),
     )  # fmt: skip
     end = int(time[-1]) + int(rng.choice([1, 5, 2 * window, 3 * window + 20])) * scale

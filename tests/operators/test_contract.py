@@ -156,7 +156,7 @@ OPERATORS: dict[str, Any] = {
         criteria=row("x > 0"),
         where=row("n > 0"),
         stale_after=9,
-    ),  # fmt: skip
+    ),
     "matches": SetMatches(
         tokens="words",
         similarity="jaccard",

@@ -104,7 +104,8 @@ def drive(
                 continue
             until = min(clock.until, horizon(queries, objects, marks, progress, clock, key, at))
             until = run_events(feed, objects, progress, clock, key, until, MOST)
+            time = Stretch(at, until, job.row[g], until == clock.until)
             for q in range(len(queries.k)):
-                told = sweep(told, queries, q, key, watch, feed, objects, marks, progress, Stretch(at, until, job.row[g]))
+                told = sweep(told, queries, q, key, watch, feed, objects, marks, progress, time)
             at = until
     return told

@@ -20,6 +20,8 @@ OBJECT, WORD, RANK, FIRST, HEAP, AT, ENTERED, NOTED = range(8)
 """``Watch.cells``: the object's place, its word as of now, its rank by name; its key in its heap, the smallest on top; which heap, or
 ``NONE``, and where in it; when it was last told to be in; whether it is among those pending."""
 CELL = 8
+LEAST, MOST = FIRST, AT
+"""Of an object in no heap: the least and the most of its loyalty in a stretch of time."""
 
 
 class Watch(NamedTuple):

@@ -11,6 +11,8 @@ from skyband.operators.loyalty.kernels.heaps import (
     FIRST,
     HEAP,
     HEAPS,
+    LEAST,
+    MOST,
     NONE,
     NOTED,
     OBJECT,
@@ -25,6 +27,7 @@ from skyband.operators.loyalty.kernels.heaps import (
 )
 from skyband.operators.loyalty.kernels.tables import (
     BENDS,
+    FAR,
     HORIZON,
     IN,
     INSTANTS,
@@ -55,6 +58,15 @@ class Border(NamedTuple):
     theta: int
     where: I64
     progress: I64
+
+
+class Stretch(NamedTuple):
+    """The instants from ``since`` up to ``until``; ``row``: the key's first row; ``last``: whether the call ends with it."""
+
+    since: int
+    until: int
+    row: int
+    last: bool
 
 
 @inner
@@ -97,27 +109,61 @@ def stand(b: Border, w: Watch, x: int, at: int) -> None:
 
 
 @inner_inlined
-def gather(b: Border, w: Watch, bends: Bends, made: int, objects: Objects, following: I64, at: int) -> None:
-    """Take up the watched objects as they were at the instant ``at``, before the ``made`` bends. O(watched + bends)."""
-    n = 0
+def gather(b: Border, w: Watch, bends: Bends, made: int, objects: Objects, following: I64, time: Stretch) -> int:
+    """Take up the watched objects as they were before the ``made`` bends of a stretch, with the least and the most of their loyalty in it.
+
+    O(watched + bends); returns how many they are.
+    """
+    n, end, cells = 0, time.until - 1, w.cells
     o = b.progress[WATCHED]
     while o >= 0:
-        cell = w.cells[n]
-        cell[OBJECT], cell[WORD], cell[RANK], cell[HEAP], cell[ENTERED], cell[NOTED] = o, objects.word[o], objects.rank[o], NONE, -NEVER, 0
+        word = objects.word[o]
+        cells[n, OBJECT], cells[n, WORD], cells[n, RANK] = o, word, objects.rank[o]
+        cells[n, LEAST] = cells[n, MOST] = loyalty(word, end)
+        cells[n, HEAP], cells[n, ENTERED], cells[n, NOTED] = NONE, -NEVER, 0
         n += 1
         b.where[o] = (b.where[o] & (IN | TOLD)) | (n << PLACE)
         o = following[o]
     for i in range(made - 1, -1, -1):
         x = (b.where[bends.object[i]] >> PLACE) - 1
         if x >= 0:
-            w.cells[x, WORD] = bends.before[i]
+            now = loyalty(bends.before[i], bends.time[i])
+            cells[x, WORD] = bends.before[i]
+            cells[x, LEAST], cells[x, MOST] = min(cells[x, LEAST], now), max(cells[x, MOST], now)
     w.pending[0] = 0
     for h in range(HEAPS):
         w.heaps[h, 0] = 0
+    return n
+
+
+@inner_inlined
+def line_up(b: Border, w: Watch, n: int, at: int, last: bool) -> None:
+    """Put the n objects taken up into their heaps, as of the instant ``at``.
+
+    Unless this is the ``last`` stretch of a call, those that stay on their side of the border all through it are left out: members above
+    the most of all others, others below the least of all members.
+    """
+    cells = w.cells
+    worst, best = FAR, 0
     for x in range(n):
-        mark = b.where[w.cells[x, OBJECT]]
-        if ((mark >> 1) ^ mark) & 1:
+        now = loyalty(cells[x, WORD], at)
+        cells[x, LEAST], cells[x, MOST] = min(cells[x, LEAST], now), max(cells[x, MOST], now)
+        if b.where[cells[x, OBJECT]] & IN:
+            worst = min(worst, cells[x, LEAST])
+        else:
+            best = max(best, cells[x, MOST])
+    if b.k == 0:
+        worst = best = b.theta
+    elif b.progress[MEMBERS] < b.k:
+        worst = -FAR
+    for x in range(n):
+        o = cells[x, OBJECT]
+        mark = b.where[o] & (IN | TOLD)
+        if mark in (IN, TOLD):
             note(w, x)
+        elif not last and (cells[x, LEAST] > best if mark else cells[x, MOST] < worst):
+            b.where[o] = mark
+            continue
         stand(b, w, x, at)
 
 
@@ -173,14 +219,15 @@ def next_crossing(k: int, w: Watch) -> int:
     if k == 0:
         x = top(w, TIMED)
         return first if x == NONE else int(w.cells[x, FIRST])
-    for i in range(2):
-        x = top(w, i)
-        for j in range(i + 1, 3):
-            y = top(w, OUT + j)
-            if x != NONE and y != NONE:
-                gap = w.cells[x, FIRST] + w.cells[y, FIRST]  # c of the one less that of the other
-                first = min(first, -(-gap // (j - i)))
-    return first
+    falling, level, flat, rising = top(w, 0), top(w, 1), top(w, OUT + 1), top(w, OUT + 2)
+    # the sum of two keys is the gap between the lines at instant 0: c of the one less that of the other
+    if NONE not in (rising, level):
+        first = min(first, w.cells[level, FIRST] + w.cells[rising, FIRST])
+    if NONE not in (flat, falling):
+        first = min(first, w.cells[falling, FIRST] + w.cells[flat, FIRST])
+    if NONE not in (rising, falling):
+        first = min(first, (w.cells[falling, FIRST] + w.cells[rising, FIRST] + 1) >> 1)
+    return int(first)
 
 
 @inner_inlined
@@ -227,20 +274,12 @@ def updated_at(feed: Feed, at: int) -> bool:
     return bool(lo < feed.at[INSTANTS] and feed.instants.time[lo] == at)
 
 
-class Stretch(NamedTuple):
-    """The instants from ``since`` up to ``until``; ``row``: the key's first row."""
-
-    since: int
-    until: int
-    row: int
-
-
 @maker
 def sweep(
     told: Told, queries: Queries, q: int, key: int, w: Watch, feed: Feed, objects: Objects, marks: Marks, progress: Progress, time: Stretch
 ) -> Told:
     """Take query q of a key through a stretch of time, whose bends ``feed`` holds."""
-    since, until, row = time
+    since, until, row = time.since, time.until, time.row
     b = Border(q, key, queries.k[q], queries.at_least[q], marks.where[q], progress.queries[q, key])
     every, everyone = queries.every[q], queries.trace_all[q] != 0
     bends, m = feed.bends, feed.at[BENDS]
@@ -248,7 +287,8 @@ def sweep(
     if everyone:
         for i in range(m):
             tell_point(told, objects, q, key, bends.time[i], bends.object[i], bends.after[i])
-    gather(b, w, bends, m, objects, marks.next[q], since - 1)
+    n = gather(b, w, bends, m, objects, marks.next[q], time)
+    line_up(b, w, n, since - 1, time.last)
     due = after(since, every) if w.pending[0] > 0 and every > 0 else NEVER
     crossing = next_crossing(b.k, w)
     e = 0

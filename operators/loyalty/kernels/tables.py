@@ -128,13 +128,14 @@ class Job(NamedTuple):
 
 class Clock(NamedTuple):
     """``window`` T, ``stale_after`` or 0, and the instants of this call: from ``since`` up to ``until``. Keys with ``few`` objects at most
-    watch all of them, for ever."""
+    watch all of them, for ever. ``alone``: how many objects there are, if all are of one key, or 0."""
 
     window: int
     stale_after: int
     since: int
     until: int
     few: int
+    alone: int
 
 
 @inner

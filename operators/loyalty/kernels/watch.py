@@ -46,10 +46,15 @@ def span_of(progress: Progress, q: int, key: int, window: int, at: int) -> int:
 
 
 @inner
-def extremes(objects: Objects, where: I64, head: int, at: int) -> tuple[int, int]:
+def extremes(objects: Objects, where: I64, head: int, alone: int, at: int) -> tuple[int, int]:
     """The worst loyalty of the members of a key, and the best of its other objects, or 0."""
     worst, best = FAR, 0
-    o = head
+    for o in range(alone):
+        now = loyalty(objects.word[o], at)
+        inside = where[o] & IN
+        worst = min(worst, now if inside else FAR)
+        best = max(best, 0 if inside else now)
+    o = head if alone == 0 else -1
     while o >= 0:
         now = loyalty(objects.word[o], at)
         if where[o] & IN:
@@ -71,7 +76,7 @@ def watch_anew(queries: Queries, objects: Objects, marks: Marks, progress: Progr
         span = span_of(progress, q, key, clock.window, at)
         low, high = theta - span, theta + span
         if k > 0:
-            worst, best = extremes(objects, where, progress.keys[key, HEAD], at)
+            worst, best = extremes(objects, where, progress.keys[key, HEAD], clock.alone, at)
             low, high = worst - 2 * span if p[MEMBERS] >= k else -FAR, best + 2 * span
     p[HORIZON], p[SPAN], p[SINCE], p[EVENTS] = at + span + 1 if span > 0 else NEVER, span, at, progress.keys[key, SEEN]
     p[LOW] = low
@@ -80,7 +85,7 @@ def watch_anew(queries: Queries, objects: Objects, marks: Marks, progress: Progr
     while o >= 0:
         mark = where[o] & (IN | TOLD)
         now = loyalty(objects.word[o], at)
-        near = low <= now <= high if k == 0 else now <= high if mark & IN else now >= low
+        near = now <= high if mark & IN else now >= low  # of a threshold too: its line may have been crossed since the last look
         if near or mark in (IN, TOLD):
             mark |= 1 << PLACE
             following[o] = last
