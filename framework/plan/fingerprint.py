@@ -182,7 +182,7 @@ def _query(plan: Plan, q: QueryNode) -> dict[str, Any]:
         if isinstance(every, list) and q.index < len(every) and isinstance(every[q.index], dict):
             own |= {k: v for k, v in every[q.index].items() if k not in own and k not in {"name", "every_micros"}}
     durations = query_type(q.type).durations
-    return {k: _duration(v) if k in durations and v is not None else v for k, v in own.items()}
+    return {k: _duration(v) if k in durations and isinstance(v, int) else v for k, v in own.items()}
 
 
 def _spelled(a: LogicalQuery) -> str:

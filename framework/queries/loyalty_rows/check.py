@@ -7,7 +7,7 @@ from typing import Final
 from skyband.framework.queries.loyalty_rows.items import LOYALTY, SLOPE
 from skyband.framework.queries.loyalty_rows.model import LoyaltyRows
 from skyband.framework.spec.document import Path
-from skyband.framework.spec.names import FIXED_COLUMNS, QUERY_COLUMN
+from skyband.framework.spec.names import FIXED_COLUMNS
 from skyband.framework.spec.scope import ROW_SIDES, Scope
 
 _NAMING: Final = ("string", "int", "bigint", "boolean", "timestamp", "date")
@@ -31,10 +31,12 @@ def time_of(s: Scope, query: LoyaltyRows) -> int | None:
 
 
 def _check_object(s: Scope, path: Path, query: LoyaltyRows) -> None:
-    doc = s.doc
+    doc, keys = s.doc, s.job.source.partition_by
+    for i, name in enumerate(keys):
+        if name.lower() in {LOYALTY, SLOPE} and not doc.bad(("source", "partition_by", i)):
+            _collides(s, ("source", "partition_by", i), name, query)
     if doc.bad(path):
         return
-    keys = set(s.job.source.partition_by)
     for i, name in enumerate(query.objects):
         at = path if isinstance(query.object, str) else (*path, i)
         if not s.column(at, name):
@@ -45,9 +47,13 @@ def _check_object(s: Scope, path: Path, query: LoyaltyRows) -> None:
             doc.add("SKY-E126", f"numbers with a fraction name no object, '{name}' is {type_}", doc.where_value(at), hint)
         if name in query.objects[:i]:
             doc.add("SKY-E125", f"'{name}' is listed twice in object", doc.where_value(at))
-        elif name.lower() in {*FIXED_COLUMNS, QUERY_COLUMN, LOYALTY, SLOPE} and name not in keys:
-            said = f"result column '{name}' collides with a column of every {query.type} result"
-            doc.add("SKY-E124", said, doc.where_value(at), "give the column another name with 'from:', or derive it under one")
+        elif name.lower() in {*FIXED_COLUMNS, LOYALTY, SLOPE} and name not in keys:
+            _collides(s, at, name, query)
+
+
+def _collides(s: Scope, at: Path, name: str, query: LoyaltyRows) -> None:
+    said = f"result column '{name}' collides with a column of every {query.type} result"
+    s.doc.add("SKY-E124", said, s.doc.where_value(at), "give the column another name with 'from:', or derive it under one")
 
 
 def _check_reports(s: Scope, path: Path, query: LoyaltyRows) -> None:

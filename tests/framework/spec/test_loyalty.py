@@ -64,6 +64,7 @@ MISTAKES = [
     ("window: {time: 30 days}", "window: {count: 1000}", "SKY-E117", "1000", "time alone"),
     ("station: string", "station: string, slope: string", None, None, None),
     ("object: [region, station]", "object: [region, rank]", "SKY-E124", "rank", "another name"),
+    ("  id: [id]", "  id: [id]\n  partition_by: [slope]", "SKY-E124", "slope", "another name"),
     ("  daily:", "  steady_trajectory:", "SKY-E123", "steady_trajectory", "rename"),
     ("window: {time: 30 days}", "deletes: mm > 5\nwindow: {time: 30 days}", "SKY-E117", "topk_loyalty", None),
     ("table: steady_trajectory", "table: steady_trajektory", "SKY-E122", "steady_trajektory", "steady_trajectory"),
@@ -74,7 +75,8 @@ MISTAKES = [
 @pytest.mark.parametrize(("old", "new", "code", "marked", "hint"), MISTAKES, ids=[m[1][:40] for m in MISTAKES])
 def test_mistakes_are_told_where_they_stand(old: str, new: str, code: str | None, marked: str | None, hint: str | None) -> None:
     assert SPEC.count(old) >= 1
-    text = SPEC.replace("region: string", "region: string, rank: string", 1) if "rank]" in new else SPEC
+    more = next((c for c in ("rank", "slope") if f"{c}]" in new), "other")
+    text = SPEC.replace("region: string", f"region: string, {more}: string", 1) if f"{more}]" in new else SPEC
     text = text.replace(old, new, 1)
     _, errors = validate_text(text, {}, "rain.yaml")
     if code is None:
