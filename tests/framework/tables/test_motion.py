@@ -29,6 +29,7 @@ from skyband.framework.tables.derive import derive
 from skyband.framework.tables.driver_writer import DriverWriter
 from skyband.framework.tables.motion import moved
 from skyband.framework.tables.reader import Reader
+from skyband.framework.tables.schemas import derived_tables
 from skyband.framework.tables.sink import Sink
 from skyband.framework.verify.accepted import Accepted
 from skyband.framework.verify.objects import objects
@@ -87,6 +88,8 @@ def test_answers_and_current_results_are_the_definitions_however_derived(tmp_pat
         assert now.equals(again) and now.num_rows, query.name
         points, same = (s.writer.read(f"{query.name}_trajectory").drop_columns(["batch_id"]).to_pylist() for s in sinks)
         assert sorted(map(repr, points)) == sorted(map(repr, same)) and points
+        # Truth, not derived: a commit that is gone is missed, and the table is never made anew.
+        assert f"{query.name}_trajectory" in sinks[0].committed and f"{query.name}_trajectory" not in derived_tables(plans[0])
     assert_the_definitions(plans[0], rows, seed)
 
 
