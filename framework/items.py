@@ -50,6 +50,18 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
+class Motion:
+    """Values that move between changes: ``value``, in seconds, grows by ``slope`` seconds a second. Both are columns of the item.
+
+    ``of_all``: the table of trajectories has those of all items, not of the result's members alone (with a point where one enters).
+    """
+
+    value: str
+    slope: str
+    of_all: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class RankTerm:
     """One term of the rank order: ``columns``' value, the least or the greatest of them; ``order``: "query" is the query's direction."""
 
@@ -73,7 +85,7 @@ class ItemShape:
     """``rank``: terms by which items rank, complete; ``extra``: further columns of the state's table.
 
     ``hidden_by``: the extra column with the seq of a row that keeps the item out of results as long as it is in the window (its time stands
-    in the column of that name and ``_time``). ``moving``: values move with time, so that an item may leave with others than it came with.
+    in the column of that name and ``_time``). ``motion``: which of its values move; then there is a table of their trajectories.
     """
 
     parts: tuple[Part, ...]
@@ -81,7 +93,12 @@ class ItemShape:
     values: tuple[Value, ...] = ()
     extra: tuple[Value, ...] = ()
     hidden_by: str | None = None
-    moving: bool = False
+    motion: Motion | None = None
+
+    @property
+    def moving(self) -> bool:
+        """Whether values move with time, so that an item may leave with others than it came with."""
+        return self.motion is not None
 
     @property
     def scored(self) -> bool:

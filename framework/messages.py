@@ -57,11 +57,25 @@ class Skyband:
         return f"skyband:{self.operator}:{self.bucket}"
 
 
-def addressed(kind: str) -> Changes | Skyband | None:
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """Host -> table ``<query>_trajectory``: points from which values of items move."""
+
+    query: str
+
+    @property
+    def kind(self) -> str:
+        """``trajectory:<query>``."""
+        return f"trajectory:{self.query}"
+
+
+def addressed(kind: str) -> Changes | Skyband | Trajectory | None:
     """The message of a kind that names a query or a state, None for the others."""
     what, _, rest = kind.partition(":")
     if what == "changes":
         return Changes(rest)
+    if what == "trajectory":
+        return Trajectory(rest)
     if what == "skyband":
         operator, _, bucket = rest.rpartition(":")
         return Skyband(operator, int(bucket))

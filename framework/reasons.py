@@ -29,6 +29,10 @@ EMPTY_SET: Final = "empty_set:"
 """Begins the reason of a row with too few tokens; the name of the tokens follows."""
 LARGE_SET: Final = "large_set:"
 """Begins the reason of a row with too many tokens; the name of the tokens follows."""
+NULL_OBJECT: Final = "null_object:"
+"""Begins the reason of a row that reports on no object; the column that is null follows."""
+NO_UPDATE: Final = "no_update:"
+"""Begins the reason of a row that says neither on nor off; the column that should follows."""
 BAD_FILE: Final = "bad_file"
 """A whole file that cannot be read: it counts as one row."""
 
@@ -37,6 +41,8 @@ def count_of(reason: str) -> str:
     """The name under which rows with ``reason`` are counted."""
     if reason.startswith((EMPTY_SET, LARGE_SET)):
         return "rejected_tokens"
+    if reason.startswith((NULL_OBJECT, NO_UPDATE)):
+        return reason.partition(":")[0]
     return "rejected_rule" if reason.startswith(RULE) else reason
 
 
@@ -60,8 +66,8 @@ REASONS: Final = (
     ReasonClass("late", (LATE,), "late"),
     ReasonClass("duplicate_id", (DUPLICATE_ID,), "duplicate_id"),
     ReasonClass("no_target", (NO_TARGET,), "a deletion of no live row"),
-    ReasonClass("null", (NULL_ID, NULL_TIME, NULL_KEY), "id, event time or key is null"),
+    ReasonClass("null", (NULL_ID, NULL_TIME, NULL_KEY, f"{NULL_OBJECT}<column>"), "id, event time, key or object is null"),
     ReasonClass("tokens", (f"{EMPTY_SET}<name>", f"{LARGE_SET}<name>"), "too few or too many tokens"),
     ReasonClass("bad_file", (BAD_FILE,), "a file that cannot be read, as one row"),
-    ReasonClass("other", (TIME_RANGE, INT_RANGE), "another reason"),
+    ReasonClass("other", (TIME_RANGE, INT_RANGE, f"{NO_UPDATE}<column>"), "another reason"),
 )

@@ -17,8 +17,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from skyband.operators.base import CAUSES, AnyArray, Arrivals, Changes, Logic, Operator, State, Window
+from skyband.operators.base import CAUSES, I64, AnyArray, Arrivals, Changes, Logic, Operator, State, Traces, Window
 from skyband.operators.contract_rows import Numbers, Rows, random_rows
+from skyband.operators.contract_traces import bytes_of_traces, wrong
 from skyband.operators.contract_words import Item, bytes_of, instant_of, items_of, row_of
 
 COLUMNS = {
@@ -92,7 +93,8 @@ def asked_of(operator: Any, rows: int) -> tuple[Asked | None, ...]:
     found: list[Asked | None] = []
     for q in getattr(operator, "queries", ()):
         k = getattr(q, "k", None) or getattr(operator, "band", None) or max(rows, 1) ** len(operator.roles)
-        found.append(None if getattr(q, "every_micros", None) else Asked(k, q.window))
+        every = getattr(q, "every_micros", None) or getattr(q, "every", None)
+        found.append(None if every else Asked(k, getattr(q, "window", operator.window)))
     return tuple(found)
 
 
@@ -118,6 +120,8 @@ class _Player:
         self.width = len(operator.roles)
         self.until, self.fed = int(stream.time.min(initial=0)) - 10, 0
         self.parts: list[Changes] = []
+        self.traces: list[tuple[Traces, I64]] = []
+        """The points of every call, and what their items stand for."""
         self.steps: dict[tuple[int, int], tuple[int, int]] = {}
         """(query, key) to its last step and that one's instant."""
         self.shown: dict[tuple[int, int], dict[Item, float]] = {}
@@ -192,9 +196,14 @@ class _Player:
             given = arrivals.ragged[name]
             if given.start.tobytes() + given.values.tobytes() != rows.start.tobytes() + rows.values.tobytes():
                 self.fail(f"advance() wrote into the arrivals' tokens {name}")
+        values = np.array(self.numbers.value_of, np.int64)
+        if found.traces is not None:
+            if why := wrong(found.traces, self.until, until, self.known, self.width):
+                self.fail(why)
+            items = found.traces.items
+            self.traces.append((found.traces, values[items] if self.numbers.names and len(items) else items))
         self.until = max(self.until, until)
         # Numbers of objects depend on the cuts: two runs are compared by what they stand for.
-        values = np.array(self.numbers.value_of, np.int64)
         self.parts.append(replace(found, items=values[found.items]) if self.numbers.names and len(found) else found)
         for name, n in self.logic.counters().items():
             if name.startswith("unusable:"):
@@ -204,7 +213,7 @@ class _Player:
     def block(self, at: AnyArray) -> Arrivals:
         """The rows at the positions ``at`` as the host hands them over: texts as codes, objects as numbers."""
         block = self.stream.block(at, self.codes)
-        return replace(block, columns={**block.columns, **self.numbers.columns(block)}) if self.numbers.names else block
+        return self.numbers.given(block) if self.numbers.names else block
 
     def forget(self) -> None:
         """What the host does with objects that the logic no longer needs."""
@@ -373,6 +382,8 @@ class _Player:
             a.tobytes() == b.tobytes()
             for a, b in [*((getattr(mine, f), getattr(his, f)) for f in COLUMNS), *((mine.values[n], his.values[n]) for n in mine.values)]
         ):
+            if bytes_of_traces(self.traces) != bytes_of_traces(whole.traces):
+                self.fail("the points of trajectories depend on cuts and restores")
             if self.unusable != whole.unusable:
                 self.fail(f"counters() say {self.unusable}, in one call {whole.unusable}")
             return

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from skyband.operators.base import DELETION_TARGET, F64, I64, NULL, AnyArray, Arrivals, Operator, Ragged
+from skyband.operators.base import DELETION_TARGET, F64, I64, NULL, AnyArray, Arrivals, Named, Operator, Ragged
 
 GAPS = ((0, 0, 1, 2, 7), (0, 0, 1, 2, 7), (1,), (0, 0, 0, 40), (3, 11), (0, 1))
 """Steps of the clock between rows, in units; one of these per stream."""
@@ -80,9 +80,15 @@ class Numbers:
         self.value_of: list[int] = []
         """The value of every number there ever was."""
 
-    def columns(self, rows: Arrivals) -> dict[str, I64]:
-        """The columns of kind ``object`` of ``rows``, whose values are the objects' names."""
-        return {name: self._numbered(name, rows) for name in self.names}
+    def given(self, rows: Arrivals) -> Arrivals:
+        """``rows`` with numbers in the columns of kind ``object``, whose values are the objects' names, and with the names of new ones."""
+        columns, named = dict(rows.columns), {}
+        for name in self.names:
+            first = len(self.value_of)
+            columns[name] = self._numbered(name, rows)
+            new = np.arange(first, len(self.value_of))
+            named[name] = Named(new, Ragged(np.arange(len(new) + 1), np.array(self.value_of[first:], np.int64)))
+        return replace(rows, columns=columns, named=named)
 
     def _numbered(self, name: str, rows: Arrivals) -> I64:
         out = np.full(len(rows), NULL)

@@ -69,6 +69,7 @@ def compile_job(job: Job) -> Plan:
             deletes=deletes,
             tokens=_tokens(job, fields),
             whole=_whole(fields, operators, deletes, source.event_time.column),
+            reports=tuple(dict.fromkeys(d.reports for d in drafts if d.reports is not None)),
         ),
         window=window,
         operators=tuple(operators),
@@ -87,8 +88,12 @@ def compile_job(job: Job) -> Plan:
 
 def _drafts(context: Context, members: list[QueryEntry]) -> list[OperatorDraft]:
     by_type: dict[str, list[QueryEntry]] = {}
+    families: dict[str, str] = {}
     for m in members:
-        by_type.setdefault(m.query.type, []).append(m)
+        # Types of one family may share states: the first that the spec has compiles the entries of all of them.
+        family = query_type(m.query.type).family
+        named = families.setdefault(family, m.query.type) if family is not None else m.query.type
+        by_type.setdefault(named, []).append(m)
     drafts: list[OperatorDraft] = []
     for name, group in by_type.items():
         try:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from skyband.framework.plan.model import Field, LogicalQuery
+from skyband.framework.plan.model import Field, LogicalQuery, ReportNode
 from skyband.framework.queries.models import QueryModel, QueryWindow
 from skyband.framework.spec.models import Job, Scoring, WindowSpec
 from skyband.operators.base import Kind, Operator, Window
@@ -27,7 +27,8 @@ class OperatorDraft:
     """An operator to be: everything but the numbering of text constants.
 
     ``build(texts)`` makes the operator; its queries are ``members`` in this order, or those of the one member's table (``table``).
-    ``why`` is a line for ``explain``; ``asked`` says in full what each member asks, where brute force can answer that.
+    ``why`` is a line for ``explain``; ``asked`` says in full what each member asks, where brute force can answer that. ``reports``: what
+    rows must be to report on an object, where others are to be rejected.
     """
 
     members: tuple[QueryEntry, ...]
@@ -40,6 +41,7 @@ class OperatorDraft:
     skyband: bool = True
     asked: tuple[tuple[LogicalQuery, ...], ...] = ()
     table: bool = False
+    reports: ReportNode | None = None
 
 
 @dataclass(frozen=True, slots=True)

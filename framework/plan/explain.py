@@ -8,6 +8,7 @@ from skyband.framework.plan.explain_parts import format_bytes, format_window, wi
 from skyband.framework.plan.model import Derive, Filter, OperatorNode, Plan, QueryNode, only_retained
 from skyband.framework.queries.protocol import QueryType
 from skyband.framework.queries.registry import query_type
+from skyband.framework.spec.names import TRAJECTORY
 from skyband.framework.spec.units import format_duration
 from skyband.operators.base import Window
 from skyband.operators.expressions.canonical import canonical
@@ -62,6 +63,10 @@ def _intake(plan: Plan) -> list[str]:
         lines.append(
             f"         tokens {n.name}: of {n.column}, {made}{together}; reject rows with fewer than {n.least:,} or more than {n.most:,}"
         )
+    for r in intake.reports:
+        none = " or ".join(r.objects) + (f" is null, or {r.updates} neither on nor off" if r.updates is not None else " is null")
+        where = f" (of rows where {canonical(r.where)})" if r.where is not None else ""
+        lines.append(f"         reports on {', '.join(r.objects)}: reject rows where {none}{where}")
     late = f"{format_duration(intake.delay_micros)} of disorder waited for" if intake.delay_micros else "no disorder waited for"
     lines.append(f"         order by {', '.join(dict.fromkeys([intake.event_time, *intake.tie_break, *intake.id]))}; {late}")
     unique = "checked against the window" if intake.unique == "checked" else "assumed unique"
@@ -83,13 +88,15 @@ def _host(plan: Plan, rate: float | None) -> list[str]:
 def _state(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
     queries = [q for q in plan.queries if q.name in node.queries]
     kind = query_type(queries[0].type)
-    k = f", K = {node.k:,}" if kind.shows_k else ""
-    lines = [f"  state {node.name}: {kind.name}{k}, N = {format_window(node.window)}"]
+    kinds = list(dict.fromkeys(q.type for q in queries))
+    k = f", K = {node.k:,}" if any(query_type(name).shows_k for name in kinds) else ""
+    lines = [f"  state {node.name}: {' and '.join(kinds)}{k}, N = {format_window(node.window)}"]
     lines.append(f"    operator  {type(node.operator).__name__}: {node.why}")
     lines += [f"    {label:<9} {text}" for label, text in kind.facts(node, queries)]
     lines += [f"    answers   {q.name}: {_asked(kind, q)}{_jobs_bound(plan.window, q.window)}" for q in queries]
     if len(queries) > 1:
-        lines.append(f"    shared by {len(queries)} queries: same type, {kind.shares}")
+        same = "same type, " if kind.family is None else "same "
+        lines.append(f"    shared by {len(queries)} queries: {same}{kind.shares}")
     if not node.skyband and node.operator.keeps == "window":
         lines.append("    keeps     the window's rows; no skyband table")
     return lines + kind.size(plan, node, rate)
@@ -153,6 +160,7 @@ def tables_of(plan: Plan) -> list[str]:
     tables: list[str] = []
     for q in plan.queries:
         tables += [f"{q.name}_changes", q.name, f"{q.name}_now"]
+        tables += [q.name + TRAJECTORY] if q.item.motion is not None else []
         if q.name in skybands:
             tables.append(f"{q.name}_skyband")
     return [*tables, "heads", "rejected", "runs", *(["checks"] if plan.checks else [])]

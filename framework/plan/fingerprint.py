@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from skyband.framework.plan.model import Derive, LogicalQuery, Plan, QueryNode
+from skyband.framework.queries.registry import query_type
 from skyband.framework.spec.units import format_duration
 from skyband.operators.base import Window
 
@@ -181,7 +182,8 @@ def _query(plan: Plan, q: QueryNode) -> dict[str, Any]:
         every = shared.get("queries")
         if isinstance(every, list) and q.index < len(every) and isinstance(every[q.index], dict):
             own |= {k: v for k, v in every[q.index].items() if k not in own and k not in {"name", "every_micros"}}
-    return own
+    durations = query_type(q.type).durations
+    return {k: _duration(v) if k in durations and isinstance(v, int) else v for k, v in own.items()}
 
 
 def _spelled(a: LogicalQuery) -> str:

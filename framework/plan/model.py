@@ -105,6 +105,18 @@ class TokenNode:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportNode:
+    """Rows that pass ``where`` report on the object that the columns ``objects`` name; those that name none are rejected.
+
+    With ``updates``, a column of truth values or of 0 and 1, those that have something else there are rejected too.
+    """
+
+    objects: tuple[str, ...]
+    updates: str | None
+    where: Node | None
+
+
+@dataclass(frozen=True, slots=True)
 class IntakeNode:
     """Parse, transform, check. ``fields`` are all columns after the transforms, in order (schema columns, then derived).
 
@@ -124,6 +136,7 @@ class IntakeNode:
     deletes: Node | None = None
     tokens: tuple[TokenNode, ...] = ()
     whole: tuple[str, ...] = ()
+    reports: tuple[ReportNode, ...] = ()
 
     @property
     def delay_ms(self) -> int:

@@ -62,6 +62,10 @@ class QueryType:
     """For a type without ``k`` whose state answers any window, but only for its own K: what a spec calls that K."""
     shows_k: ClassVar[bool] = True
     """Whether K says anything about its state."""
+    family: ClassVar[str | None] = None
+    """Types of one family may share a state: any of them compiles the entries of all. Without one a type stands alone."""
+    durations: ClassVar[frozenset[str]] = frozenset()
+    """Fields of its operator, and of that one's queries, that are microseconds: differences to an earlier spec are told as durations."""
     shares: ClassVar[str] = "scoring, direction, where and between"
     """What queries that share a state have in common, in words."""
 

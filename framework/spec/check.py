@@ -9,7 +9,7 @@ from skyband.framework.errors import did_you_mean, one_of
 from skyband.framework.quality.expectations import ROW_CONDITION, mistakes
 from skyband.framework.sources.protocol import Section
 from skyband.framework.sources.registry import source_format
-from skyband.framework.spec.check_queries import check_queries
+from skyband.framework.spec.check_queries import check_queries, moving_tables
 from skyband.framework.spec.check_tokens import check_tokens
 from skyband.framework.spec.columns import UNKNOWN_TYPE, how_to_say, source_types
 from skyband.framework.spec.cron import check_cron
@@ -170,7 +170,7 @@ def _rules(s: Scope) -> None:
         seen.setdefault(rule.name, i)
     if doc.bad(("queries",)):
         return
-    tables = s.tables()
+    tables = s.tables() | moving_tables(s)
     for i, c in enumerate(s.job.quality.tables):
         path = ("quality", "tables", i)
         if doc.bad_below(path):

@@ -12,7 +12,7 @@ from skyband.framework.queries.registry import QUERY_TYPES, query_type
 from skyband.framework.spec.document import Path
 from skyband.framework.spec.expressions import is_linear, scoring_text, term_columns
 from skyband.framework.spec.models import ExpressionScoring, GlobalScoring, LinearScoring
-from skyband.framework.spec.names import FIXED_COLUMNS, HEAD_COLUMNS, JOB_TABLES, QUERY_COLUMN, query_tables
+from skyband.framework.spec.names import FIXED_COLUMNS, HEAD_COLUMNS, JOB_TABLES, QUERY_COLUMN, TRAJECTORY, query_tables
 from skyband.framework.spec.scope import PAIR_SIDES, ROW_SIDES, Scope
 from skyband.framework.spec.units import format_duration
 from skyband.operators.base import Kind, Window
@@ -176,6 +176,7 @@ def _tables(s: Scope) -> None:
     """Two names that would be one folder (case aside) collide."""
     doc = s.doc
     taken: dict[str, str] = {t: "a table of every job" for t in JOB_TABLES}
+    moving = moving_tables(s)
     for name in s.job.queries:
         path: Path = ("queries", name)
         if doc.bad(path):
@@ -184,13 +185,19 @@ def _tables(s: Scope) -> None:
             hint = "folders that begin with _ are hidden from the engine, and hold what is Skyband's own"
             doc.add("SKY-E116", f"the query name '{name}' begins with _", doc.where_key(path), hint)
             continue
-        for table in query_tables(name):
+        own = [*query_tables(name), *(t for t in moving if t == name + TRAJECTORY)]
+        for table in own:
             other = taken.get(table.lower())
             if other is not None:
                 doc.add("SKY-E123", f"the table '{table}' of query '{name}' collides with {other}", doc.where_key(path), "rename the query")
                 break
-        for table in query_tables(name):
+        for table in own:
             taken.setdefault(table.lower(), f"a table of query '{name}'")
+
+
+def moving_tables(s: Scope) -> set[str]:
+    """Tables of trajectories: of the queries whose items have values that move."""
+    return {name + TRAJECTORY for name, query in s.job.queries.items() if _item(query).motion is not None}
 
 
 def _deletes(s: Scope) -> None:

@@ -6,6 +6,8 @@ from typing import Final
 
 JOB_TABLES: Final = ("heads", "rejected", "runs", "checks")
 SUFFIXES: Final = ("", "_changes", "_now", "_skyband")
+TRAJECTORY: Final = "_trajectory"
+"""Behind the name of a query whose items have values that move."""
 FIXED_COLUMNS: Final = (
     "at", "step", "pos", "change", "score", "cause", "batch_id", "valid_from", "valid_to", "from_step", "to_step", "current", "rank",
     "as_of", "bucket",

@@ -9,7 +9,7 @@ from skyband.framework.queries.registry import query_type
 from skyband.framework.reasons import REASONS
 from skyband.framework.spec.carried import carried
 from skyband.framework.spec.models import kind_of
-from skyband.framework.spec.names import QUERY_COLUMN
+from skyband.framework.spec.names import QUERY_COLUMN, TRAJECTORY
 from skyband.framework.spec.scope import Scope
 from skyband.operators.base import Kind
 
@@ -41,7 +41,7 @@ def table_columns(s: Scope, table: str) -> Columns | None:
             "unexpected": _INT, "unexpected_percent": _FLOAT,
         }  # fmt: skip
     for name, query in s.job.queries.items():
-        if table.startswith(name) and table.removeprefix(name) in ("", "_changes", "_now", "_skyband"):
+        if table.startswith(name) and table.removeprefix(name) in ("", "_changes", "_now", "_skyband", TRAJECTORY):
             return None if s.doc.bad_below(("queries", name)) else _of_query(s, query, table.removeprefix(name), keys, kinds)
     return None
 
@@ -69,6 +69,8 @@ def _of_query(s: Scope, query: QueryModel, suffix: str, keys: Columns, kinds: Co
         return made | {"at": _TIME, "step": _INT, "pos": _INT, "change": _TEXT, "cause": _TEXT, "batch_id": _INT}
     if suffix == "_now":
         return made | {"rank": _INT, "as_of": _TIME}
+    if suffix == TRAJECTORY:
+        return made | {"valid_from": _TIME, "batch_id": _INT}
     if suffix == "_skyband":
         return made | _values(shape.extra) | {"bucket": _INT}
     return made | {"valid_from": _TIME, "valid_to": _TIME, "from_step": _INT, "to_step": _INT, "current": _BOOL}

@@ -15,7 +15,7 @@ from skyband.framework.streaming.config import HostConfig
 from skyband.framework.streaming.objects import ObjectNumbers
 from skyband.framework.streaming.store import WindowStore
 from skyband.framework.tables.types import arrow_type
-from skyband.operators.base import CAUSES, F64, NULL, AnyArray, Changes, Items
+from skyband.operators.base import CAUSES, F64, NULL, AnyArray, Changes, Items, Traces
 
 I64 = npt.NDArray[np.int64]
 KeyValues = Callable[[I64], pa.Table]
@@ -62,6 +62,20 @@ class ItemRows:
             columns += self._items(q, key, changes.items[mine], store)
             columns += _values(q, changes.score, changes.values, mine)
             columns.append(("cause", _CAUSES.take(pa.array(changes.cause[mine]))))
+            yield q.name, _table(columns)
+
+    def trajectories(self, operator: int, traces: Traces | None, store: WindowStore, keys: KeyValues) -> Iterator[tuple[str, pa.Table]]:
+        """(query, points) for every query of ``operator`` with points of trajectories."""
+        for q in self.by_operator[operator] if traces is not None else ():
+            assert traces is not None
+            mine = np.nonzero(traces.query == q.index)[0]
+            if not len(mine):
+                continue
+            key = traces.key[mine]
+            columns: list[tuple[str, pa.Array | pa.ChunkedArray]] = list(self._key_columns(keys, key))
+            columns += self._items(q, key, traces.items[mine], store)
+            columns.append(("valid_from", pa.array(traces.at[mine]).cast(_STAMP)))
+            columns += _values(q, np.empty(0), traces.values, mine)
             yield q.name, _table(columns)
 
     def skyband(self, operator: int, items: Items, store: WindowStore, keys: KeyValues, bucket: int) -> pa.Table:

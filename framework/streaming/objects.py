@@ -13,8 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.framework.streaming.words import names
 from skyband.framework.tables.keys import key_numbers
-from skyband.operators.base import NULL
+from skyband.operators.base import NULL, Named
 
 I64 = npt.NDArray[np.int64]
 
@@ -52,6 +53,12 @@ class ObjectNumbers:
         out = np.full(len(key), NULL)
         out[~null] = numbers[by_code[np.searchsorted(codes, mine[~null], sorter=by_code)]]
         return out
+
+    def named(self, first: int) -> Named:
+        """The known objects with numbers from ``first`` on, and their names as words (see ``words``)."""
+        held = self.known[_NUMBER].to_numpy()
+        new = self.known.slice(int(np.searchsorted(held, first)))
+        return Named(new[_NUMBER].to_numpy(), names(new.select(list(self.columns))))
 
     def rows(self, numbers: I64) -> pa.Table:
         """The naming columns of objects, in the order of ``numbers``. KeyError if one has been forgotten."""

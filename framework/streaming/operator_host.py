@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.framework.messages import CHANGED, Changes, Skyband, unusable_of
-from skyband.framework.plan.model import only_retained
+from skyband.framework.messages import CHANGED, Changes, Skyband, Trajectory, unusable_of
+from skyband.framework.plan.model import OperatorNode, only_retained
 from skyband.framework.streaming import blocks
 from skyband.framework.streaming.columns import TextCodes, operator_column, ragged
 from skyband.framework.streaming.config import ID_HASHES, HostConfig
@@ -70,7 +70,10 @@ class OperatorHost:
         """Takes the accepted rows and lets time go on to ``limit``; every operator's changes, and its skyband if it may have changed."""
         self._keep(taken)
         target = {DELETION_TARGET: taken.target} if self.deletes else {}
-        arrivals = Arrivals(taken.key, taken.seq, taken.time, self._columns(taken.key, taken.rows) | target, self._ragged(taken.rows))
+        known = {named: numbers.next for named, numbers in self.objects.items()}
+        columns = self._columns(taken.key, taken.rows) | target
+        met = {object_column(named).name: self.objects[named].named(first) for named, first in known.items()}
+        arrivals = Arrivals(taken.key, taken.seq, taken.time, columns, self._ragged(taken.rows), met)
         pins = []
         for i, (node, logic) in enumerate(zip(self.operators, self.logics, strict=True)):
             woken = logic.wake()
@@ -78,6 +81,8 @@ class OperatorHost:
             out.counts[CHANGED] += len(changes)
             for name, table in self.items.changes(i, changes, self.store, keys):
                 out.put(Changes(name).kind, table)
+            for name, table in self.items.trajectories(i, changes.traces, self.store, keys):
+                out.put(Trajectory(name).kind, table)
             if node.skyband and (len(taken.seq) or (woken is not None and woken < limit)):
                 table = self.items.skyband(i, logic.skyband(), self.store, keys, bucket)
                 out.put(Skyband(node.name, bucket).kind, table)
@@ -145,7 +150,7 @@ class OperatorHost:
         for i, node in enumerate(config.operators):
             arrays = blocks.bytes_arrays(read(f"operator/{node.name}") or b"")
             kept = {"window": held, "retained": host.store.named(host.retained[i]), "none": host.store.named(held.at[:0])}
-            host.logics.append(node.operator.build(State(arrays, host._arrivals(kept[node.operator.keeps]))))
+            host.logics.append(node.operator.build(State(arrays, host._arrivals(node, kept[node.operator.keeps]))))
         return host
 
     def _keep(self, taken: Sequenced) -> None:
@@ -163,13 +168,16 @@ class OperatorHost:
     def _pin(self) -> None:
         self.store.pins = np.concatenate(self.retained) if self.retained else np.empty(0, np.int64)
 
-    def _arrivals(self, rows: Segment) -> Arrivals:
-        """Stored rows as an operator takes them."""
+    def _arrivals(self, node: OperatorNode, rows: Segment) -> Arrivals:
+        """Stored rows as the operator of ``node`` takes them. What names objects, and sets, are stored only for those that keep rows."""
         key, seq = split_address(rows.at)
-        columns = self._columns(key, rows.rows)
+        columns: dict[str, AnyArray] = {c.name: operator_column(rows.rows[c.name], c.kind, self.codes) for c in node.attributes}
+        stored = node.operator.keeps != "none"
+        for named in node.objects if stored else ():
+            columns[object_column(named).name] = self.objects[named].number(key, rows.rows)
         if self.deletes:
             columns[DELETION_TARGET] = np.full(len(rows.at), NULL)
-        return Arrivals(key, seq, rows.time, columns, self._ragged(rows.rows))
+        return Arrivals(key, seq, rows.time, columns, {name: ragged(rows.rows[name]) for name in node.tokens if stored})
 
     def _columns(self, key: I64, rows: pa.Table) -> dict[str, AnyArray]:
         wanted = {c.name: c.kind for node in self.operators for c in node.attributes}

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from skyband.framework.messages import ASIDE, COUNTS, GREATEST, HOST, REJECTED, ROWS, ROWS_IN, Tally
 from skyband.framework.reasons import CONTROL, FILTERED, REASON, count_of
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
-from skyband.framework.streaming import blocks, rejects, tokens
+from skyband.framework.streaming import blocks, rejects, reports, tokens
 from skyband.framework.streaming.config import CAPPED, KEY_HASHES, HostConfig
 
 _ARROW = pa.schema([("node", pa.int32()), ("bucket", pa.int32()), ("kind", pa.string()), ("data", pa.binary())])
@@ -50,7 +50,7 @@ class Pack:
         if CAPPED in table.column_names:
             names = [*names, CAPPED]
             self._count_greatest(table, counts)
-        table = self._with_tokens(table)
+        table = reports.judged(self._with_tokens(table), self.config.intake.reports, self.config.texts)
         reason = table[REASON]
         data = table.select(names)
         if reason.null_count == table.num_rows:

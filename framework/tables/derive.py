@@ -20,7 +20,8 @@ from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.spec.names import QUERY_COLUMN
 from skyband.framework.tables.delta_read import to_schema
 from skyband.framework.tables.keys import key_numbers
-from skyband.framework.tables.schemas import changes_name, identity_columns, now_name, stream_columns
+from skyband.framework.tables.motion import latest, moved, reached
+from skyband.framework.tables.schemas import changes_name, identity_columns, now_name, stream_columns, trajectory_name
 from skyband.framework.tables.sink import Sink
 from skyband.framework.tables.types import STAMP
 
@@ -174,15 +175,37 @@ def _derive_now(sink: Sink, query: QueryNode, upto: int) -> None:
     if done is not None and done >= upto:
         return
     schema = sink.specs[name].schema
-    rows = sink.writer.read(query.name, [n for n in schema.names if n not in ("rank", "as_of")], pc.field("current"))
-    plan = sink.plan
+    columns = [n for n in schema.names if n not in ("rank", "as_of")]
+    rows = sink.writer.read(query.name, [*columns, "valid_from"], pc.field("current"))
+    plan, heads = sink.plan, sink.writer.read("heads")
+    last = (sink.last_run() or {}).get("frontier")
+    frontier = None if last is None else pa.scalar(last, STAMP).cast(pa.int64()).as_py()
+    as_of = key_as_of(rows, heads, plan, frontier)
+    if query.item.motion is not None:
+        streams = stream_columns(plan, query)
+        named = (*streams, *identity_columns(plan, query))
+        points = _points(sink, query, named, -1 if done is None else done, upto)
+        as_of = reached(rows, points, streams, as_of)
+        rows = moved(rows, points, query.item.motion, named, as_of)
+    rows = rows.select(columns).append_column("as_of", pa.array(as_of).cast(STAMP))
     ordered, _, rank = ranked(rows, query, stream_columns(plan, query))
-    frontier = (sink.last_run() or {}).get("frontier")
-    as_of = key_as_of(
-        ordered, sink.writer.read("heads"), plan, None if frontier is None else pa.scalar(frontier, STAMP).cast(pa.int64()).as_py()
-    )
-    now = ordered.append_column("rank", pa.array(rank.astype(np.int32))).append_column("as_of", pa.array(as_of).cast(STAMP))
+    now = ordered.append_column("rank", pa.array(rank.astype(np.int32)))
     sink.writer.overwrite(name, to_schema(now, schema), app_id, upto)
+
+
+def _points(sink: Sink, query: QueryNode, named: Sequence[str], done: int, upto: int) -> pa.Table:
+    """The latest points of trajectories in the batches up to ``upto``: of the items that were in the result at ``done``, or later.
+
+    A row of the current results derived up to batch ``done`` is a point itself: the batches before are not read again.
+    """
+    source = trajectory_name(query.name)
+    columns = [n for n in sink.specs[source].schema.names if n != "batch_id"]
+    points = sink.writer.read(now_name(query.name), [*(n for n in columns if n != "valid_from"), "as_of"])
+    points = points.rename_columns([{"as_of": "valid_from"}.get(n, n) for n in points.column_names]).select(columns)
+    for first, last in _slices(sink, source, done, upto):
+        new = sink.writer.read(source, columns, (pc.field("batch_id") >= first) & (pc.field("batch_id") <= last))
+        points = latest(pa.concat_tables([points, new.cast(points.schema)]), named)
+    return points
 
 
 def key_as_of(rows: pa.Table, heads: pa.Table, plan: Plan, frontier: int | None) -> I64:

@@ -22,7 +22,15 @@ from skyband.framework.spec.units import format_duration
 from skyband.framework.tables import delta_read, sql
 from skyband.framework.tables.delta_read import to_schema
 from skyband.framework.tables.derive import intervals, key_as_of, ranked
-from skyband.framework.tables.schemas import changes_name, identity_columns, results_schema, skyband_name, stream_columns
+from skyband.framework.tables.motion import moved, reached
+from skyband.framework.tables.schemas import (
+    changes_name,
+    identity_columns,
+    results_schema,
+    skyband_name,
+    stream_columns,
+    trajectory_name,
+)
 from skyband.framework.tables.types import STAMP
 from skyband.operators.base import Window
 
@@ -90,7 +98,10 @@ class Reader:
         else:
             alive = rows["current"]
         columns = [f.name for f in rows.schema if f.name not in ("valid_from", "valid_to", "from_step", "to_step", "current")]
-        found = self._ranked(rows.filter(alive).select(columns), query)
+        rows = rows.filter(alive)
+        if query.item.motion is not None:
+            rows = self._moved(rows, query, at)
+        found = self._ranked(rows.select(columns), query)
         return Answer(found, at if at is not None else complete, sql.as_of(self.plan, query, at, key), note)
 
     def snapshot(self, name: str, k: int | None = None, window: Window | None = None, key: Mapping[str, str] | None = None) -> Answer:
@@ -182,6 +193,24 @@ class Reader:
             return rows
         opened = intervals(rows.filter(rows["current"]), changes, stream_columns(self.plan, query), identity_columns(self.plan, query))
         return pa.concat_tables([rows.filter(pc.invert(rows["current"])), opened])
+
+    def _moved(self, rows: pa.Table, query: QueryNode, at: datetime | None) -> pa.Table:
+        """Intervals with their moving values as of ``at`` (None: of the last instant that is complete for their key)."""
+        motion = query.item.motion
+        assert motion is not None
+        if not rows.num_rows:
+            return rows
+        streams = stream_columns(self.plan, query)
+        named = (*streams, *identity_columns(self.plan, query))
+        # An interval is a point where it begins.
+        wanted = pc.field("valid_from") >= pc.min(rows["valid_from"])
+        wanted = wanted if at is None else wanted & (pc.field("valid_from") <= pa.scalar(at, STAMP))
+        points = self.read(trajectory_name(query.name), [*named, "valid_from", motion.value, motion.slope], wanted)
+        if at is None:
+            micros = reached(rows, points, streams, key_as_of(rows, self.read("heads"), self.plan, self.frontier))
+        else:
+            micros = np.full(rows.num_rows, pa.scalar(at, STAMP).cast(pa.int64()).as_py())
+        return moved(rows, points, motion, named, micros)
 
     def _versions(self, query: QueryNode) -> tuple[int, int]:
         """(batch up to which results are derived, last complete batch), -1 for none."""

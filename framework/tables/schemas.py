@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final, Literal
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from skyband.framework.items import ItemShape
 from skyband.framework.messages import TIMES
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
 from skyband.framework.reasons import REASONS
-from skyband.framework.spec.names import QUERY_COLUMN
+from skyband.framework.spec.names import QUERY_COLUMN, TRAJECTORY
 from skyband.framework.tables.types import STAMP, arrow_type
 
 _INT: Final = pa.int64()
@@ -92,9 +93,14 @@ def _items(plan: Plan, shape: ItemShape, carry: Iterable[str]) -> list[pa.Field]
     return fields
 
 
-def _values(query: QueryNode) -> list[pa.Field]:
+def _values(query: QueryNode, when: str = "at") -> list[pa.Field]:
+    """Columns of values; ``when``: the column with the instant that they are as of, of those that move."""
     best = "smaller or larger, as its query says," if query.turned else "smaller" if query.direction == "min" else "larger"
-    return [field(v.name, arrow_type(v.type), v.comment.replace("{best}", best)) for v in query.item.values]
+    said = {"{best}": best, "{when}": when}
+    return [
+        field(v.name, arrow_type(v.type), reduce(lambda text, word: text.replace(word, said[word]), said, v.comment))
+        for v in query.item.values
+    ]
 
 
 def changes_schema(plan: Plan, query: QueryNode) -> pa.Schema:
@@ -120,7 +126,7 @@ def results_schema(plan: Plan, query: QueryNode) -> pa.Schema:
         [
             *_streams(plan, query),
             *_items(plan, query.item, query.carry),
-            *_values(query),
+            *_values(query, "valid_from"),
             field("valid_from", STAMP, "event time from which the item was in the result"),
             field("valid_to", STAMP, "event time at which it left; null: still in. In the result as of t: valid_from <= t < valid_to"),
             field("from_step", _INT, "step at which it entered"),
@@ -137,8 +143,21 @@ def now_schema(plan: Plan, query: QueryNode) -> pa.Schema:
             *_streams(plan, query),
             field("rank", pa.int32(), "place in the result, from 1"),
             *_items(plan, query.item, query.carry),
-            *_values(query),
+            *_values(query, "as_of"),
             field("as_of", STAMP, "last instant up to which this key's result is complete"),
+        ]
+    )
+
+
+def trajectory_schema(plan: Plan, query: QueryNode) -> pa.Schema:
+    """Columns of ``<query>_trajectory``: points from which the values of items move."""
+    return pa.schema(
+        [
+            *_streams(plan, query),
+            *_items(plan, query.item, query.carry),
+            field("valid_from", STAMP, "event time from which the values move so, until the item's next point (or its end in the result)"),
+            *_values(query, "valid_from"),
+            field("batch_id", _INT, "micro-batch that wrote the row (see runs)"),
         ]
     )
 
@@ -241,6 +260,11 @@ def now_name(query: str) -> str:
     return f"{query}_now"
 
 
+def trajectory_name(query: str) -> str:
+    """Name of a query's table of trajectories."""
+    return query + TRAJECTORY
+
+
 def derived_tables(plan: Plan) -> list[str]:
     """Names of the tables that are made from the changes, and can be made anew."""
     return [n for q in plan.queries for n in (q.name, now_name(q.name))]
@@ -261,6 +285,7 @@ def tables(plan: Plan) -> list[TableSpec]:
             TableSpec(q.name, results_schema(plan, q), f"Results of {q.name} as intervals of validity.", ("current",), "result"),
             TableSpec(now_name(q.name), now_schema(plan, q), f"Current result of {q.name}.", life="result"),
         ]
+    made += _trajectories(plan, history)
     for o in plan.operators:
         if o.skyband:
             upto = f"any k up to {o.k} and " if any(q.name in o.queries and q.k is not None for q in plan.queries) else ""
@@ -272,4 +297,21 @@ def tables(plan: Plan) -> list[TableSpec]:
         TableSpec("checks", checks_schema(), "Results of the data quality checks.", life="result"),
         TableSpec("runs", runs_schema(), "One row per micro-batch; a batch is complete in all tables when its row is here.", life="book"),
     ]
+    return made
+
+
+def _trajectories(plan: Plan, life: Life) -> list[TableSpec]:
+    """Tables of the queries whose items have values that move, with the line of SQL that gives a value at any instant."""
+    made = []
+    for q in plan.queries:
+        if q.item.motion is not None:
+            value, slope = q.item.motion.value, q.item.motion.slope
+            which = " and ".join(f"{c} = ..." for c in dict.fromkeys((*stream_columns(plan, q), *identity_columns(plan, q))))
+            name = trajectory_name(q.name)
+            whose = "all objects" if q.item.motion.of_all else f"the members of {q.name} while they are that"
+            said = (
+                f"How {value} of {whose} moves, point by point. At T: select {value} + {slope} * extract(epoch from (T - valid_from)) "
+                f"from {name} where {which} and valid_from <= T order by valid_from desc limit 1"
+            )
+            made.append(TableSpec(name, trajectory_schema(plan, q), said, life=life))
     return made

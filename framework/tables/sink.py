@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.framework.failpoints import failpoint
-from skyband.framework.messages import HEADS, REJECTED, RUNS, Changes, Skyband, addressed
+from skyband.framework.messages import HEADS, REJECTED, RUNS, Changes, Skyband, Trajectory, addressed
 from skyband.framework.plan.model import Plan
 from skyband.framework.tables.delta_read import to_schema
 from skyband.framework.tables.keys import key_numbers, last_of_each
-from skyband.framework.tables.schemas import DURATIONS, TableSpec, changes_name, derived_tables, skyband_name, tables
+from skyband.framework.tables.schemas import DURATIONS, TableSpec, changes_name, derived_tables, skyband_name, tables, trajectory_name
 from skyband.framework.tables.types import STAMP
 from skyband.framework.tables.writer import Writer
 
@@ -123,6 +123,8 @@ class Sink:
             match addressed(kind):
                 case Changes(query) if data.num_rows:
                     yield changes_name(query), lambda table, data=data: self._append(table, _stamped(data, batch_id), batch_id)
+                case Trajectory(query) if data.num_rows:
+                    yield trajectory_name(query), lambda table, data=data: self._append(table, _stamped(data, batch_id), batch_id)
                 case Skyband(operator, bucket):
                     skybands.setdefault(operator, {})[bucket] = data
         for operator, parts in skybands.items():

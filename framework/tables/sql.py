@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
 from skyband.framework.spec.names import QUERY_COLUMN
-from skyband.framework.tables.schemas import now_name, skyband_name, stream_columns
+from skyband.framework.tables.schemas import identity_columns, now_name, skyband_name, stream_columns, trajectory_name
 from skyband.operators.base import Window
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -34,10 +34,37 @@ Key = Mapping[str, str] | None
 
 
 def as_of(plan: Plan, query: QueryNode, at: datetime | None, key: Key = None) -> str:
-    """The result at ``at`` (None: now) from ``<query>``."""
+    """The result at ``at`` (None: now) from ``<query>``; values that move from its table of trajectories."""
+    if query.item.motion is not None:
+        return _moved(plan, query, at, key)
     condition = '"current"' if at is None else f"valid_from <= {instant(at)} and (valid_to is null or valid_to > {instant(at)})"
     order = ", ".join([*map(_name, stream_columns(plan, query)), order_by(query)])
     return f'select * from "{query.name}" where {" and ".join([condition, *_chosen(key)])} order by {order}'
+
+
+def _moved(plan: Plan, query: QueryNode, at: datetime | None, key: Key) -> str:
+    """The result with its moving values as of ``at``: from the latest point of each item by then."""
+    motion, streams = query.item.motion, stream_columns(plan, query)
+    assert motion is not None
+    if at is None:
+        order = ", ".join([*map(_name, streams), _quoted("rank")])
+        chosen = f" where {' and '.join(_chosen(key))}" if key else ""
+        return f'select * from "{now_name(query.name)}"{chosen} order by {order}'
+    named = (*streams, *identity_columns(plan, query))
+    items = [*streams, *(c.name for c in query.item.columns(plan.intake.id, query.carry, plan.intake.partition_by))]
+    trajectory, t = trajectory_name(query.name), instant(at)
+    joined = [f"p.{c} = r.{c}" for c in dict.fromkeys(named)]
+    last = " and ".join([*(f"l.{c} = r.{c}" for c in dict.fromkeys(named)), f"l.valid_from <= {t}"])
+    value = f"round(p.{motion.value} + p.{motion.slope} * extract(epoch from ({t} - p.valid_from)), 6)"
+    alive = [f"r.valid_from <= {t}", f"(r.valid_to is null or r.valid_to > {t})", *_chosen(key, "r.")]
+    return (
+        f"select * from (\n"
+        f"  select {', '.join(f'r.{c}' for c in items)}, {value} as {motion.value}, p.{motion.slope}\n"
+        f'  from "{query.name}" r join "{trajectory}" p on {" and ".join(joined) or "true"}\n'
+        f"  where {' and '.join(alive)}\n"
+        f'    and p.valid_from = (select max(l.valid_from) from "{trajectory}" l where {last})\n'
+        f") found order by {', '.join([*map(_name, streams), order_by(query)])}"
+    )
 
 
 def best(plan: Plan, query: QueryNode, k: int, key: Key = None) -> str:

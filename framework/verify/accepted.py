@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from skyband.framework.plan.model import IntakeNode, Plan
 from skyband.framework.reasons import LATE, REASON
 from skyband.framework.sources.registry import source_format
-from skyband.framework.streaming import rejects, tokens
+from skyband.framework.streaming import rejects, reports, tokens
 from skyband.framework.streaming.columns import TextCodes
 from skyband.framework.streaming.deletions import DELETES, Deletions
 from skyband.framework.streaming.intake import intake
@@ -34,6 +34,8 @@ def source_rows(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile) -
     found = rows.select(*[f"`{f.name}`" for f in plan.intake.fields]).toArrow()
     for node in plan.intake.tokens:
         found = found.filter(pc.is_null(tokens.reasons(node, tokens.sets(node, found[node.column], tokens.key_of("")))))
+    for reporting in plan.intake.reports:
+        found = found.filter(pc.is_null(reports.reasons(reporting, found, plan.texts)))
     return found
 
 

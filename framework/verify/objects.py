@@ -47,7 +47,8 @@ class Objects:
     """One key's accepted objects: row i has seq i. ``deleted``: the instant at which each was deleted, or NEVER.
 
     ``columns`` are those the plan's operators read, as they read them; ``values`` gives the same as Python values. ``tokens``: each
-    object's tokens as texts, by the name of the sets.
+    object's tokens as texts, by the name of the sets. ``named``: what rows report on, by the columns that name it: the different names,
+    in order of first sight, and the number of each row's in them.
     """
 
     time: I64
@@ -56,6 +57,7 @@ class Objects:
     tokens: dict[str, list[frozenset[str]]] = field(default_factory=dict)
     rows: pa.Table = field(default_factory=lambda: pa.table({}))
     kinds: Mapping[str, str] = field(default_factory=dict)
+    named: dict[tuple[str, ...], tuple[list[tuple[Any, ...]], I64]] = field(default_factory=dict)
 
     def values(self, first: int, end: int) -> list[dict[str, Any]]:
         """Objects ``first`` <= seq < ``end`` as mappings of column to value: floats, whole numbers (instants: microseconds), texts, truth
@@ -73,7 +75,7 @@ class Objects:
         return replace(
             self, time=self.time[:count], columns={n: c[:count] for n, c in self.columns.items()},
             deleted=np.where(gone, self.deleted[:count], NEVER), tokens={n: t[:count] for n, t in self.tokens.items()},
-            rows=self.rows.slice(0, count),
+            rows=self.rows.slice(0, count), named={n: (names, of[:count]) for n, (names, of) in self.named.items()},
         )  # fmt: skip
 
 
@@ -99,7 +101,8 @@ def objects(plan: Plan, mine: Accepted) -> Objects:
     deleted[list(mine.deleted)] = list(mine.deleted.values())
     columns = {n: operator_column(mine.rows[n], kind, codes) for n, kind in wanted.items()}
     sets = {t.name: _sets(t, mine.rows) for t in plan.intake.tokens}
-    return Objects(np.array(mine.time, np.int64), columns, deleted, sets, mine.rows, wanted)
+    named = {of: _named(mine.rows, of) for node in plan.operators for of in node.objects}
+    return Objects(np.array(mine.time, np.int64), columns, deleted, sets, mine.rows, wanted, named)
 
 
 def _plain(column: pa.ChunkedArray, kind: str) -> list[Any]:
@@ -109,6 +112,12 @@ def _plain(column: pa.ChunkedArray, kind: str) -> list[Any]:
         column = column.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
     found: list[Any] = column.to_pylist()
     return found
+
+
+def _named(rows: pa.Table, columns: tuple[str, ...]) -> tuple[list[tuple[Any, ...]], I64]:
+    known: dict[tuple[Any, ...], int] = {}
+    numbers = [known.setdefault(name, len(known)) for name in zip(*[rows[c].to_pylist() for c in columns], strict=True)]
+    return list(known), np.array(numbers, np.int64)
 
 
 def _sets(node: TokenNode, rows: pa.Table) -> list[frozenset[str]]:

@@ -16,6 +16,7 @@ from skyband.framework.tables.schemas import changes_name, identity_columns, now
 from skyband.framework.verify.causes import Change, Rules, Step, impossible
 from skyband.framework.verify.clocks import Clocks
 from skyband.framework.verify.derived import compare_now, compare_results
+from skyband.framework.verify.moving import compare_moving
 from skyband.framework.verify.stored import (
     BEFORE,
     Item,
@@ -124,6 +125,8 @@ def replay(stored: Stored, query: QueryNode, clocks: Clocks) -> Replayed:
     held = [x.enters for x in intervals if stream.batch[x.enters] <= now_upto and (x.leaves is None or stream.batch[x.leaves] > now_upto)]
     held.sort(key=lambda i: (repr(stream.keys[i]), stream.ranks[i]))
     out.differences += compare_now(stored, query, stream.rows, held, now_name(query.name))
+    if query.item.motion is not None and not out.differences:
+        out.differences += compare_moving(stored, query, stream.rows, [(x.enters, x.leaves) for x in intervals])
     return out
 
 

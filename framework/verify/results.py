@@ -10,6 +10,7 @@ from skyband.framework.plan.model import QueryNode
 from skyband.framework.tables.schemas import identity_columns, stream_columns
 from skyband.framework.verify.objects import Found
 from skyband.framework.verify.stored import Item, Key, Stored, keys_of, micros, smallest_first
+from skyband.framework.verify.trajectories import Trajectories
 
 
 @dataclass(slots=True)
@@ -25,6 +26,7 @@ class Results:
 
     def __init__(self, stored: Stored, query: QueryNode) -> None:
         self.query = query
+        self.lines = Trajectories(stored, query) if query.item.moving else None
         rows = stored.table(query.name)
         named = identity_columns(stored.plan, query)
         needed = list(
@@ -38,7 +40,11 @@ class Results:
             self._by_stream.setdefault(key, []).append(mine)
 
     def at(self, stream: Key, at: int) -> Found:
-        """(item, score or 0.0) after all events with time <= ``at``, in rank order. O(intervals of the stream)."""
+        """(item, score, or what moves, or 0.0) after all events with time <= ``at``, in rank order. O(intervals of the stream)."""
         rank = rank_key(self.query.item, smallest_first(self.query, stream))
         here = [x for x in self._by_stream.get(stream, []) if x.start <= at and (x.end is None or at < x.end)]
-        return [(x.item, x.columns.get(SCORE, 0.0)) for x in sorted(here, key=lambda x: rank(x.columns))]
+        if self.lines is not None:
+            for x in here:
+                x.columns |= self.lines.worth(stream, x.item, at)
+        value = SCORE if self.lines is None else self.lines.motion.value
+        return [(x.item, x.columns.get(value, 0.0)) for x in sorted(here, key=lambda x: rank(x.columns))]

@@ -122,8 +122,6 @@ def _compare(found: Sample, plan: Plan, of: _Asked, mine: Accepted, data: Object
 
 def _results(plan: Plan, query: QueryNode, stream: Key, at: int, expected: Found, got: Found) -> Iterator[Difference]:
     """The result of a table against that of the definition: items, their order, their scores."""
-    if query.item.moving:  # the table has the scores items came with
-        expected, got = ([(item, 0.0) for item in sorted(i for i, _ in side)] for side in (expected, got))
     sides = [[(rank, item, score.hex()) for rank, (item, score) in enumerate(side, 1)] for side in (expected, got)]
     if sides[0] == sides[1]:
         return
@@ -138,6 +136,8 @@ def _results(plan: Plan, query: QueryNode, stream: Key, at: int, expected: Found
 
 
 def _score(query: QueryNode, score: float) -> Mapping[str, Any]:
+    if query.item.motion is not None:
+        return {query.item.motion.value: score}
     return {"score": score} if query.item.scored else {}
 
 

@@ -7,13 +7,28 @@ import json
 import pytest
 
 from skyband.framework import reasons
-from skyband.framework.messages import FRONTIER, NEWEST, PENDING, ROWS_IN, Changes, Skyband, Tally, addressed, time_of, unusable_of
+from skyband.framework.messages import (
+    FRONTIER,
+    NEWEST,
+    PENDING,
+    ROWS_IN,
+    Changes,
+    Skyband,
+    Tally,
+    Trajectory,
+    addressed,
+    time_of,
+    unusable_of,
+)
 from skyband.framework.reasons import REASONS, count_of
 from skyband.framework.tables.schemas import rejected_schema, runs_schema
 
 
-@pytest.mark.parametrize(("message", "kind"), [(Changes("best"), "changes:best"), (Skyband("near", 12), "skyband:near:12")])
-def test_a_message_with_an_address_is_read_back_from_its_kind(message: Changes | Skyband, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [(Changes("best"), "changes:best"), (Skyband("near", 12), "skyband:near:12"), (Trajectory("loyal"), "trajectory:loyal")],
+)
+def test_a_message_with_an_address_is_read_back_from_its_kind(message: Changes | Skyband | Trajectory, kind: str) -> None:
     assert message.kind == kind
     assert addressed(kind) == message
 
@@ -46,17 +61,21 @@ def test_every_reason_is_in_one_class_and_in_the_tables_comments() -> None:
         getattr(reasons, n)
         for n in ("PARSE", "LATE", "DUPLICATE_ID", "NO_TARGET", "NULL_ID", "NULL_TIME", "NULL_KEY", "TIME_RANGE", "INT_RANGE", "BAD_FILE")
     }
-    assert len(spelled) == len(set(spelled)) and set(spelled) == constants | {"rule:<name>", "empty_set:<name>", "large_set:<name>"}
-    assert [count_of(r) for r in ("rule:a,b", "late", "empty_set:w", "large_set:w")] == [
+    begun = {"rule:<name>", "empty_set:<name>", "large_set:<name>", "null_object:<column>", "no_update:<column>"}
+    assert len(spelled) == len(set(spelled)) and set(spelled) == constants | begun
+    assert [count_of(r) for r in ("rule:a,b", "late", "empty_set:w", "large_set:w", "null_object:x", "no_update:x")] == [
         "rejected_rule",
         "late",
         "rejected_tokens",
         "rejected_tokens",
+        "null_object",
+        "no_update",
     ]
+    assert {count_of(r) for r in spelled} == {n for c in REASONS for n in c.counts}
     comments = {f.name: f.metadata[b"comment"].decode() for s in (rejected_schema(), runs_schema()) for f in s}
     assert comments["reason"] == (
-        "parse, rule:<name>, late, duplicate_id, no_target, null_id, null_time, null_key, empty_set:<name>, large_set:<name>, bad_file, "
-        "time_range, int_range"
+        "parse, rule:<name>, late, duplicate_id, no_target, null_id, null_time, null_key, null_object:<column>, empty_set:<name>, "
+        "large_set:<name>, bad_file, time_range, int_range, no_update:<column>"
     )
     assert {n: c for n, c in comments.items() if n.startswith("rejected_")} == {
         "rejected_parse": "rejected: not parsable",
@@ -65,7 +84,7 @@ def test_every_reason_is_in_one_class_and_in_the_tables_comments() -> None:
         "rejected_tokens": "rejected: too few or too many tokens",
         "rejected_duplicate_id": "rejected: duplicate_id",
         "rejected_no_target": "rejected: a deletion of no live row",
-        "rejected_null": "rejected: id, event time or key is null",
+        "rejected_null": "rejected: id, event time, key or object is null",
         "rejected_bad_file": "rejected: a file that cannot be read, as one row",
         "rejected_other": "rejected: another reason",
     }

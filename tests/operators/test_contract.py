@@ -17,6 +17,7 @@ from skyband.operators.base import NULL, Changes, Column, Window
 from skyband.operators.contract import Asked, BrokenContract, asked_of, check_operator
 from skyband.operators.contract_rows import random_rows
 from skyband.operators.expressions import parse
+from skyband.operators.loyalty import Loyalty, LoyaltyQuery
 from skyband.operators.pair_rows.queries import Between, PairQuery
 from skyband.operators.set_matches.operator import SetMatches
 from skyband.operators.side_by_side import SideBySide
@@ -110,6 +111,10 @@ def many_thresholds(window: Window, deletes: bool) -> ManyThreshold:
     )
 
 
+def loyalty(queries: tuple[LoyaltyQuery, ...], **given: Any) -> Loyalty:
+    return Loyalty(object=("n",), window=TIME, queries=queries, **given)
+
+
 def side_by_side(kind: str) -> SideBySide:
     def named(i: int) -> Any:
         if kind == "skyline":
@@ -145,6 +150,13 @@ OPERATORS: dict[str, Any] = {
     "similar enough, count": similar_enough(COUNT, "dice", "min_score", 0.5),
     "similar enough, time": similar_enough(TIME, "overlap", "min_score", 2.0),
     "similar enough, both": similar_enough(BOTH, "hamming", "max_score", 3.0),
+    "loyalty, updates": loyalty((LoyaltyQuery(1), LoyaltyQuery(3, None, 7), LoyaltyQuery(None, 9)), updates=Column("ok", "bool")),
+    "loyalty, criteria": loyalty(
+        (LoyaltyQuery(2, trace_all=True), LoyaltyQuery(None, 20)),
+        criteria=row("x > 0"),
+        where=row("n > 0"),
+        stale_after=9,
+    ),
     "matches": SetMatches(
         tokens="words",
         similarity="jaccard",

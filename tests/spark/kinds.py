@@ -47,6 +47,16 @@ transform:
 tokens:
   words: {column: words}
 """
+LOYALTY = """\
+  loyal: {type: topk_loyalty, object: who, criteria: x > 5, k: 3}
+  fresh: {type: topk_loyalty, object: [side, who], criteria: x > 5, stale_after: 30 minutes, k: 2, window: {time: 1 hour}, trace: all}
+  steady: {type: threshold_loyalty, object: who, updates: busy, at_least: 150 minutes, where: y < 3}
+  slowly: {type: topk_loyalty, object: who, criteria: x > 5, k: 2, every: 20 minutes}
+"""
+WHO = """\
+transform:
+  - derive: {who: "if(y = 3 and x < 1, null, concat(side, cast(y as string)))", busy: "if(x = 11, null, x > 5)"}
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +80,7 @@ KINDS = {
     "deletions": Kind(ranked.QUERIES, ranked.deleting_stream, {"deletes": "deletes: side = 'd'"}),
     "skylines": Kind(SKYLINES),
     "sets": Kind(SETS, sections=TOKENS),
+    "loyalty": Kind(LOYALTY, more={"window": "{time: 5 hours}"}, sections=WHO),
     "keyed": Kind(KEYED, more={"partition": True, "buckets": 3}),
 }
 

@@ -70,6 +70,8 @@ OTHERS = {
     "skyline": "  best:  {type: skyline, dimensions: {price: min, volume: max, sector: equal}}",
     "topk": "  top: {type: topk, scoring: heat, k: 3}\n  best_buys: {type: topk, scoring: steady, k: 3}",
     "topk_pairs": "  deals: {type: topk_pairs, scoring: value, k: 3, between: {column: side, a: buy, b: sell}}",
+    "topk_loyalty": "  wettest: {type: topk_loyalty, object: station, criteria: rain > 0, stale_after: 2 hours, k: 3}",
+    "threshold_loyalty": "  sides: {type: threshold_loyalty, object: [station, side], criteria: rain > 0, at_least: 1 day, trace: all}",
 }
 """Query type -> queries of that type."""
 

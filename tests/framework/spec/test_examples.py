@@ -47,8 +47,8 @@ def test_the_example_of_every_type_validates() -> None:
 
 
 def test_a_type_that_there_is_not_is_told_with_those_there_are() -> None:
-    job, errors = validate_text(other("topk").replace("type: topk", "type: topk_loyalty"), ENV)
-    assert job is None and {(e.code, e.message) for e in errors} == {("SKY-E113", "'type' cannot be 'topk_loyalty'")}
+    job, errors = validate_text(other("topk").replace("type: topk", "type: topk_loyalties"), ENV)
+    assert job is None and {(e.code, e.message) for e in errors} == {("SKY-E113", "'type' cannot be 'topk_loyalties'")}
     assert all(e.where is not None and e.where.line >= 24 for e in errors)
 
 

@@ -97,7 +97,7 @@ def drive(
         if not batch:
             watermark = newest // 1000 + 1
         for kind, block in bucket.run(data, watermark):
-            if kind.startswith(("changes:", "rejected")):
+            if kind.startswith(("changes:", "trajectory:", "rejected")):
                 out[kind] += bytes_table(block).to_pylist()
             elif kind == "counts":
                 for name, n in json.loads(block).items():

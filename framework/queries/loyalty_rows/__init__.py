@@ -1,0 +1,1 @@
+"""What query types about the loyalty of objects share."""

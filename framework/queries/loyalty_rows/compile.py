@@ -1,0 +1,69 @@
+"""Entries to operators: one for all of the same reports (object, criteria or updates, ``where``, stale_after) and the same window.
+
+Which query asks how (k, at_least, ``every``, ``trace``) does not matter to the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, share
+from skyband.framework.plan.model import ReportNode
+from skyband.framework.plan.row_nodes import predicate, predicate_key, texts_of
+from skyband.framework.queries.loyalty_rows.model import LoyaltyRows
+from skyband.operators.base import Column, Operator, Window
+
+_WHY = "heaps of the objects in and out of each result, by how their loyalty moves"
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """What queries must have in common to share a state."""
+
+    objects: tuple[str, ...]
+    criteria: str | None
+    updates: str | None
+    where: str | None
+    stale_after: int | None
+    window: Window
+
+
+def compile_loyalty(context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
+    """Drafts of ``Loyalty`` operators."""
+
+    def key(m: QueryEntry) -> _Key:
+        q = cast(LoyaltyRows, m.query)
+        return _Key(q.objects, predicate_key(context, q.criteria), q.updates, predicate_key(context, q.where), q.stale_after, m.window)
+
+    for _, group in share(entries, key):
+        yield _draft(context, group)
+
+
+def _draft(context: Context, group: tuple[QueryEntry, ...]) -> OperatorDraft:
+    first = cast(LoyaltyRows, group[0].query)
+    criteria, where = predicate(context, first.criteria), predicate(context, first.where)
+    updates = None if first.updates is None else Column(first.updates, context.kinds[first.updates])
+
+    def build(texts: tuple[str, ...]) -> Operator:
+        from skyband.operators.loyalty import Loyalty, LoyaltyQuery
+
+        asked = tuple(
+            LoyaltyQuery(getattr(m.query, "k", None), getattr(m.query, "at_least", None), m.query.every, _traces_all(m)) for m in group
+        )
+        made = Loyalty(
+            object=first.objects, criteria=criteria, updates=updates, where=where, stale_after=first.stale_after, window=group[0].window,
+            queries=asked, texts=texts,
+        )  # fmt: skip
+        return cast(Operator, made)
+
+    largest = max((getattr(m.query, "k", 1) for m in group), default=1)
+    reports = ReportNode(first.objects, first.updates, where)
+    return OperatorDraft(
+        group, largest, group[0].window, "max", texts_of(criteria, where), build, _WHY, skyband=False, reports=reports
+    )  # fmt: skip
+
+
+def _traces_all(m: QueryEntry) -> bool:
+    return cast(LoyaltyRows, m.query).trace == "all"

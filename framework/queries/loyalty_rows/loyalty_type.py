@@ -1,0 +1,54 @@
+"""What query types about the loyalty of objects have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from skyband.framework.items import ItemShape
+from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
+from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
+from skyband.framework.queries.loyalty_rows import explain
+from skyband.framework.queries.loyalty_rows.check import check
+from skyband.framework.queries.loyalty_rows.compile import compile_loyalty
+from skyband.framework.queries.loyalty_rows.items import loyal_object
+from skyband.framework.queries.protocol import QueryType, Question
+from skyband.framework.spec.document import Path
+from skyband.framework.spec.scope import Scope
+
+if TYPE_CHECKING:
+    from skyband.framework.verify.objects import Found
+
+
+class LoyaltyType(QueryType):
+    """See ``protocol.QueryType``. Its model is a ``LoyaltyRows``."""
+
+    family = "loyalty"
+    durations = frozenset({"stale_after", "at_least"})
+    shares = explain.SHARES_STATE
+
+    def item(self, query: Any) -> ItemShape:
+        """The object, by the columns that name it."""
+        return loyal_object(query.objects, query.trace == "all")
+
+    def check(self, scope: Scope, path: Path, query: Any) -> None:
+        """See ``check``."""
+        check(scope, path, query)
+
+    def compile(self, context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
+        """See ``compile``."""
+        return compile_loyalty(context, entries)
+
+    def facts(self, node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
+        """See ``explain``."""
+        return explain.facts(node, queries)
+
+    def size(self, plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
+        """See ``explain``."""
+        return explain.size(plan)
+
+    def brute_force(self, question: Question) -> Found | None:
+        """See ``brute_force``."""
+        from skyband.framework.queries.loyalty_rows.brute_force import most_loyal
+
+        return most_loyal(question)

@@ -1,0 +1,42 @@
+"""What entries about the loyalty of objects have in common."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from skyband.framework.queries.models import QueryModel
+from skyband.framework.spec.units import Name, PositiveDuration, Text
+
+
+def _one_or_several(value: Any) -> str:
+    return "<several>" if isinstance(value, (list, tuple)) else "<one>"
+
+
+# Tags of unions stand in pydantic's error locations; the angle brackets keep them apart from field names.
+Columns = Annotated[
+    Annotated[Name, Tag("<one>")] | Annotated[tuple[Name, ...], Field(min_length=1), Tag("<several>")], Discriminator(_one_or_several)
+]
+"""A column or several."""
+
+
+class LoyaltyRows(QueryModel):
+    """Objects that many rows report on, by how long they satisfied a criterion within the window."""
+
+    object: Columns = Field(description="Column(s) that name the object a row reports on.")
+    criteria: Text | None = Field(
+        default=None, description="A predicate over a row, such as temp > 30: whether the object satisfies the criterion from now on."
+    )
+    updates: Name | None = Field(default=None, description="A column that says so itself: a boolean, or 0 and 1.")
+    stale_after: PositiveDuration | None = Field(
+        default=None, description="How long a report counts if no other comes. Default: until the next."
+    )
+    trace: Literal["members", "all"] = Field(
+        default="members", description="Whose trajectories are written: of the result's members, or of all objects."
+    )
+
+    @property
+    def objects(self) -> tuple[str, ...]:
+        """The columns that name the object."""
+        return (self.object,) if isinstance(self.object, str) else tuple(self.object)

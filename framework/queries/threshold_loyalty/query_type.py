@@ -1,0 +1,33 @@
+"""Threshold loyalty: all objects that satisfied a criterion long enough within the window."""
+
+from __future__ import annotations
+
+from pathlib import Path as FilePath
+
+from skyband.framework.queries.loyalty_rows.check import time_of
+from skyband.framework.queries.loyalty_rows.loyalty_type import LoyaltyType
+from skyband.framework.queries.threshold_loyalty.model import ThresholdLoyalty
+from skyband.framework.spec.document import Path
+from skyband.framework.spec.scope import Scope
+from skyband.framework.spec.units import format_duration
+
+
+class ThresholdLoyaltyType(LoyaltyType):
+    """See ``protocol.QueryType``."""
+
+    name = "threshold_loyalty"
+    model = ThresholdLoyalty
+    example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
+    shows_k = False
+
+    def check(self, scope: Scope, path: Path, query: ThresholdLoyalty) -> None:
+        """As of every loyalty; besides, no loyalty is larger than the window."""
+        super().check(scope, path, query)
+        at, time = (*path, "at_least"), time_of(scope, query)
+        known = not any(scope.doc.bad_below(p) for p in (at, (*path, "window"), ("window",)))
+        if known and time is not None and query.at_least > time:
+            said = f"'at_least' is longer than the window ({format_duration(time)}): nothing can be in the result"
+            scope.doc.add("SKY-E114", said, scope.doc.where_value(at), f"at most {format_duration(time)}")
+
+
+QUERY_TYPE = ThresholdLoyaltyType()

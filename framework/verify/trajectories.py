@@ -1,0 +1,91 @@
+"""Trajectories looked at point by point: what an item is worth at an instant, and whether its points lie on one line each."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import pyarrow.compute as pc
+
+from skyband.framework.plan.model import QueryNode
+from skyband.framework.tables.schemas import identity_columns, stream_columns, trajectory_name
+from skyband.framework.verify.stored import Item, Key, Stored, keys_of, micros
+
+
+class Point(NamedTuple):
+    """From ``at`` (microseconds) on an item is worth ``value`` (microseconds) and ``slope`` microseconds a microsecond more."""
+
+    at: int
+    value: int
+    slope: int
+
+    def by(self, at: int) -> int:
+        """The value at a later instant."""
+        return self.value + self.slope * (at - self.at)
+
+
+def whole(seconds: float) -> int:
+    """Seconds of a table as the whole microseconds they are."""
+    return round(seconds * 1e6)
+
+
+class Trajectories:
+    """The points of ``<query>_trajectory`` in the batches that results have been derived from, by stream and item."""
+
+    def __init__(self, stored: Stored, query: QueryNode) -> None:
+        motion = query.item.motion
+        assert motion is not None
+        self.motion = motion
+        rows = stored.table(trajectory_name(query.name))
+        rows = rows.filter(pc.less_equal(rows["batch_id"], stored.derived_upto(query)))
+        streams, items = keys_of(rows, stream_columns(stored.plan, query)), keys_of(rows, identity_columns(stored.plan, query))
+        columns = micros(rows, "valid_from"), rows[motion.value].to_pylist(), rows[motion.slope].to_pylist()
+        self.points: dict[tuple[Key, Item], list[Point]] = {}
+        for name, at, value, slope in zip(zip(streams, items, strict=True), *columns, strict=True):
+            self.points.setdefault(name, []).append(Point(at or 0, whole(value), slope))
+        for line in self.points.values():
+            line.sort()
+
+    def worth(self, stream: Key, item: Item, at: int) -> dict[str, Any]:
+        """The moving values of an item at ``at``, by column; such as equal nothing if it has no point by then."""
+        point = at_instant(self.points.get((stream, item), []), at)
+        if point is None:
+            return {self.motion.value: math.nan, self.motion.slope: 0}
+        return {self.motion.value: point.by(at) / 1e6, self.motion.slope: point.slope}
+
+
+def at_instant(points: list[Point], at: int) -> Point | None:
+    """The last of an item's ``points`` (in order) that is no later than ``at``."""
+    found = bisect_right(points, at, key=lambda p: p.at)
+    return points[found - 1] if found else None
+
+
+def differences(item: Any, start: Point, end: tuple[int, int] | None, points: list[Point], of_all: bool) -> Iterator[str]:
+    """What is wrong with an item's trajectory while it was in the result.
+
+    It entered at ``start`` and left at (instant, value) ``end``, None if it has not; ``points`` are all of the item's, in order;
+    ``of_all``: it has them whether it is in the result or not, else one where it enters.
+    """
+    first = at_instant(points, start.at)
+    if first is None or (first.by(start.at), first.slope) != (start.value, start.slope) or (first.at != start.at and not of_all):
+        yield f"{item} entered as {start}, its trajectory has {first}"
+        return
+    inside = [p for p in points if p.at >= first.at and (end is None or p.at < end[0])]
+    yield from off_line(item, inside)
+    if end is not None and inside[-1].by(end[0]) != end[1]:
+        yield f"{item} left at {end[0]} us with {end[1]} us, its trajectory comes to {inside[-1].by(end[0])}"
+
+
+def off_line(item: Any, points: Iterable[Point]) -> Iterator[str]:
+    """What is wrong with points that follow each other."""
+    before: Point | None = None
+    for p in points:
+        if p.slope not in (-1, 0, 1):
+            yield f"{item} has slope {p.slope} at {p.at} us"
+        if before is not None and p.at <= before.at:
+            yield f"{item} has two points at {p.at} us"
+        elif before is not None and before.by(p.at) != p.value:
+            yield f"{item} jumps to {p.value} us at {p.at} us, where the point before comes to {before.by(p.at)}"
+        before = p

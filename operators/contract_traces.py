@@ -1,0 +1,42 @@
+"""What ``contract`` asks of trajectories, for operators whose values move between changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from skyband.operators.base import I64, Traces
+
+Point = tuple[tuple[int, ...], ...]
+
+
+def wrong(traces: Traces, since: int, until: int, known: set[tuple[int, int]], width: int) -> str | None:
+    """What is wrong with the points of one call, if something is; ``known`` as (key, number)."""
+    kinds = {"query": np.int16, "key": np.int64, "at": np.int64, "items": np.int64}
+    for name, dtype in kinds.items():
+        a, shape = getattr(traces, name), (len(traces), width) if name == "items" else (len(traces),)
+        if a.dtype != dtype or a.shape != shape:
+            return f"Traces.{name} is {a.dtype}{list(a.shape)}, not {np.dtype(dtype)}{list(shape)}"
+    places = list(zip(traces.query.tolist(), traces.key.tolist(), traces.at.tolist(), strict=True))
+    if places != sorted(places):
+        return "points are not in the order of (query, key, at)"
+    points = [(*place, tuple(item)) for place, item in zip(places, traces.items.tolist(), strict=True)]
+    if len(set(points)) < len(points):
+        return "an item has two points at one instant"
+    for query, key, at, item in points:
+        if not since <= at < until:
+            return f"a point of query {query} at {at}, outside of the instants asked for, {since} to {until}"
+        if any((key, part) not in known for part in item):
+            return f"a point of {item} of key {key}, which is not known"
+    return None
+
+
+def bytes_of_traces(parts: Sequence[tuple[Traces, I64]]) -> list[Point]:
+    """All points of a run, by (query, key, at), each with its items as the second of the pair says, and the bytes of its values."""
+    found = []
+    for traces, items in parts:
+        values = [[x.tobytes() for x in traces.values[name]] for name in sorted(traces.values)]
+        columns = (traces.query.tolist(), traces.key.tolist(), traces.at.tolist(), map(tuple, items.tolist()))
+        found += list(zip(*columns, *values, strict=True))
+    return sorted(found, key=lambda p: p[:3])

@@ -1,0 +1,104 @@
+"""What loyalty is asked for: what turns a row into a report, how long a report counts, the window T, and the queries that share it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+from skyband.operators.base import Column, Window, object_column
+from skyband.operators.expressions import RowKernel, attributes, compile_row
+from skyband.operators.expressions.ast import Node, Unary
+
+
+@dataclass(frozen=True, slots=True)
+class LoyaltyQuery:
+    """The ``k`` most loyal objects, or all whose loyalty is ``at_least`` so many microseconds: exactly one of the two.
+
+    ``every``: boundaries in microseconds, if not as of every instant. ``trace_all``: trajectories of all objects, not of members alone.
+    """
+
+    k: int | None = None
+    at_least: int | None = None
+    every: int | None = None
+    trace_all: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoyaltyConfiguration:
+    """Loyalty of the objects that the columns ``object`` name, for all ``queries``.
+
+    A row for which ``where`` is true is a report on its object. The report is on or off by the predicate ``criteria``, unusable if that is
+    null; or by the column ``updates``, of kind bool or int, on with 1 and off with 0, unusable with anything else. A report on no object
+    (``NULL``) is unusable too. ``stale_after``: a report counts for so many microseconds at most. ``window``: T, time alone. ``texts`` are
+    the plan's text constants.
+
+    Raises ValueError for no ``object``, neither or both of ``criteria`` and ``updates``, an ``updates`` of another kind, durations below 1,
+    a count window, no queries, a query with neither or both of ``k`` and ``at_least``, k < 1, ``at_least`` not within 1..T, ``every`` < 1.
+    """
+
+    object: tuple[str, ...]
+    criteria: Node | None = None
+    updates: Column | None = None
+    where: Node | None = None
+    stale_after: int | None = None
+    window: Window
+    queries: tuple[LoyaltyQuery, ...]
+    texts: tuple[str, ...] = ()
+
+    state_format: ClassVar[str] = "Loyalty"
+    query_types: ClassVar[frozenset[str]] = frozenset()  # two types share it: their own rooms name them
+    keeps: ClassVar[Literal["window", "retained", "none"]] = "none"
+
+    def __post_init__(self) -> None:
+        if not self.object:
+            raise ValueError("loyalty needs the columns that name its objects")
+        if (self.criteria is None) == (self.updates is None):
+            raise ValueError("loyalty needs either criteria or updates")
+        if self.updates is not None and self.updates.kind not in ("bool", "int"):
+            raise ValueError(f"updates: {self.updates.name} is of kind {self.updates.kind}, not bool or int")
+        if self.window.count is not None or self.window.micros is None or self.window.micros < 1:
+            raise ValueError("loyalty needs a window of time alone, of at least 1 microsecond")
+        if self.stale_after is not None and self.stale_after < 1:
+            raise ValueError(f"stale_after: at least 1 microsecond, not {self.stale_after}")
+        if not self.queries:
+            raise ValueError("a loyalty state needs at least one query")
+        for i, q in enumerate(self.queries):
+            if (q.k is None) == (q.at_least is None):
+                raise ValueError(f"query {i}: either k or at_least")
+            if q.k is not None and q.k < 1:
+                raise ValueError(f"query {i}: k must be at least 1, not {q.k}")
+            if q.at_least is not None and not 1 <= q.at_least <= self.window.micros:
+                raise ValueError(f"query {i}: at_least must be within 1 and {self.window.micros} microseconds, not {q.at_least}")
+            if q.every is not None and q.every < 1:
+                raise ValueError(f"query {i}: every must be at least 1 microsecond")
+        _ = self.kernels  # raises ValueError for conditions that are none, and for text constants without a code
+
+    @cached_property
+    def kernels(self) -> tuple[RowKernel, ...]:
+        """Those of ``where`` (if there is one), of ``criteria`` and of its negation (if there is one)."""
+        codes = {text: code for code, text in enumerate(self.texts)}
+        nodes = [] if self.where is None else [self.where]
+        if self.criteria is not None:
+            nodes += [self.criteria, Unary(type="bool", op="not", x=self.criteria)]
+        return tuple(compile_row(None, node, False, codes) for node in nodes)
+
+    @property
+    def object_column(self) -> Column:
+        """The column with the objects' numbers."""
+        return object_column(self.object)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Single objects."""
+        return ("",)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The objects' numbers, and what the conditions and ``updates`` read."""
+        read = [] if self.updates is None else [self.updates]
+        read += [c for node in (self.where, self.criteria) if node is not None for c in attributes(node)]
+        return (self.object_column, *dict.fromkeys(read))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "kernels"}

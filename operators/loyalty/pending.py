@@ -1,0 +1,66 @@
+"""What comes back after a fixed time: switches as echoes, reports as stale."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skyband.operators.base import I64, AnyArray
+from skyband.operators.loyalty.kernels.tables import FAR, Past
+
+NONE: I64 = np.empty(0, np.int64)
+
+
+class Pending:
+    """First in, first out, by time: int64 ``time`` and ``object``, the live ones from ``head`` on up to ``tail``."""
+
+    def __init__(self, time: I64 = NONE, place: I64 = NONE) -> None:
+        self.time, self.object = time, place
+        self.head, self.tail = 0, len(time)
+
+    def live(self) -> Past:
+        """All that is still to come, in order of time."""
+        return Past(self.time[self.head : self.tail], self.object[self.head : self.tail])
+
+    def first(self) -> int:
+        """The time of the first, or ``FAR``."""
+        return int(self.time[self.head]) if self.head < self.tail else FAR
+
+    def due(self, until: int, key_of: I64) -> tuple[Past, I64]:
+        """Take what is of before ``until``, by key and then by time, with its keys. ``key_of``: keys of the objects."""
+        end = self.head + int(np.searchsorted(self.time[self.head : self.tail], until))
+        time, place = self.time[self.head : end], self.object[self.head : end]
+        self.head = end
+        key = key_of[place]
+        if len(key) and (key != key[0]).any():
+            order = np.argsort(key, kind="stable")
+            time, place, key = time[order], place[order], key[order]
+        return Past(time, place), key
+
+    def add(self, time: I64, place: I64, since: int, many: AnyArray) -> None:
+        """Append what is of ``since`` or later; ``time`` ascends within a key, and nothing is older than what is there."""
+        late = time >= since
+        if not late.all():
+            time, place = time[late], place[late]
+        if len(many) > 1 and len(time) > 1 and (time[1:] < time[:-1]).any():
+            order = np.argsort(time, kind="stable")
+            time, place = time[order], place[order]
+        if self.tail + len(time) > len(self.time):
+            held = self.live()
+            room = 2 * (len(held.time) + len(time)) + 64
+            self.time, self.object = (np.concatenate([a, np.empty(room - len(a), np.int64)]) for a in held)
+            self.head, self.tail = 0, len(held.time)
+        self.time[self.tail : self.tail + len(time)], self.object[self.tail : self.tail + len(time)] = time, place
+        self.tail += len(time)
+
+    def keep(self, new_place: I64) -> None:
+        """Objects move to ``new_place``; those of negative ones are gone."""
+        held = self.live()
+        place = new_place[held.object]
+        self.__init__(held.time[place >= 0], place[place >= 0])  # type: ignore[misc]
+
+
+def span_of_keys(key: I64) -> I64:
+    """The different keys of an ascending column."""
+    if len(key) == 0 or key[0] == key[-1]:
+        return key[:1]
+    return key[np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))]
