@@ -108,9 +108,9 @@ def test_a_run_and_its_verification_as_json(spark: Any, tmp_path: Path, capsys: 
     found = [json.loads(line) for line in told.err.splitlines()]
     batches = [x for x in found if x["event"] == "batch"]
     assert batches and [x["batch"] for x in batches] == list(range(len(batches)))
-    assert [x["event"] for x in found if x["event"] != "batch"] == ["done", "replayed", "verified"]
-    done, replayed, verified = found[-3:]
+    assert [x["event"] for x in found if x["event"] != "batch"] == ["done", "replayed", "books", "verified"]
+    done, replayed, books, verified = found[-4:]
     assert {x["job"] for x in found} == {"small"}
     assert (done["rows"], done["rejected"], done["batches"]) == (42, 2, len(batches))
     assert done["changes"] == sum(x["changes"] for x in batches) == replayed["changes"]
-    assert replayed["query"] == "far5" and verified["differences"] == 0
+    assert replayed["query"] == "far5" and books["differences"] == verified["differences"] == 0
