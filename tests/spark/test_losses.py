@@ -273,6 +273,9 @@ def test_verify_tells_the_first_difference_in_full_and_fails(copied: Path, capsy
         code = cli.main(["verify", str(copied / "spec.yaml"), "--replay-only", *more])
         return code, capsys.readouterr().out
 
+    (copied / "in").rename(copied / "away")
+    assert cli.main(["verify", str(copied / "spec.yaml")]) == 0
+    assert "not compared with the source: " in capsys.readouterr().out
     code, said = verify()
     assert code == 0 and "books: runs, heads and rejected add up with the other tables" in said
     altered(load_plan(str(copied / "spec.yaml")), "far5_now", lambda rows: [r | {"rank": r["rank"] % 5 + 1} for r in rows])
