@@ -60,7 +60,7 @@ class Objects:
     def values(self, first: int, end: int) -> dict[str, Values]:
         """The columns of objects ``first`` <= seq < ``end``, as the interpreter of expressions reads them. O(objects)."""
         part = self.rows.slice(first, end - first)
-        return {name: _values(part[name], kind) for name, kind in self.kinds.items()}
+        return {name: values_of(part[name], kind) for name, kind in self.kinds.items()}
 
     def as_of(self, count: int, deleted: set[int]) -> Objects:
         """What there was when the first ``count`` objects had come and those in ``deleted`` had been deleted. O(objects)."""
@@ -98,7 +98,8 @@ def objects(plan: Plan, mine: Accepted) -> Objects:
     return Objects(np.array(mine.time, np.int64), columns, deleted, sets, mine.rows, wanted)
 
 
-def _values(column: pa.ChunkedArray, kind: str) -> Values:
+def values_of(column: pa.ChunkedArray, kind: str) -> Values:
+    """A column of the stream of that kind as the interpreter of expressions reads it. O(rows)."""
     there = column.is_valid().to_numpy()
     if kind == "float":
         floats = column.cast(pa.float64()).to_numpy()
