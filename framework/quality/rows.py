@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.framework.streaming.columns import TextCodes, operator_column
 from skyband.framework.verify.expressions import holds
+from skyband.framework.verify.objects import values_of
 from skyband.operators.base import NULL, Kind
 
 
@@ -30,19 +30,13 @@ def rows_where(table: pa.Table, condition: str) -> pa.Table:
     columns = {c.name: operator_column(table[c.name], c.kind, codes) for c in attributes(node)}
     kernel = compile_row(None, node, False, {text: i for i, text in enumerate(constants)})
     met = kernel.matches(columns, table.num_rows)
-    condition_holds = holds(node)
-    # The number that stands for null in the kernel: rows that hold it (ids, carried columns) are looked at one by one.
+    # The number that stands for null in the kernel: rows that hold it (ids, carried columns) are looked at by the interpreter.
     least = [pc.fill_null(pc.equal(table[c.name], NULL), False) for c in attributes(node) if table.schema.field(c.name).type == pa.int64()]
-    for i in pc.indices_nonzero(reduce(pc.or_, least)).to_pylist() if least else ():
-        row = {c.name: _value(table[c.name].slice(i, 1), c.kind) for c in attributes(node)}
-        met[i] = condition_holds(row, row)
+    apart = reduce(pc.or_, least).to_numpy().nonzero()[0] if least else ()
+    if len(apart):
+        values = {c.name: values_of(table[c.name].take(pa.array(apart)), c.kind) for c in attributes(node)}
+        met[apart] = holds(node)(values, values)
     return table.filter(pa.array(met))
-
-
-def _value(cell: pa.ChunkedArray, kind: str) -> Any:
-    if kind in ("float", "time"):
-        cell = cell.cast(pa.float64() if kind == "float" else pa.timestamp("us", "UTC"))
-    return (cell.cast(pa.int64()) if kind == "time" else cell)[0].as_py()
 
 
 def _kind(type_: pa.DataType) -> Kind | None:

@@ -1,7 +1,6 @@
 """The rows a job has accepted, made again from its source by the definition: what ``verify`` holds the tables against.
 
-Shares with the run only the reading, the row rules and the predicate of deletions; order, numbers and the duplicate check are done anew,
-one row after another.
+Shares with the run only the reading and the row rules; order, numbers, deletions and the duplicate check are done anew, row by row.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from collections import Counter, deque
 from itertools import groupby
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
@@ -19,12 +19,13 @@ from skyband.framework.plan.model import IntakeNode, Plan
 from skyband.framework.reasons import LATE, REASON
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming import rejects, reports, tokens
-from skyband.framework.streaming.columns import TextCodes
-from skyband.framework.streaming.deletions import DELETES, Deletions
+from skyband.framework.streaming.deletions import DELETES
 from skyband.framework.streaming.intake import intake
 from skyband.framework.streaming.layout import JobFile, Layout
-from skyband.framework.verify.objects import Accepted
+from skyband.framework.verify.expressions import holds
+from skyband.framework.verify.objects import Accepted, values_of
 from skyband.operators.base import Window
+from skyband.operators.expressions.canonical import attributes
 
 
 def source_rows(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile) -> pa.Table:
@@ -57,7 +58,11 @@ def without_late(rows: pa.Table, rejected: pa.Table) -> pa.Table:
 
 def with_deletions(plan: Plan, rows: pa.Table) -> pa.Table:
     """``rows`` with a column that says which of them delete, if the spec has ``deletes``."""
-    return Deletions(plan.intake.deletes, plan.texts, plan.window).marked(rows, TextCodes(plan.texts))
+    node = plan.intake.deletes
+    if node is None:
+        return rows
+    values = {c.name: values_of(rows[c.name], c.kind) for c in attributes(node)}
+    return rows.append_column(DELETES, pa.array(np.broadcast_to(holds(node)(values, values), rows.num_rows)))
 
 
 def accepted(rows: pa.Table, node: IntakeNode, window: Window, until: dict[tuple[Any, ...], int]) -> dict[tuple[Any, ...], Accepted]:

@@ -1,66 +1,98 @@
-"""The expression language by its definition, one object or pair at a time, over plain Python values: what ``verify`` scores with.
+"""The expression language by its definition, over columns of values: what ``verify`` scores with.
 
-Shares with the operators the syntax tree and nothing else. An object is a mapping of column names to values: float, int (whole numbers,
-instants and durations in microseconds), str, bool, or None for null. NaN is null, so no value here is ever NaN.
+Shares with the operators the syntax tree and nothing else: no code is generated, and no value stands for null, which is told beside
+it. Objects are mappings of column names to ``Values``; an expression over pairs takes those of a and of b, of equal length or one of
+them alone. NaN is null, so where a float is there it is a number.
 
 * Arithmetic is float64 (IEEE 754: no division by zero raises, nothing overflows); a duration where a number is needed is its seconds.
-* Whole numbers, instants and durations compare exactly among themselves; their sums and differences wrap at 64 bits.
+* Whole numbers, instants and durations (microseconds) compare exactly among themselves; their sums and differences wrap at 64 bits.
 * Null gives null, in arithmetic and in functions; ``and``, ``or`` and ``not`` know true, false and null; ``where`` takes its last argument
   unless the condition is true. Of equal values ``min`` and ``max`` take the later (0.0 and -0.0 are equal).
+* ``exp``, ``log`` and ``pow`` are the C library's, one number at a time: NumPy's own round otherwise.
 """
 
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from skyband.operators.expressions.ast import Attr, Binary, Call, In, IsNull, Literal_, Node, Unary
 
-Object: TypeAlias = Mapping[str, Any]
-Meaning: TypeAlias = Callable[[Object, Object], Any]
-"""The value of an expression over the objects a and b; one over a single object looks at the first."""
+Bools: TypeAlias = npt.NDArray[np.bool_]
 
 
-def score_of(node: Node) -> Callable[[Object, Object], float | None]:
-    """The score an expression gives, None for none; -0.0 is 0.0."""
+@dataclass(frozen=True, slots=True)
+class Values:
+    """A column: ``value`` float64, int64 (whole numbers, instants, durations, texts as ``text_number``) or bool; ``there``: not null.
+
+    Where nothing is there, ``value`` holds anything.
+    """
+
+    value: npt.NDArray[Any]
+    there: Bools
+
+
+Objects: TypeAlias = Mapping[str, Values]
+Meaning: TypeAlias = Callable[[Objects, Objects], Values]
+"""The values of an expression over objects a and b; one over single objects looks at the first."""
+
+_TEXTS: dict[str, int] = {}
+_DTYPE: Final = {"float": np.float64, "bool": np.bool_, "null": np.float64}
+
+
+def text_number(text: str) -> int:
+    """A number that no other text has."""
+    return _TEXTS.setdefault(text, len(_TEXTS))
+
+
+def score_of(node: Node) -> Callable[[Objects, Objects], npt.NDArray[np.float64]]:
+    """The scores an expression gives, NaN for none; -0.0 is 0.0."""
     value = _number(node)
 
-    def score(a: Object, b: Object) -> float | None:
-        x: float | None = value(a, b)
-        return None if x is None else x + 0.0
+    def score(a: Objects, b: Objects) -> npt.NDArray[np.float64]:
+        found = value(a, b)
+        return np.where(found.there, found.value + 0.0, math.nan)
 
     return score
 
 
-def holds(node: Node | None) -> Callable[[Object, Object], bool]:
+def holds(node: Node | None) -> Callable[[Objects, Objects], Bools]:
     """Whether a condition is true; no condition always is."""
     if node is None:
-        return lambda a, b: True
+        return lambda a, b: np.ones(1, bool)
     value = meaning(node)
-    return lambda a, b: value(a, b) is True
+
+    def true(a: Objects, b: Objects) -> Bools:
+        found = value(a, b)
+        return np.asarray(found.value & found.there, bool)
+
+    return true
 
 
 def meaning(node: Node) -> Meaning:
     """What ``node`` means. Raises TypeError for what is no expression."""
     match node:
-        case Literal_(value=constant):
+        case Literal_():
+            constant = _literal(node)
             return lambda a, b: constant
         case Attr(side=side, name=name):
-            return _attribute(side, name)
+            return (lambda a, b: b[name]) if side == "b" else (lambda a, b: a[name])
         case IsNull(x=x, negated=negated):
             value = meaning(x)
-            return lambda a, b: (value(a, b) is None) != negated
+            return lambda a, b: _known(value(a, b).there if negated else ~value(a, b).there)
         case In(x=x, options=options, negated=negated):
             return _in([_comparison("=", x, option) for option in options], negated)
         case Unary(op="not", x=x):
             value = meaning(x)
             return lambda a, b: _not(value(a, b))
         case Unary(x=x):
-            exact = node.type == "duration"
-            value = meaning(x) if exact else _number(x)
-            return lambda a, b: None if (v := value(a, b)) is None else _int64(-v) if exact else -v
+            value = meaning(x) if node.type == "duration" else _number(x)
+            return lambda a, b: Values(-(v := value(a, b)).value, v.there)
         case Binary():
             return _binary(node)
         case Call():
@@ -68,50 +100,48 @@ def meaning(node: Node) -> Meaning:
     raise TypeError(f"not an expression: {node!r}")
 
 
-def _attribute(side: str, name: str) -> Meaning:
-    def first(a: Object, b: Object) -> Any:
-        v = a[name]
-        return v if v == v else None
+def _literal(node: Literal_) -> Values:
+    if node.value is None:
+        return Values(np.zeros(1), np.zeros(1, bool))
+    constant = text_number(node.value) if isinstance(node.value, str) else node.value
+    return _known(np.array([constant], _DTYPE.get(node.type, np.int64)))
 
-    def second(a: Object, b: Object) -> Any:
-        v = b[name]
-        return v if v == v else None
 
-    return second if side == "b" else first
+def _known(value: npt.NDArray[Any]) -> Values:
+    return Values(value, np.ones(value.shape, bool))
 
 
 def _number(node: Node) -> Meaning:
     """``node`` where a float is needed."""
     value = meaning(node)
     if node.type == "duration":
-        return lambda a, b: None if (v := value(a, b)) is None else float(v) / 1e6
+        return lambda a, b: Values((v := value(a, b)).value.astype(np.float64) / 1e6, v.there)
     if node.type == "int":
-        return lambda a, b: None if (v := value(a, b)) is None else float(v)
+        return lambda a, b: Values((v := value(a, b)).value.astype(np.float64), v.there)
     return value
 
 
-def _not(x: bool | None) -> bool | None:
-    return None if x is None else not x
+def _not(x: Values) -> Values:
+    return Values(~x.value, x.there)
 
 
-def _any(x: bool | None, y: bool | None) -> bool | None:
-    if x is True or y is True:
-        return True
-    return None if x is None or y is None else False
+def _or(x: Values, y: Values) -> Values:
+    true = (x.value & x.there) | (y.value & y.there)
+    return Values(true, true | (x.there & y.there))
 
 
 def _in(equals: list[Meaning], negated: bool) -> Meaning:
-    def isin(a: Object, b: Object) -> bool | None:
-        found: bool | None = False
-        for equal in equals:
-            found = _any(found, equal(a, b))
+    def isin(a: Objects, b: Objects) -> Values:
+        found = equals[0](a, b)
+        for equal in equals[1:]:
+            found = _or(found, equal(a, b))
         return _not(found) if negated else found
 
     return isin
 
 
-_COMPARE: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
-    "=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+_COMPARE: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "=": np.equal, "<>": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
 }  # fmt: skip
 
 
@@ -121,80 +151,84 @@ def _comparison(op: str, left: Node, right: Node) -> Meaning:
     x, y = (meaning(left), meaning(right)) if same else (_number(left), _number(right))
     test = _COMPARE[op]
 
-    def compare(a: Object, b: Object) -> bool | None:
+    def compare(a: Objects, b: Objects) -> Values:
         v, w = x(a, b), y(a, b)
-        return None if v is None or w is None else test(v, w)
+        return Values(test(v.value, w.value), v.there & w.there)
 
     return compare
 
 
-def _divide(x: float, y: float) -> float:
-    if y != 0:
-        return x / y
-    return math.nan if x == 0 else math.copysign(math.inf, x) * math.copysign(1.0, y)
-
-
-_FLOAT: Final[Mapping[str, Callable[[float, float], float]]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": _divide,
-}  # fmt: skip
+_ARITHMETIC: Final[Mapping[str, Callable[[Any, Any], Any]]] = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
 
 
 def _binary(node: Binary) -> Meaning:
     if node.op in ("and", "or"):
         x, y = meaning(node.x), meaning(node.y)
         if node.op == "or":
-            return lambda a, b: _any(x(a, b), y(a, b))
-        return lambda a, b: _not(_any(_not(x(a, b)), _not(y(a, b))))
+            return lambda a, b: _or(x(a, b), y(a, b))
+        return lambda a, b: _not(_or(_not(x(a, b)), _not(y(a, b))))
     if node.type == "bool":
         return _comparison(node.op, node.x, node.y)
     exact = node.type in ("time", "duration")
-    x, y = (meaning(node.x), meaning(node.y)) if exact else (_number(node.x), _number(node.y))
-    apply = _FLOAT[node.op]
+    return _applied(_ARITHMETIC[node.op], [meaning(n) if exact else _number(n) for n in (node.x, node.y)])
 
-    def arithmetic(a: Object, b: Object) -> Any:
-        v, w = x(a, b), y(a, b)
-        if v is None or w is None:
-            return None
-        z = apply(v, w)
-        return _int64(int(z)) if exact else z if z == z else None
 
-    return arithmetic
+def _applied(function: Callable[..., Any], arguments: list[Meaning]) -> Meaning:
+    """A function of values that are there; a result that is NaN is not."""
+
+    def apply(a: Objects, b: Objects) -> Values:
+        values = [argument(a, b) for argument in arguments]
+        there = values[0].there
+        for v in values[1:]:
+            there = there & v.there
+        with np.errstate(all="ignore"):
+            found = function(*[v.value for v in values])
+        return Values(found, there & (found == found))
+
+    return apply
 
 
 def _call(node: Call) -> Meaning:
     if node.fn == "where":
-        asked = holds(node.args[0])
-        yes, no = (_number(n) if node.type == "float" else meaning(n) for n in node.args[1:])
-        return lambda a, b: yes(a, b) if asked(a, b) else no(a, b)
+        return _where(node)
     exact = node.type in ("time", "duration")
-    arguments = [meaning(n) if exact else _number(n) for n in node.args]
-    function: Callable[..., Any] = _FUNCTIONS[node.fn]
-
-    def call(a: Object, b: Object) -> Any:
-        values = [argument(a, b) for argument in arguments]
-        if None in values:
-            return None
-        z = function(*values)
-        return _int64(z) if exact else z if z == z else None
-
-    return call
+    return _applied(_FUNCTIONS[node.fn], [meaning(n) if exact else _number(n) for n in node.args])
 
 
-def _int64(x: int) -> int:
-    """Two's complement."""
-    return (x + 2**63) % 2**64 - 2**63
+def _where(node: Call) -> Meaning:
+    asked = holds(node.args[0])
+    yes, no = (_number(n) if node.type == "float" else meaning(n) for n in node.args[1:])
+    kind = _DTYPE.get(node.type, np.int64)
+
+    def where(a: Objects, b: Objects) -> Values:
+        flag, v, w = asked(a, b), yes(a, b), no(a, b)
+        # The literal null is a float wherever it stands.
+        return Values(np.where(flag, v.value.astype(kind), w.value.astype(kind)), np.where(flag, v.there, w.there))
+
+    return where
 
 
 def _least(first: Any, *others: Any) -> Any:
     for x in others:
-        first = first if first < x else x
+        first = np.where(first < x, first, x)
     return first
 
 
 def _greatest(first: Any, *others: Any) -> Any:
     for x in others:
-        first = first if first > x else x
+        first = np.where(first > x, first, x)
     return first
+
+
+def _each(function: Callable[..., float]) -> Callable[..., Any]:
+    """``function`` of one number after another; NaN gives NaN."""
+
+    def apply(*columns: Any) -> Any:
+        rows = np.broadcast_arrays(*columns)
+        every = zip(*[c.tolist() for c in rows], strict=True)
+        return np.array([math.nan if any(x != x for x in row) else function(*row) for row in every], np.float64)
+
+    return apply
 
 
 def _log(x: float) -> float:
@@ -218,11 +252,7 @@ def _pow(x: float, y: float) -> float:
         return math.nan if x != 0 else math.copysign(math.inf, x) if odd else math.inf
 
 
-def _floor(x: float) -> float:
-    return x if x == 0 or math.isinf(x) else float(math.floor(x))
-
-
 _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
-    "abs": abs, "min": _least, "max": _greatest, "log": _log, "exp": _exp, "pow": _pow, "floor": _floor,
-    "sqrt": lambda x: math.nan if x < 0 else math.sqrt(x),
+    "abs": np.abs, "sqrt": np.sqrt, "floor": np.floor, "min": _least, "max": _greatest, "log": _each(_log), "exp": _each(_exp),
+    "pow": _each(_pow),
 }  # fmt: skip

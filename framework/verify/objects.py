@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from skyband.framework.plan.model import Plan, QueryNode, TokenNode
 from skyband.framework.streaming.columns import TextCodes, operator_column
 from skyband.framework.streaming.tokens import tokens
+from skyband.framework.verify.expressions import Values, text_number
 from skyband.operators.base import NEVER, AnyArray, Window
 
 I64 = npt.NDArray[np.int64]
@@ -22,10 +24,8 @@ Found = list[tuple[tuple[Any, ...], float]]
 MAX_PAIRS = 200_000_000
 """Pairs compared as arrays for one result; a larger window is not verified by brute force (and ``verify`` says so)."""
 
-SLOW_PAIRS = 12_500_000
-"""Pairs compared one by one in Python for one result: those of 5,000 objects."""
-MAX_OBJECTS = 1_000_000
-"""Objects scored one by one in Python for one result."""
+SLOW: Final = 50
+"""What a step of plain Python costs, in pairs compared as arrays."""
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class Accepted:
 class Objects:
     """One key's accepted objects: row i has seq i. ``deleted``: the instant at which each was deleted, or NEVER.
 
-    ``columns`` are those the plan's operators read, as they read them; ``values`` gives the same as Python values. ``tokens``: each
+    ``columns`` are those the plan's operators read, as they read them; ``values`` gives the same with what is null apart. ``tokens``: each
     object's tokens as texts, by the name of the sets. ``named``: what rows report on, by the columns that name it: the different names,
     in order of first sight, and the number of each row's in them.
     """
@@ -59,14 +59,10 @@ class Objects:
     kinds: Mapping[str, str] = field(default_factory=dict)
     named: dict[tuple[str, ...], tuple[list[tuple[Any, ...]], I64]] = field(default_factory=dict)
 
-    def values(self, first: int, end: int) -> list[dict[str, Any]]:
-        """Objects ``first`` <= seq < ``end`` as mappings of column to value: floats, whole numbers (instants: microseconds), texts, truth
-
-        values, None for null and for NaN. O(objects).
-        """
+    def values(self, first: int, end: int) -> dict[str, Values]:
+        """The columns of objects ``first`` <= seq < ``end``, as the interpreter of expressions reads them. O(objects)."""
         part = self.rows.slice(first, end - first)
-        columns = [_plain(part[name], kind) for name, kind in self.kinds.items()]
-        return [dict(zip(self.kinds, row, strict=True)) for row in zip(*columns, strict=True)] if columns else [{}] * (end - first)
+        return {name: values_of(part[name], kind) for name, kind in self.kinds.items()}
 
     def as_of(self, count: int, deleted: set[int]) -> Objects:
         """What there was when the first ``count`` objects had come and those in ``deleted`` had been deleted. O(objects)."""
@@ -81,15 +77,15 @@ class Objects:
 
 @dataclass(slots=True)
 class Work:
-    """How many more pairs or objects may be looked at one by one: what is too much for that is left out, and told."""
+    """How many more pairs may be compared: what is too much for that is left out, and told."""
 
-    left: int = 30_000_000
+    left: int = 1_000_000_000
 
-    def take(self, amount: int, most: int) -> bool:
-        """Whether ``amount`` may be done: no more than ``most``, and not more than is left, from which it goes."""
-        if amount > min(self.left, most):
+    def take(self, pairs: int) -> bool:
+        """Whether so many may be compared for one result, which takes them from what is left."""
+        if pairs > min(self.left, MAX_PAIRS):
             return False
-        self.left -= amount
+        self.left -= pairs
         return True
 
 
@@ -105,13 +101,22 @@ def objects(plan: Plan, mine: Accepted) -> Objects:
     return Objects(np.array(mine.time, np.int64), columns, deleted, sets, mine.rows, wanted, named)
 
 
-def _plain(column: pa.ChunkedArray, kind: str) -> list[Any]:
+def values_of(column: pa.ChunkedArray, kind: str) -> Values:
+    """A column of the stream of that kind as the interpreter of expressions reads it. O(rows)."""
+    there = column.is_valid().to_numpy()
     if kind == "float":
-        return [v if v == v else None for v in column.cast(pa.float64()).to_pylist()]
+        floats = column.cast(pa.float64()).to_numpy()
+        return Values(floats, there & ~np.isnan(floats))
+    if kind == "text":
+        known = column.cast(pa.string()).combine_chunks().dictionary_encode()
+        numbers = np.array([text_number(t) for t in known.dictionary.to_pylist()], np.int64)
+        place = pc.fill_null(known.indices, 0).to_numpy()
+        return Values(numbers[place] if len(numbers) else np.zeros(len(place), np.int64), there)
+    if kind == "bool":
+        return Values(pc.fill_null(column, False).to_numpy(), there)
     if kind == "time":
-        column = column.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
-    found: list[Any] = column.to_pylist()
-    return found
+        column = column.cast(pa.timestamp("us", "UTC"))
+    return Values(pc.fill_null(column.cast(pa.int64()), 0).to_numpy(), there)
 
 
 def _named(rows: pa.Table, columns: tuple[str, ...]) -> tuple[list[tuple[Any, ...]], I64]:

@@ -114,7 +114,7 @@ def _compare(found: Sample, plan: Plan, of: _Asked, mine: Accepted, data: Object
                 continue
             found.looked += 1
             found.differences += _results(plan, query, stream, at, expected, of.results.at(stream, at))
-            steps = None if query.item.moving else steps_at(kind, question, mine)
+            steps = None if query.item.moving else steps_at(kind, question, mine, expected)
             if steps is not None:
                 found.steps += 1
                 found.differences += _steps(of.stream, stream, at, steps, [i for i in rows if of.stream.at[i] == at])

@@ -34,8 +34,11 @@ class _Event:
     arriving: int | None
 
 
-def steps_at(kind: QueryType, question: Question, mine: Accepted) -> list[list[Told]] | None:
-    """The steps at the question's instant, each ``-`` first, in rank order; None if there are too many events, or too much to look at."""
+def steps_at(kind: QueryType, question: Question, mine: Accepted, result: Found) -> list[list[Told]] | None:
+    """The steps at the question's instant, each ``-`` first, in rank order; ``result``: that after all its events.
+
+    None if there are too many events, or too much to look at.
+    """
     query, at = question.query, question.at
     shown = kind.brute_force(replace(question, at=at - 1))
     if shown is None:
@@ -49,9 +52,9 @@ def steps_at(kind: QueryType, question: Question, mine: Accepted) -> list[list[T
     if len(events) > MOST_EVENTS:
         return None
     steps = []
-    for event in events:
+    for n, event in enumerate(events, 1):
         then = replace(question, data=question.data.as_of(event.count, set(event.deleted)))
-        now = kind.brute_force(then)
+        now = result if n == len(events) else kind.brute_force(then)
         if now is None:
             return None
         step = _step(then, shown, now, event)
@@ -69,7 +72,10 @@ def _events(question: Question, mine: Accepted) -> Iterator[_Event]:
     """The expiries of an instant, then its rows."""
     at = question.at
     before = _after(mine, at - 1)
-    yield before
+    window = question.asked.window if question.asked is not None else question.query.window
+    life = window.micros
+    if life is not None and np.searchsorted(mine.time, at - life) < np.searchsorted(mine.time, at - life, "right"):
+        yield before
     count, deleted = before.count, set(before.deleted)
     last = int(np.searchsorted(mine.time, at, "right"))
     gone = [(place, seq) for t, place, seq in mine.deletions if t == at]

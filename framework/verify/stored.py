@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.tables.delta_read import open_table, read
@@ -26,23 +25,25 @@ BEFORE = -(2**62)
 
 
 class Stored:
-    """The tables of ``plan``'s sink. Methods raise SkybandError SKY-E400 for a table that is not there."""
+    """The tables of ``plan``'s sink as they are when it is made. Raises SkybandError SKY-E400 for a table that is not there."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.root = plan.sink.removeprefix("file://")
-        self._opened: dict[str, DeltaTable] = {}
         self._read: dict[str, pa.Table] = {}
+        # Beside a run, what is opened later is further: batches of ``runs`` are whole, results are not ahead of their changes.
+        names = ["runs", *(n(q.name) for n in (now_name, str, changes_name) for q in plan.queries), "heads", "rejected"]
+        self._opened = {n: open_table(self.root, n) for n in names}
 
     def table(self, name: str) -> pa.Table:
         """A whole table."""
         if name not in self._read:
-            self._read[name] = read(self._open(name))
+            self._read[name] = read(self._opened[name])
         return self._read[name]
 
     def upto(self, name: str) -> int:
         """The last batch that ``table(name)`` was written in (of results: up to which they are derived), -1 if none."""
-        version = self._open(name).transaction_version(f"{self.plan.job}/{self._generation}/{name}")
+        version = self._opened[name].transaction_version(f"{self.plan.job}/{self._generation}/{name}")
         return -1 if version is None else int(version)
 
     def derived_upto(self, query: QueryNode) -> int:
@@ -71,8 +72,8 @@ class Stored:
         keys = keys_of(self.table("heads"), self.plan.intake.partition_by)
         upto = min(self.derived_upto(q) for q in self.plan.queries)
         frontier = self.frontier(upto)
-        if upto < self.last_batch:
-            # Batches not derived yet: only what every key had reached by then counts.
+        if upto < self.last_batch or self.upto("heads") > self.last_batch:
+            # Batches not derived or not whole yet: only what every key had reached by then counts.
             return dict.fromkeys(keys, frontier - 1)
         return {k: max(a or frontier, frontier - 1) for k, a in zip(keys, micros(self.table("heads"), "as_of"), strict=True)}
 
@@ -87,11 +88,6 @@ class Stored:
     @cached_property
     def _generation(self) -> str:
         return str(json.loads((Path(self.root) / "_skyband" / "job.json").read_text())["generation"])
-
-    def _open(self, name: str) -> DeltaTable:
-        if name not in self._opened:
-            self._opened[name] = open_table(self.root, name)
-        return self._opened[name]
 
 
 def runs_gone(stored: Stored) -> str | None:

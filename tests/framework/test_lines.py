@@ -119,11 +119,11 @@ def test_a_run_and_its_verification_as_json(spark: Any, tmp_path: Path, capsys: 
     found = [x for x in found if x["event"] != "compiling"]
     batches = [x for x in found if x["event"] == "batch"]
     assert batches and [x["batch"] for x in batches] == list(range(len(batches)))
-    assert [x["event"] for x in found if x["event"] != "batch"] == ["starting", "done", "rejected", "replayed", "verified"]
-    done, rejected, replayed, verified = found[-4:]
+    assert [x["event"] for x in found if x["event"] != "batch"] == ["starting", "done", "rejected", "replayed", "books", "verified"]
+    done, rejected, replayed, books, verified = found[-5:]
     assert (rejected["reason"], rejected["rejected"], rejected["rows"]) == ("parse", 2, 42)
     assert "looks like a date that does not exist" in rejected["message"]
     assert {x["job"] for x in found} == {"small"}
     assert (done["rows"], done["rejected"], done["batches"]) == (42, 2, len(batches))
     assert done["changes"] == sum(x["changes"] for x in batches) == replayed["changes"]
-    assert replayed["query"] == "far5" and verified["differences"] == 0
+    assert replayed["query"] == "far5" and books["differences"] == verified["differences"] == 0

@@ -7,6 +7,7 @@ import random
 import numpy as np
 from hypothesis import strategies as st
 
+from skyband.framework.verify.expressions import Values, text_number
 from skyband.operators.base import NULL
 from skyband.operators.expressions.ast import Node, Span
 from skyband.operators.expressions.typed import Builder
@@ -28,17 +29,16 @@ def columns(seed: int, n: int) -> dict[str, np.ndarray]:
     return {c: np.array([rng.choice(POOLS[k]) for _ in range(n)], np.float64 if k == "float" else np.int64) for c, k in SCHEMA.items()}
 
 
-def scalars(table: dict[str, np.ndarray], row: int) -> dict[str, object]:
-    """One object as the interpreter wants it."""
-    out: dict[str, object] = {}
+def values(table: dict[str, np.ndarray], row: int | None = None) -> dict[str, Values]:
+    """The objects, or one of them, as the interpreter wants them; what is not there is 7."""
+    out = {}
     for name, kind in SCHEMA.items():
-        value = table[name][row]
-        if kind == "float":
-            out[name] = float(value)
-        elif value == NULL:
-            out[name] = None
-        else:
-            out[name] = WORDS[value] if kind == "text" else bool(value) if kind == "bool" else int(value)
+        column = table[name] if row is None else table[name][row : row + 1]
+        there = ~np.isnan(column) if kind == "float" else column != NULL
+        if kind == "text":
+            column = np.array([text_number(WORDS[code]) if ok else 7 for code, ok in zip(column.tolist(), there, strict=True)], np.int64)
+        column = np.where(there, column, 7)
+        out[name] = Values(column == 1 if kind == "bool" else column, there)
     return out
 
 

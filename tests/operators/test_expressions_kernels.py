@@ -13,7 +13,7 @@ from skyband.framework.verify.expressions import holds, score_of
 from skyband.operators.base import NULL
 from skyband.operators.expressions import attributes, canonical, compile_pair, compile_row, matrix, parse
 from skyband.operators.jit import HAVE_NUMBA
-from tests.operators.expression_cases import SCHEMA, TEXTS, columns, scalars, trees
+from tests.operators.expression_cases import SCHEMA, TEXTS, columns, trees, values
 from tests.seeds import cases
 
 RELAXED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
@@ -25,18 +25,17 @@ def bits(values) -> bytes:
     return np.asarray(values, np.float64).tobytes()
 
 
-def scored(score, where, negate, a, b) -> float:
+def scored(score, where, negate, a, b, rows=40) -> list[float]:
     """What a kernel must give: NaN without a score or if the predicate is not true."""
-    x = 0.0 if score is None else score_of(score)(a, b)
-    if x is None or not holds(where)(a, b):
-        return math.nan
-    return -x + 0.0 if negate else x
+    x = np.zeros(1) if score is None else score_of(score)(a, b)
+    x = np.where(holds(where)(a, b) & ~np.isnan(x), -x + 0.0 if negate else x, math.nan)
+    return np.broadcast_to(x, rows).tolist()
 
 
 def expected(score, where, negate, older_is_column=True) -> list[list[float]]:
     """[x][row]."""
-    old, new = [scalars(OLD, r) for r in range(40)], [scalars(NEW, x) for x in range(6)]
-    return [[scored(score, where, negate, *((o, n) if older_is_column else (n, o))) for o in old] for n in new]
+    old, new = values(OLD), [values(NEW, x) for x in range(6)]
+    return [scored(score, where, negate, *((old, n) if older_is_column else (n, old))) for n in new]
 
 
 def arrays(kernel, x):
@@ -89,7 +88,7 @@ def test_numba_pair_kernels_do_what_the_interpreter_does_at_length(score, where,
 @settings(max_examples=cases(150), **RELAXED)
 def test_numpy_row_kernels_do_what_the_interpreter_does(score, where, negate) -> None:
     kernel = compile_row(score, where, negate, TEXTS)
-    want = [scored(score, where, negate, scalars(OLD, r), {}) for r in range(40)]
+    want = scored(score, where, negate, values(OLD), {})
     out = np.full(40, 7.0)
     fcols, icols = matrix(OLD, kernel.float_names, np.float64, 40), matrix(OLD, kernel.int_names, np.int64, 40)
     kernel.scores_numpy(fcols, icols, 0, 40, out)

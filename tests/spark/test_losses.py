@@ -22,7 +22,9 @@ from skyband.framework.errors import SkybandError
 from skyband.framework.streaming.runner import Runner
 from skyband.framework.tables.sink import Sink
 from skyband.framework.tables.writer_factory import writer_for
+from skyband.jobs import cli
 from skyband.jobs.spec import load_plan
+from tests.framework.verify.small import altered
 from tests.spark.cuts import stream, verified
 from tests.spark.jobs import changes, run, run_apart, sorted_rows, table, write_file, write_spec
 
@@ -264,3 +266,20 @@ def test_a_lost_table_stops_run_and_verify_and_results_are_made_anew(spark: Spar
         assert not verified(spec) and not (out / name).exists()
         (out / f"_{name}").rename(out / name)
     assert run(spark, spec) == []
+
+
+def test_verify_tells_the_first_difference_in_full_and_fails(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def verify(*more: str) -> tuple[int, str]:
+        code = cli.main(["verify", str(copied / "spec.yaml"), "--replay-only", *more])
+        return code, capsys.readouterr().out
+
+    (copied / "in").rename(copied / "away")
+    assert cli.main(["verify", str(copied / "spec.yaml")]) == 0
+    assert "not compared with the source: " in capsys.readouterr().out
+    code, said = verify()
+    assert code == 0 and "books: runs, heads and rejected add up with the other tables" in said
+    altered(load_plan(str(copied / "spec.yaml")), "far5_now", lambda rows: [r | {"rank": r["rank"] % 5 + 1} for r in rows])
+    code, said = verify()
+    assert code == 1 and "far5: replayed" in said and said.endswith("DIFFERENT: 5 differences found\n")
+    assert said.count("      expected  rank 1, older_id ") == said.count("      found  rank 1, older_id ") == 1
+    assert "    and 4 more differences\n" in said

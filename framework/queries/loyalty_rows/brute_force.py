@@ -69,14 +69,10 @@ def loyalties(question: Question, of_row: I64, objects: int, at: int) -> tuple[I
 def _reports(question: Question, end: int) -> tuple[Bools, Bools]:
     """(whether on, whether a usable report at all) of the first ``end`` rows."""
     op: Any = question.plan.operators[question.query.operator].operator
-    on, usable = np.zeros(end, bool), np.zeros(end, bool)
-    admitted = holds(op.where)
-    said = meaning(op.criteria) if op.criteria is not None else lambda row, _: row[op.updates.name]
-    for i, row in enumerate(question.data.values(0, end)):
-        value = said(row, row)
-        on[i] = value in (True, 1)
-        usable[i] = value in (True, False, 0, 1) and admitted(row, row)
-    return on, usable
+    rows = question.data.values(0, end)
+    said = meaning(op.criteria)(rows, rows) if op.criteria is not None else rows[op.updates.name]
+    on, off = said.there & (said.value == 1), said.there & (said.value == 0)
+    return np.broadcast_to(on, end), np.broadcast_to((on | off) & holds(op.where)(rows, rows), end)
 
 
 def _in_order(name: tuple[Any, ...]) -> tuple[Any, ...]:

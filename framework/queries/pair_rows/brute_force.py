@@ -3,32 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
-from skyband.framework.queries.protocol import Question
-from skyband.framework.verify.objects import SLOW_PAIRS, window_of
+import numpy as np
+import numpy.typing as npt
 
+from skyband.framework.queries.protocol import Question
+from skyband.framework.verify.expressions import Objects, Values, text_number
+from skyband.framework.verify.objects import window_of
+
+I64 = npt.NDArray[np.int64]
 Item = tuple[int, int]
 
 
-def pairs(question: Question) -> Iterator[tuple[Item, Any, Any]] | None:
-    """(seqs, object a, object b) of every pair in the window that the query's roles admit: a is the older, or a and b are the two sides.
+@dataclass(frozen=True, slots=True)
+class Partners:
+    """Object ``b`` (a column of one) and all objects ``a`` it may pair with; ``seq`` of b, ``seqs`` of a."""
 
-    Objects are as ``Objects.values`` gives them. None if there are too many.
-    """
+    seq: int
+    seqs: I64
+    b: Objects
+    a: Objects
+
+
+def partners(question: Question) -> Iterator[Partners] | None:
+    """The pairs in the window that the query's roles admit: a is the older, or a and b are the two sides. None if there are too many."""
     query, data = question.query, question.data
     op: Any = question.plan.operators[query.operator].operator
     first, end, _ = window_of(query, query.window, data, question.at)
-    n = end - first
-    if not question.work.take(n * (n - 1) // 2, SLOW_PAIRS):
+    if not question.work.take((end - first) ** 2 // 2):
         return None
-    window = list(enumerate(data.values(first, end), first))
+    window, seqs = data.values(first, end), np.arange(first, end)
     if op.between is None:
-        return ((((s, t), a, b)) for i, (t, b) in enumerate(window) for s, a in window[:i])
-    column = op.between.column
-    side_a = [(s, x) for s, x in window if x[column] == op.between.a]
-    side_b = [(s, x) for s, x in window if x[column] == op.between.b]
-    return (((s, t), a, b) for t, b in side_b for s, a in side_a)
+        return (Partners(t, seqs[: t - first], _one(window, t - first), _some(window, slice(t - first))) for t in range(first, end))
+    side = window[op.between.column]
+    a, b = (np.nonzero(side.there & (side.value == _side(v)))[0] for v in (op.between.a, op.between.b))
+    all_a = _some(window, a)
+    return (Partners(first + int(t), seqs[a], _one(window, int(t)), all_a) for t in b)
+
+
+def _side(value: str | int | bool) -> int | bool:
+    return text_number(value) if isinstance(value, str) else value
+
+
+def _some(window: Objects, which: slice | I64) -> Objects:
+    return {n: Values(c.value[which], c.there[which]) for n, c in window.items()}
+
+
+def _one(window: Objects, place: int) -> Objects:
+    return _some(window, slice(place, place + 1))
 
 
 def by_age(item: Item) -> Item:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from skyband.framework.plan.model import TOKENS
-from skyband.framework.queries.pair_rows.brute_force import by_age, pairs
+from skyband.framework.queries.pair_rows.brute_force import by_age, partners
 from skyband.framework.queries.protocol import Question
 from skyband.framework.queries.set_pairs.model import DISTANCES
 from skyband.framework.verify.expressions import holds
-from skyband.framework.verify.objects import Found
+from skyband.framework.verify.objects import SLOW, Found
 
 
 def most_similar(question: Question) -> Found | None:
     """The k (or all) most similar pairs as (items by role, score), in rank order. O(window squared); None if that is too much."""
     query = question.query
     op: Any = question.plan.operators[query.operator].operator
-    every = pairs(question)
+    every = partners(question)
     if every is None:
         return None
     sets = question.data.tokens[op.tokens.removeprefix(TOKENS)]
@@ -25,14 +27,20 @@ def most_similar(question: Question) -> Found | None:
     least = float("-inf") if query.min_score is None else query.min_score
     most = float("inf") if query.max_score is None else query.max_score
     found: list[tuple[float, int, int, tuple[int, int], float]] = []
-    for item, a, b in every:
-        x, y = sets[item[0]], sets[item[1]]
-        common = len(x & y)
-        if not x or not y or (not common and op.similarity not in DISTANCES):
-            continue
-        rank, score = similarity(op.similarity, common, len(x), len(y))
-        if least <= score <= most and admitted(a, b):
-            found.append((rank, *by_age(item), item, score))
+    for x in every:
+        mine = sets[x.seq]
+        others = x.seqs[np.broadcast_to(admitted(x.a, x.b), len(x.seqs))].tolist()
+        if not question.work.take(SLOW * len(others)):
+            return None
+        for seq in others if mine else ():
+            common = len(mine & sets[seq])
+            if not sets[seq] or (not common and op.similarity not in DISTANCES):
+                continue
+            rank, score = similarity(op.similarity, common, len(sets[seq]), len(mine))
+            if least <= score <= most:
+                found.append((rank, *by_age((seq, x.seq)), (seq, x.seq), score))
+        if query.k is not None and len(found) > 4 * query.k + 1000:
+            found = sorted(found)[: query.k]
     return [(item, score) for *_, item, score in sorted(found)[: query.k]]
 
 

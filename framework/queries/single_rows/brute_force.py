@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import math
 
+import numpy as np
+import numpy.typing as npt
 from sortedcontainers import SortedList
 
 from skyband.framework.queries.protocol import Question
-from skyband.framework.verify.expressions import holds, score_of
-from skyband.framework.verify.objects import MAX_OBJECTS, Found, window_of
+from skyband.framework.verify.expressions import Objects, Values, holds, score_of
+from skyband.framework.verify.objects import SLOW, Found, window_of
 from skyband.operators.single_rows.scores import Linear
+
+F64 = npt.NDArray[np.float64]
 
 
 def passing(question: Question, bounds: tuple[float | None, ...]) -> Found | None:
@@ -21,35 +24,30 @@ def passing(question: Question, bounds: tuple[float | None, ...]) -> Found | Non
     asked, data = question.asked, question.data
     assert asked is not None
     first, end, at = window_of(question.query, asked.window, data, question.at)
-    if not question.work.take(end - first, MAX_OBJECTS):
+    if not question.work.take(SLOW * (end - first)):
         return None
-    score: Callable[[Any, Any], float | None]
-    score = _weighted(asked.scoring) if isinstance(asked.scoring, Linear) else score_of(asked.scoring)
-    admitted, parameters, sign = holds(asked.where), dict(asked.parameters), -1.0 if asked.direction == "max" else 1.0
-    found = SortedList()
-    for seq, row in enumerate(data.values(first, end), first):
-        x = {**row, **parameters}
-        value = score(x, x)
-        if value is not None and data.deleted[seq] > at and _within(value, *bounds) and admitted(x, x):
-            found.add((sign * value, -seq, value))
-    return [((-q,), value) for _, q, value in found]
+    rows: Objects = {
+        **data.values(first, end),
+        **{n: Values(np.array([v], np.float64), np.array([not math.isnan(v)])) for n, v in asked.parameters},
+    }
+    scores = _weighted(asked.scoring, rows) if isinstance(asked.scoring, Linear) else score_of(asked.scoring)(rows, rows)
+    scores = np.broadcast_to(scores, end - first)
+    good = ~np.isnan(scores) & (data.deleted[first:end] > at) & holds(asked.where)(rows, rows)
+    above, at_least, below, at_most = bounds
+    for bound, test in ((above, np.greater), (at_least, np.greater_equal), (below, np.less), (at_most, np.less_equal)):
+        if bound is not None:
+            good &= test(scores, bound)
+    sign = -1.0 if asked.direction == "max" else 1.0
+    seqs = first + np.nonzero(good)[0]
+    found = SortedList((sign * s, -q, s) for q, s in zip(seqs.tolist(), scores[good].tolist(), strict=True))
+    return [((-q,), s) for _, q, s in found]
 
 
-def _within(value: float, above: float | None, at_least: float | None, below: float | None, at_most: float | None) -> bool:
-    low = (above is None or value > above) and (at_least is None or value >= at_least)
-    return low and (below is None or value < below) and (at_most is None or value <= at_most)
-
-
-def _weighted(function: Linear) -> Callable[[Any, Any], float | None]:
+def _weighted(function: Linear, rows: Objects) -> F64:
     """w0*x0 + w1*x1 + ..., from left to right."""
-
-    def score(row: Any, _: Any) -> float | None:
-        total = None
-        for name, weight in function.weights:
-            if row[name] is None:
-                return None
-            term = weight * float(row[name])
-            total = term if total is None else total + term
-        return None if total is None or total != total else total + 0.0
-
-    return score
+    terms = [np.where(rows[n].there, w * rows[n].value.astype(np.float64), math.nan) for n, w in function.weights]
+    total = terms[0]
+    with np.errstate(all="ignore"):
+        for term in terms[1:]:
+            total = total + term
+    return np.asarray(total + 0.0, np.float64)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+import numpy as np
+from sortedcontainers import SortedList
+
 from skyband.framework.queries.protocol import Question
 from skyband.framework.verify.expressions import holds
-from skyband.framework.verify.objects import MAX_OBJECTS, SLOW_PAIRS, Found, Work, window_of
+from skyband.framework.verify.objects import SLOW, Found, Work, window_of
 
 Point = tuple[tuple[Any, ...], int]
 """(values of the ordered dimensions, smaller is better, and the seq as a negative number)."""
@@ -23,39 +26,40 @@ def unbeaten(question: Question) -> Found | None:
     query, data = question.query, question.data
     op: Any = question.plan.operators[query.operator].operator
     first, end, _ = window_of(query, query.window, data, question.at)
-    if not question.work.take(end - first, MAX_OBJECTS):
+    if not question.work.take(SLOW * (end - first)):
         return None
-    admitted = holds(op.where)
-    groups: dict[tuple[Any, ...], list[Point]] = defaultdict(list)
-    for seq, row in enumerate(data.values(first, end), first):
-        if all(row[d.column.name] is not None for d in op.dimensions) and admitted(row, row):
-            same = tuple(row[d.column.name] for d in op.dimensions if d.direction == "equal")
-            worth = tuple(
-                row[d.column.name] * (-1 if d.direction == "max" else 1) for d in op.dimensions if d.direction != "equal"
-            )  # fmt: skip
-            groups[same].append((worth, -seq))
+    rows = data.values(first, end)
+    usable = np.broadcast_to(holds(op.where)(rows, rows), end - first).copy()
+    for d in op.dimensions:
+        usable &= rows[d.column.name].there
+    seqs = np.nonzero(usable)[0]
+    columns = [(rows[d.column.name].value[seqs].tolist(), d.direction) for d in op.dimensions]
+    groups: dict[tuple[Any, ...], SortedList] = defaultdict(SortedList)
+    for i, seq in enumerate((first + seqs).tolist()):
+        same = tuple(c[i] for c, direction in columns if direction == "equal")
+        worth = tuple(-c[i] if direction == "max" else c[i] for c, direction in columns if direction != "equal")
+        groups[same].add((worth, -seq))
     found: list[int] = []
     for points in groups.values():
-        kept = _band(sorted(points), op.band, op.distinct, question.work)
+        kept = _band(points, op.band, op.distinct, question.work)
         if kept is None:
             return None
         found += [-age for _, age in kept]
     return [((seq,), 0.0) for seq in sorted(found, reverse=True)]
 
 
-def _band(points: list[Point], band: int, distinct: bool, work: Work) -> list[Point] | None:
-    """The points (sorted) that fewer than ``band`` others dominate; None if that is too much work."""
+def _band(points: SortedList, band: int, distinct: bool, work: Work) -> list[Point] | None:
+    """The points that fewer than ``band`` others dominate; None if that is too much work."""
     kept: list[Point] = []
     for worth, age in points:
-        dominators = 0
-        if not work.take(len(kept), SLOW_PAIRS):
+        if not work.take(SLOW * len(kept)):
             return None
+        dominators = 0
         for other, other_age in kept:
             no_worse = all(x <= y for x, y in zip(other, worth, strict=True))
-            if no_worse and (other != worth or (distinct and other_age < age)):
-                dominators += 1
-                if dominators == band:
-                    break
+            dominators += no_worse and (other != worth or (distinct and other_age < age))
+            if dominators == band:
+                break
         else:
             kept.append((worth, age))
     return kept
