@@ -203,11 +203,14 @@ def test_what_lies_unread_is_what_the_engines_log_does_not_name(tmp_path: Path) 
     # Batch 0 is done, 1 and 2 are planned... 2 only found: its files come with the next batch, whatever that takes besides.
     checkpoints.make(home, batches=1, planned=3)
     (home / "checkpoint" / "offsets" / "2").unlink()
-    begun, unread = lying(folder, "csv").unread(NO_SPARK)
+    begun, unread = lying(folder, "csv").unread(NO_SPARK, 3, 0)
     assert begun == [(folder / "1.csv").as_uri()]
     assert [(p.url.rsplit("/", 1)[-1], p.modified_ms == -1, p.size) for p in unread] == [
         ("2.csv", True, 5), ("3.csv", False, 5), ("4.csv", False, 5), ("new.csv", False, 3),
     ]  # fmt: skip
+    # Where one batch takes all there is, the engine is not asked which files are the source's.
+    few = LyingFiles(SourceNode("csv", str(folder), (), ()), None, home, lambda spark: pytest.fail("it was asked"), no_rows)
+    assert few.unread(NO_SPARK, 4, 0) == few.unread(NO_SPARK, None, 18) == (begun, [])
     assert unread[1].modified_ms == (folder / "3.csv").stat().st_mtime_ns // 1_000_000
 
 
