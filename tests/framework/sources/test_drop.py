@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -136,6 +137,22 @@ def test_no_order_and_no_bound_makes_rows_of_a_drop_late(data: st.DataObject, ro
     if not drop.capped and stop == 0 and not any(before.values()):
         # In order: nothing was held back.
         assert engine.watermark == max([0, *(t - delay for t in everything)])
+
+
+def test_fifty_months_written_within_a_few_milliseconds() -> None:
+    rng = random.Random(50)
+    files = {f"{i:02}": [30 * i + rng.randrange(30) for _ in range(100)] for i in range(50)}
+    modified = {u: rng.randrange(4) for u in files}
+    order = sorted(files, key=lambda u: (modified[u], rng.random()))
+    late = {}
+    for name in ("capped", "as before"):
+        engine, drop = Engine(delay=5), Drop(Path("unused"))
+        if name == "capped":
+            plan(drop, [], files, modified, 5)
+        for u in order:
+            engine.batch({u: files[u]}, drop)
+        late[name] = len(engine.late)
+    assert late["capped"] == 0 and late["as before"] > 2_500
 
 
 @given(rows_of_files)
