@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.bad_files import named_in, plain, suspects
-from skyband.framework.sources.drop import NO_ROWS, Piece, Span
+from skyband.framework.sources.drop import NO_ROWS, Piece, Span, fits
 from skyband.framework.sources.logs import last_batch, local_path, offset, taken
 
 if TYPE_CHECKING:
@@ -36,15 +36,29 @@ class LyingFiles:
         self.listed = listed
         self._rows = rows
 
-    def unread(self, spark: SparkSession) -> tuple[list[str], list[Piece]]:
+    def unread(self, spark: SparkSession, files: int | None, size: int) -> tuple[list[str], list[Piece]]:
         """See ``Lying.unread``. O(files there and files taken)."""
         planned, done = (offset(self.checkpoint, last_batch(self.checkpoint / log)) for log in ("offsets", "commits"))
         known = taken(self.checkpoint / "sources" / "0")
         begun = [t.url for t in known if done < t.number <= planned]
         found = [t.url for t in known if t.number > max(planned, done)]
+        first = [_piece(u, first=True) for u in found]
+        if self._few(first, {local_path(t.url) for t in known}, files, size):
+            return begun, []
         seen = {t.url for t in known}
-        new = [u for u in self.listed(spark) if u not in seen]
-        return begun, [_piece(u, first=True) for u in found] + [_piece(u) for u in new]
+        return begun, first + [_piece(u) for u in self.listed(spark) if u not in seen]
+
+    def _few(self, first: Sequence[Piece], known: set[str | None], files: int | None, size: int) -> bool:
+        """Whether one batch takes all that could be unread in a folder of this machine: asking the engine takes its time."""
+        root = os.path.abspath(str(self.source.path).removeprefix("file://"))
+        if not os.path.isdir(root):
+            return False
+        there = list(first)
+        for folder, folders, names in os.walk(root):
+            if any(os.path.islink(os.path.join(folder, f)) for f in folders):
+                return False  # the engine would follow it
+            there += [_piece(Path(path).as_uri()) for n in names if (path := os.path.join(folder, n)) not in known]
+        return fits(there, files, size)
 
     def footers(self, column: str, urls: Sequence[str]) -> dict[str, Span]:
         """See ``Lying.footers``: of Parquet files of this machine."""

@@ -82,8 +82,11 @@ class Watch(Protocol):
 class Lying(Protocol):
     """The pieces of a source that lie there when a run starts, and what is known of their event times before they are read."""
 
-    def unread(self, spark: SparkSession) -> tuple[list[str], list[Piece]]:
-        """(URLs of the pieces of a batch that has begun and is not done, the pieces that no batch has taken)."""
+    def unread(self, spark: SparkSession, files: int | None, size: int) -> tuple[list[str], list[Piece]]:
+        """(URLs of the pieces of a batch that has begun and is not done, the pieces that no batch has taken).
+
+        The latter may be left out if one batch takes all of them; see ``drop.fits`` for ``files`` and ``size``.
+        """
         ...
 
     def footers(self, column: str, urls: Sequence[str]) -> dict[str, Span]:

@@ -51,7 +51,8 @@ class Drops:
         """
         if self.lying is None:
             return False
-        begun, pieces = self.lying.unread(self.spark)
+        source = self.plan.source
+        begun, pieces = self.lying.unread(self.spark, source.max_files_per_batch, batch_bytes(source))
         found, others = self._caps(self.lying, pieces)
         if self.drop.plan(begun, found, others):
             self.drop.save()

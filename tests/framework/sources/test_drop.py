@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -138,6 +139,22 @@ def test_no_order_and_no_bound_makes_rows_of_a_drop_late(data: st.DataObject, ro
         assert engine.watermark == max([0, *(t - delay for t in everything)])
 
 
+def test_fifty_months_written_within_a_few_milliseconds() -> None:
+    rng = random.Random(50)
+    files = {f"{i:02}": [30 * i + rng.randrange(30) for _ in range(100)] for i in range(50)}
+    modified = {u: rng.randrange(4) for u in files}
+    order = sorted(files, key=lambda u: (modified[u], rng.random()))
+    late = {}
+    for name in ("capped", "as before"):
+        engine, drop = Engine(delay=5), Drop(Path("unused"))
+        if name == "capped":
+            plan(drop, [], files, modified, 5)
+        for u in order:
+            engine.batch({u: files[u]}, drop)
+        late[name] = len(engine.late)
+    assert late["capped"] == 0 and late["as before"] > 2_500
+
+
 @given(rows_of_files)
 def test_files_in_order_move_the_watermark_batch_by_batch(rows: list[list[int]]) -> None:
     in_order = sorted(t for r in rows for t in r)
@@ -203,11 +220,14 @@ def test_what_lies_unread_is_what_the_engines_log_does_not_name(tmp_path: Path) 
     # Batch 0 is done, 1 and 2 are planned... 2 only found: its files come with the next batch, whatever that takes besides.
     checkpoints.make(home, batches=1, planned=3)
     (home / "checkpoint" / "offsets" / "2").unlink()
-    begun, unread = lying(folder, "csv").unread(NO_SPARK)
+    begun, unread = lying(folder, "csv").unread(NO_SPARK, 3, 0)
     assert begun == [(folder / "1.csv").as_uri()]
     assert [(p.url.rsplit("/", 1)[-1], p.modified_ms == -1, p.size) for p in unread] == [
         ("2.csv", True, 5), ("3.csv", False, 5), ("4.csv", False, 5), ("new.csv", False, 3),
     ]  # fmt: skip
+    # Where one batch takes all there is, the engine is not asked which files are the source's.
+    few = LyingFiles(SourceNode("csv", str(folder), (), ()), None, home, lambda spark: pytest.fail("it was asked"), no_rows)
+    assert few.unread(NO_SPARK, 4, 0) == few.unread(NO_SPARK, None, 18) == (begun, [])
     assert unread[1].modified_ms == (folder / "3.csv").stat().st_mtime_ns // 1_000_000
 
 
