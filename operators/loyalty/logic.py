@@ -195,21 +195,19 @@ class LoyaltyLogic:
         """Switches of this call that come back later, and reports that may become stale later."""
         made = feed.at[LOG_END]
         time, place = feed.log.time[:made], feed.log.object[:made]
-        self.echoes.add(time, place, self.until - self.window, self.progress.keys)
+        self.echoes.add(time, place, self.until - self.window, len(self.progress.keys))
         if self.stale_after:
             o = self.table
             last = (rows.on != 0) & (o.report[rows.object] == rows.time) & (o.word[rows.object] & 1 != 0)
-            self.stale.add(rows.time[last], rows.object[last], self.until - self.stale_after, self.progress.keys)
+            self.stale.add(rows.time[last], rows.object[last], self.until - self.stale_after, len(self.progress.keys))
 
     # ---------------------------------------------------------------- changes out
 
     def _changes(self, told: Told) -> Changes:
         """What was told, as columns."""
         c, p = told.changes[: told.counts[0]], told.points[: told.counts[1]]
-        if len(c) > 1:
-            c = c[np.lexsort((c[:, 1], c[:, 0]))]
-        if len(p) > 1 and not (len(self.progress.keys) == len(self.queries.k) == 1 and (p[1:, 2] > p[:-1, 2]).all()):
-            p = p[np.lexsort((p[:, 6], p[:, 2], p[:, 1], p[:, 0]))]
+        if len(self.progress.keys) > 1 or len(self.queries.k) > 1:
+            c, p = (rows[np.lexsort((rows[:, 1], rows[:, 0]))] for rows in (c, p))
         traces = Traces(
             p[:, 0].astype(np.int16), p[:, 1].copy(), p[:, 2].copy(), p[:, 3:4].copy(),
             {"loyalty_seconds": p[:, 4] / 1e6, "slope": p[:, 5].copy()},

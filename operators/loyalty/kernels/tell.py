@@ -59,11 +59,15 @@ def roomier(told: Told, changes: int, points: int) -> Told:
 
 @inner
 def tell_point(told: Told, objects: Objects, query: int, key: int, at: int, o: int, word: int) -> None:
-    """A point of object ``o``, whose line is ``word``; there is room."""
-    row = told.points[told.counts[1]]
-    row[0], row[1], row[2], row[3] = query, key, at, objects.number[o]
-    row[4], row[5], row[6] = loyalty(word, at), slope(word), objects.rank[o]
-    told.counts[1] += 1
+    """A point of object ``o``, whose line is ``word``; there is room. Those of one instant stand by name."""
+    points, n, rank = told.points, told.counts[1], objects.rank[o]
+    told.counts[1] = n + 1
+    while n > 0 and points[n - 1, 6] > rank and points[n - 1, 2] == at and points[n - 1, 1] == key and points[n - 1, 0] == query:
+        for c in range(POINT_COLUMNS):
+            points[n, c] = points[n - 1, c]
+        n -= 1
+    points[n, 0], points[n, 1], points[n, 2], points[n, 3] = query, key, at, objects.number[o]
+    points[n, 4], points[n, 5], points[n, 6] = loyalty(word, at), slope(word), rank
 
 
 @inner
