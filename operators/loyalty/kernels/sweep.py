@@ -46,7 +46,7 @@ from skyband.operators.loyalty.kernels.tables import (
     loyalty,
     slope,
 )
-from skyband.operators.loyalty.kernels.tell import Moment, Told, precedes, roomier, tell, tell_point
+from skyband.operators.loyalty.kernels.tell import Moment, Told, lacks_room, precedes, roomier, tell, tell_point
 
 
 class Border(NamedTuple):
@@ -261,7 +261,7 @@ def after(at: int, every: int) -> int:
     return -(-at // every) * every
 
 
-@inner
+@inner_inlined
 def updated_at(feed: Feed, at: int) -> bool:
     """Whether something of the key was updated at an instant of this stretch."""
     lo, hi = 0, feed.at[INSTANTS]
@@ -283,7 +283,8 @@ def sweep(
     b = Border(q, key, queries.k[q], queries.at_least[q], marks.where[q], progress.queries[q, key])
     every, everyone = queries.every[q], queries.trace_all[q] != 0
     bends, m = feed.bends, feed.at[BENDS]
-    told = roomier(told, 0, m)
+    if lacks_room(told, 0, m):
+        told = roomier(told, 0, m)
     if everyone:
         for i in range(m):
             tell_point(told, objects, q, key, bends.time[i], bends.object[i], bends.after[i])
@@ -296,31 +297,31 @@ def sweep(
         while e < m and b.where[bends.object[e]] == 0:
             e += 1
         at = min(crossing, bends.time[e]) if e < m else crossing
-        if due < min(at, until):
-            told = tell(told, w, objects, marks, progress, feed, Moment(q, key, due, False, True), row, not everyone)
-            due = NEVER
-            continue
-        if at >= until:
-            break
         first = e
-        if e < m and bends.time[e] == at:
-            e = take_bends(b, w, bends, m, e, at)
-        if b.k == 0:
-            cross_threshold(b, w, at)
+        boundary = due < min(at, until)
+        if boundary:
+            at = due
+        elif at >= until:
+            break
         else:
-            put_in_order(b, w, at)
-        if w.pending[0] > 0:
-            if every == 0:
-                told = tell(told, w, objects, marks, progress, feed, Moment(q, key, at, updated_at(feed, at), False), row, not everyone)
-            elif at % every == 0:
-                told = tell(told, w, objects, marks, progress, feed, Moment(q, key, at, False, True), row, not everyone)
-                due = NEVER
+            if e < m and bends.time[e] == at:
+                e = take_bends(b, w, bends, m, e, at)
+            if b.k == 0:
+                cross_threshold(b, w, at)
             else:
-                due = min(due, after(at, every))
-        if first < e and not everyone:
-            told = roomier(told, 0, e - first)
+                put_in_order(b, w, at)
+            boundary = every > 0 and at % every == 0
+            crossing = next_crossing(b.k, w)
+        if w.pending[0] > 0 and (boundary or every == 0):
+            if lacks_room(told, w.pending[0], w.pending[0] + m):
+                told = roomier(told, w.pending[0], w.pending[0] + m)
+            updated = every == 0 and updated_at(feed, at)
+            tell(told, w, objects, b.where, progress, feed, Moment(q, key, at, updated, boundary), row, not everyone)
+            due = NEVER
+        elif w.pending[0] > 0:
+            due = min(due, after(at, every))
+        if not everyone:
             trace_bends(told, b, w, bends, objects, first, e)
-        crossing = next_crossing(b.k, w)
     if every > 0 and crossing < NEVER:
         crossing = after(crossing, every)
     if progress.keys[key, MOVING] > 0:
