@@ -143,7 +143,8 @@ class Arrivals:
     ``columns[name]`` is float64 (null is NaN) for kind ``float`` and int64 (null is ``NULL``) otherwise. Text comes as codes:
     equal text has equal codes, a text constant of the spec has the code the plan gave it; codes have no order.
     ``ragged[name]`` are the columns of kind ``tokens``: a row's codes, each once, in no order.
-    ``named[name]``, for a column of kind ``object``: the objects met for the first time here, each once; whoever needs names keeps them.
+    ``named[name]``, for a column of kind ``object``: those of its objects that the logic's last ``objects()`` did not have, each once;
+    whoever needs names keeps them.
     Codes an operator with ``keeps = "retained"`` may hold in its own arrays (those of rows it names) stay valid across a restore.
     """
 

@@ -54,11 +54,9 @@ class ObjectNumbers:
         out[~null] = numbers[by_code[np.searchsorted(codes, mine[~null], sorter=by_code)]]
         return out
 
-    def named(self, first: int) -> Named:
-        """The known objects with numbers from ``first`` on, and their names as words (see ``words``)."""
-        held = self.known[_NUMBER].to_numpy()
-        new = self.known.slice(int(np.searchsorted(held, first)))
-        return Named(new[_NUMBER].to_numpy(), names(new.select(list(self.columns))))
+    def named(self, numbers: I64) -> Named:
+        """Objects with their names as words (see ``words``). KeyError if one has been forgotten."""
+        return Named(numbers, names(self.rows(numbers)))
 
     def rows(self, numbers: I64) -> pa.Table:
         """The naming columns of objects, in the order of ``numbers``. KeyError if one has been forgotten."""

@@ -7,6 +7,7 @@ that stand in those arrays.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -23,7 +24,7 @@ from skyband.framework.streaming.objects import ObjectNumbers
 from skyband.framework.streaming.outbox import Outbox
 from skyband.framework.streaming.sequencer import Sequenced
 from skyband.framework.streaming.store import Segment, WindowStore, address, split_address
-from skyband.operators.base import DELETION_TARGET, NULL, AnyArray, Arrivals, Logic, ObjectLogic, Ragged, State, object_column
+from skyband.operators.base import DELETION_TARGET, NULL, AnyArray, Arrivals, Logic, Named, ObjectLogic, Ragged, State, object_column
 
 I64 = npt.NDArray[np.int64]
 
@@ -55,6 +56,8 @@ class OperatorHost:
         self.seen = WindowStore(config.window, pa.schema([schema.field(n) for n in self.hashes])) if apart else self.store
         self.codes = TextCodes(config.texts) if codes is None else codes
         self.logics: list[Logic] = []
+        self.needed: list[I64] = []
+        """By operator, the objects that it needed when it was last asked."""
         self.retained: list[I64] = [np.empty(0, np.int64) for _ in config.operators]
         self.objects = {named: ObjectNumbers(named, schema) for node in config.operators for named in node.objects}
         self.items = ItemRows(config, self.objects)
@@ -64,20 +67,19 @@ class OperatorHost:
         """The operators before the first row."""
         host = cls(config)
         host.logics = [node.operator.build(None) for node in config.operators]
+        host.needed = host._needed()
         return host
 
     def run(self, taken: Sequenced, limit: int, keys: KeyValues, bucket: int, out: Outbox) -> None:
         """Takes the accepted rows and lets time go on to ``limit``; every operator's changes, and its skyband if it may have changed."""
         self._keep(taken)
         target = {DELETION_TARGET: taken.target} if self.deletes else {}
-        known = {named: numbers.next for named, numbers in self.objects.items()}
         columns = self._columns(taken.key, taken.rows) | target
-        met = {object_column(named).name: self.objects[named].named(first) for named, first in known.items()}
-        arrivals = Arrivals(taken.key, taken.seq, taken.time, columns, self._ragged(taken.rows), met)
+        arrivals = Arrivals(taken.key, taken.seq, taken.time, columns, self._ragged(taken.rows))
         pins = []
         for i, (node, logic) in enumerate(zip(self.operators, self.logics, strict=True)):
             woken = logic.wake()
-            changes = logic.advance(arrivals, limit)
+            changes = logic.advance(replace(arrivals, named=self._named(i, columns)) if node.objects else arrivals, limit)
             out.counts[CHANGED] += len(changes)
             for name, table in self.items.changes(i, changes, self.store, keys):
                 out.put(Changes(name).kind, table)
@@ -151,6 +153,7 @@ class OperatorHost:
             arrays = blocks.bytes_arrays(read(f"operator/{node.name}") or b"")
             kept = {"window": held, "retained": host.store.named(host.retained[i]), "none": host.store.named(held.at[:0])}
             host.logics.append(node.operator.build(State(arrays, host._arrivals(node, kept[node.operator.keeps]))))
+        host.needed = host._needed()
         return host
 
     def _keep(self, taken: Sequenced) -> None:
@@ -187,11 +190,26 @@ class OperatorHost:
     def _ragged(self, rows: pa.Table) -> dict[str, Ragged]:
         return {name: ragged(rows[name]) for node in self.operators for name in node.tokens}
 
+    def _named(self, operator: int, columns: dict[str, AnyArray]) -> dict[str, Named]:
+        """The objects in ``columns`` that the operator did not need so far: another that did may have kept their numbers alive."""
+        found = {}
+        for named in self.operators[operator].objects:
+            column = object_column(named).name
+            met = np.unique(columns[column])
+            new = met[(met != NULL) & ~np.isin(met, self.needed[operator])]
+            found[column] = self.objects[named].named(new)
+        return found
+
     def _forget_objects(self) -> None:
         """Objects that no operator needs any more lose their numbers."""
+        self.needed = self._needed()
         for named, numbers in self.objects.items():
-            reading = [logic for node, logic in zip(self.operators, self.logics, strict=True) if named in node.objects]
-            numbers.keep(cast(ObjectLogic, logic).objects() for logic in reading)
+            numbers.keep(self.needed[i] for i, node in enumerate(self.operators) if named in node.objects)
+
+    def _needed(self) -> list[I64]:
+        """By operator, the numbers of the objects that it needs."""
+        both = zip(self.operators, self.logics, strict=True)
+        return [cast(ObjectLogic, logic).objects() if node.objects else np.empty(0, np.int64) for node, logic in both]
 
     def _stores(self) -> tuple[tuple[str, WindowStore], ...]:
         """What is kept, by the name of its state values."""

@@ -84,6 +84,20 @@ def test_cuts_and_restarts_leave_no_trace(plan: Plan, rows: list[Any], cuts: lis
     assert_cuts_leave_no_trace(plan, rows, batches_of(rows, cuts))
 
 
+def test_what_one_state_has_forgotten_and_another_has_not_is_named_again(plan: Plan) -> None:
+    # ``stale`` needs these objects until minute 6, ``two`` until minute 10; they come back at minute 8. So many are forgotten for good.
+    sides = [f"s{i}" for i in range(100)]
+    reports = [(0, 2.0), (1, 0.0), (8, 2.0), (12, 0.0)]
+    rows = [(at, 100 * n + i, "p", x, side) for n, (at, x) in enumerate(reports) for i, side in enumerate(sides)]
+    rows += [(7, 999, "p", 0.0, "other"), (30, 1000, "p", 0.0, "other")]
+    rows.sort(key=lambda r: (r[0], r[1]))
+    whole = drive(plan, [rows], restore=False)
+    assert len(whole["trajectory:stale"]) > 300
+    batches = [[r for r in rows if r[0] == at] for at in sorted({r[0] for r in rows})]
+    for restore in (False, True):
+        assert drive(plan, batches, restore=restore) == whole
+
+
 def test_states_that_keep_rows_and_states_that_keep_none_are_read_back_side_by_side(tmp_path: Path) -> None:
     plan = plan_of(tmp_path / "mixed.yaml", SPEC.replace("queries:\n", MORE, 1))
     rows = [(at, at, "pq"[at % 2], float(at % 4), ["b", "ba", ""][at % 3]) for at in range(30)]

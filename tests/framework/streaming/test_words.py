@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from skyband.framework.streaming.objects import ObjectNumbers
 from skyband.framework.streaming.words import names
-from skyband.operators.base import NULL, Ragged
+from skyband.operators.base import Ragged
 from tests.seeds import cases
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -67,19 +67,14 @@ def test_a_list_names_nothing() -> None:
         names(pa.table({"c": pa.array([["a"]])}))
 
 
-def test_new_objects_come_with_their_names_once() -> None:
+def test_objects_come_with_their_names() -> None:
     schema = pa.schema([("site", pa.string()), ("unit", pa.int64())])
     made = ObjectNumbers(("site", "unit"), schema)
-
-    def met(sites: list[str | None]) -> tuple[list[int], list[int], list[tuple[int, ...]]]:
-        first = made.next
-        numbers = made.number(np.zeros(len(sites), np.int64), pa.table({"site": sites, "unit": [7] * len(sites)}, schema=schema))
-        new = made.named(first)
-        return numbers.tolist(), new.number.tolist(), told(new.words)
-
-    name = {s: told(names(pa.table({"site": [s], "unit": [7]}, schema=schema)))[0] for s in "abc"}
-    assert met(["b", None, "a", "b"]) == ([0, NULL, 1, 0], [0, 1], [name["b"], name["a"]])
-    assert met(["a", "c"]) == ([1, 2], [2], [name["c"]])
-    made.keep([np.array([2])])
-    assert met([]) == ([], [], [])
-    assert met(["c", "a"]) == ([2, 3], [3], [name["a"]])
+    made.number(np.zeros(4, np.int64), pa.table({"site": ["b", None, "a", "b"], "unit": [7, 7, 7, 8]}, schema=schema))
+    got = made.named(np.array([2, 0]))
+    assert got.number.tolist() == [2, 0]
+    assert told(got.words) == told(names(pa.table({"site": ["b", "b"], "unit": [8, 7]}, schema=schema)))
+    assert told(made.named(np.empty(0, np.int64)).words) == []
+    made.keep([np.array([1])])
+    with pytest.raises(KeyError):
+        made.named(np.array([0]))
