@@ -74,6 +74,8 @@ class ItemShape:
 
     ``hidden_by``: the extra column with the seq of a row that keeps the item out of results as long as it is in the window (its time stands
     in the column of that name and ``_time``).
+    ``lasting``: items enter a result and leave it. Else every item is told once, when the newest of its rows arrives, and nothing of it is
+    kept: there is no result, only changes, all of them of one kind.
     """
 
     parts: tuple[Part, ...]
@@ -81,6 +83,7 @@ class ItemShape:
     values: tuple[Value, ...] = ()
     extra: tuple[Value, ...] = ()
     hidden_by: str | None = None
+    lasting: bool = True
 
     @property
     def scored(self) -> bool:

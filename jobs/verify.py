@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     for query in plan.queries:
         found = replay(plan, query)
         wrong += len(found.differences)
-        verdict = _verdict(found.differences, f"equal to table `{query.name}`")
+        verdict = _verdict(found.differences, f"equal to table `{query.name}`" if query.item.lasting else "each told once")
         text = f"{query.name}: replayed {found.changes:,} changes in {found.steps:,} steps: {verdict}"
         figures = {"query": query.name, "changes": found.changes, "steps": found.steps, "differences": len(found.differences)}
         lines.report("replayed", text, **figures)

@@ -88,11 +88,15 @@ def check_operator(operator: Operator, seed: int = 0, rows: int = 90, keys: int 
 
 
 def asked_of(operator: Any, rows: int) -> tuple[Asked | None, ...]:
-    """What ``operator.queries`` ask for: their ``window``, and their ``k``, the state's ``band``, or everything."""
+    """What ``operator.queries`` ask for: their ``window``, and their ``k``, the state's ``band``, or everything.
+
+    Of an operator with ``lasting = False``, whose items are told once and belong to no result: nothing.
+    """
+    lasting = getattr(operator, "lasting", True)
     found: list[Asked | None] = []
     for q in getattr(operator, "queries", ()):
         k = getattr(q, "k", None) or getattr(operator, "band", None) or max(rows, 1) ** len(operator.roles)
-        found.append(None if getattr(q, "every_micros", None) else Asked(k, q.window))
+        found.append(None if getattr(q, "every_micros", None) or not lasting else Asked(k, q.window))
     return tuple(found)
 
 

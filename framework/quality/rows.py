@@ -24,7 +24,7 @@ def rows_where(table: pa.Table, condition: str) -> pa.Table:
     codes = TextCodes(constants)
     columns = {c.name: operator_column(table[c.name], c.kind, codes) for c in attributes(node)}
     kernel = compile_row(None, node, False, {text: i for i, text in enumerate(constants)})
-    return table.filter(pa.array(kernel.matches(columns, table.num_rows)))
+    return table.filter(pa.array(kernel.passes(columns, table.num_rows)))
 
 
 def _kind(type_: pa.DataType) -> Kind | None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
 from skyband.framework.spec.names import QUERY_COLUMN
-from skyband.framework.tables.schemas import now_name, skyband_name, stream_columns
+from skyband.framework.tables.schemas import changes_name, now_name, skyband_name, stream_columns
 from skyband.operators.base import Window
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -38,6 +38,13 @@ def as_of(plan: Plan, query: QueryNode, at: datetime | None, key: Key = None) ->
     condition = '"current"' if at is None else f"valid_from <= {instant(at)} and (valid_to is null or valid_to > {instant(at)})"
     order = ", ".join([*map(_name, stream_columns(plan, query)), order_by(query)])
     return f'select * from "{query.name}" where {" and ".join([condition, *_chosen(key)])} order by {order}'
+
+
+def told(plan: Plan, query: QueryNode, at: datetime | None, newest: int, key: Key = None) -> str:
+    """The ``newest`` items told by ``at`` (None: now) from ``<query>_changes``, in complete batches."""
+    conditions = ["batch_id <= (select max(batch_id) from runs)", *([f'"at" <= {instant(at)}'] if at is not None else []), *_chosen(key)]
+    order = ", ".join(['"at" desc', *map(_name, stream_columns(plan, query)), "step desc", "pos"])
+    return f'select * from "{changes_name(query.name)}" where {" and ".join(conditions)} order by {order} limit {newest}'
 
 
 def best(plan: Plan, query: QueryNode, k: int, key: Key = None) -> str:

@@ -48,10 +48,14 @@ def _micros(table: pa.Table, name: str) -> list[int | None]:
 
 
 def derived_upto(plan: Plan, query: QueryNode) -> int:
-    """The batch up to which the results of ``query`` have been derived; -1 if none. (A killed or running job may be ahead of that.)"""
+    """The batch up to which the results of ``query`` have been derived; -1 if none. (A killed or running job may be ahead of that.)
+
+    Where nothing is derived, since its items are told once: the last complete batch.
+    """
     root = plan.sink.removeprefix("file://")
     generation = json.loads((Path(root) / "_skyband" / "job.json").read_text())["generation"]
-    version = open_table(root, f"{query.name}_now").transaction_version(f"{plan.job}/{generation}/{query.name}_now")
+    last = f"{query.name}_now" if query.item.lasting else "runs"
+    version = open_table(root, last).transaction_version(f"{plan.job}/{generation}/{last}")
     return -1 if version is None else int(version)
 
 
@@ -106,11 +110,27 @@ def _by_key(plan: Plan, query: QueryNode) -> dict[Key, list[_Interval]]:
 
 
 def result_at(plan: Plan, query: QueryNode, key: Key, at: int) -> list[tuple[Item, float]]:
-    """(item, score or 0.0) of the result of ``key`` after all events with time <= ``at``, in rank order, from the results table."""
+    """(item, score or 0.0) of the result of ``key`` after all events with time <= ``at``, in rank order, from the results table.
+
+    Of items that are told once: those told at ``at``, in order.
+    """
+    if not query.item.lasting:
+        return _told(plan, query).get((key, at), [])
     turned = bool(query.members) and key[0] in query.turned
     rank = rank_key(query.item, (query.direction == "min") != turned)
     here = [x for x in _by_key(plan, query).get(key, []) if x.start <= at and (x.end is None or at < x.end)]
     return [(x.item, x.columns.get(SCORE, 0.0)) for x in sorted(here, key=lambda x: rank(x.columns))]
+
+
+@lru_cache(maxsize=32)
+def _told(plan: Plan, query: QueryNode) -> dict[tuple[Key, int], list[tuple[Item, float]]]:
+    rows = table_rows(plan, f"{query.name}_changes").sort_by([("step", "ascending"), ("pos", "ascending")])
+    items = zip(*[rows[n].to_pylist() for n in identity_columns(plan, query)], strict=True)
+    scores = rows[SCORE].to_pylist() if query.item.scored else [0.0] * rows.num_rows
+    out: dict[tuple[Key, int], list[tuple[Item, float]]] = {}
+    for key, at, item, score in zip(_keys(rows, stream_columns(plan, query)), _micros(rows, "at"), items, scores, strict=True):
+        out.setdefault((key, at or 0), []).append((item, score))
+    return out
 
 
 def change_times(plan: Plan, query: QueryNode, key: Key) -> list[int]:
@@ -121,11 +141,12 @@ def change_times(plan: Plan, query: QueryNode, key: Key) -> list[int]:
 
 
 def replay(plan: Plan, query: QueryNode) -> Replayed:
-    """Replays ``<query>_changes`` and compares the intervals with ``<query>``."""
+    """Replays ``<query>_changes`` and compares the intervals with ``<query>``; of items that are told once, that they are."""
     rows = table_rows(plan, f"{query.name}_changes")
     rows = rows.filter(pc.less_equal(rows["batch_id"], derived_upto(plan, query)))
     keys = _keys(rows, stream_columns(plan, query))
-    columns = [rows[n].to_pylist() for n in ("step", "pos", "change")]
+    lasting = query.item.lasting
+    columns = [rows["step"].to_pylist(), rows["pos"].to_pylist(), rows["change"].to_pylist() if lasting else ["+"] * rows.num_rows]
     order = sorted(range(rows.num_rows), key=lambda i: (repr(keys[i]), columns[0][i], columns[1][i]))
     items = list(zip(*[rows[n].to_pylist() for n in identity_columns(plan, query)], strict=True))
     at = _micros(rows, "at")
@@ -151,9 +172,19 @@ def replay(plan: Plan, query: QueryNode) -> Replayed:
         else:
             start, from_step = held.pop((key, item))
             intervals.add((key, item, start, at[i], from_step, step))
+    if not lasting:
+        out.differences += _away_from_arrivals(rows, query)
+        return out
     intervals |= {(key, item, start, None, from_step, None) for (key, item), (start, from_step) in held.items()}
     _compare(out, plan, query, intervals)
     return out
+
+
+def _away_from_arrivals(rows: pa.Table, query: QueryNode) -> list[str]:
+    """Items that were not told at the time of the newest of their rows."""
+    arrived = pc.max_element_wise(*[rows[p.prefix + "time"].cast(pa.int64()) for p in query.item.rows])
+    wrong = rows.filter(pc.not_equal(rows["at"].cast(pa.int64()), arrived))
+    return [f"step {step} is not at the arrival of one of its rows" for step in pc.unique(wrong["step"]).to_pylist()]
 
 
 def _compare(out: Replayed, plan: Plan, query: QueryNode, intervals: set[tuple[Any, ...]]) -> None:

@@ -19,48 +19,70 @@ I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 
 
+Pair = tuple[float, int, int, tuple[int, int], float]
+"""(what it is ranked by, less its older seq, less its newer seq, its items by role, its score): pairs sort in rank order."""
+
+
 def most_similar(question: Question) -> Found | None:
     """The k (or all) most similar pairs as (items by role, score), in rank order. O(window squared); None beyond MAX_PAIRS."""
-    plan, query, data = question.plan, question.query, question.data
-    op: Any = plan.operators[query.operator].operator
-    first, end, _ = window_of(query, query.window, data, question.at)
+    query = question.query
+    first, end, _ = window_of(query, query.window, question.data, question.at)
     if (end - first) ** 2 > MAX_PAIRS:
         return None
-    texts = {t: i for i, t in enumerate(plan.texts)}
-    allowed = compile_pair(Literal_(type="float", value=0.0), op.where, False, texts)
-    fcols = np.ascontiguousarray(matrix(data.columns, allowed.float_names, np.float64, len(data.time)))
-    icols = np.ascontiguousarray(matrix(data.columns, allowed.int_names, np.int64, len(data.time)))
-    side = side_of(op, data, texts)
-    sets = data.tokens[op.tokens.removeprefix(TOKENS)][first:end]
-    size = np.array([len(s) for s in sets], np.int64)
-    holders: dict[str, list[int]] = {}
-    for i, s in enumerate(sets):
-        for token in s:
-            holders.setdefault(token, []).append(i)
-    where_of = {token: np.array(rows) for token, rows in holders.items()}
-    found: list[tuple[float, int, int, tuple[int, int], float]] = []
-    out = np.empty(max(end - first, 1))
+    sets = Comparison(question, first, end)
+    found: list[Pair] = []
     for x in range(first, end):
         # ``x`` is b. Without sides a is every older object; with sides, every object of side a.
-        hi = x if side is None else end
-        if hi <= first or not sets[x - first] or (side is not None and side[x] != 2):
-            continue
-        common = np.zeros(end - first, np.int64)
-        for token in sets[x - first]:
-            common[where_of[token]] += 1
-        rank, score = similarity(op.similarity, common[: hi - first], size[: hi - first], int(size[x - first]))
-        allowed.score_block(fcols, icols, first, hi, fcols[:, x].copy(), icols[:, x].copy(), out)
-        good = ~np.isnan(out[: hi - first]) & _within(query.min_score, query.max_score, score)
-        good &= size[: hi - first] > 0
-        good &= (common[: hi - first] > 0) | (op.similarity in DISTANCES)
-        if side is not None:
-            good &= side[first:hi] == 1
-        for j in np.nonzero(good)[0].tolist():
-            a = first + j
-            found.append((float(rank[j]), -min(a, x), -max(a, x), (a, x), float(score[j])))
+        found += sets.pairs(x, first, x if sets.side is None else end)
         if query.k is not None and len(found) > 4 * query.k + 1000:
             found = sorted(found)[: query.k]
     return [(items, score) for _, _, _, items, score in sorted(found)[: query.k]]
+
+
+class Comparison:
+    """The sets of the objects ``first`` to ``end`` (exclusive), to be compared."""
+
+    def __init__(self, question: Question, first: int, end: int) -> None:
+        plan, data = question.plan, question.data
+        self.query, self.first, self.end = question.query, first, end
+        op: Any = plan.operators[self.query.operator].operator
+        texts = {t: i for i, t in enumerate(plan.texts)}
+        self.allowed = compile_pair(Literal_(type="float", value=0.0), op.where, False, texts)
+        self.fcols = np.ascontiguousarray(matrix(data.columns, self.allowed.float_names, np.float64, len(data.time)))
+        self.icols = np.ascontiguousarray(matrix(data.columns, self.allowed.int_names, np.int64, len(data.time)))
+        self.name, self.side = op.similarity, side_of(op, data, texts)
+        self.sets = data.tokens[op.tokens.removeprefix(TOKENS)][first:end]
+        self.size = np.array([len(s) for s in self.sets], np.int64)
+        holders: dict[str, list[int]] = {}
+        for i, s in enumerate(self.sets):
+            for token in s:
+                holders.setdefault(token, []).append(i)
+        self.holders = {token: np.array(rows) for token, rows in holders.items()}
+
+    def pairs(self, x: int, lo: int, hi: int, as_a: bool = False) -> list[Pair]:
+        """The pairs of object ``x`` as b (or a) with those from ``lo`` to ``hi`` that may stand on the other side, and are in bounds."""
+        mine = self.sets[x - self.first]
+        if hi <= lo or not mine or (self.side is not None and self.side[x] != (1 if as_a else 2)):
+            return []
+        common = np.zeros(self.end - self.first, np.int64)
+        for token in mine:
+            common[self.holders[token]] += 1
+        among = slice(lo - self.first, hi - self.first)
+        common, size = common[among], self.size[among]
+        rank, score = similarity(self.name, common, size, len(mine))
+        out = np.empty(hi - lo)
+        kernel = self.allowed.swapped if as_a else self.allowed
+        kernel.score_block(self.fcols, self.icols, lo, hi, self.fcols[:, x].copy(), self.icols[:, x].copy(), out)
+        good = ~np.isnan(out) & _within(self.query.min_score, self.query.max_score, score)
+        good &= size > 0
+        good &= (common > 0) | (self.name in DISTANCES)
+        if self.side is not None:
+            good &= self.side[lo:hi] == (2 if as_a else 1)
+        others = (lo + np.nonzero(good)[0]).tolist()
+        return [
+            (float(r), -min(j, x), -max(j, x), (x, j) if as_a else (j, x), float(s))
+            for j, r, s in zip(others, rank[good], score[good], strict=True)
+        ]
 
 
 def similarity(name: str, o: I64, a: I64, b: int) -> tuple[F64, F64]:

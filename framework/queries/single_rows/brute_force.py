@@ -29,7 +29,7 @@ def passing(question: Question, bounds: tuple[float | None, ...]) -> Found:
     score = _linear(asked.scoring, columns, n) if isinstance(asked.scoring, Linear) else _expression(asked.scoring, columns, n, texts)
     passes = ~np.isnan(score) & (data.deleted[first:end] > at)
     if asked.where is not None:
-        passes &= compile_row(None, asked.where, False, texts).matches(columns, n).astype(bool)
+        passes &= compile_row(None, asked.where, False, texts).passes(columns, n).astype(bool)
     above, at_least, below, at_most = bounds
     for bound, test in ((above, np.greater), (at_least, np.greater_equal), (below, np.less), (at_most, np.less_equal)):
         if bound is not None:

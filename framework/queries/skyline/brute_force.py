@@ -50,7 +50,7 @@ def _usable(op: Any, data: Objects, texts: dict[str, int]) -> npt.NDArray[np.boo
         column = data.columns[d.column.name]
         usable &= ~np.isnan(column) if column.dtype == np.float64 else column != NULL
     if op.where is not None:
-        usable &= compile_row(None, op.where, False, texts).matches(data.columns, len(data.time)).astype(bool)
+        usable &= compile_row(None, op.where, False, texts).passes(data.columns, len(data.time)).astype(bool)
     return usable
 
 

@@ -29,7 +29,7 @@ def test_good_data_give_the_model_that_pydantic_gives(text: str) -> None:
 
 
 def test_the_seam_names_every_type_of_query() -> None:
-    assert set(query_type_names()) == {"topk", "threshold", "topk_pairs", "skyline", "topk_similar_sets", "similar_sets"}
+    assert set(query_type_names()) == {"topk", "threshold", "topk_pairs", "skyline", "topk_similar_sets", "similar_sets", "matches"}
     assert model_of_query("topk") is QUERY_TYPES.all()["topk"].model and model_of_query("topkk") is None
 
 
