@@ -33,20 +33,25 @@ QUERIES = """\
   angles: {type: topk_similar_sets, tokens: words, similarity: cosine, k: 3, window: {count: 20}, min_score: 0.3}
   hourly: {type: topk_similar_sets, tokens: words, similarity: hamming, k: 4, every: 1 hour}
   alike: {type: similar_sets, tokens: words, min_score: 0.9, window: {count: 30}}
+  seen: {type: matches, tokens: words, k: 3, carry: [x], min_score: 0.4}
+  sides: {type: matches, tokens: words, similarity: dice, k: 2, window: {count: 20}, between: {column: side, a: a, b: b}}
 """
+LASTING = ("twins", "angles", "hourly", "alike")
+"""The others' items are told once."""
 
 
 @pytest.mark.parametrize("keyed", [False, True])
 def test_files_restarts_and_partitions_leave_no_trace(spark: SparkSession, tmp_path: Path, keyed: bool) -> None:
     whole, parts = whole_and_in_parts(spark, tmp_path, stream(21, n=240), keyed, queries=QUERIES, scoring=TOKENS)
     keys = ("grp",) if keyed else ()
-    for name in ("twins", "angles", "hourly", "alike"):
+    for name in (*LASTING, "seen", "sides"):
         expected = changes(whole, name, keys)
         assert expected.num_rows > 25
         assert changes(parts, name, keys).equals(expected), name
-        for of in (name, f"{name}_now"):
+        for of in (name, f"{name}_now") if name in LASTING else ():
             assert sorted_rows(table(parts, of)) == sorted_rows(table(whole, of)), of
     assert verified(whole / "spec.yaml") and verified(parts / "spec.yaml")
+    assert not any((whole / "out" / of).exists() for of in ("seen", "seen_now", "seen_skyband", "sides"))
     reasons = Counter(table(parts, "rejected")["reason"].to_pylist())
     assert reasons["empty_set:words"] == sum(r["rejected_tokens"] for r in table(parts, "runs").to_pylist()) > 0
 
