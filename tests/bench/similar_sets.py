@@ -28,7 +28,7 @@ from tests.bench import sets_numba
 from tests.bench.peers import ROOT, peer
 
 PEERS = ("swoop", "swoop-walk", "scase", "base")
-SLOW = {"scase": 2000, "base": 200}
+SLOW = {"scase": 2000, "base": 40}
 """Peers that score all pairs: so many events at most."""
 
 WORD = re.compile(r"\w+")
