@@ -86,6 +86,8 @@ class ItemShape:
 
     ``hidden_by``: the extra column with the seq of a row that keeps the item out of results as long as it is in the window (its time stands
     in the column of that name and ``_time``). ``motion``: which of its values move; then there is a table of their trajectories.
+    ``lasting``: items enter a result and leave it. Else every item is told once, when the newest of its rows arrives, and nothing of it is
+    kept: there is no result, only changes, all of them of one kind.
     """
 
     parts: tuple[Part, ...]
@@ -94,6 +96,7 @@ class ItemShape:
     extra: tuple[Value, ...] = ()
     hidden_by: str | None = None
     motion: Motion | None = None
+    lasting: bool = True
 
     @property
     def moving(self) -> bool:

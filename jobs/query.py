@@ -28,7 +28,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p.add_argument("--window", metavar="W", help="within the last W of time ('1 day') or rows ('500 rows'), as of the last batch")
     p.add_argument("--key", action="append", default=[], metavar="COLUMN=VALUE", help="only this key; once for every key column")
     p.add_argument("--format", choices=("table", "csv", "json"), default="table")
-    p.add_argument("--limit", type=int, metavar="N", help="print at most N rows")
+    p.add_argument("--limit", type=int, metavar="N", help="print at most N rows (of what is told once: the newest)")
     p.add_argument(
         "--sql", nargs="?", const="duckdb", choices=DIALECTS, metavar="ENGINE",
         help="also print the SQL that gives the same rows elsewhere: %(choices)s (default: %(const)s)",
@@ -52,9 +52,9 @@ def run(args: argparse.Namespace) -> int:
 
     for difference in changed_since(plan, Layout(plan.sink))[:3]:
         print(told(f"the spec is not that of the last run: {difference}"), file=sys.stderr)
-    reader = Reader(plan)
-    answer = reader.snapshot(args.query, args.k, window, key) if other else reader.as_of(args.query, at, key)
-    rows = answer.rows if args.limit is None else answer.rows.slice(0, max(0, args.limit))
+    reader, limit = Reader(plan), None if args.limit is None else max(0, args.limit)
+    answer = reader.snapshot(args.query, args.k, window, key) if other else reader.as_of(args.query, at, key, limit)
+    rows = answer.rows if limit is None else answer.rows.slice(0, limit)
     if answer.note:
         print(told(answer.note), file=sys.stderr)
     if args.format == "table":

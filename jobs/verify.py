@@ -63,7 +63,8 @@ def run(args: argparse.Namespace) -> int:
         found = replay(stored, query, clocks)
         changes += found.changes
         wrong += len(found.differences)
-        verdict = f"DIFFERENT\n{differing(found.differences)}" if found.differences else f"equal to table `{query.name}`"
+        fine = f"equal to table `{query.name}`" if query.item.lasting else "each told once"
+        verdict = f"DIFFERENT\n{differing(found.differences)}" if found.differences else fine
         text = f"{query.name}: replayed {found.changes:,} changes in {found.steps:,} steps: {verdict}"
         figures = {"query": query.name, "changes": found.changes, "steps": found.steps, "differences": len(found.differences)}
         lines.report("replayed", text, **figures)

@@ -89,12 +89,16 @@ def check_operator(operator: Operator, seed: int = 0, rows: int = 90, keys: int 
 
 
 def asked_of(operator: Any, rows: int) -> tuple[Asked | None, ...]:
-    """What ``operator.queries`` ask for: their ``window``, and their ``k``, the state's ``band``, or everything."""
+    """What ``operator.queries`` ask for: their ``window``, and their ``k``, the state's ``band``, or everything.
+
+    Of an operator with ``lasting = False``, whose items are told once and belong to no result: nothing.
+    """
+    lasting = getattr(operator, "lasting", True)
     found: list[Asked | None] = []
     for q in getattr(operator, "queries", ()):
         k = getattr(q, "k", None) or getattr(operator, "band", None) or max(rows, 1) ** len(operator.roles)
         every = getattr(q, "every_micros", None) or getattr(q, "every", None)
-        found.append(None if every else Asked(k, getattr(q, "window", operator.window)))
+        found.append(None if every or not lasting else Asked(k, getattr(q, "window", operator.window)))
     return tuple(found)
 
 

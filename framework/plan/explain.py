@@ -122,7 +122,8 @@ def _asked(kind: QueryType, q: QueryNode) -> str:
         parts.append(f"score >= {q.min_score:g}")
     if q.max_score is not None and not q.members:
         parts.append(f"score <= {q.max_score:g}")
-    parts.append(f"changes every {format_duration(q.every_micros)}" if q.every_micros else "changes after every event")
+    often = f"changes every {format_duration(q.every_micros)}" if q.every_micros else "changes after every event"
+    parts.append(often if q.item.lasting else "told once, at an arrival")
     return ", ".join(parts)
 
 
@@ -159,7 +160,7 @@ def tables_of(plan: Plan) -> list[str]:
     skybands = {o.name for o in plan.operators if o.skyband}
     tables: list[str] = []
     for q in plan.queries:
-        tables += [f"{q.name}_changes", q.name, f"{q.name}_now"]
+        tables += [f"{q.name}_changes", *([q.name, f"{q.name}_now"] if q.item.lasting else [])]
         tables += [q.name + TRAJECTORY] if q.item.motion is not None else []
         if q.name in skybands:
             tables.append(f"{q.name}_skyband")

@@ -84,7 +84,7 @@ class RowRule:
 class TokenNode:
     """Sets of tokens called ``name``: of each row the distinct tokens of ``column``, as codes.
 
-    A list's elements; a text split at ``separator``, or its matches of ``words`` (RE2), lower-cased first if ``lower``. ``stop_words`` do
+    A list's elements; a text split at ``separator``, or what ``words`` (RE2) finds in it, lower-cased first if ``lower``. ``stop_words`` do
     not count; ``ngrams`` neighbours together are one token. Rows with fewer than ``least`` or more than ``most`` are rejected.
     """
 

@@ -29,7 +29,7 @@ def rows_where(table: pa.Table, condition: str) -> pa.Table:
     codes = TextCodes(constants)
     columns = {c.name: operator_column(table[c.name], c.kind, codes) for c in attributes(node)}
     kernel = compile_row(None, node, False, {text: i for i, text in enumerate(constants)})
-    met = kernel.matches(columns, table.num_rows)
+    met = kernel.passes(columns, table.num_rows)
     # The number that stands for null in the kernel: rows that hold it (ids, carried columns) are looked at by the interpreter.
     least = [pc.fill_null(pc.equal(table[c.name], NULL), False) for c in attributes(node) if table.schema.field(c.name).type == pa.int64()]
     apart = reduce(pc.or_, least).to_numpy().nonzero()[0] if least else ()

@@ -19,7 +19,7 @@ from skyband.framework.spec.models import DerivedColumn, DeriveStep, Job, Source
 from skyband.framework.spec.places import is_root, overlap
 from skyband.framework.spec.scope import ROW_SIDES, Scope
 from skyband.framework.spec.sql import SqlResult, check_sql
-from skyband.framework.spec.table_columns import table_columns
+from skyband.framework.spec.table_columns import table_columns, without_table
 
 
 def check(doc: Document, job: Job) -> None:
@@ -170,7 +170,8 @@ def _rules(s: Scope) -> None:
         seen.setdefault(rule.name, i)
     if doc.bad(("queries",)):
         return
-    tables = s.tables() | moving_tables(s)
+    absent = without_table(s)
+    tables = (s.tables() | moving_tables(s)) - absent.keys()
     for i, c in enumerate(s.job.quality.tables):
         path = ("quality", "tables", i)
         if doc.bad_below(path):
@@ -179,6 +180,8 @@ def _rules(s: Scope) -> None:
             _table_check(s, path, c)
             continue
         hint = did_you_mean(c.table, tables) or f"tables: {one_of(sorted(tables), 20)}"
+        if c.table in absent:
+            hint = f"what a query tells once is in {absent[c.table]}, its only table"
         doc.add("SKY-E122", f"no table '{c.table}' in this job", doc.where_value((*path, "table")), hint)
 
 

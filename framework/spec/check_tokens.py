@@ -64,4 +64,4 @@ def _check_words(s: Scope, at: Path, words: str) -> None:
         s.doc.add("SKY-E130", "not a regular expression", where, hint)
         return
     if empty:
-        s.doc.add("SKY-E130", "this regular expression matches the empty text, which is no word", where, "write + for *")
+        s.doc.add("SKY-E130", "this regular expression finds the empty text, which is no word", where, "write + for *")

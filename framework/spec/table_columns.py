@@ -9,7 +9,7 @@ from skyband.framework.queries.registry import query_type
 from skyband.framework.reasons import REASONS
 from skyband.framework.spec.carried import carried
 from skyband.framework.spec.models import kind_of
-from skyband.framework.spec.names import QUERY_COLUMN, TRAJECTORY
+from skyband.framework.spec.names import QUERY_COLUMN, TRAJECTORY, query_tables
 from skyband.framework.spec.scope import Scope
 from skyband.operators.base import Kind
 
@@ -20,6 +20,12 @@ _TEXT: Kind = "text"
 _TIME: Kind = "time"
 _FLOAT: Kind = "float"
 _BOOL: Kind = "bool"
+
+
+def without_table(s: Scope) -> dict[str, str]:
+    """Names kept free for tables that are not made, since nothing lasts of what is told once -> the table that has it."""
+    told_once = [name for name, query in s.job.queries.items() if not query_type(query.type).item(query).lasting]
+    return {t: f"{name}_changes" for name in told_once for t in query_tables(name) if t != f"{name}_changes"}
 
 
 def table_columns(s: Scope, table: str) -> Columns | None:
@@ -66,7 +72,8 @@ def _of_query(s: Scope, query: QueryModel, suffix: str, keys: Columns, kinds: Co
         made[c.name] = _INT if c.what == "seq" else _TIME if c.what == "time" else kinds.get(c.source, _FLOAT)
     made |= _values(shape.values)
     if suffix == "_changes":
-        return made | {"at": _TIME, "step": _INT, "pos": _INT, "change": _TEXT, "cause": _TEXT, "batch_id": _INT}
+        more: Columns = {"change": _TEXT, "cause": _TEXT} if shape.lasting else {}
+        return made | {"at": _TIME, "step": _INT, "pos": _INT, **more, "batch_id": _INT}
     if suffix == "_now":
         return made | {"rank": _INT, "as_of": _TIME}
     if suffix == TRAJECTORY:

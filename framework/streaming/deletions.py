@@ -39,7 +39,7 @@ class Deletions:
         if self.predicate is None:
             return rows
         columns = {c.name: operator_column(rows[c.name], c.kind, codes) for c in self.columns}
-        return rows.append_column(DELETES, pa.array(self.predicate.matches(columns, rows.num_rows)))
+        return rows.append_column(DELETES, pa.array(self.predicate.passes(columns, rows.num_rows)))
 
     def of(self, rows: pa.Table) -> Bool | None:
         """Which of the marked rows are deletions."""

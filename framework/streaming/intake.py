@@ -15,6 +15,8 @@ from skyband.framework.streaming.config import CAPPED, ID_HASHES, KEY_HASHES
 from skyband.operators.base import NEVER, NULL
 
 WATERMARK = "__watermark"
+_TEXTS = "array<string>"
+"""The type of lists of texts."""
 
 
 # What the engine's watermark (from 1970 on) and readers' calendars (to 9999) can hold; a unit mistaken in the spec lands outside.
@@ -60,11 +62,18 @@ def intake(df: DataFrame, node: IntakeNode) -> DataFrame:
 
 def _all_text(node: IntakeNode) -> Column:
     """Whether every text is UTF-8: files and tables may hold other bytes, which Arrow would not take for text."""
-    texts = [F.coalesce(F.is_valid_utf8(F.col(f"`{f.name}`")), F.lit(True)) for f in node.fields if f.type == "string"]
+    texts = [_is_text(F.col(f"`{f.name}`")) for f in node.fields if f.type == "string"]
+    texts += [F.coalesce(F.forall(F.col(f"`{f.name}`"), _is_text), F.lit(True)) for f in node.fields if f.type == _TEXTS]
     return reduce(lambda a, b: a & b, texts, F.lit(True))
 
 
+def _is_text(column: Column) -> Column:
+    return F.coalesce(F.is_valid_utf8(column), F.lit(True))
+
+
 def _readable(column: Column, type_: str) -> Column:
+    if type_ == _TEXTS:
+        return F.transform(column, F.make_valid_utf8)
     return F.make_valid_utf8(column) if type_ == "string" else column
 
 

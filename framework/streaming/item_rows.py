@@ -57,11 +57,13 @@ class ItemRows:
                 ("at", pa.array(changes.at[mine]).cast(_STAMP)),
                 ("step", pa.array(changes.step[mine].astype(np.int64))),
                 ("pos", pa.array(changes.pos[mine].astype(np.int32))),
-                ("change", _SIGNS.take(pa.array((changes.sign[mine] > 0).astype(np.int8)))),
             ]
+            if q.item.lasting:
+                columns.append(("change", _SIGNS.take(pa.array((changes.sign[mine] > 0).astype(np.int8)))))
             columns += self._items(q, key, changes.items[mine], store)
             columns += _values(q, changes.score, changes.values, mine)
-            columns.append(("cause", _CAUSES.take(pa.array(changes.cause[mine]))))
+            if q.item.lasting:
+                columns.append(("cause", _CAUSES.take(pa.array(changes.cause[mine]))))
             yield q.name, _table(columns)
 
     def trajectories(self, operator: int, traces: Traces | None, store: WindowStore, keys: KeyValues) -> Iterator[tuple[str, pa.Table]]:

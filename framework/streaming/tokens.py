@@ -87,7 +87,7 @@ def _parts(node: TokenNode, column: pa.ChunkedArray) -> tuple[I64, pa.Array]:
 
 
 def _apart(text: pa.Array, words: str) -> pa.Array:
-    """The matches of ``words``, from left to right, each with ``_END`` behind it (and more of those)."""
+    """What ``words`` finds, from left to right, each with ``_END`` behind it (and more of those)."""
     run = _RUN.fullmatch(words)
     if run is not None:
         # What lies between runs of a class is runs of all else: no group to be captured, ten times faster.

@@ -34,7 +34,7 @@ MAX_ROWS = 2_000_000
 def derive(sink: Sink, upto: int) -> None:
     """Brings the results of every query up to batch ``upto`` (the last complete one)."""
     failpoint("derive.before")
-    for i, query in enumerate(sink.plan.queries):
+    for i, query in enumerate(q for q in sink.plan.queries if q.item.lasting):
         if i:
             failpoint("derive.between")
         _derive_intervals(sink, query, upto)

@@ -36,6 +36,9 @@ from skyband.operators.base import Window
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
+NEWEST = 100
+"""So many rows of what is told once, if nothing else is asked for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -67,8 +70,10 @@ class Reader:
         """Rows of one table. SkybandError SKY-E400 if it is not there."""
         return delta_read.read(delta_read.open_table(self.root, table), columns, where)
 
-    def as_of(self, name: str, at: datetime | None = None, key: Mapping[str, str] | None = None) -> Answer:
+    def as_of(self, name: str, at: datetime | None = None, key: Mapping[str, str] | None = None, newest: int | None = None) -> Answer:
         """The result of query ``name`` after all events with time <= ``at`` (default: the last instant that is complete).
+
+        Of items that are told once: the ``newest`` (default: ``NEWEST``) of those told by then.
 
         SkybandError SKY-E402 if ``at`` is later than what has been processed.
         """
@@ -88,6 +93,8 @@ class Reader:
                 f"results are complete only up to {_iso(complete)}; {_iso(at)} is later",
                 hint="ask for an earlier instant, or run the job on newer data",
             )
+        if not query.item.lasting:
+            return self._told(query, at, complete, _both(chosen, member), key, NEWEST if newest is None else newest)
         rows = self._intervals(query, _both(chosen, member))
         if at is not None:
             first = pc.min(rows["valid_from"]).as_py()
@@ -110,6 +117,9 @@ class Reader:
         SkybandError SKY-E201 if the state does not hold that much (k > K, or a window larger than N), or answers only its own K.
         """
         query = self.query(name)
+        if not query.item.lasting:
+            said = f"query {name!r} tells of every arrival once and keeps no result that could be cut to another k or window"
+            raise SkybandError("SKY-E201", said, hint="leave out --k and --window; --at T --limit N shows the newest N told by T")
         operator = self.plan.operators[query.operator]
         own_k = query_type(query.type).own_k
         if k is None:
@@ -211,6 +221,23 @@ class Reader:
         else:
             micros = np.full(rows.num_rows, pa.scalar(at, STAMP).cast(pa.int64()).as_py())
         return moved(rows, points, motion, named, micros)
+
+    def _told(
+        self, query: QueryNode, at: datetime | None, complete: datetime, chosen: pc.Expression | None, key: sql.Key, newest: int
+    ) -> Answer:
+        """The newest items that were told by ``at`` and up to the last complete batch."""
+        last = pc.max(self.read("runs", ["batch_id"])["batch_id"]).as_py()
+        streams = stream_columns(self.plan, query)
+        done = pc.field("batch_id") <= (-1 if last is None else last)
+        by_then = done if at is None else done & (pc.field("at") <= pa.scalar(at, STAMP))
+        rows = self.read(changes_name(query.name), where=_both(by_then, chosen))
+        order = [("at", "descending"), *((c, "ascending") for c in streams), ("step", "descending"), ("pos", "ascending")]
+        found = rows.sort_by(order).slice(0, newest)
+        note = f"the newest {found.num_rows:,} of {rows.num_rows:,} rows" if found.num_rows < rows.num_rows else None
+        shown = found.append_column("rank", pc.add(found["pos"], pa.scalar(1, pa.int32())))
+        items = [f.name for f in rows.schema if f.name not in (*streams, "at", "step", "pos", "batch_id")]
+        answer = shown.select([*streams, "at", "rank", *items])
+        return Answer(answer, complete if at is None else at, sql.told(self.plan, query, at, newest, key), note)
 
     def _versions(self, query: QueryNode) -> tuple[int, int]:
         """(batch up to which results are derived, last complete batch), -1 for none."""

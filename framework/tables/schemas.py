@@ -104,7 +104,9 @@ def _values(query: QueryNode, when: str = "at") -> list[pa.Field]:
 
 
 def changes_schema(plan: Plan, query: QueryNode) -> pa.Schema:
-    """Columns of ``<query>_changes``."""
+    """Columns of ``<query>_changes``: of items that are told once, without what would be the same in every row."""
+    if not query.item.lasting:
+        return _told_schema(plan, query)
     return pa.schema(
         [
             *_streams(plan, query),
@@ -115,6 +117,20 @@ def changes_schema(plan: Plan, query: QueryNode) -> pa.Schema:
             *_items(plan, query.item, query.carry),
             *_values(query),
             field("cause", _TEXT, "why: arrival, promoted, displaced, expiry, delete, crossing or boundary"),
+            field("batch_id", _INT, "micro-batch that wrote the row (see runs)"),
+        ]
+    )
+
+
+def _told_schema(plan: Plan, query: QueryNode) -> pa.Schema:
+    return pa.schema(
+        [
+            *_streams(plan, query),
+            field("at", STAMP, "event time of the arrival at which the item was told"),
+            field("step", _INT, "number of the arrival that had something to tell: 1, 2, 3, ... per key, without gaps"),
+            field("pos", pa.int32(), "place of the item within its step, from 0, in rank order"),
+            *_items(plan, query.item, query.carry),
+            *_values(query),
             field("batch_id", _INT, "micro-batch that wrote the row (see runs)"),
         ]
     )
@@ -267,7 +283,7 @@ def trajectory_name(query: str) -> str:
 
 def derived_tables(plan: Plan) -> list[str]:
     """Names of the tables that are made from the changes, and can be made anew."""
-    return [n for q in plan.queries for n in (q.name, now_name(q.name))]
+    return [n for q in plan.queries if q.item.lasting for n in (q.name, now_name(q.name))]
 
 
 def skyband_name(operator: str) -> str:
@@ -280,8 +296,11 @@ def tables(plan: Plan) -> list[TableSpec]:
     made: list[TableSpec] = []
     history: Life = "history" if plan.trigger_micros is None or plan.trigger_micros >= _DENSE else "dense"
     for q in plan.queries:
+        what = f"Every change of the result of {q.name}, in order." if q.item.lasting else f"What {q.name} told, in order."
+        made.append(TableSpec(changes_name(q.name), changes_schema(plan, q), what, life=history))
+        if not q.item.lasting:
+            continue
         made += [
-            TableSpec(changes_name(q.name), changes_schema(plan, q), f"Every change of the result of {q.name}, in order.", life=history),
             TableSpec(q.name, results_schema(plan, q), f"Results of {q.name} as intervals of validity.", ("current",), "result"),
             TableSpec(now_name(q.name), now_schema(plan, q), f"Current result of {q.name}.", life="result"),
         ]

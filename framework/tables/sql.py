@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
 from skyband.framework.spec.names import QUERY_COLUMN
-from skyband.framework.tables.schemas import identity_columns, now_name, skyband_name, stream_columns, trajectory_name
+from skyband.framework.tables.schemas import changes_name, identity_columns, now_name, skyband_name, stream_columns, trajectory_name
 from skyband.operators.base import Window
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -65,6 +65,13 @@ def _moved(plan: Plan, query: QueryNode, at: datetime | None, key: Key) -> str:
         f'    and p.valid_from = (select max(l.valid_from) from "{trajectory}" l where {last})\n'
         f") found order by {', '.join([*map(_name, streams), order_by(query)])}"
     )
+
+
+def told(plan: Plan, query: QueryNode, at: datetime | None, newest: int, key: Key = None) -> str:
+    """The ``newest`` items told by ``at`` (None: now) from ``<query>_changes``, in complete batches."""
+    conditions = ["batch_id <= (select max(batch_id) from runs)", *([f'"at" <= {instant(at)}'] if at is not None else []), *_chosen(key)]
+    order = ", ".join(['"at" desc', *map(_name, stream_columns(plan, query)), "step desc", "pos"])
+    return f'select * from "{changes_name(query.name)}" where {" and ".join(conditions)} order by {order} limit {newest}'
 
 
 def best(plan: Plan, query: QueryNode, k: int, key: Key = None) -> str:

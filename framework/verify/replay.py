@@ -59,9 +59,11 @@ class Stream:
         self.keys = keys_of(self.rows, self.names)
         self.items: list[Item] = keys_of(self.rows, identity_columns(plan, query))
         self.at = [BEFORE if t is None else t for t in micros(self.rows, "at")]
-        self.step, self.pos, self.change, self.cause, self.batch = (
-            self.rows[n].to_pylist() for n in ("step", "pos", "change", "cause", "batch_id")
-        )
+        self.step, self.pos, self.batch = (self.rows[n].to_pylist() for n in ("step", "pos", "batch_id"))
+        # What is told once enters, and is not said to.
+        self.change, self.cause = ["+"] * self.rows.num_rows, ["arrival"] * self.rows.num_rows
+        if self.query.item.lasting:
+            self.change, self.cause = (self.rows[n].to_pylist() for n in ("change", "cause"))
 
     @cached_property
     def values(self) -> list[Key]:
@@ -103,7 +105,8 @@ class Interval:
 
 def stream_of(stored: Stored, query: QueryNode) -> Stream:
     """The change stream of ``query``, as far as its results have been derived."""
-    return Stream(stored, query, stored.changes(query, max(stored.upto(query.name), stored.derived_upto(query))))
+    derived = stored.derived_upto(query)
+    return Stream(stored, query, stored.changes(query, max(stored.upto(query.name), derived) if query.item.lasting else derived))
 
 
 def replay(stored: Stored, query: QueryNode, clocks: Clocks) -> Replayed:
@@ -118,8 +121,13 @@ def replay(stored: Stored, query: QueryNode, clocks: Clocks) -> Replayed:
     for key, rows in stream.streams():
         out.steps += sum(stream.pos[i] == 0 for i in rows)
         out.differences += _order(stream, rows)
+        if not query.item.lasting:
+            out.differences += _told_once(stream, rows)
+            continue
         out.differences += compare_causes(stream, key, rows, clocks)
         intervals += _intervals(stream, rows, out.differences)
+    if not query.item.lasting:
+        return out
     out.differences += compare_results(stored, query, stream.rows, [(x.enters, x.leaves) for x in intervals])
     now_upto = stored.derived_upto(query)
     held = [x.enters for x in intervals if stream.batch[x.enters] <= now_upto and (x.leaves is None or stream.batch[x.leaves] > now_upto)]
@@ -151,6 +159,18 @@ def _order(stream: Stream, rows: list[int]) -> Iterator[Difference]:
             elif same and stream.change[i] == stream.change[before] and stream.ranks[i] <= stream.ranks[before]:
                 yield stream.differs(i, f"the {stream.change[i]} of a step are not in rank order: this one comes after", [before])
         before = i
+
+
+def _told_once(stream: Stream, rows: list[int]) -> Iterator[Difference]:
+    """Items that are told twice, or not at the instant of the newest of their rows."""
+    times = [micros(stream.rows, part.prefix + "time") for part in stream.query.item.rows]
+    seen: dict[Item, int] = {}
+    for i in rows:
+        if stream.items[i] in seen:
+            yield stream.differs(i, "the item has been told before", [seen[stream.items[i]]])
+        elif stream.at[i] != max(t[i] or BEFORE for t in times):
+            yield stream.differs(i, "the item is not told when the newest of its rows arrived")
+        seen[stream.items[i]] = i
 
 
 def compare_causes(stream: Stream, key: Key, rows: list[int], clocks: Clocks) -> Iterator[Difference]:

@@ -9,6 +9,7 @@ from skyband.framework.items import SCORE, rank_key
 from skyband.framework.plan.model import QueryNode
 from skyband.framework.tables.schemas import identity_columns, stream_columns
 from skyband.framework.verify.objects import Found
+from skyband.framework.verify.replay import Stream
 from skyband.framework.verify.stored import Item, Key, Stored, keys_of, micros, smallest_first
 from skyband.framework.verify.trajectories import Trajectories
 
@@ -48,3 +49,18 @@ class Results:
                 x.columns |= self.lines.worth(stream, x.item, at)
         value = SCORE if self.lines is None else self.lines.motion.value
         return [(x.item, x.columns.get(value, 0.0)) for x in sorted(here, key=lambda x: rank(x.columns))]
+
+
+class ToldOnce:
+    """What ``<query>_changes`` tells, by stream and instant, of items that are told once."""
+
+    def __init__(self, stream: Stream) -> None:
+        scores = stream.rows[SCORE].to_pylist() if stream.query.item.scored else [0.0] * stream.rows.num_rows
+        self._told: dict[tuple[Key, int], Found] = {}
+        for _, rows in stream.streams():
+            for i in rows:
+                self._told.setdefault((stream.keys[i], stream.at[i]), []).append((stream.items[i], scores[i]))
+
+    def at(self, stream: Key, at: int) -> Found:
+        """(item, score or 0.0) told at exactly ``at``, in order."""
+        return self._told.get((stream, at), [])

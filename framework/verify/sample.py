@@ -21,7 +21,7 @@ from skyband.framework.verify.clocks import Clocks
 from skyband.framework.verify.items import compare_head, compare_items
 from skyband.framework.verify.objects import Accepted, Found, Objects, Work, objects
 from skyband.framework.verify.replay import Stream, compare_causes, stream_of
-from skyband.framework.verify.results import Results
+from skyband.framework.verify.results import Results, ToldOnce
 from skyband.framework.verify.steps import Told, steps_at
 from skyband.framework.verify.stored import Key, Stored
 from skyband.framework.verify.told import Difference, place
@@ -53,7 +53,7 @@ class _Asked:
     query: QueryNode
     stream: Stream
     rows: dict[Key, list[int]]
-    results: Results
+    results: Results | ToldOnce
     work: int
 
 
@@ -92,7 +92,8 @@ def compare_rows(stored: Stored, clocks: Clocks, rows: pa.Table, keys: int, inst
 
 def _asked(stored: Stored, query: QueryNode, keys: int) -> _Asked:
     stream = stream_of(stored, query)
-    return _Asked(query, stream, dict(stream.streams()), Results(stored, query), Work().left // max(keys, 1))
+    results = Results(stored, query) if query.item.lasting else ToldOnce(stream)
+    return _Asked(query, stream, dict(stream.streams()), results, Work().left // max(keys, 1))
 
 
 def _compare(found: Sample, plan: Plan, of: _Asked, mine: Accepted, data: Objects, until: int, instants: int, rng: random.Random) -> None:
@@ -114,7 +115,7 @@ def _compare(found: Sample, plan: Plan, of: _Asked, mine: Accepted, data: Object
                 continue
             found.looked += 1
             found.differences += _results(plan, query, stream, at, expected, of.results.at(stream, at))
-            steps = None if query.item.moving else steps_at(kind, question, mine, expected)
+            steps = None if query.item.moving or not query.item.lasting else steps_at(kind, question, mine, expected)
             if steps is not None:
                 found.steps += 1
                 found.differences += _steps(of.stream, stream, at, steps, [i for i in rows if of.stream.at[i] == at])

@@ -47,8 +47,11 @@ class Stored:
         return -1 if version is None else int(version)
 
     def derived_upto(self, query: QueryNode) -> int:
-        """The batch up to which the results of ``query`` have been derived; a killed or running job may be ahead of that."""
-        return self.upto(now_name(query.name))
+        """The batch up to which the results of ``query`` have been derived; a killed or running job may be ahead of that.
+
+        Where nothing is derived, since its items are told once: the last complete one.
+        """
+        return self.upto(now_name(query.name)) if query.item.lasting else self.last_batch
 
     def changes(self, query: QueryNode, upto: int) -> pa.Table:
         """Rows of ``<query>_changes`` up to batch ``upto``."""

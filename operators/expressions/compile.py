@@ -135,7 +135,7 @@ class RowKernel(_Kernel):
         self.scores(fcols, icols, 0, n, out)
         return out
 
-    def matches(self, columns: Mapping[str, AnyArray], length: int | None = None) -> npt.NDArray[np.bool_]:
+    def passes(self, columns: Mapping[str, AnyArray], length: int | None = None) -> npt.NDArray[np.bool_]:
         """Which objects (n,) the kernel gives a score (for a kernel without score: for which the predicate is true)."""
         return np.logical_not(np.isnan(self.evaluate(columns, length)))
 

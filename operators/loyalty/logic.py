@@ -157,12 +157,12 @@ class LoyaltyLogic:
         if rows == 0:
             return NONE, Rows(NONE, NONE, NONE)
         columns: dict[str, Any] = dict(arrivals.columns)
-        asked = c.kernels[0].matches(columns, rows) if c.where is not None else np.ones(rows, bool)
+        asked = c.kernels[0].passes(columns, rows) if c.where is not None else np.ones(rows, bool)
         if c.updates is not None:
             said = np.asarray(columns[c.updates.name], np.int64)
             on, off = said == 1, said == 0
         else:
-            on, off = (kernel.matches(columns, rows) for kernel in c.kernels[-2:])
+            on, off = (kernel.passes(columns, rows) for kernel in c.kernels[-2:])
         number = columns[c.object_column.name]
         usable = asked & (on | off) & (number != NULL)
         self.unusable += int(np.count_nonzero(asked)) - int(np.count_nonzero(usable))

@@ -99,7 +99,7 @@ class LinearQueries:
         """Per row an int64 with bit i set where predicate i holds; empty if there are none."""
         out = np.zeros(rows if self.where else 0, np.int64)
         for i, p in enumerate(self.predicates):
-            out |= p.matches(columns, rows).astype(np.int64) << i
+            out |= p.passes(columns, rows).astype(np.int64) << i
         return out
 
     def filled(self) -> tuple[I64, I64, I64, I64]:

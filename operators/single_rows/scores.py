@@ -144,7 +144,7 @@ class _ExpressionScorer:
         out = self.kernel.evaluate(columns, rows)
         bad = int(np.isnan(out).sum()) if self.kernel.score is not None else 0
         if bad and self.where is not None:
-            bad = int((np.isnan(out) & self.where.matches(columns, rows)).sum())
+            bad = int((np.isnan(out) & self.where.passes(columns, rows)).sum())
         return out, bad
 
 

@@ -153,7 +153,7 @@ class SkylineLogic:
     def _keys_and_words(self, arrivals: Arrivals) -> tuple[I64, I64, AnyArray]:
         """Keys (D, n), words (n,), usable (n,) of the arrivals. O(n D)."""
         n = len(arrivals)
-        usable = np.ones(n, np.uint8) if self._filter is None else self._filter.matches(arrivals.columns, n).astype(np.uint8)
+        usable = np.ones(n, np.uint8) if self._filter is None else self._filter.passes(arrivals.columns, n).astype(np.uint8)
         matching = int(np.count_nonzero(usable))
         if self._to_refit <= 0:
             self._refit(arrivals)

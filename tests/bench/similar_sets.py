@@ -28,8 +28,10 @@ from tests.bench import sets_numba
 from tests.bench.peers import ROOT, peer
 
 PEERS = ("swoop", "swoop-walk", "scase", "base")
-SLOW = {"scase": 2000, "base": 200}
+SLOW = {"scase": 2000, "base": 40}
 """Peers that score all pairs: so many events at most."""
+
+WORD = re.compile(r"\w+")
 
 EVERY = 2000
 """Sets between two joins of the whole window."""
@@ -47,18 +49,28 @@ def numbered(sets: Iterable[Iterable[Any]]) -> list[list[int]]:
     return [s for s in found if len(s) > 1]
 
 
-def commits(path: Path) -> Iterator[list[str]]:
-    """The words of every commit's subject."""
+def commit_texts(path: Path) -> Iterator[tuple[str, str]]:
+    """Author and subject of every commit."""
     with gzip.open(path, "rt", encoding="utf-8", errors="replace", newline="") as file:
         for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-            yield re.findall(r"\w+", (row["subject"] or "").lower())
+            yield row["author_id"], row["subject"] or ""
+
+
+def commits(path: Path) -> Iterator[list[str]]:
+    """The words of every commit's subject."""
+    return (WORD.findall(subject.lower()) for _, subject in commit_texts(path))
+
+
+def basket_texts(path: Path) -> Iterator[str]:
+    """The goods of every basket, with spaces between."""
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        for _, _, goods in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
+            yield goods
 
 
 def baskets(path: Path) -> Iterator[list[str]]:
     """The goods of every basket."""
-    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
-        for _, _, goods in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-            yield goods.split(" ")
+    return (goods.split(" ") for goods in basket_texts(path))
 
 
 def synthetic(rows: int) -> Iterator[list[int]]:

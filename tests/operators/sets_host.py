@@ -11,9 +11,9 @@ import numpy as np
 
 from skyband.operators.base import NULL, Arrivals, Ragged
 from skyband.operators.expressions import parse
+from skyband.operators.matches.operator import Matches
 from skyband.operators.pair_rows.queries import Between, PairQuery
 from skyband.operators.set_index.configuration import SIMILARITIES
-from skyband.operators.set_matches.operator import SetMatches
 from skyband.operators.similar_sets.configuration import SimilarSetsQuery
 from skyband.operators.similar_sets.operator import SimilarSets
 from skyband.operators.topk_similar_sets.operator import TopKSimilarSets
@@ -186,7 +186,7 @@ def random_matches_case(seed: int, rows: int = 60) -> Case:
         if rng.random() < 0.5:
             q = replace(q, **{"max_score" if common["similarity"] == "hamming" else "min_score": random_bound(rng, common["similarity"])})
         queries.append(q)
-    return finished(rng, SetMatches(**common, window=window, queries=tuple(queries)), where, rows)
+    return finished(rng, Matches(**common, window=window, queries=tuple(queries)), where, rows)
 
 
 def finished(rng: np.random.Generator, op: Any, where: str | None, rows: int) -> Case:

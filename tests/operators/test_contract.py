@@ -18,8 +18,8 @@ from skyband.operators.contract import Asked, BrokenContract, asked_of, check_op
 from skyband.operators.contract_rows import random_rows
 from skyband.operators.expressions import parse
 from skyband.operators.loyalty import Loyalty, LoyaltyQuery
+from skyband.operators.matches.operator import Matches
 from skyband.operators.pair_rows.queries import Between, PairQuery
-from skyband.operators.set_matches.operator import SetMatches
 from skyband.operators.side_by_side import SideBySide
 from skyband.operators.similar_sets.configuration import SimilarSetsQuery
 from skyband.operators.similar_sets.operator import SimilarSets
@@ -157,7 +157,7 @@ OPERATORS: dict[str, Any] = {
         where=row("n > 0"),
         stale_after=9,
     ),
-    "matches": SetMatches(
+    "matches": Matches(
         tokens="words",
         similarity="jaccard",
         window=BOTH,
@@ -182,8 +182,6 @@ def asked(op: Any) -> list[Asked | None] | None:
     """What to ask ``snapshot`` for, for operators without ``queries``; None: the suite reads it off those."""
     if isinstance(op, SideBySide):
         return [asked_of(p, 99)[0] for p in op.parts]
-    if isinstance(op, SetMatches):
-        return [None, None]
     if isinstance(op, SimilarSets):
         return [None if q.every_micros else Asked(10**6, q.window) for q in op.queries]
     if not isinstance(op, ManyTopK | ManyThreshold):

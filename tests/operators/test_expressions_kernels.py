@@ -185,9 +185,9 @@ def test_rows_without_score_and_predicates() -> None:
     schema = {"ok": "bool", "s": "text"}
     kernel = compile_row(None, parse("ok or s = 'u'", schema, ("",)), False, {"u": 3})
     table = {"ok": np.array([1, 0, NULL, NULL, 0]), "s": np.array([NULL, NULL, 3, 4, 3])}
-    assert kernel.matches(table).tolist() == [True, False, True, False, True]
+    assert kernel.passes(table).tolist() == [True, False, True, False, True]
     everything = compile_row(None, None, False, {})
-    assert everything.matches({}, 3).tolist() == [True] * 3
+    assert everything.passes({}, 3).tolist() == [True] * 3
     assert compile_row(parse("2.5", schema, ("",)), None, True, {}).evaluate({}, 2).tolist() == [-2.5, -2.5]
 
 
@@ -228,6 +228,6 @@ def test_wrong_configurations_are_refused() -> None:
 
 
 def test_a_bare_boolean_is_a_predicate() -> None:
-    assert compile_row(None, parse("ok", SCHEMA, ("",), want="predicate"), False, {}).matches({"ok": np.array([0, 1, NULL])}).tolist() == [
+    assert compile_row(None, parse("ok", SCHEMA, ("",), want="predicate"), False, {}).passes({"ok": np.array([0, 1, NULL])}).tolist() == [
         False, True, False,
     ]  # fmt: skip

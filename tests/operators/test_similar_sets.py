@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skyband.operators.base import Arrivals, Window
+from skyband.operators.matches.operator import Matches
 from skyband.operators.pair_rows.queries import PairQuery
-from skyband.operators.set_matches.operator import SetMatches
 from skyband.operators.similar_sets.configuration import SimilarSetsQuery
 from skyband.operators.similar_sets.operator import SimilarSets
 from tests.operators.host import band_of
@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 def check(case: Case, seed: int) -> None:
     rng = np.random.default_rng(seed + 1)
-    want = text_of(case.expected(oracle.matches if isinstance(case.op, SetMatches) else oracle.replay))
+    want = text_of(case.expected(oracle.matches if isinstance(case.op, Matches) else oracle.replay))
     whole, logic = drive(case, [])
     assert text_of(whole) == want
     check_state(case, logic)
@@ -41,7 +41,7 @@ def check(case: Case, seed: int) -> None:
 def check_state(case: Case, logic: Any) -> None:
     """Snapshots and pairs by definition, as of the end; matches are not kept."""
     op = case.op
-    if isinstance(op, SetMatches):
+    if isinstance(op, Matches):
         assert len(logic.skyband()) == len(logic.snapshot(0, 1, op.window)) == 0
         return
     bounds = [case.query(q).bound or 0.0 for q in op.queries]
@@ -117,7 +117,7 @@ def test_every_pair_of_copies_is_told_and_taken_back() -> None:
 
 def test_an_arrivals_matches_are_its_best_the_newest_first() -> None:
     queries = (PairQuery("two", 2, Window(10)), PairQuery("near", 2, Window(3)))
-    logic = SetMatches(tokens="tokens", similarity="jaccard", window=Window(10), queries=queries).build(None)
+    logic = Matches(tokens="tokens", similarity="jaccard", window=Window(10), queries=queries).build(None)
     changes = logic.advance(rows_of([[1, 2], [1, 2], [1, 2, 3], [7], [1, 2]]), 5)
     last = changes.at == 4
     assert changes.items[last & (changes.query == 0)].tolist() == [[1, 4], [0, 4]]
@@ -138,10 +138,10 @@ def test_wrong_configurations_are_refused() -> None:
     ):  # fmt: skip
         with pytest.raises(ValueError, match=r"."):
             SimilarSets(**{**good, **wrong})
-    SetMatches(**good, queries=(PairQuery("q", 1, w),))
+    Matches(**good, queries=(PairQuery("q", 1, w),))
     for queries in ((PairQuery("q", 0, w),), (PairQuery("q", 1, w, every_micros=5),), (PairQuery("q", 1, w, max_score=0.5),), ()):
         with pytest.raises(ValueError, match=r"."):
-            SetMatches(**good, queries=queries)
+            Matches(**good, queries=queries)
 
 
 @pytest.mark.parametrize("similarity", ["jaccard", "cosine"])

@@ -40,6 +40,7 @@ SETS = """\
   twins: {type: topk_similar_sets, tokens: words, k: 5, where: "a.id <> b.id + 1"}
   angles: {type: topk_similar_sets, tokens: words, similarity: cosine, k: 3, window: {count: 20}, every: 1 hour}
   alike: {type: similar_sets, tokens: words, min_score: 0.9, window: {count: 30}}
+  seen: {type: matches, tokens: words, k: 2, carry: [x], where: "a.id <> b.id + 1"}
 """
 TOKENS = """\
 transform:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.framework.streaming.test_large_sets import MEGABYTES, MILLION, names
 from tests.spark.cuts import verified
 from tests.spark.jobs import START, run, stamp, table, write_file, write_spec
 
@@ -144,4 +145,34 @@ def test_what_stands_for_null_inside_is_rejected_and_never_taken_for_it(spark, t
     assert sorted((r["id"], r["score"]) for r in table(tmp_path, "all_now").to_pylist()) == [(LEAST, -(2.0**63)), (8, 2.0**63)]
     runs = table(tmp_path, "runs").to_pylist()
     assert [sum(r[n] for r in runs) for n in ("rejected_other", "rejected", "accepted")] == [5, 5, 3]
+    assert verified(spec)
+
+
+def test_sets_of_a_million_tokens_long_texts_and_lists_that_are_no_text_are_rejected(spark, tmp_path):
+    spec = write_spec(
+        tmp_path, scoring="tokens:\n  words: {column: side}\n  tags: {column: tags}", window="{count: 5}",
+        queries="  seen: {type: matches, tokens: tags, k: 2}\n  alike: {type: similar_sets, tokens: words, min_score: 0.5}\n",
+    )  # fmt: skip
+    text = spec.read_text().replace("format: csv", "format: parquet").replace("  options: {header: true}\n", "")
+    spec.write_text(text.replace("side: string}", "side: string, tags: array<string>}"))
+    tags = [[b"a", b"b"], [b"a", b"\xff!"], [n.encode() for n in names(0, MILLION)], [b"x"], None, [b"b", None, b"a"]]
+    flat = pa.array([t for row in tags for t in row or []], pa.binary())
+    texts = pa.Array.from_buffers(pa.string(), len(flat), flat.buffers(), null_count=1)
+    ends = pa.array([sum(len(t or []) for t in tags[:i]) for i in range(len(tags) + 1)], pa.int32())
+    lists = pa.ListArray.from_arrays(ends, texts, mask=pa.array([t is None for t in tags]))
+    side = [" ".join(names(0, MEGABYTES // 8)) if i == 3 else "one two" for i in range(len(tags))]
+    n = range(len(tags))
+    numbers = {"x": pa.array([1.0 * i for i in n]), "y": pa.array([1.0] * len(n))}
+    times = pa.array([START + timedelta(minutes=i) for i in n], pa.timestamp("us", "UTC"))
+    (tmp_path / "in").mkdir()
+    rows = pa.table({"id": pa.array(n), "ts": times, "grp": ["p"] * len(n), **numbers, "side": side, "tags": lists})
+    pq.write_table(rows, tmp_path / "in" / "1.parquet")
+    run(spark, spec)
+    rejected = {json.loads(r["text"])["id"]: r for r in table(tmp_path, "rejected").to_pylist()}
+    assert {i: r["reason"] for i, r in rejected.items()} == {
+        1: "parse", 2: "large_set:tags", 3: "large_set:words", 4: "empty_set:tags",
+    }  # fmt: skip
+    assert json.loads(rejected[1]["text"])["tags"] == ["a", "\ufffd!"]
+    assert len(json.loads(rejected[2]["text"])["tags"]) == MILLION and json.loads(rejected[3]["text"])["side"] == side[3]
+    assert [(r["older_id"], r["newer_id"], r["score"]) for r in table(tmp_path, "seen_changes").to_pylist()] == [(0, 5, 1.0)]
     assert verified(spec)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 from collections import Counter
-from itertools import combinations
+from collections.abc import Callable
+from itertools import combinations, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ import pytest
 from skyband.framework.tables.reader import Reader
 from skyband.jobs.demo_data import flights, itineraries, write_itineraries
 from skyband.jobs.spec import load_plan
+from tests.bench.similar_sets import WORD
 from tests.conftest import ROOT
 from tests.spark.cuts import stream, verified, whole_and_in_parts
 from tests.spark.jobs import changes, run, sorted_rows, table
@@ -33,20 +36,25 @@ QUERIES = """\
   angles: {type: topk_similar_sets, tokens: words, similarity: cosine, k: 3, window: {count: 20}, min_score: 0.3}
   hourly: {type: topk_similar_sets, tokens: words, similarity: hamming, k: 4, every: 1 hour}
   alike: {type: similar_sets, tokens: words, min_score: 0.9, window: {count: 30}}
+  seen: {type: matches, tokens: words, k: 3, carry: [x], min_score: 0.4}
+  sides: {type: matches, tokens: words, similarity: dice, k: 2, window: {count: 20}, between: {column: side, a: a, b: b}}
 """
+LASTING = ("twins", "angles", "hourly", "alike")
+"""The others' items are told once."""
 
 
 @pytest.mark.parametrize("keyed", [False, True])
 def test_files_restarts_and_partitions_leave_no_trace(spark: SparkSession, tmp_path: Path, keyed: bool) -> None:
     whole, parts = whole_and_in_parts(spark, tmp_path, stream(21, n=240), keyed, queries=QUERIES, scoring=TOKENS)
     keys = ("grp",) if keyed else ()
-    for name in ("twins", "angles", "hourly", "alike"):
+    for name in (*LASTING, "seen", "sides"):
         expected = changes(whole, name, keys)
         assert expected.num_rows > 25
         assert changes(parts, name, keys).equals(expected), name
-        for of in (name, f"{name}_now"):
+        for of in (name, f"{name}_now") if name in LASTING else ():
             assert sorted_rows(table(parts, of)) == sorted_rows(table(whole, of)), of
     assert verified(whole / "spec.yaml") and verified(parts / "spec.yaml")
+    assert not any((whole / "out" / of).exists() for of in ("seen", "seen_now", "seen_skyband", "sides"))
     reasons = Counter(table(parts, "rejected")["reason"].to_pylist())
     assert reasons["empty_set:words"] == sum(r["rejected_tokens"] for r in table(parts, "runs").to_pylist()) > 0
 
@@ -72,3 +80,58 @@ def test_the_itineraries_are_the_definitions(spark: SparkSession, tmp_path: Path
     rows = Reader(load_plan(str(spec))).as_of("alike").rows.to_pylist()
     assert len(rows) == 10 and [r["score"] for r in rows] == sorted(scores, reverse=True)[:10]
     assert all(r["older_tailnum"] != r["newer_tailnum"] for r in rows)
+
+
+REAL = """\
+job: real
+source:
+  format: csv
+  path: "{folder}/in"
+  options: {{sep: "\\t", quote: "", header: {header}}}
+  schema: {schema}
+  id: [{id}]
+  event_time: {{column: {time}, watermark: 1 hour}}
+{more}
+window: {{count: 500}}
+queries:
+  near: {{type: topk_similar_sets, tokens: parts, k: 50, where: "{where}"}}
+  seen: {{type: matches, tokens: parts, k: 2, min_score: 0.25, where: "{where}"}}
+sink: {{path: "{folder}/out"}}
+run: {{trigger: once}}
+"""
+COMMITS = {
+    "header": "true", "schema": "{commit_ts: bigint, author_ts: bigint, hash: string, author_id: string, subject: string}", "id": "hash",
+    "time": "at", "where": "a.author_id <> b.author_id",
+    "more": 'transform:\n  - derive: {at: "timestamp_seconds(commit_ts)"}\ntokens: {parts: {column: subject, min_tokens: 2}}',
+}  # fmt: skip
+BASKETS = {
+    "header": "false", "schema": "{time: timestamp, invoice: string, goods: string}", "id": "invoice", "time": "time",
+    "where": "a.invoice <> b.invoice", "more": "tokens: {parts: {column: goods, separator: ' ', min_tokens: 2}}",
+}  # fmt: skip
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(("name", "said"), [("commits_anon", COMMITS), ("baskets", BASKETS)])
+def test_real_sets(spark: SparkSession, tmp_path: Path, shared_data: Callable[[str], Path], name: str, said: dict[str, str]) -> None:
+    library = pytest.importorskip("SetSimilaritySearch", reason="needs the package SetSimilaritySearch")
+    (tmp_path / "in").mkdir()
+    with gzip.open(shared_data(f"data/{name}.tsv.gz"), "rt", encoding="utf-8", newline="") as packed:
+        lines = list(islice(packed, 3000))
+    (tmp_path / "in" / "1.csv").write_text("".join(lines), encoding="utf-8")
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(REAL.format(folder=tmp_path, **said))
+    run(spark, spec)
+    assert verified(spec)
+    cells = [line.rstrip("\r\n").split("\t") for line in lines[said["header"] == "true" :]]
+    if name == "baskets":
+        rows = [(r[0], r[1], r[1], set(r[2].split(" "))) for r in cells]
+    else:
+        rows = [(r[0], r[2], r[3], set(WORD.findall(r[4].lower()))) for r in cells]
+    window = sorted(r for r in rows if len(r[3]) > 1)[-500:]
+    found = library.all_pairs([sorted(r[3]) for r in window], "jaccard", 0.2)
+    scores = sorted((s for i, j, s in found if window[i][2] != window[j][2]), reverse=True)[:50]
+    assert len(scores) == 50 and [r["score"] for r in Reader(load_plan(str(spec))).as_of("near").rows.to_pylist()] == scores
+    runs = table(tmp_path, "runs").to_pylist()
+    assert sum(r["accepted"] for r in runs) == sum(len(r[3]) > 1 for r in rows)
+    assert sum(r["rejected_tokens"] for r in runs) == sum(len(r[3]) < 2 for r in rows) > 0
+    assert table(tmp_path, "seen_changes").num_rows > 100

@@ -43,6 +43,22 @@ def partners(question: Question) -> Iterator[Partners] | None:
     return (Partners(first + int(t), seqs[a], _one(window, int(t)), all_a) for t in b)
 
 
+def older_partners(question: Question, seq: int, first: int) -> Iterator[tuple[Partners, bool]]:
+    """Object ``seq`` with the older ones from ``first`` on that the query's roles admit; whether it stands for a, they for b."""
+    op: Any = question.plan.operators[question.query.operator].operator
+    window, older = question.data.values(first, seq + 1), np.arange(first, seq)
+    mine = _one(window, seq - first)
+    if op.between is None:
+        yield Partners(seq, older, mine, _some(window, slice(seq - first))), False
+        return
+    side = window[op.between.column]
+    is_a, is_b = (side.there & (side.value == _side(v)) for v in (op.between.a, op.between.b))
+    for own, other, as_a in ((is_b, is_a, False), (is_a, is_b, True)):
+        if own[-1]:
+            places = np.nonzero(other[:-1])[0]
+            yield Partners(seq, older[places], mine, _some(window, places)), as_a
+
+
 def _side(value: str | int | bool) -> int | bool:
     return text_number(value) if isinstance(value, str) else value
 

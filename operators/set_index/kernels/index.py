@@ -6,6 +6,7 @@ import numpy as np
 
 from skyband.operators.base import I64
 from skyband.operators.jit import inner, inner_inlined, maker
+from skyband.operators.set_index.kernels.prefetch import prefetch
 from skyband.operators.set_index.kernels.tables import (
     CAPACITY,
     CLOCK,
@@ -119,6 +120,8 @@ def look_up(index: Index, own: int, other: int, tokens: I64, looked: Looked) -> 
         else:
             looked.lists[i] = (slots[slot, LENGTH] << SLOT_BITS) | slot
             index.marks[slot] = scalars[CLOCK]
+            prefetch(index.postings, slots[slot, START] + slots[slot, LENGTH] - 1)
+            prefetch(index.log, slots[slot, LAST] >> SEQ_BITS)
     looked.signature[0], looked.signature[1] = low, high
     shell_sort(looked.lists, len(tokens))
     return needed
@@ -201,12 +204,18 @@ def count_alive(index: Index, first_alive: I64, counts: I64) -> int:
 
 
 @inner
+def room_of(count: int) -> int:
+    """The region of a list of ``count`` alive sets: where as many come as go, it is full when more than half of it is dead (``post``)."""
+    return 2 * count + count // 2
+
+
+@inner
 def copy_alive(index: Index, first_alive: I64, counts: I64, new: Index) -> None:
     """Put the alive sets into an empty index with room for them; ``counts`` becomes each slot's new one."""
     log, target, slots = index.log, new.log, index.slots
     for slot in range(index.scalars[SLOTS]):
         if counts[slot] > 0:
-            counts[slot] = add_slot(new, slots[slot, OF_GROUP], slots[slot, CODE], counts[slot] + counts[slot] // 2 + 1)
+            counts[slot] = add_slot(new, slots[slot, OF_GROUP], slots[slot, CODE], room_of(counts[slot]))
     record, to = 0, 0
     while record < index.scalars[LOG_END]:
         size = log[record + SIZE]
@@ -237,8 +246,9 @@ def rebuilt(index: Index, first_alive: I64, size: int, groups: int) -> Index:
     for slot in range(len(counts)):
         if counts[slot] > 0:
             alive += 1
-            regions += counts[slot] + counts[slot] // 2 + 1
-    new = new_index(2 * (words + HEADER + size) + 256, 2 * (alive + size) + 64, 2 * regions + 4 * size + 256, groups)
+            regions += room_of(counts[slot])
+    room = regions + regions // 2 + 2 * alive + 4 * size + 256
+    new = new_index(2 * (words + HEADER + size) + 256, 2 * (alive + size) + 64, room, groups)
     copy_alive(index, first_alive, counts, new)
     new.scalars[CLOCK] = index.scalars[CLOCK]
     return new

@@ -14,6 +14,7 @@ import numpy as np
 
 from skyband.operators.base import F64, I64
 from skyband.operators.jit import inner, inner_inlined
+from skyband.operators.set_index.kernels.prefetch import prefetch
 from skyband.operators.set_index.kernels.similarity import HAMMING, best_score, ones, score_of
 from skyband.operators.set_index.kernels.tables import (
     CLOCK,
@@ -35,6 +36,9 @@ from skyband.operators.set_index.kernels.tables import (
     Looked,
     Steps,
 )
+
+AHEAD = 3
+"""The set so many entries on is asked for while one is looked at."""
 
 CHUNK = 16
 """Tokens counted between two looks at whether the rest can still be enough."""
@@ -172,6 +176,7 @@ def probe(
                 break
             record = postings[entry] >> SEQ_BITS
             entry -= 1
+            prefetch(log, postings[max(entry - AHEAD, start)] >> SEQ_BITS)
             counters[READ] += 1
             if log[record + STAMP] == clock or log[record + SEQ] != seq:
                 continue

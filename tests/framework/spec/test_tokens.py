@@ -29,6 +29,9 @@ queries:
   twins: {type: topk_similar_sets, tokens: words, k: 3, min_score: 0.5}
   far: {type: topk_similar_sets, tokens: tags, similarity: hamming, k: 3, max_score: 4}
   alike: {type: similar_sets, tokens: words, similarity: cosine, min_score: 0.9}
+  seen: {type: matches, tokens: words, similarity: dice, k: 1, min_score: 0.7}
+quality:
+  tables: [{table: seen_changes, expectation: expect_column_values_to_not_be_null, column: score}]
 sink: {path: out}
 """
 
@@ -64,6 +67,21 @@ MISTAKES = [
     (", min_score: 0.9", "", "SKY-E111", "alike", "min_score: 0.8"),
     ("similarity: cosine", "similarity: cosin", "SKY-E113", "cosin", "'cosine'"),
     ("min_score: 0.9", "min_score: 0.9, window: {count: 1}", "SKY-E143", "1", None),
+    ("k: 1, ", "", "SKY-E111", "seen", "k: How many older rows"),
+    ("k: 1, ", "k: 0, ", "SKY-E114", "0", None),
+    ("k: 1, ", "k: 1, every: 1 hour, ", "SKY-E110", "every", "known fields"),
+    ("k: 1, ", "k: 1, window: {count: 1}, ", "SKY-E143", "1", None),
+    ("min_score: 0.7", "max_score: 0.7", "SKY-E117", "max_score", "use min_score"),
+    ("min_score: 0.7", "min_score: 1.7", "SKY-E114", "1.7", None),
+    ("similarity: dice", "similarity: hamming", "SKY-E117", "min_score", "use max_score"),
+    ("similarity: dice", "between: {column: subject, a: x, b: x}", "SKY-E117", "x", "leave 'between' out"),
+    ("similarity: dice", "where: a.subjec = b.subject", "SKY-E130", "a.subjec", "a.subject"),
+    ("tokens: words, similarity: dice", "tokens: wordz, similarity: dice", "SKY-E127", "wordz", "did you mean 'words'?"),
+    ("table: seen_changes", "table: seen", "SKY-E122", "seen", "seen_changes, its only table"),
+    ("table: seen_changes", "table: seen_now", "SKY-E122", "seen_now", "seen_changes, its only table"),
+    ("table: seen_changes", "table: seen_skyband", "SKY-E122", "seen_skyband", "seen_changes, its only table"),
+    ("column: score}]", "column: cause}]", "SKY-E120", "cause", "columns:"),
+    ("  seen: {", "  seen_now: {type: topk, scoring: x, k: 1}\n  seen: {", "SKY-E123", "seen", "rename"),
     ("array<string>", "array<double>", "SKY-E113", "array<double>", None),
 ]
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Plan
 from skyband.framework.queries.protocol import Question
-from skyband.framework.queries.set_pairs.brute_force import most_similar
+from skyband.framework.queries.registry import query_type
 from skyband.framework.spec.load import validate_file
 from skyband.framework.streaming.config import HostConfig
 from skyband.framework.verify.accepted import Accepted
@@ -43,6 +43,12 @@ queries:
   shingles: {{type: topk_similar_sets, tokens: pairs, similarity: dice, k: 2}}
   alike: {{type: similar_sets, tokens: words, min_score: 0.5, carry: [side]}}
   alike_small: {{type: similar_sets, tokens: words, min_score: 0.3, window: {small}}}
+  seen: {{type: matches, tokens: words, k: 2, carry: [side]}}
+  seen_small: {{type: matches, tokens: words, k: 1, window: {small}, min_score: 0.4}}
+  seen_angles: {{type: matches, tokens: words, similarity: cosine, k: 9, where: "a.x <> b.x"}}
+  seen_apart: {{type: matches, tokens: words, similarity: hamming, k: 3, max_score: 3}}
+  seen_sides: {{type: matches, tokens: words, similarity: overlap, k: 2, where: "a.x < b.x", between: {{column: side, a: a b, b: b c a}}}}
+  seen_shingles: {{type: matches, tokens: pairs, similarity: dice, k: 2}}
   alike_slow: {{type: similar_sets, tokens: words, similarity: hamming, max_score: 2, every: 7 minutes}}
 sink: {{path: out}}
 """
@@ -89,8 +95,13 @@ def test_changes_add_up_to_the_definitions_result(plans: dict[str, Plan], window
             changes = [c for c in got.get(f"changes:{query.name}", []) if c["grp"] == grp]
             names = [f"{p.role}_seq" for p in query.item.parts]
             for at in sorted({r[0] * MINUTE for r in of_key}):
-                expected = most_similar(Question(plan, query, data, at))
+                expected = query_type(query.type).brute_force(Question(plan, query, data, at))
                 assert expected is not None
+                if not query.item.lasting:
+                    now = sorted((c for c in changes if micros(c["at"]) == at), key=lambda c: (c["step"], c["pos"]))
+                    assert [(tuple(c[n] for n in names), c["score"]) for c in now] == expected, (query.name, at)
+                    assert not {"change", "cause"}.intersection(*now, names)
+                    continue
                 held: dict[tuple[int, ...], float] = {}
                 for c in changes:
                     if micros(c["at"]) > at:

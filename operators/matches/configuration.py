@@ -11,7 +11,7 @@ from skyband.operators.windows import check_ranked
 
 
 @dataclass(frozen=True, kw_only=True)
-class SetMatchesConfiguration(SetsConfiguration):
+class MatchesConfiguration(SetsConfiguration):
     """For every arriving set its ``k`` most similar older ones in the query's window, told once, at its arrival.
 
     ``min_score`` (``max_score`` of the distance ``hamming``) is the score a pair must have at least. Raises ValueError for k < 1, a window
@@ -21,12 +21,14 @@ class SetMatchesConfiguration(SetsConfiguration):
 
     queries: tuple[PairQuery, ...]
 
-    state_format: ClassVar[str] = "SetMatches"
-    query_types: ClassVar[frozenset[str]] = frozenset({"set_matches"})
+    state_format: ClassVar[str] = "Matches"
+    query_types: ClassVar[frozenset[str]] = frozenset({"matches"})
+    lasting: ClassVar[bool] = False
+    """Nothing of what was told is kept: there is no result that changes add up to."""
 
     def __post_init__(self) -> None:
         self.check()
-        check_ranked(self.queries, max([q.k for q in self.queries], default=1), self.window, self.direction, "set_matches")
+        check_ranked(self.queries, max([q.k for q in self.queries], default=1), self.window, self.direction, "matches")
         for q in self.queries:
             self.check_bounds(q.name, q.min_score, q.max_score)
             if q.every_micros is not None:

@@ -1,22 +1,22 @@
-"""The moving part of ``SetMatches``: nothing but the window's index and the numbers of steps."""
+"""The moving part of ``Matches``: nothing but the window's index and the numbers of steps."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from skyband.operators.base import ARRIVAL, I64, AnyArray, Arrivals, Changes, Instant, Items, State, Window
+from skyband.operators.matches.configuration import MatchesConfiguration
 from skyband.operators.pair_rows.kernels.tables import NEXT_SEQ
 from skyband.operators.set_index.partners import Pairs, PartnerSearch
-from skyband.operators.set_matches.configuration import SetMatchesConfiguration
 from skyband.operators.windows import check_window
 
 LONG_AGO: int = -(2**62)
 
 
-class SetMatchesLogic:
+class MatchesLogic:
     """Every query searches the index for itself, with a bar that rises as it finds."""
 
-    def __init__(self, configuration: SetMatchesConfiguration, state: State | None) -> None:
+    def __init__(self, configuration: MatchesConfiguration, state: State | None) -> None:
         self.configuration = configuration
         queries = configuration.queries
         self.search = PartnerSearch(configuration, [(q.k, q.window, configuration.worst(q.min_score, q.max_score)) for q in queries])

@@ -1,0 +1,51 @@
+"""Matches: for every arriving row the k older ones whose sets of tokens are most similar to its own, told once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any
+
+from skyband.framework.items import ItemShape
+from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
+from skyband.framework.queries.matches.compile import compile_sets
+from skyband.framework.queries.matches.model import Matches
+from skyband.framework.queries.protocol import Question
+from skyband.framework.queries.set_pairs.check import check
+from skyband.framework.queries.set_pairs.set_pairs_type import SetPairsType
+from skyband.framework.spec.document import Path
+from skyband.framework.spec.scope import Scope
+
+if TYPE_CHECKING:
+    from skyband.framework.verify.objects import Found
+
+
+class MatchesType(SetPairsType):
+    """See ``protocol.QueryType``."""
+
+    name = "matches"
+    model = Matches
+    example = (FilePath(__file__).parent / "example.yaml").read_text(encoding="utf-8")
+    shows_k = False
+
+    def item(self, query: Any) -> ItemShape:
+        """A pair, of which nothing is kept once it is told."""
+        return replace(super().item(query), lasting=False)
+
+    def check(self, scope: Scope, path: Path, query: Matches) -> None:
+        """See ``check``."""
+        check(scope, path, query)
+
+    def compile(self, context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
+        """See ``compile``."""
+        return compile_sets(context, entries)
+
+    def brute_force(self, question: Question) -> Found | None:
+        """See ``brute_force``."""
+        from skyband.framework.queries.matches.brute_force import told
+
+        return told(question)
+
+
+QUERY_TYPE = MatchesType()

@@ -1,0 +1,21 @@
+"""For every arriving set its most similar older ones, told once (docs/algorithms.md D3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skyband.operators.base import State
+from skyband.operators.matches.configuration import MatchesConfiguration
+
+if TYPE_CHECKING:
+    from skyband.operators.matches.logic import MatchesLogic
+
+
+class Matches(MatchesConfiguration):
+    """The operator of a ``MatchesConfiguration``. Its changes are all ``+``, a step an arrival that has a match, the best first."""
+
+    def build(self, state: State | None) -> MatchesLogic:
+        """A logic that continues ``state`` bit for bit, or starts empty."""
+        from skyband.operators.matches.logic import MatchesLogic
+
+        return MatchesLogic(self, state)

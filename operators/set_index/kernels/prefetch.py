@@ -1,0 +1,35 @@
+"""Asking for memory before it is read: what is far apart comes at once then, not one after the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skyband.operators import jit
+
+
+def _prefetch() -> Any:
+    """One instruction that reads nothing; without Numba, nothing."""
+    if not jit.HAVE_NUMBA:
+        return lambda array, at: None
+    jit.prepare_numba()
+    from llvmlite import ir
+    from numba.core import cgutils, types
+    from numba.extending import intrinsic
+
+    def prefetch(context: Any, array: Any, at: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            data = context.make_array(signature.args[0])(context, builder, args[0]).data
+            place = builder.bitcast(builder.gep(data, [args[1]]), cgutils.voidptr_t)
+            number = ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number])
+            function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+            builder.call(function, [place, number(0), number(3), number(1)])
+            return context.get_dummy_value()
+
+        return types.void(array, types.int64), generate
+
+    return intrinsic(prefetch)
+
+
+prefetch = _prefetch()
+"""``prefetch(array, at)``: the one-dimensional contiguous ``array`` is about to be read at ``at``, which may lie outside of it."""
