@@ -88,11 +88,11 @@ class Stream:
             mine = list(group)
             yield self.keys[mine[0]], mine
 
-    def differs(self, i: int, what: str, expected: list[int] | None = None) -> Difference:
-        """A difference at row ``i``; ``expected``: rows that should be like it."""
+    def differs(self, i: int, what: str, beside: list[int] | None = None) -> Difference:
+        """A difference at row ``i``; ``beside``: rows that it does not go with."""
         where = place(f"table {changes_name(self.query.name)}", self.names, self.keys[i], self.at[i], self.step[i])
-        shown = None if expected is None else [row_of(self.rows, j) for j in expected]
-        return Difference(where, what, shown, [row_of(self.rows, i)], self.at[i])
+        shown = None if beside is None else [row_of(self.rows, j) for j in beside]
+        return Difference(where, what, shown, [row_of(self.rows, i)], self.at[i], "after")
 
 
 @dataclass(slots=True)

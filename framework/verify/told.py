@@ -18,7 +18,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 class Difference:
     """``what`` is wrong, and ``where``: table or query, key, instant, step. ``expected`` and ``found``: the rows, None if there is no such.
 
-    ``at``: the instant (microseconds), if it is about one.
+    ``at``: the instant (microseconds), if it is about one. ``beside``: what the rows of ``expected`` are called.
     """
 
     where: str
@@ -26,11 +26,12 @@ class Difference:
     expected: Sequence[Row] | None = None
     found: Sequence[Row] | None = None
     at: int | None = None
+    beside: str = "expected"
 
     def text(self) -> str:
         """All of it, in lines."""
         lines = [f"{self.where}: {self.what}"]
-        for side, rows in (("expected", self.expected), ("found", self.found)):
+        for side, rows in ((self.beside, self.expected), ("found", self.found)):
             if rows is None:
                 continue
             lines += [f"      {side}  {_row(r)}" for r in rows[:MOST]] or [f"      {side}  no row"]
