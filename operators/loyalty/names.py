@@ -69,10 +69,7 @@ class Names:
         self.rank[self.order] = LAST // (self.n + 1) * np.arange(1, self.n + 1)
 
     def add(self, named: Named, which: I64) -> bool:
-        """Append the names of the rows ``which`` of ``named``; whether ranks of others have changed.
-
-        O(new log all + a copy of the order).
-        """
+        """Append the names of the rows ``which`` of ``named``; whether ranks of others change. O(new log all + a copy of the order)."""
         first, end = self.n, self.n + len(which)
         start = named.words.start
         length = (start[1:] - start[:-1])[which]
