@@ -73,7 +73,7 @@ class LoyaltyLogic:
         self.marks = Marks(np.zeros((len(qs), 0), np.int32), np.zeros((len(qs), 0), np.int32))
         self.progress = Progress(np.zeros((0, KEY_COLUMNS), np.int64), np.zeros((len(qs), 0, PROGRESS), np.int64))
         self.echoes, self.stale = Pending(), Pending()
-        self.names, self.numbers = Names(), Numbers(NONE)
+        self.names, self.numbers = Names(NONE, np.empty((0, 0), np.int64)), Numbers(NONE)
         self.watch = watch_room(64)
         if state is not None:
             self._restore(state.arrays)
@@ -90,8 +90,7 @@ class LoyaltyLogic:
                 Told(np.empty((0, CHANGE_COLUMNS), np.int64), np.empty((0, POINT_COLUMNS), np.int64), np.zeros(2, np.int64))
             )
         self.until = max(since, until)
-        self._meet(arrivals)
-        key, rows = self._reports(arrivals)
+        key, rows = self._reports(arrivals, self._meet(arrivals))
         clock = Clock(self.window, self.stale_after, since, self.until, self.few, self.n if len(self.progress.keys) == 1 else 0)
         echoes, echo_key = self.echoes.due(self.until - self.window, self.table.key)
         stale, stale_key = self.stale.due(self.until - self.stale_after, self.table.key) if self.stale_after else (Past(NONE, NONE), NONE)
@@ -103,22 +102,27 @@ class LoyaltyLogic:
         self._keep(feed, rows)
         return self._changes(told)
 
-    def _meet(self, arrivals: Arrivals) -> None:
-        """New objects and keys."""
+    def _meet(self, arrivals: Arrivals) -> I64:
+        """The place of every row's object, or ``NOBODY``; new objects and keys get theirs."""
         self._grow(int(arrivals.key.max(initial=-1)) + 1)
         column = self.configuration.object_column.name
+        if len(arrivals) == 0:
+            return NONE
+        held = np.ascontiguousarray(arrivals.columns[column])
         named = arrivals.named.get(column)
-        if named is None or len(named.number) == 0:
-            return
-        which = np.flatnonzero(self.numbers.places(named.number) == NOBODY)
-        number = named.number[which]
-        held = arrivals.columns[column]
-        order = np.argsort(held, kind="stable")
-        key = arrivals.key[order[np.minimum(np.searchsorted(held, number, sorter=order), len(held) - 1)]]
-        self._add(number, key)
-        self.names.add(named, which)
-        self.table.rank[: self.n] = self.names.ranks()
-        self.numbers = Numbers(self.table.number[: self.n])
+        which = np.flatnonzero(self.numbers.places(named.number) == NOBODY) if named is not None and len(named.number) else NONE
+        if named is None or len(which) == 0:
+            return self.numbers.places(held)
+        first, number = self.n, named.number[which]
+        self._make_room(number)
+        place = self.numbers.places(held)
+        rows = np.flatnonzero(place >= first)
+        self.table.key[place[rows]] = arrivals.key[rows]
+        all_ranks = self.names.add(named, which)
+        changed = slice(0 if all_ranks else first, self.n)
+        self.table.rank[changed] = self.names.rank[changed]
+        enlist(self.table, self.marks, self.progress, first, self.n)
+        return place
 
     def _grow(self, keys: int) -> None:
         """Room for so many keys."""
@@ -131,8 +135,8 @@ class LoyaltyLogic:
         fresh[:, :, NEXT], fresh[:, :, HORIZON], fresh[:, :, WATCHED] = NEVER, -FAR, -1
         self.progress = Progress(np.concatenate([self.progress.keys, more]), np.concatenate([self.progress.queries, fresh], axis=1))
 
-    def _add(self, number: I64, key: I64) -> None:
-        """Append objects that are off, to the tables and to the lists of their keys."""
+    def _make_room(self, number: I64) -> None:
+        """Append objects that are off."""
         first, end = self.n, self.n + len(number)
         if end > len(self.table.word):
             room = 2 * end
@@ -141,12 +145,12 @@ class LoyaltyLogic:
                 np.concatenate([a[:, :first], np.zeros((len(a), room - first), np.int32)], axis=1) for a in self.marks
             ))  # fmt: skip
         o = self.table
-        o.word[first:end], o.report[first:end], o.bend[first:end], o.number[first:end], o.key[first:end] = 0, -FAR, -1, number, key
+        o.word[first:end], o.report[first:end], o.bend[first:end], o.number[first:end] = 0, -FAR, -1, number
         self.marks.where[:, first:end] = 0
         self.n = end
-        enlist(o, self.marks, self.progress, first, end)
+        self.numbers = self.numbers.with_(o.number[:end])
 
-    def _reports(self, arrivals: Arrivals) -> tuple[I64, Rows]:
+    def _reports(self, arrivals: Arrivals, place: I64) -> tuple[I64, Rows]:
         """Keys and rows of the usable reports; the others are counted."""
         c, rows = self.configuration, len(arrivals)
         self.rows += rows
@@ -166,7 +170,7 @@ class LoyaltyLogic:
             which: Any = slice(None)
         else:
             which = np.flatnonzero(usable)
-        place = self.numbers.places(np.ascontiguousarray(number[which]))
+        place = place[which]
         if len(place) and int(place.min()) == NOBODY:
             raise ValueError("a row reports on an object without a name")
         return arrivals.key[which], Rows(np.ascontiguousarray(arrivals.time[which]), place, on[which].astype(np.int64))
@@ -195,21 +199,19 @@ class LoyaltyLogic:
         """Switches of this call that come back later, and reports that may become stale later."""
         made = feed.at[LOG_END]
         time, place = feed.log.time[:made], feed.log.object[:made]
-        self.echoes.add(time, place, self.until - self.window, self.progress.keys)
+        self.echoes.add(time, place, self.until - self.window, len(self.progress.keys))
         if self.stale_after:
             o = self.table
             last = (rows.on != 0) & (o.report[rows.object] == rows.time) & (o.word[rows.object] & 1 != 0)
-            self.stale.add(rows.time[last], rows.object[last], self.until - self.stale_after, self.progress.keys)
+            self.stale.add(rows.time[last], rows.object[last], self.until - self.stale_after, len(self.progress.keys))
 
     # ---------------------------------------------------------------- changes out
 
     def _changes(self, told: Told) -> Changes:
         """What was told, as columns."""
         c, p = told.changes[: told.counts[0]], told.points[: told.counts[1]]
-        if len(c) > 1:
-            c = c[np.lexsort((c[:, 1], c[:, 0]))]
-        if len(p) > 1 and not (len(self.progress.keys) == len(self.queries.k) == 1 and (p[1:, 2] > p[:-1, 2]).all()):
-            p = p[np.lexsort((p[:, 6], p[:, 2], p[:, 1], p[:, 0]))]
+        if len(self.progress.keys) > 1 or len(self.queries.k) > 1:
+            c, p = (rows[np.lexsort((rows[:, 1], rows[:, 0]))] for rows in (c, p))
         traces = Traces(
             p[:, 0].astype(np.int16), p[:, 1].copy(), p[:, 2].copy(), p[:, 3:4].copy(),
             {"loyalty_seconds": p[:, 4] / 1e6, "slope": p[:, 5].copy()},
@@ -248,7 +250,7 @@ class LoyaltyLogic:
         new_place[places] = np.arange(len(places))
         self.echoes.keep(new_place)
         self.stale.keep(new_place)
-        self.names.keep(places)
+        self.names = self.names.keep(places)
         told = self.marks.where[:, places] & (IN | TOLD)
         word, report = self.table.word[places], self.table.report[places]
         self._take(self.table.number[places], self.table.key[places], word, report, told)
@@ -261,11 +263,11 @@ class LoyaltyLogic:
         keys, queries = self.progress
         keys[:, HEAD], keys[:, OBJECTS] = -1, 0
         queries[:, :, HORIZON], queries[:, :, LOW], queries[:, :, WATCHED] = -FAR, FAR, -1
-        self._add(number, key)
-        n = self.n
-        self.table.word[:n], self.table.report[:n], self.marks.where[:, :n] = word, report, told
-        self.table.rank[:n] = self.names.ranks()
-        self.numbers = Numbers(number)
+        self.numbers = Numbers(NONE)
+        self._make_room(number)
+        n, o = self.n, self.table
+        o.key[:n], o.word[:n], o.report[:n], o.rank[:n], self.marks.where[:, :n] = key, word, report, self.names.rank[:n], told
+        enlist(o, self.marks, self.progress, 0, n)
 
     def checkpoint(self) -> dict[str, AnyArray]:
         """The objects with their names, what is still to come back, and steps and clocks. O(objects + switches in T)."""
@@ -273,7 +275,7 @@ class LoyaltyLogic:
         saved: dict[str, AnyArray] = {
             "until": np.array([self.until]), "number": o.number[:n].copy(), "key": o.key[:n].copy(), "word": o.word[:n].copy(),
             "report": o.report[:n].copy(), "told": (self.marks.where[:, :n] & (IN | TOLD)).astype(np.uint8),
-            "name_length": self.names.length.copy(), "name_words": self.names.words.copy(),
+            "name_length": self.names.length[:n].copy(), "name_words": self.names.words[:n].copy(),
             "moving": self.progress.keys[:, MOVING].copy(),
         }  # fmt: skip
         saved.update({name: p[:, :, column].copy() for name, column in SAVED.items()})
@@ -289,7 +291,7 @@ class LoyaltyLogic:
         self.progress.keys[:, MOVING] = moving
         for name, column in SAVED.items():
             self.progress.queries[:, :, column] = a[name]
-        self.names.length, self.names.words = np.array(a["name_length"], np.int64), np.array(a["name_words"], np.int64)
+        self.names = Names(np.array(a["name_length"], np.int64), np.array(a["name_words"], np.int64))
         number, key, word, report = (np.array(a[name], np.int64) for name in ("number", "key", "word", "report"))
         self._take(number, key, word, report, np.array(a["told"], np.int32))
         self.echoes, self.stale = (

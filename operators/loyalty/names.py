@@ -5,33 +5,48 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.operators.base import I64, AnyArray, Named
+from skyband.operators.loyalty.kernels.names import insert_places
 
 NOBODY = -1
+LAST = 2**62
+"""All ranks are below."""
+PAD = np.iinfo(np.int64).min
 
 
 class Numbers:
     """From the host's numbers to places 0, 1, 2, ...: a table while numbers are dense, else a search."""
 
     def __init__(self, numbers: I64) -> None:
-        self.order: AnyArray = np.argsort(numbers, kind="stable")
-        self.sorted = numbers[self.order]
-        self.low = int(self.sorted[0]) if len(numbers) else 0
-        reach = int(self.sorted[-1]) - self.low + 1 if len(numbers) else 0
+        self.n = len(numbers)
+        self.low = int(numbers.min(initial=0)) if self.n else 0
+        reach = int(numbers.max()) - self.low + 1 if self.n else 0
         self.table: AnyArray | None = None
-        if reach <= 8 * len(numbers) + 65_536:
-            self.table = np.full(reach, NOBODY, np.int64)
-            self.table[numbers - self.low] = np.arange(len(numbers))
+        self.sorted = self.order = numbers[:0]
+        if reach <= 8 * self.n + 65_536:
+            self.table = np.full(2 * reach + 1024, NOBODY, np.int64)
+            self.table[numbers - self.low] = np.arange(self.n)
+        else:
+            self.order = np.argsort(numbers, kind="stable")
+            self.sorted = numbers[self.order]
+
+    def with_(self, numbers: I64) -> Numbers:
+        """``numbers`` are all there are now: those of before, and some more after them."""
+        at = numbers[self.n :] - self.low
+        if self.table is None or not self.n or int(at.min(initial=0)) < 0 or int(at.max(initial=0)) >= len(self.table):
+            return Numbers(numbers)
+        self.table[at] = np.arange(self.n, len(numbers))
+        self.n = len(numbers)
+        return self
 
     def places(self, numbers: I64) -> I64:
         """The places of ``numbers``, or ``NOBODY``."""
         if self.table is not None:
-            at = numbers - self.low
-            known = (at >= 0) & (at < len(self.table))
+            known = (numbers >= self.low) & (numbers < self.low + len(self.table))
             if known.all():
-                found: I64 = self.table[at]
+                found: I64 = self.table[numbers - self.low]
                 return found
             out = np.full(len(numbers), NOBODY)
-            out[known] = self.table[at[known]]
+            out[known] = self.table[numbers[known] - self.low]
             return out
         at = np.searchsorted(self.sorted, numbers)
         at[at == len(self.sorted)] = 0
@@ -39,37 +54,51 @@ class Numbers:
 
 
 class Names:
-    """Names of objects by place: ``length`` int64 (n,) and ``words`` (n, longest), padded."""
+    """Names of the objects by place, and their ranks: int64 that are in the order of names, with gaps between them for others.
 
-    def __init__(self) -> None:
-        self.length = np.empty(0, np.int64)
-        self.words = np.empty((0, 0), np.int64)
+    ``length`` (room,), ``words`` (room, longest), padded, ``rank`` (room,); ``order``: places by name.
+    """
 
-    def add(self, named: Named, which: I64) -> None:
-        """Append the names of the rows ``which`` of ``named``."""
+    def __init__(self, length: I64, words: I64) -> None:
+        self.length, self.words, self.n = length, words, len(length)
+        self.rank = np.empty(self.n, np.int64)
+        self._rank_all()
+
+    def _rank_all(self) -> None:
+        self.order: AnyArray = np.lexsort((self.length[: self.n], *self.words[: self.n].T[::-1]))
+        self.rank[self.order] = LAST // (self.n + 1) * np.arange(1, self.n + 1)
+
+    def add(self, named: Named, which: I64) -> bool:
+        """Append the names of the rows ``which`` of ``named``; whether ranks of others change. O(new log all + a copy of the order)."""
+        first, end = self.n, self.n + len(which)
         start = named.words.start
         length = (start[1:] - start[:-1])[which]
-        wide = max(self.words.shape[1], int(length.max(initial=0)))
-        new = np.full((len(which), wide), np.iinfo(np.int64).min)
-        for c in range(wide):
+        self._room(end, int(length.max(initial=0)))
+        self.length[first:end] = length
+        self.words[first:end] = PAD
+        for c in range(int(length.max(initial=0))):
             has = length > c
-            new[has, c] = named.words.values[start[which[has]] + c]
-        self._append(length, new)
+            self.words[first:end][has, c] = named.words.values[start[which[has]] + c]
+        self.n = end
+        new = first + np.lexsort((length, *self.words[first:end].T[::-1]))
+        place = np.empty(len(new), np.int64)
+        fits = insert_places(self.length, self.words, self.order, self.rank, new, place, LAST)
+        if not fits:
+            self._rank_all()
+            return True
+        self.order = np.insert(self.order, place, new)
+        return False
 
-    def _append(self, length: I64, words: I64) -> None:
-        wide = words.shape[1]
-        held = np.full((len(self.length), wide), np.iinfo(np.int64).min)
-        held[:, : self.words.shape[1]] = self.words
-        self.length = np.concatenate([self.length, length])
-        self.words = np.concatenate([held, words])
+    def _room(self, objects: int, longest: int) -> None:
+        room, wide = len(self.length), self.words.shape[1]
+        if objects <= room and longest <= wide:
+            return
+        room, wide = max(room, 2 * objects if objects > room else room), max(wide, longest)
+        words = np.full((room, wide), PAD)
+        words[: self.n, : self.words.shape[1]] = self.words[: self.n]
+        self.words = words
+        self.length, self.rank = (np.concatenate([a[: self.n], np.zeros(room - self.n, np.int64)]) for a in (self.length, self.rank))
 
-    def keep(self, places: I64) -> None:
+    def keep(self, places: I64) -> Names:
         """Only those, in this order."""
-        self.length, self.words = self.length[places], self.words[places]
-
-    def ranks(self) -> I64:
-        """0, 1, 2, ... by name; the shorter first where one begins the other."""
-        order = np.lexsort((self.length, *self.words.T[::-1]))
-        out = np.empty(len(order), np.int64)
-        out[order] = np.arange(len(order))
-        return out
+        return Names(self.length[places], self.words[places])

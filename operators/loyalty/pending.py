@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skyband.operators.base import I64, AnyArray
+from skyband.operators.base import I64
 from skyband.operators.loyalty.kernels.tables import FAR, Past
 
 NONE: I64 = np.empty(0, np.int64)
@@ -36,14 +36,13 @@ class Pending:
             time, place, key = time[order], place[order], key[order]
         return Past(time, place), key
 
-    def add(self, time: I64, place: I64, since: int, many: AnyArray) -> None:
-        """Append what is of ``since`` or later; ``time`` ascends within a key, and nothing is older than what is there."""
-        late = time >= since
-        if not late.all():
-            time, place = time[late], place[late]
-        if len(many) > 1 and len(time) > 1 and (time[1:] < time[:-1]).any():
+    def add(self, time: I64, place: I64, since: int, keys: int) -> None:
+        """Append what is of ``since`` or later; ``time`` ascends within each of the ``keys``, and nothing is older than what is there."""
+        if keys > 1:
             order = np.argsort(time, kind="stable")
             time, place = time[order], place[order]
+        first = np.searchsorted(time, since)
+        time, place = time[first:], place[first:]
         if self.tail + len(time) > len(self.time):
             held = self.live()
             room = 2 * (len(held.time) + len(time)) + 64

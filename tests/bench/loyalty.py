@@ -94,7 +94,7 @@ def swept(rows: Any, objects: int, window: int, first: int, end: int) -> float:
     """CPU ns an update of the sweep of the whole order; rows before ``first`` are not timed."""
     state = loyalty_numba.start(objects, end)
     loyalty_numba.advance(state, rows[:2], 0, 0, window)
-    loyalty_numba.advance(state, rows, 0, first, window)
+    loyalty_numba.warm(state, rows, first, window)
     cpu = time.process_time()
     loyalty_numba.advance(state, rows, first, end, window)
     return (time.process_time() - cpu) / (end - first) * 1e9

@@ -10,7 +10,7 @@ from skyband.operators.jit import jit
 
 
 class Sweep(NamedTuple):
-    """Per object: line ``c``, ``s``, whether ``on`` now and ``old`` T ago, ``place`` in the ``order``. ``when`` and ``who``: switches so far.
+    """Per object: line ``c``, ``s``, whether ``on`` now and ``old`` T ago, ``place`` in the ``order``. ``when``, ``who``: switches so far.
 
     ``heap`` (room, 3): crossings of neighbours (instant, upper, lower), those that came to nothing too. ``count``: switches, echoes,
     crossings in the heap, swaps.
@@ -89,11 +89,17 @@ def swap(x: Sweep, i: int) -> None:
 
 
 @jit
-def turn(x: Sweep, o: int, t: int) -> None:
-    """Object o has switched, now or T ago: a new line, and a new place."""
+def bend(x: Sweep, o: int, t: int) -> None:
+    """A new line for object o, which has switched, now or T ago."""
     s = x.on[o] - x.old[o]
     x.c[o] += (x.s[o] - s) * t
     x.s[o] = s
+
+
+@jit
+def turn(x: Sweep, o: int, t: int) -> None:
+    """Object o has switched, now or T ago: a new line, and a new place."""
+    bend(x, o, t)
     i = x.place[o]
     first = i
     while i > 0 and before(x, o, x.order[i - 1], t):
@@ -107,6 +113,34 @@ def turn(x: Sweep, o: int, t: int) -> None:
     if i != first:
         expect(x, first - 1, t)
         expect(x, first, t)
+
+
+@jit
+def fold(x: Sweep, rows: Any, end: int, window: int) -> None:
+    """The rows before ``end``, which begins an instant, and the echoes before it, without an order."""
+    for i in range(end + 1):
+        t = rows[i, 0]
+        while x.count[1] < x.count[0] and x.when[x.count[1]] + window < t:
+            o = x.who[x.count[1]]
+            x.old[o] = 1 - x.old[o]
+            bend(x, o, x.when[x.count[1]] + window)
+            x.count[1] += 1
+        o = rows[i, 1]
+        if i < end and x.on[o] != rows[i, 2]:
+            x.on[o] = rows[i, 2]
+            x.when[x.count[0]], x.who[x.count[0]] = t, o
+            x.count[0] += 1
+            bend(x, o, t)
+
+
+def warm(x: Sweep, rows: Any, end: int, window: int) -> None:
+    """The rows before ``end``, then the order as of that instant."""
+    fold(x, rows, end, window)
+    t = int(rows[end, 0])
+    x.order[:] = np.lexsort((np.arange(len(x.c)), -x.s, -(x.c + x.s * t)))
+    x.place[x.order] = np.arange(len(x.c))
+    for i in range(len(x.c) - 1):
+        expect(x, i, t)
 
 
 @jit

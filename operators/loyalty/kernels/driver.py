@@ -102,9 +102,10 @@ def drive(
             if progress.keys[key, MOVING] == 0 and at < event and still(queries, progress, key, event):
                 at = event
                 continue
-            until = min(clock.until, horizon(queries, objects, marks, progress, clock, key, at))
+            valid = horizon(queries, objects, marks, progress, clock, key, at)
+            until = min(clock.until, valid)
             until = run_events(feed, objects, progress, clock, key, until, MOST)
-            time = Stretch(at, until, job.row[g], until == clock.until)
+            time = Stretch(at, until, job.row[g], until if until < clock.until else max(until, min(valid, until + clock.window)))
             for q in range(len(queries.k)):
                 told = sweep(told, queries, q, key, watch, feed, objects, marks, progress, time)
             at = until

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skyband.operators.base import NEVER
-from skyband.operators.jit import inner
+from skyband.operators.jit import inner, inner_inlined
 from skyband.operators.loyalty.kernels.tables import (
     BENDS,
     ECHO,
@@ -27,7 +27,7 @@ from skyband.operators.loyalty.kernels.tables import (
 )
 
 
-@inner
+@inner_inlined
 def next_event(feed: Feed, clock: Clock) -> int:
     """The instant of the key's next event, or ``NEVER``."""
     at, rows = feed.at, feed.rows
@@ -48,7 +48,7 @@ def next_event(feed: Feed, clock: Clock) -> int:
     return first
 
 
-@inner
+@inner_inlined
 def bend(feed: Feed, objects: Objects, o: int, on: int, old: int, time: int, first: int) -> None:
     """Object ``o`` is ``on`` now and was ``old`` T ago, from ``time`` on. ``first``: the first bend of this instant."""
     bends, m = feed.bends, feed.at[BENDS]
@@ -64,7 +64,7 @@ def bend(feed: Feed, objects: Objects, o: int, on: int, old: int, time: int, fir
     objects.word[o] = after
 
 
-@inner
+@inner_inlined
 def take_echoes(feed: Feed, objects: Objects, clock: Clock, time: int, first: int) -> bool:
     """Switches of T ago come back; whether there was one."""
     at = feed.at
@@ -83,7 +83,7 @@ def take_echoes(feed: Feed, objects: Objects, clock: Clock, time: int, first: in
     return bool(at[ECHO] + at[LOG] > begin)
 
 
-@inner
+@inner_inlined
 def take_rows(feed: Feed, objects: Objects, time: int, first: int) -> None:
     """The reports of this instant, in turn."""
     at, rows = feed.at, feed.rows
@@ -96,7 +96,7 @@ def take_rows(feed: Feed, objects: Objects, time: int, first: int) -> None:
         at[ROW] += 1
 
 
-@inner
+@inner_inlined
 def take_stale(feed: Feed, objects: Objects, clock: Clock, time: int, first: int) -> None:
     """Objects whose last report is stale now are off. A report of this instant came first, and counts."""
     at, rows = feed.at, feed.rows
@@ -115,7 +115,7 @@ def take_stale(feed: Feed, objects: Objects, clock: Clock, time: int, first: int
         at[OWN] += 1
 
 
-@inner
+@inner_inlined
 def settle(feed: Feed, progress: Progress, key: int, time: int, first: int, updated: bool) -> None:
     """The net of an instant: switches to the log, and of the bends since ``first`` those that change a slope."""
     at, bends = feed.at, feed.bends

@@ -46,7 +46,7 @@ from skyband.operators.loyalty.kernels.tables import (
     loyalty,
     slope,
 )
-from skyband.operators.loyalty.kernels.tell import Moment, Told, precedes, roomier, tell, tell_point
+from skyband.operators.loyalty.kernels.tell import Moment, Told, lacks_room, precedes, roomier, tell, tell_point
 
 
 class Border(NamedTuple):
@@ -60,13 +60,17 @@ class Border(NamedTuple):
     progress: I64
 
 
+BENT = 2
+"""``NOTED`` of an object that has a bend in the stretch, until it is lined up."""
+
+
 class Stretch(NamedTuple):
-    """The instants from ``since`` up to ``until``; ``row``: the key's first row; ``last``: whether the call ends with it."""
+    """The instants from ``since`` up to ``until``; ``row``: the key's first row; ``end``: up to when it is looked for crossings."""
 
     since: int
     until: int
     row: int
-    last: bool
+    end: int
 
 
 @inner
@@ -114,12 +118,12 @@ def gather(b: Border, w: Watch, bends: Bends, made: int, objects: Objects, follo
 
     O(watched + bends); returns how many they are.
     """
-    n, end, cells = 0, time.until - 1, w.cells
+    n, cells = 0, w.cells
     o = b.progress[WATCHED]
     while o >= 0:
         word = objects.word[o]
         cells[n, OBJECT], cells[n, WORD], cells[n, RANK] = o, word, objects.rank[o]
-        cells[n, LEAST] = cells[n, MOST] = loyalty(word, end)
+        cells[n, LEAST] = cells[n, MOST] = loyalty(word, time.end - 1)
         cells[n, HEAP], cells[n, ENTERED], cells[n, NOTED] = NONE, -NEVER, 0
         n += 1
         b.where[o] = (b.where[o] & (IN | TOLD)) | (n << PLACE)
@@ -128,7 +132,7 @@ def gather(b: Border, w: Watch, bends: Bends, made: int, objects: Objects, follo
         x = (b.where[bends.object[i]] >> PLACE) - 1
         if x >= 0:
             now = loyalty(bends.before[i], bends.time[i])
-            cells[x, WORD] = bends.before[i]
+            cells[x, WORD], cells[x, NOTED] = bends.before[i], BENT
             cells[x, LEAST], cells[x, MOST] = min(cells[x, LEAST], now), max(cells[x, MOST], now)
     w.pending[0] = 0
     for h in range(HEAPS):
@@ -137,31 +141,39 @@ def gather(b: Border, w: Watch, bends: Bends, made: int, objects: Objects, follo
 
 
 @inner_inlined
-def line_up(b: Border, w: Watch, n: int, at: int, last: bool) -> None:
+def line_up(b: Border, w: Watch, n: int, at: int) -> None:
     """Put the n objects taken up into their heaps, as of the instant ``at``.
 
-    Unless this is the ``last`` stretch of a call, those that stay on their side of the border all through it are left out: members above
-    the most of all others, others below the least of all members.
+    Left out are those that stay on their side of the border all through the stretch: members above the most of all others, others below the
+    least of all members, or as high, level, and behind by name if all members as low as that are level too.
     """
     cells = w.cells
-    worst, best = FAR, 0
+    worst, best, last = FAR, 0, NEVER
     for x in range(n):
         now = loyalty(cells[x, WORD], at)
-        cells[x, LEAST], cells[x, MOST] = min(cells[x, LEAST], now), max(cells[x, MOST], now)
-        if b.where[cells[x, OBJECT]] & IN:
-            worst = min(worst, cells[x, LEAST])
-        else:
-            best = max(best, cells[x, MOST])
+        least, most = min(cells[x, LEAST], now), max(cells[x, MOST], now)
+        cells[x, LEAST], cells[x, MOST] = least, most
+        if b.where[cells[x, OBJECT]] & IN == 0:
+            best = max(best, most)
+        elif least <= worst:
+            behind = cells[x, RANK] if cells[x, NOTED] != BENT and least == most else NEVER
+            last = behind if least < worst else max(last, behind)
+            worst = least
     if b.k == 0:
-        worst = best = b.theta
+        worst, best, last = b.theta, b.theta, NEVER
     elif b.progress[MEMBERS] < b.k:
         worst = -FAR
     for x in range(n):
-        o = cells[x, OBJECT]
+        o, level = cells[x, OBJECT], cells[x, NOTED] != BENT and cells[x, LEAST] == cells[x, MOST]
+        cells[x, NOTED] = 0
         mark = b.where[o] & (IN | TOLD)
         if mark in (IN, TOLD):
             note(w, x)
-        elif not last and (cells[x, LEAST] > best if mark else cells[x, MOST] < worst):
+        elif mark:
+            if cells[x, LEAST] > best:
+                b.where[o] = mark
+                continue
+        elif cells[x, MOST] < worst or (cells[x, MOST] == worst and level and cells[x, RANK] > last):
             b.where[o] = mark
             continue
         stand(b, w, x, at)
@@ -261,7 +273,7 @@ def after(at: int, every: int) -> int:
     return -(-at // every) * every
 
 
-@inner
+@inner_inlined
 def updated_at(feed: Feed, at: int) -> bool:
     """Whether something of the key was updated at an instant of this stretch."""
     lo, hi = 0, feed.at[INSTANTS]
@@ -283,12 +295,13 @@ def sweep(
     b = Border(q, key, queries.k[q], queries.at_least[q], marks.where[q], progress.queries[q, key])
     every, everyone = queries.every[q], queries.trace_all[q] != 0
     bends, m = feed.bends, feed.at[BENDS]
-    told = roomier(told, 0, m)
+    if lacks_room(told, 0, m):
+        told = roomier(told, 0, m)
     if everyone:
         for i in range(m):
             tell_point(told, objects, q, key, bends.time[i], bends.object[i], bends.after[i])
     n = gather(b, w, bends, m, objects, marks.next[q], time)
-    line_up(b, w, n, since - 1, time.last)
+    line_up(b, w, n, since - 1)
     due = after(since, every) if w.pending[0] > 0 and every > 0 else NEVER
     crossing = next_crossing(b.k, w)
     e = 0
@@ -296,34 +309,34 @@ def sweep(
         while e < m and b.where[bends.object[e]] == 0:
             e += 1
         at = min(crossing, bends.time[e]) if e < m else crossing
-        if due < min(at, until):
-            told = tell(told, w, objects, marks, progress, feed, Moment(q, key, due, False, True), row, not everyone)
-            due = NEVER
-            continue
-        if at >= until:
-            break
         first = e
-        if e < m and bends.time[e] == at:
-            e = take_bends(b, w, bends, m, e, at)
-        if b.k == 0:
-            cross_threshold(b, w, at)
+        boundary = due < min(at, until)
+        if boundary:
+            at = due
+        elif at >= until:
+            break
         else:
-            put_in_order(b, w, at)
-        if w.pending[0] > 0:
-            if every == 0:
-                told = tell(told, w, objects, marks, progress, feed, Moment(q, key, at, updated_at(feed, at), False), row, not everyone)
-            elif at % every == 0:
-                told = tell(told, w, objects, marks, progress, feed, Moment(q, key, at, False, True), row, not everyone)
-                due = NEVER
+            if e < m and bends.time[e] == at:
+                e = take_bends(b, w, bends, m, e, at)
+            if b.k == 0:
+                cross_threshold(b, w, at)
             else:
-                due = min(due, after(at, every))
-        if first < e and not everyone:
-            told = roomier(told, 0, e - first)
+                put_in_order(b, w, at)
+            boundary = every > 0 and at % every == 0
+            crossing = next_crossing(b.k, w)
+        if w.pending[0] > 0 and (boundary or every == 0):
+            if lacks_room(told, w.pending[0], w.pending[0] + m):
+                told = roomier(told, w.pending[0], w.pending[0] + m)
+            updated = every == 0 and updated_at(feed, at)
+            tell(told, w, objects, b.where, progress, feed, Moment(q, key, at, updated, boundary), row, not everyone)
+            due = NEVER
+        elif w.pending[0] > 0:
+            due = min(due, after(at, every))
+        if not everyone:
             trace_bends(told, b, w, bends, objects, first, e)
-        crossing = next_crossing(b.k, w)
     if every > 0 and crossing < NEVER:
         crossing = after(crossing, every)
     if progress.keys[key, MOVING] > 0:
-        crossing = min(crossing, b.progress[HORIZON])
+        crossing = min(crossing, b.progress[HORIZON], time.end)
     b.progress[NEXT] = min(crossing, due)
     return told

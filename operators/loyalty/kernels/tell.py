@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.operators.base import ARRIVAL, BOUNDARY, CROSSING, DISPLACED, EXPIRY, I64, PROMOTED
-from skyband.operators.jit import inner, maker
+from skyband.operators.jit import inner, inner_inlined, maker
 from skyband.operators.loyalty.kernels.heaps import ENTERED, NOTED, OBJECT, RANK, WORD, Watch
-from skyband.operators.loyalty.kernels.tables import IN, ROW_END, STEP, TOLD, Feed, Marks, Objects, Progress, loyalty, slope
+from skyband.operators.loyalty.kernels.tables import IN, ROW_END, STEP, TOLD, Feed, Objects, Progress, loyalty, slope
 
 CHANGE_COLUMNS = 10
 """Query, key, at, step, pos, sign, cause, number, loyalty, slope."""
@@ -59,11 +59,15 @@ def roomier(told: Told, changes: int, points: int) -> Told:
 
 @inner
 def tell_point(told: Told, objects: Objects, query: int, key: int, at: int, o: int, word: int) -> None:
-    """A point of object ``o``, whose line is ``word``; there is room."""
-    row = told.points[told.counts[1]]
-    row[0], row[1], row[2], row[3] = query, key, at, objects.number[o]
-    row[4], row[5], row[6] = loyalty(word, at), slope(word), objects.rank[o]
-    told.counts[1] += 1
+    """A point of object ``o``, whose line is ``word``; there is room. Those of one instant stand by name."""
+    points, n, rank = told.points, told.counts[1], objects.rank[o]
+    told.counts[1] = n + 1
+    while n > 0 and points[n - 1, 6] > rank and points[n - 1, 2] == at and points[n - 1, 1] == key and points[n - 1, 0] == query:
+        for c in range(POINT_COLUMNS):
+            points[n, c] = points[n - 1, c]
+        n -= 1
+    points[n, 0], points[n, 1], points[n, 2], points[n, 3] = query, key, at, objects.number[o]
+    points[n, 4], points[n, 5], points[n, 6] = loyalty(word, at), slope(word), rank
 
 
 @inner
@@ -90,6 +94,8 @@ def sort_pending(w: Watch, where: I64, n: int, at: int) -> None:
     """Bring the first n pending objects into the order in which they are told."""
     pending = w.pending
     for gap in GAPS:
+        if gap >= n:
+            continue
         for i in range(gap + 1, n + 1):
             x = pending[i]
             j = i
@@ -131,7 +137,7 @@ def cause_of(objects: Objects, moment: Moment, sign: int, o: int, word: int) -> 
     return PROMOTED if moment.updated else CROSSING
 
 
-@inner
+@inner_inlined
 def write_changes(told: Told, w: Watch, objects: Objects, where: I64, progress: Progress, moment: Moment, n: int, trace: bool) -> None:
     """Tell the first n pending objects, which have changed sides and are in order; points of those that enter if ``trace``."""
     step = progress.queries[moment.query, moment.key, STEP] + 1
@@ -152,12 +158,9 @@ def write_changes(told: Told, w: Watch, objects: Objects, where: I64, progress: 
                 tell_point(told, objects, moment.query, moment.key, moment.at, o, word)
 
 
-@maker
-def tell(
-    told: Told, w: Watch, objects: Objects, marks: Marks, progress: Progress, feed: Feed, moment: Moment, row: int, trace: bool
-) -> Told:
-    """Tell what differs from what was told last. O(pending log pending)."""
-    where = marks.where[moment.query]
+@inner_inlined
+def tell(told: Told, w: Watch, objects: Objects, where: I64, progress: Progress, feed: Feed, moment: Moment, row: int, trace: bool) -> None:
+    """Tell what differs from what was told last; there is room. O(pending log pending)."""
     n, plus = 0, 0
     for i in range(1, w.pending[0] + 1):
         x = w.pending[i]
@@ -169,13 +172,18 @@ def tell(
             plus += mark & 1
     w.pending[0] = 0
     if n == 0:
-        return told
-    told = roomier(told, n, n)
+        return
     if n > 1:
         sort_pending(w, where, n, moment.at)
-    if plus > 0 and not moment.boundary:
+    ask = plus > 0 and not moment.boundary
+    if ask:
         mark_reports(feed, objects, row, moment.at, REPORTED)
     write_changes(told, w, objects, where, progress, moment, n, trace)
-    if plus > 0 and not moment.boundary:
+    if ask:
         mark_reports(feed, objects, row, moment.at, -1)
-    return told
+
+
+@inner
+def lacks_room(told: Told, changes: int, points: int) -> bool:
+    """Whether there is no room for so many more."""
+    return bool(told.counts[0] + changes > len(told.changes) or told.counts[1] + points > len(told.points))

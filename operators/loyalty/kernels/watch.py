@@ -81,12 +81,20 @@ def watch_anew(queries: Queries, objects: Objects, marks: Marks, progress: Progr
     p[HORIZON], p[SPAN], p[SINCE], p[EVENTS] = at + span + 1 if span > 0 else NEVER, span, at, progress.keys[key, SEEN]
     p[LOW] = low
     last = -1
-    o = progress.keys[key, HEAD]
+    for o in range(clock.alone):
+        now = loyalty(objects.word[o], at)
+        mark = where[o] & (IN | TOLD)
+        where[o] = mark
+        # of a threshold too one side is enough: its line may have been crossed since the last look
+        if (now <= high if mark & IN else now >= low) or mark in (IN, TOLD):
+            where[o] = mark | (1 << PLACE)
+            following[o] = last
+            last = o
+    o = progress.keys[key, HEAD] if clock.alone == 0 else -1
     while o >= 0:
         mark = where[o] & (IN | TOLD)
         now = loyalty(objects.word[o], at)
-        near = now <= high if mark & IN else now >= low  # of a threshold too: its line may have been crossed since the last look
-        if near or mark in (IN, TOLD):
+        if (now <= high if mark & IN else now >= low) or mark in (IN, TOLD):
             mark |= 1 << PLACE
             following[o] = last
             last = o
