@@ -239,7 +239,7 @@ def copy_alive(index: Index, first_alive: I64, counts: I64, new: Index) -> None:
 @maker
 def rebuilt(index: Index, first_alive: I64, size: int, groups: int) -> Index:
     """The index without the sets that are dead (older than ``first_alive`` of their key), with room for one more of ``size`` tokens, and
-    for about as much again as is alive. O(index)."""
+    for about twice as much again as is alive. O(index)."""
     counts = np.zeros(index.scalars[SLOTS], np.int64)
     words = count_alive(index, first_alive, counts)
     alive, regions = 0, 0
@@ -247,8 +247,8 @@ def rebuilt(index: Index, first_alive: I64, size: int, groups: int) -> Index:
         if counts[slot] > 0:
             alive += 1
             regions += room_of(counts[slot])
-    room = regions + regions // 2 + 2 * alive + 4 * size + 256
-    new = new_index(2 * (words + HEADER + size) + 256, 2 * (alive + size) + 64, room, groups)
+    room = regions + regions // 2 + 3 * alive + 4 * size + 256
+    new = new_index(3 * (words + HEADER + size) + 256, 3 * (alive + size) + 64, room, groups)
     copy_alive(index, first_alive, counts, new)
     new.scalars[CLOCK] = index.scalars[CLOCK]
     return new
