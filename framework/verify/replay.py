@@ -105,8 +105,7 @@ class Interval:
 
 def stream_of(stored: Stored, query: QueryNode) -> Stream:
     """The change stream of ``query``, as far as its results have been derived."""
-    derived = stored.derived_upto(query)
-    return Stream(stored, query, stored.changes(query, max(stored.upto(query.name), derived) if query.item.lasting else derived))
+    return Stream(stored, query, stored.changes(query, stored.told_upto(query)))
 
 
 def replay(stored: Stored, query: QueryNode, clocks: Clocks) -> Replayed:

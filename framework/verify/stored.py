@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.tables.delta_read import open_table, read
-from skyband.framework.tables.schemas import changes_name, now_name, stream_columns
+from skyband.framework.tables.schemas import changes_name, now_name, stream_columns, trajectory_name
 from skyband.operators.base import Window
 
 Key = tuple[Any, ...]
@@ -32,7 +32,9 @@ class Stored:
         self.root = plan.sink.removeprefix("file://")
         self._read: dict[str, pa.Table] = {}
         # Beside a run, what is opened later is further: batches of ``runs`` are whole, results are not ahead of their changes.
-        names = ["runs", *(n(q.name) for n in (now_name, str, changes_name) for q in plan.queries), "heads", "rejected"]
+        derived = [n(q.name) for n in (now_name, str) for q in plan.queries if q.item.lasting]
+        told = [changes_name(q.name) for q in plan.queries] + [trajectory_name(q.name) for q in plan.queries if q.item.moving]
+        names = ["runs", *derived, *told, "heads", "rejected"]
         self._opened = {n: open_table(self.root, n) for n in names}
 
     def table(self, name: str) -> pa.Table:
@@ -52,6 +54,11 @@ class Stored:
         Where nothing is derived, since its items are told once: the last complete one.
         """
         return self.upto(now_name(query.name)) if query.item.lasting else self.last_batch
+
+    def told_upto(self, query: QueryNode) -> int:
+        """The batch up to which changes of ``query`` count: one of its results has been derived from them, or they are complete."""
+        derived = self.derived_upto(query)
+        return max(self.upto(query.name), derived) if query.item.lasting else derived
 
     def changes(self, query: QueryNode, upto: int) -> pa.Table:
         """Rows of ``<query>_changes`` up to batch ``upto``."""
