@@ -87,8 +87,10 @@ def test_no_value_of_the_environment_is_stored_or_printed(spark, tmp_path: Path,
     assert "SKY-E150 source.path has changed" in changed and "SKY-E150 queries.top.scoring has changed" in changed
     monkeypatch.setenv("WEIGHT", VALUES["WEIGHT"])
     monkeypatch.setenv("PLACE", VALUES["PLACE"])
-    shutil.rmtree(tmp_path / VALUES["PLACE"])
+    shutil.rmtree(tmp_path / VALUES["PLACE"] / "_delta_log")
     assert "SKY-E300" in shown(3, "run", str(spec)) and "${PLACE}" in Path(spec).read_text()
+    shutil.rmtree(tmp_path / VALUES["PLACE"])
+    assert "SKY-E301 there is no Delta table" in shown(3, "run", str(spec))
 
     # What the engine itself says, as its log has it.
     spark._jvm.java.lang.System.err.println(f"cannot read {VALUES['PLACE']}\x1b")
