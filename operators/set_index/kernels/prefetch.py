@@ -22,7 +22,7 @@ def _prefetch() -> Any:
             place = builder.bitcast(builder.gep(data, [args[1]]), cgutils.voidptr_t)
             number = ir.IntType(32)
             kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number])
-            function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+            function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")  # type: ignore[no-untyped-call]
             builder.call(function, [place, number(0), number(3), number(1)])
             return context.get_dummy_value()
 
