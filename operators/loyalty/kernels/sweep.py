@@ -215,7 +215,7 @@ def put_in_order(b: Border, w: Watch, at: int) -> None:
 
 @inner_inlined
 def cross_threshold(b: Border, w: Watch, at: int) -> None:
-    """Those whose line meets the threshold now change sides."""
+    """Those whose line meets the bound now change sides."""
     while True:
         x = top(w, TIMED)
         if x == NONE or w.cells[x, FIRST] > at:

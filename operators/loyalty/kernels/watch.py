@@ -85,7 +85,7 @@ def watch_anew(queries: Queries, objects: Objects, marks: Marks, progress: Progr
         now = loyalty(objects.word[o], at)
         mark = where[o] & (IN | TOLD)
         where[o] = mark
-        # of a threshold too one side is enough: its line may have been crossed since the last look
+        # of a bound too one side is enough: its line may have been crossed since the last look
         if (now <= high if mark & IN else now >= low) or mark in (IN, TOLD):
             where[o] = mark | (1 << PLACE)
             following[o] = last
