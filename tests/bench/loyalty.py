@@ -150,8 +150,8 @@ def measured(name: str, rows: Any, objects: int, window: int, k: int, file: Path
 def run() -> Iterator[dict[str, Any]]:
     """Measurements: synthetic streams (T = 10,000, k = 100) of 1,000, 10,000 and 100,000 objects, and rain (30 days, the 10 rainiest)."""
     with tempfile.TemporaryDirectory() as place:
-        for objects in (1000, 10_000, 100_000):
-            yield measured("synthetic", synthetic(objects, UPDATES), objects, 10_000, 100, Path(place) / "synthetic")
+        for objects in (1000, 10_000, 100_000):  # 5 updates an object are about those of the first window
+            yield measured("synthetic", synthetic(objects, UPDATES + 5 * objects), objects, 10_000, 100, Path(place) / "synthetic")
         table = rain()
         if table is not None:
             yield measured("rain", table, int(table[:, 1].max()) + 1, 30, 10, Path(place) / "rain")

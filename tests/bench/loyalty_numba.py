@@ -62,6 +62,21 @@ def expect(x: Sweep, i: int, t: int) -> None:
 
 
 @jit
+def clean(x: Sweep) -> None:
+    """Drop crossings of objects that are neighbours no more, if half the room is used."""
+    h, n = x.heap, 0
+    if 2 * x.count[2] < len(h):
+        return
+    for i in range(x.count[2]):
+        if x.place[h[i, 2]] == x.place[h[i, 1]] + 1:
+            h[n, 0], h[n, 1], h[n, 2] = h[i, 0], h[i, 1], h[i, 2]
+            n += 1
+    sorted_ = h[:n][np.argsort(h[:n, 0])]
+    h[:n] = sorted_
+    x.count[2] = n
+
+
+@jit
 def pop(x: Sweep) -> None:
     """Drop the first crossing."""
     h = x.heap
@@ -148,6 +163,7 @@ def advance(x: Sweep, rows: Any, lo: int, hi: int, window: int) -> None:
     """Rows lo..hi, with the echoes and crossings up to the last of them."""
     i = lo
     while i < hi:
+        clean(x)
         t = rows[i, 0]
         echo = x.when[x.count[1]] + window if x.count[1] < x.count[0] else t
         t = min(t, echo)

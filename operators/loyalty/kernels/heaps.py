@@ -13,7 +13,7 @@ from skyband.operators.base import I64
 from skyband.operators.jit import inner
 
 OUT, TIMED, HEAPS = 3, 6, 7
-"""Heaps 0, 1, 2: in the result, by slope + 1; 3, 4, 5: out of it; 6: by the instant at which a bound is crossed."""
+"""Heaps 0, 1, 2: in the result, by slope + 1; 3, 4, 5: out of it; 6: by the instant at which the bound is crossed."""
 NONE = -1
 
 OBJECT, WORD, RANK, FIRST, HEAP, AT, ENTERED, NOTED = range(8)
