@@ -84,6 +84,10 @@ def explained(plan: Plan, header: Sequence[str] | None, reason: str, texts: Sequ
         return f"they break {', '.join(rules or names)}"
     if reason.startswith((reasons.EMPTY_SET, reasons.LARGE_SET)):
         return f"they have too {'few' if reason.startswith(reasons.EMPTY_SET) else 'many'} tokens; see tokens.{reason.partition(':')[2]}"
+    if reason.startswith(reasons.NULL_OBJECT):
+        return f"nothing stands in {reason.removeprefix(reasons.NULL_OBJECT)}, which names what the row reports on"
+    if reason.startswith(reasons.NO_UPDATE):
+        return f"{reason.removeprefix(reasons.NO_UPDATE)} says neither on nor off (true or false, 1 or 0), such as {_first(texts)}"
     return _WORDS[reason](node, texts) if reason in _WORDS else "see table `rejected`"
 
 
@@ -127,6 +131,10 @@ def _range(node: IntakeNode, texts: Sequence[str]) -> str:
     return f"{node.event_time} lies before 1970 or after 9999, such as {_first(texts)}; is a unit mistaken, as milliseconds for seconds?"
 
 
+def _int_range(node: IntakeNode, texts: Sequence[str]) -> str:
+    return f"a column that a query reads holds -9223372036854775808, which stands for null inside, such as {_first(texts)}"
+
+
 def _no_target(node: IntakeNode, texts: Sequence[str]) -> str:
     return "they delete an id that no row of the window has"
 
@@ -137,5 +145,5 @@ def _bad_file(node: IntakeNode, texts: Sequence[str]) -> str:
 
 _WORDS: Final[dict[str, Any]] = {
     reasons.LATE: _late, reasons.DUPLICATE_ID: _double, reasons.NULL_ID: _null_id, reasons.NULL_TIME: _null_time,
-    reasons.NULL_KEY: _null_key, reasons.TIME_RANGE: _range, reasons.NO_TARGET: _no_target, reasons.BAD_FILE: _bad_file,
+    reasons.NULL_KEY: _null_key, reasons.TIME_RANGE: _range, reasons.INT_RANGE: _int_range, reasons.NO_TARGET: _no_target, reasons.BAD_FILE: _bad_file,
 }  # fmt: skip

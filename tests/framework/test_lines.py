@@ -23,6 +23,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     from skyband.framework.streaming import progress
 
     seconds = iter([10.0, 12.0])
+    monkeypatch.setattr(progress, "log_file", lambda: None)  # another test of this process may have started an engine
     monkeypatch.setattr(progress.clock, "monotonic", lambda: next(seconds, 13.0))
 
 

@@ -90,6 +90,14 @@ def test_a_signal_leaves_the_terminal_as_it_was(terminal: Terminal) -> None:
     assert terminal.getvalue().endswith("stopped by SIGTERM: run again to go on\n") and "\x1b[?25h" in terminal.getvalue()
 
 
+@pytest.fixture
+def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if no test of this process had started an engine, whose log would be named."""
+    from skyband.framework.streaming import progress
+
+    monkeypatch.setattr(progress, "log_file", lambda: None)
+
+
 def told(lines_of: Any, *batches: Batch, delay: int = 0) -> list[str]:
     err = io.StringIO()
     seen = Progress(lines_of(err), plan=plan(delay))
@@ -99,7 +107,7 @@ def told(lines_of: Any, *batches: Batch, delay: int = 0) -> list[str]:
     return err.getvalue().splitlines()
 
 
-def test_batches_of_the_engines_own_are_not_shown_as_empty() -> None:
+def test_batches_of_the_engines_own_are_not_shown_as_empty(no_engine: None) -> None:
     batches = Batch(0, Tally(rows_in=5, pending=5), 0.5, 5), Batch(1, Tally(), 0.1, 5), Batch(2, Tally(pending=-5, changes=3), 0.2)
     first, second, done = told(Lines, *batches)
     assert first.startswith("batch 0: 5 rows, ") and second == "batch 2: 5 rows that waited, rejected 0, changes 3, 0.2 s"
@@ -114,7 +122,7 @@ def test_batches_of_the_engines_own_are_not_shown_as_empty() -> None:
         (2000, 0, "; 2,000 rows wait, at 2020-01-01 00:00:00, the newest row's time: "),
     ],
 )
-def test_the_end_says_what_waits_and_why(pending: int, delay: int, said: str) -> None:
+def test_the_end_says_what_waits_and_why(no_engine: None, pending: int, delay: int, said: str) -> None:
     done = told(Lines, Batch(0, Tally(rows_in=5000), 0.5, pending, NEWEST), delay=delay)[-1]
     assert said in done and done.endswith("the next rows or --finish let them count")
 

@@ -148,7 +148,9 @@ def test_trajectories_that_do_not_fit_are_told() -> None:
 
 
 def test_verify_finds_a_point_that_is_gone_or_moved(tmp_path: Path) -> None:
-    from skyband.framework.verify import replay
+    from skyband.framework.verify.clocks import Clocks
+    from skyband.framework.verify.replay import replay
+    from skyband.framework.verify.stored import Stored
 
     plan = plan_at(tmp_path / "sink")
     write(plan, rows_of(5, 60), [30], {0})
@@ -164,7 +166,6 @@ def test_verify_finds_a_point_that_is_gone_or_moved(tmp_path: Path) -> None:
         gone = whole.filter(pc.not_equal(pa.array(range(whole.num_rows)), middle))
         for rows, fine in ((whole, True), (gone, False), (whole.set_column(3, "loyalty_seconds", pa.array(moved_point)), False)):
             write_deltalake(str(folder), rows.cast(whole.schema), mode="overwrite")
-            for cached in (replay._table, replay._by_key, replay._points):
-                cached.cache_clear()
-            found = replay.replay(plan, query).differences
+            stored = Stored(plan)
+            found = replay(stored, query, Clocks(stored)).differences
             assert (found == []) is fine, (name, whole.slice(middle, 1).to_pylist(), found)

@@ -25,8 +25,10 @@ from skyband.framework.tables.driver_writer import DriverWriter
 from skyband.framework.tables.reader import NEWEST, Reader
 from skyband.framework.tables.schemas import changes_schema, derived_tables, tables
 from skyband.framework.tables.sink import Sink
-from skyband.framework.verify import replay as replayed
-from skyband.framework.verify.replay import complete_until, replay, result_at
+from skyband.framework.verify.clocks import Clocks
+from skyband.framework.verify.replay import Replayed, replay, stream_of
+from skyband.framework.verify.results import ToldOnce
+from skyband.framework.verify.stored import Stored
 from skyband.jobs import query as command
 from skyband.jobs.cli import main
 from skyband.operators.base import Window
@@ -56,7 +58,7 @@ def told(plan: Plan, rng: random.Random, keys: list[str]) -> list[Rows]:
             partners = rng.sample(range(seq[key] - 3, seq[key]), rng.randrange(4))
             step[key] += bool(partners)
             for pos, older in enumerate(partners):
-                row = dict.fromkeys(plan.intake.partition_by, key) | {"at": at, "step": step[key], "pos": pos, "score": float(9 - pos)}
+                row = dict.fromkeys(plan.intake.partition_by, key) | {"at": at, "step": step[key], "pos": pos, "score": float(pos)}
                 row |= item_row((older, seq[key]), ("older", "newer"), ("x", "price")) | {"older_time": DAY - 1, "newer_time": at}
                 rows.append(row)
             seq[key] += 1
@@ -89,7 +91,6 @@ class Job:
                 blocks["runs"] = self.sink.runs_row({"batch_id": n, "frontier": frontier, "counters": "{}"})
             self.sink.commit(n, blocks)
         derive(self.sink, BATCHES - 2)
-        replayed._table.cache_clear()
 
 
 @pytest.fixture(params=[False, True], ids=["one stream", "keyed"])
@@ -140,28 +141,34 @@ def test_the_command_prints_them(job: Job, capsys: pytest.CaptureFixture[str], m
     monkeypatch.setattr(command, "load_plan", lambda spec: job.plan)
     assert main(["query", "spec.yaml", "near", "--limit", "3", "--sql"]) == 0
     said = capsys.readouterr()
-    assert said.out.startswith("near: 3 rows, as of ") and "limit 3;" in said.out
+    assert said.out.startswith("near: 3 rows, as of ") and "LIMIT 3;" in said.out
     assert f"the newest 3 of {len(job.rows):,} rows" in said.err
     assert main(["query", "spec.yaml", "near", "--k", "1"]) == 2
     assert "SKY-E201 query 'near' tells of every arrival once" in capsys.readouterr().err
 
 
+def replayed(plan: Plan) -> Replayed:
+    stored = Stored(plan)
+    return replay(stored, plan.queries[0], Clocks(stored))
+
+
 def test_they_are_replayed_up_to_the_last_complete_batch(job: Job) -> None:
-    query = job.plan.queries[0]
-    found = replay(job.plan, query)
+    query, stored = job.plan.queries[0], Stored(job.plan)
+    found = replayed(job.plan)
     assert (found.differences, found.changes) == ([], len(job.rows))
     assert found.steps == sum(r["pos"] == 0 for r in job.rows)
-    assert set(complete_until(job.plan).values()) == {job.last}
+    assert set(stored.until.values()) == {job.last}
     some = job.rows[40]
     here = [r for r in job.rows if r["at"] == some["at"] and r.get("grp") == some.get("grp")]
     key = (some["grp"],) if "grp" in some else ()
-    assert result_at(job.plan, query, key, some["at"]) == [((r["older_seq"], r["newer_seq"]), r["score"]) for r in here]
-    assert result_at(job.plan, query, key, DAY - 5) == []
+    results = ToldOnce(stream_of(stored, query))
+    assert results.at(key, some["at"]) == [((r["older_seq"], r["newer_seq"]), r["score"]) for r in here]
+    assert results.at(key, DAY - 5) == []
 
 
 @pytest.mark.parametrize(
     ("column", "value", "said"),
-    [("step", None, "does not follow"), ("pos", 7, "does not follow"), ("at", DAY - 9, "not at the arrival"), ("twice", None, "already")],
+    [("step", None, "does not follow"), ("pos", 7, "does not follow"), ("at", DAY - 9, "not told when"), ("twice", None, "told before")],
 )
 def test_what_does_not_replay_is_found(job: Job, column: str, value: int | None, said: str) -> None:
     place = str(job.layout.root / "near_changes")
@@ -175,8 +182,7 @@ def test_what_does_not_replay_is_found(job: Job, column: str, value: int | None,
         made = pa.array([value] + [None] * (rows.num_rows - 1), pa.int64()).cast(rows[column].type)
         rows = rows.set_column(rows.column_names.index(column), column, pc.coalesce(made, rows[column]))
     write_deltalake(place, rows, mode="overwrite")
-    replayed._table.cache_clear()
-    assert any(said in d for d in replay(job.plan, job.plan.queries[0]).differences)
+    assert any(said in d.what for d in replayed(job.plan).differences)
 
 
 def test_results_made_anew_leave_them_alone_and_a_lost_table_is_told(job: Job) -> None:
