@@ -145,5 +145,6 @@ def _bad_file(node: IntakeNode, texts: Sequence[str]) -> str:
 
 _WORDS: Final[dict[str, Any]] = {
     reasons.LATE: _late, reasons.DUPLICATE_ID: _double, reasons.NULL_ID: _null_id, reasons.NULL_TIME: _null_time,
-    reasons.NULL_KEY: _null_key, reasons.TIME_RANGE: _range, reasons.INT_RANGE: _int_range, reasons.NO_TARGET: _no_target, reasons.BAD_FILE: _bad_file,
+    reasons.NULL_KEY: _null_key, reasons.TIME_RANGE: _range, reasons.INT_RANGE: _int_range,
+    reasons.NO_TARGET: _no_target, reasons.BAD_FILE: _bad_file,
 }  # fmt: skip

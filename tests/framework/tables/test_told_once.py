@@ -157,7 +157,7 @@ def test_they_are_replayed_up_to_the_last_complete_batch(job: Job) -> None:
     found = replayed(job.plan)
     assert (found.differences, found.changes) == ([], len(job.rows))
     assert found.steps == sum(r["pos"] == 0 for r in job.rows)
-    assert set(stored.until.values()) == {job.last}
+    assert set(stored.until.values()) == {job.last - 1}  # a batch that is not whole is in the heads: what every key had reached
     some = job.rows[40]
     here = [r for r in job.rows if r["at"] == some["at"] and r.get("grp") == some.get("grp")]
     key = (some["grp"],) if "grp" in some else ()
