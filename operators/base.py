@@ -126,7 +126,7 @@ class Ragged:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Objects that got their numbers just now. ``number`` int64 (n,); row i of ``words`` is the name of ``number[i]``.
+    """Objects that are new to a logic, or come back to it (``Arrivals.named``). ``number`` int64 (n,); row i of ``words`` names the i-th.
 
     A name is some int64 words whose order, word by word, the shorter first where one begins the other, is that of the naming columns'
     values in turn: numbers and instants by value, texts by their UTF-8 bytes, false before true. Different names have different words.

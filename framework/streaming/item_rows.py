@@ -66,10 +66,9 @@ class ItemRows:
                 columns.append(("cause", _CAUSES.take(pa.array(changes.cause[mine]))))
             yield q.name, _table(columns)
 
-    def trajectories(self, operator: int, traces: Traces | None, store: WindowStore, keys: KeyValues) -> Iterator[tuple[str, pa.Table]]:
+    def trajectories(self, operator: int, traces: Traces, store: WindowStore, keys: KeyValues) -> Iterator[tuple[str, pa.Table]]:
         """(query, points) for every query of ``operator`` with points of trajectories."""
-        for q in self.by_operator[operator] if traces is not None else ():
-            assert traces is not None
+        for q in self.by_operator[operator]:
             mine = np.nonzero(traces.query == q.index)[0]
             if not len(mine):
                 continue

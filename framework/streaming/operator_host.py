@@ -83,8 +83,9 @@ class OperatorHost:
             out.counts[CHANGED] += len(changes)
             for name, table in self.items.changes(i, changes, self.store, keys):
                 out.put(Changes(name).kind, table)
-            for name, table in self.items.trajectories(i, changes.traces, self.store, keys):
-                out.put(Trajectory(name).kind, table)
+            if changes.traces is not None:
+                for name, table in self.items.trajectories(i, changes.traces, self.store, keys):
+                    out.put(Trajectory(name).kind, table)
             if node.skyband and (len(taken.seq) or (woken is not None and woken < limit)):
                 table = self.items.skyband(i, logic.skyband(), self.store, keys, bucket)
                 out.put(Skyband(node.name, bucket).kind, table)

@@ -103,7 +103,10 @@ def _heads(stored: Stored, rows: list[Row], clocks: Clocks) -> Iterator[Differen
     frontiers = {f for f in micros(stored.table("runs"), "frontier") if f is not None}
     newest = max((t for t in micros(stored.table("runs"), "newest") if t is not None), default=None)
     keys = keys_of(table, names)
-    settled = stored.upto("heads") <= stored.last_batch
+    settled, whole_runs = stored.upto("heads") <= stored.last_batch, runs_gone(stored) is None
+    # A batch takes all events before the frontier, or before a whole millisecond that its newest row admits.
+    by_rows = BEFORE if newest is None else (newest // 1000 - stored.plan.intake.delay_ms) * 1000
+    furthest = max(by_rows, max(frontiers, default=BEFORE))
     for key, count in Counter(keys).items():
         if count > 1:
             yield Difference(place("table heads", names, key), f"the key has {count} rows")
@@ -111,19 +114,18 @@ def _heads(stored: Stored, rows: list[Row], clocks: Clocks) -> Iterator[Differen
         where = place("table heads", names, key)
         for wrong in _head(key, row["last_seq"], last, as_of, clocks):
             yield Difference(where, wrong, None, [row])
-        # A batch takes all events before the frontier, or before a whole millisecond that its newest row admits.
-        by_rows = BEFORE if newest is None else (newest // 1000 - stored.plan.intake.delay_ms) * 1000
-        if settled and as_of is not None and as_of >= max(by_rows, max(frontiers, default=BEFORE)):
+        if settled and as_of is not None and as_of >= furthest:
             yield Difference(where, "as_of is later than the job has come", None, [row])
         if settled and newest is not None and last is not None and last > newest:
             yield Difference(where, "last_time is later than any row that came", None, [row])
         whole = as_of is not None and (as_of + 1) % 1000 == 0 and as_of < by_rows
-        if settled and as_of is not None and as_of + 1 not in frontiers and not whole and runs_gone(stored) is None:
+        if settled and as_of is not None and as_of + 1 not in frontiers and not whole and whole_runs:
             yield Difference(where, "as_of is the end of no batch", None, [row])
+    there = set(keys)
     for key in clocks.known():
-        if key not in set(keys) and settled:
+        if key not in there and settled:
             yield Difference(place("table heads", names, key), "the key has no row, but changes")
-    if settled and stored.upto("heads") >= 0 and runs_gone(stored) is None:
+    if settled and stored.upto("heads") >= 0 and whole_runs:
         deleted = sum(json.loads(r["counters"] or "{}").get("deleted", 0) for r in rows)
         objects, accepted = sum((r["last_seq"] or 0) + 1 for r in heads), sum(r["accepted"] for r in rows)
         if objects != accepted - deleted:

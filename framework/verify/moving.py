@@ -10,7 +10,7 @@ import pyarrow as pa
 from skyband.framework.items import rank_key
 from skyband.framework.plan.model import QueryNode
 from skyband.framework.tables.schemas import identity_columns, now_name, stream_columns, trajectory_name
-from skyband.framework.verify.stored import Item, Key, Stored, keys_of, micros, row_of, smallest_first
+from skyband.framework.verify.stored import Item, Key, Stored, keys_of, micros, smallest_first
 from skyband.framework.verify.told import Difference, place
 from skyband.framework.verify.trajectories import Point, Trajectories, differences, off_line, whole
 
@@ -45,17 +45,18 @@ def _now(stored: Stored, query: QueryNode, lines: Trajectories) -> Iterator[Diff
     """The values and ranks of ``<query>_now`` against the trajectories."""
     table, streams = stored.table(now_name(query.name)), stream_columns(stored.plan, query)
     named = keys_of(table, streams), keys_of(table, identity_columns(stored.plan, query))
+    rows = table.to_pylist()
     ranked: dict[Key, list[tuple[Any, int]]] = {}
     for i, (stream, item, at) in enumerate(zip(*named, micros(table, "as_of"), strict=True)):
         worth = lines.worth(stream, item, at or 0)
-        row = row_of(table, i)
+        row = rows[i]
         if any(row[n] != v for n, v in worth.items()):
             where = place(f"table {now_name(query.name)}", streams, stream, at)
             yield Difference(where, "not as the trajectory gives it", [{**row, **worth}], [row], at)
         ranked.setdefault(stream, []).append((rank_key(query.item, smallest_first(query, stream))(row), i))
-    for stream, rows in ranked.items():
-        for rank, (_, i) in enumerate(sorted(rows), 1):
-            row = row_of(table, i)
+    for stream, places in ranked.items():
+        for rank, (_, i) in enumerate(sorted(places), 1):
+            row = rows[i]
             if row["rank"] != rank:
                 where = place(f"table {now_name(query.name)}", streams, stream)
                 yield Difference(where, "the ranks are not those of the values", [{**row, "rank": rank}], [row])
