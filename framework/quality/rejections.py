@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow.compute as pc
 
@@ -88,7 +88,7 @@ def explained(plan: Plan, header: Sequence[str] | None, reason: str, texts: Sequ
         return f"nothing stands in {reason.removeprefix(reasons.NULL_OBJECT)}, which names what the row reports on"
     if reason.startswith(reasons.NO_UPDATE):
         return f"{reason.removeprefix(reasons.NO_UPDATE)} says neither on nor off (true or false, 1 or 0), such as {_first(texts)}"
-    return _WORDS[reason](node, texts) if reason in _WORDS else "see table `rejected`"
+    return _in_words(node, reason, texts)
 
 
 def _parse(plan: Plan, header: Sequence[str] | None, texts: Sequence[str]) -> str:
@@ -107,44 +107,25 @@ def _first(texts: Sequence[str]) -> str:
     return repr(texts[0][:100]) if texts else "(none)"
 
 
-def _late(node: IntakeNode, texts: Sequence[str]) -> str:
-    return "they came after their time had passed; raise source.event_time.watermark if they belong in the results"
-
-
-def _double(node: IntakeNode, texts: Sequence[str]) -> str:
-    return f"a row of the window has the same {', '.join(node.id)} (source.id); do these columns identify a row?"
-
-
-def _null_id(node: IntakeNode, texts: Sequence[str]) -> str:
-    return f"nothing stands in one of {', '.join(node.id)} (source.id)"
-
-
-def _null_time(node: IntakeNode, texts: Sequence[str]) -> str:
-    return f"nothing stands in {node.event_time} (source.event_time)"
-
-
-def _null_key(node: IntakeNode, texts: Sequence[str]) -> str:
-    return f"nothing stands in one of {', '.join(node.partition_by)} (source.partition_by)"
-
-
-def _range(node: IntakeNode, texts: Sequence[str]) -> str:
-    return f"{node.event_time} lies before 1970 or after 9999, such as {_first(texts)}; is a unit mistaken, as milliseconds for seconds?"
-
-
-def _int_range(node: IntakeNode, texts: Sequence[str]) -> str:
-    return f"a column that a query reads holds -9223372036854775808, which stands for null inside, such as {_first(texts)}"
-
-
-def _no_target(node: IntakeNode, texts: Sequence[str]) -> str:
-    return "they delete an id that no row of the window has"
-
-
-def _bad_file(node: IntakeNode, texts: Sequence[str]) -> str:
-    return f"files that cannot be read, such as {_first(texts)}"
-
-
-_WORDS: Final[dict[str, Any]] = {
-    reasons.LATE: _late, reasons.DUPLICATE_ID: _double, reasons.NULL_ID: _null_id, reasons.NULL_TIME: _null_time,
-    reasons.NULL_KEY: _null_key, reasons.TIME_RANGE: _range, reasons.INT_RANGE: _int_range,
-    reasons.NO_TARGET: _no_target, reasons.BAD_FILE: _bad_file,
-}  # fmt: skip
+def _in_words(node: IntakeNode, reason: str, texts: Sequence[str]) -> str:
+    match reason:
+        case reasons.LATE:
+            return "they came after their time had passed; raise source.event_time.watermark if they belong in the results"
+        case reasons.DUPLICATE_ID:
+            return f"a row of the window has the same {', '.join(node.id)} (source.id); do these columns identify a row?"
+        case reasons.NULL_ID:
+            return f"nothing stands in one of {', '.join(node.id)} (source.id)"
+        case reasons.NULL_TIME:
+            return f"nothing stands in {node.event_time} (source.event_time)"
+        case reasons.NULL_KEY:
+            return f"nothing stands in one of {', '.join(node.partition_by)} (source.partition_by)"
+        case reasons.TIME_RANGE:
+            unit = "is a unit mistaken, as milliseconds for seconds?"
+            return f"{node.event_time} lies before 1970 or after 9999, such as {_first(texts)}; {unit}"
+        case reasons.INT_RANGE:
+            return f"a column that a query reads holds -9223372036854775808, which stands for null inside, such as {_first(texts)}"
+        case reasons.NO_TARGET:
+            return "they delete an id that no row of the window has"
+        case reasons.BAD_FILE:
+            return f"files that cannot be read, such as {_first(texts)}"
+    return "see table `rejected`"

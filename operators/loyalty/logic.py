@@ -86,9 +86,7 @@ class LoyaltyLogic:
             self.until = int(arrivals.time.min())
         since = self.until
         if since == NULL:
-            return self._changes(
-                Told(np.empty((0, CHANGE_COLUMNS), np.int64), np.empty((0, POINT_COLUMNS), np.int64), np.zeros(2, np.int64))
-            )
+            return self._changes(_nothing(0))
         self.until = max(since, until)
         key, rows = self._reports(arrivals, self._meet(arrivals))
         clock = Clock(self.window, self.stale_after, since, self.until, self.few, self.n if len(self.progress.keys) == 1 else 0)
@@ -248,8 +246,7 @@ class LoyaltyLogic:
         """Keep only those objects."""
         new_place = np.full(self.n, NOBODY)
         new_place[places] = np.arange(len(places))
-        self.echoes.keep(new_place)
-        self.stale.keep(new_place)
+        self.echoes, self.stale = self.echoes.keep(new_place), self.stale.keep(new_place)
         self.names = self.names.keep(places)
         told = self.marks.where[:, places] & (IN | TOLD)
         word, report = self.table.word[places], self.table.report[places]

@@ -51,11 +51,11 @@ class Pending:
         self.time[self.tail : self.tail + len(time)], self.object[self.tail : self.tail + len(time)] = time, place
         self.tail += len(time)
 
-    def keep(self, new_place: I64) -> None:
-        """Objects move to ``new_place``; those of negative ones are gone."""
+    def keep(self, new_place: I64) -> Pending:
+        """The same with its objects at ``new_place``; those of negative ones are gone."""
         held = self.live()
         place = new_place[held.object]
-        self.__init__(held.time[place >= 0], place[place >= 0])  # type: ignore[misc]
+        return Pending(held.time[place >= 0], place[place >= 0])
 
 
 def span_of_keys(key: I64) -> I64:

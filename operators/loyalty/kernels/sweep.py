@@ -46,7 +46,7 @@ from skyband.operators.loyalty.kernels.tables import (
     loyalty,
     slope,
 )
-from skyband.operators.loyalty.kernels.tell import Moment, Told, lacks_room, precedes, roomier, tell, tell_point
+from skyband.operators.loyalty.kernels.tell import Moment, Told, first_at, lacks_room, precedes, roomier, tell, tell_point
 
 
 class Border(NamedTuple):
@@ -276,14 +276,8 @@ def after(at: int, every: int) -> int:
 @inner_inlined
 def updated_at(feed: Feed, at: int) -> bool:
     """Whether something of the key was updated at an instant of this stretch."""
-    lo, hi = 0, feed.at[INSTANTS]
-    while lo < hi:
-        mid = (lo + hi) >> 1
-        if feed.instants.time[mid] < at:
-            lo = mid + 1
-        else:
-            hi = mid
-    return bool(lo < feed.at[INSTANTS] and feed.instants.time[lo] == at)
+    i = first_at(feed.instants.time, 0, feed.at[INSTANTS], at)
+    return bool(i < feed.at[INSTANTS] and feed.instants.time[i] == at)
 
 
 @maker

@@ -106,18 +106,24 @@ def sort_pending(w: Watch, where: I64, n: int, at: int) -> None:
 
 
 @inner
-def mark_reports(feed: Feed, objects: Objects, row: int, at: int, mark: int) -> None:
-    """Write ``mark`` into ``Objects.bend`` of all that report at an instant; ``row``: the key's first row."""
-    lo, hi = row, feed.at[ROW_END]
+def first_at(time: I64, lo: int, hi: int, at: int) -> int:
+    """The first place in the ascending time[lo:hi] that is ``at`` or later. O(log)."""
     while lo < hi:
         mid = (lo + hi) >> 1
-        if feed.rows.time[mid] < at:
+        if time[mid] < at:
             lo = mid + 1
         else:
             hi = mid
-    while lo < feed.at[ROW_END] and feed.rows.time[lo] == at:
-        objects.bend[feed.rows.object[lo]] = mark
-        lo += 1
+    return lo
+
+
+@inner
+def mark_reports(feed: Feed, objects: Objects, row: int, at: int, mark: int) -> None:
+    """Write ``mark`` into ``Objects.bend`` of all that report at an instant; ``row``: the key's first row."""
+    i = first_at(feed.rows.time, row, feed.at[ROW_END], at)
+    while i < feed.at[ROW_END] and feed.rows.time[i] == at:
+        objects.bend[feed.rows.object[i]] = mark
+        i += 1
 
 
 REPORTED = -2
