@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -28,20 +29,21 @@ def most_loyal(question: Question) -> Found:
     names, of_row = data.named[op.object]
     told = question.at // query.every_micros * query.every_micros if query.every_micros else question.at
 
-    def ranked(at: int, among: list[int]) -> list[tuple[int, int, Any, int]]:
+    def ranked(at: int, among: Iterable[int]) -> list[tuple[int, int, Any, int]]:
         loyalty, slope = loyalties(question, of_row, len(names), at)
         return sorted((-int(loyalty[o]), -int(slope[o]), _in_order(names[o]), o) for o in among)
 
+    objects = ranked(told, range(len(names)))
     if asked.k is not None:
-        members = [r for r in ranked(told, list(range(len(names)))) if r[0] < 0 or r[1] < 0][: asked.k]
+        members = [r for r in objects if r[0] < 0 or r[1] < 0][: asked.k]
     else:
         least = asked.at_least
-        members = [r for r in ranked(told, list(range(len(names)))) if -r[0] > least or (-r[0] == least and -r[1] >= 0)]
+        members = [r for r in objects if -r[0] > least or (-r[0] == least and -r[1] >= 0)]
+    if told != question.at:
+        members = ranked(question.at, [o for *_, o in members])
     shown = [op.object.index(c) for c in query.item.identity(plan.intake.partition_by)]
     assert query.item.values[0].name == LOYALTY
-    return [
-        (tuple(names[o][i] for i in shown), -loyalty / 1e6) for loyalty, _, _, o in ranked(question.at, [o for *_, o in members])
-    ]  # fmt: skip
+    return [(tuple(names[o][i] for i in shown), -loyalty / 1e6) for loyalty, _, _, o in members]
 
 
 def loyalties(question: Question, of_row: I64, objects: int, at: int) -> tuple[I64, I64]:
