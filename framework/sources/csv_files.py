@@ -19,6 +19,7 @@ from skyband.framework.sources.files import MEND, Files
 from skyband.framework.sources.logs import local_path
 from skyband.framework.sources.options import CSV, Options
 from skyband.framework.sources.protocol import Mistake, Section
+from skyband.framework.spec.places import without_scheme
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,7 +102,7 @@ def _lacking(source: SourceNode, where: str, names: list[str]) -> SkybandError |
 def _headers(spark: SparkSession, source: SourceNode) -> Iterator[tuple[str, list[str] | SkybandError]]:
     """(where, the first line) of every file that has one, or why it cannot be read; without waking the engine where that is simple."""
     options = {k.lower(): v for k, v in source.options}
-    root = Path(str(source.path).removeprefix("file://"))
+    root = Path(without_scheme(str(source.path)))
     files = sorted(root.iterdir()) if root.is_dir() else sorted(Path(f) for f in glob(str(root)))
     visible = [f for f in files if f.is_file() and not f.name.startswith(("_", "."))]
     plain = len(separator_of(options)) == 1 and "ignoreleadingwhitespace" not in options

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from skyband.framework import durable
 from skyband.framework.sources.logs import FORGOTTEN, last_batch, local_path, offset
+from skyband.framework.spec.places import without_scheme
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MARKS: Final = 64
@@ -105,7 +106,7 @@ def _mark(marks: Path, upto: int, since: datetime, now: datetime) -> bool:
 
 def _holds_files(source: str) -> bool:
     """Whether there is a file at or below the source, a path (or pattern of paths) of this machine."""
-    local = source.removeprefix("file://") if source.startswith("file://") else source.removeprefix("file:")
+    local = without_scheme(source)
     if "://" in local:
         return False
     for place in [local] if os.path.exists(local) else glob.iglob(local):

@@ -13,6 +13,7 @@ from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.bad_files import named_in, plain, suspects
 from skyband.framework.sources.drop import NO_ROWS, Piece, Span, fits
 from skyband.framework.sources.logs import last_batch, local_path, offset, taken
+from skyband.framework.spec.places import without_scheme
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,7 +51,7 @@ class LyingFiles:
 
     def _few(self, first: Sequence[Piece], known: set[str | None], files: int | None, size: int) -> bool:
         """Whether one batch takes all that could be unread in a folder of this machine: asking the engine takes its time."""
-        root = os.path.abspath(str(self.source.path).removeprefix("file://"))
+        root = os.path.abspath(without_scheme(str(self.source.path)))
         if not os.path.isdir(root):
             return False
         there = list(first)

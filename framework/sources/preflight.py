@@ -16,6 +16,7 @@ from typing import Final
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.bad_files import first_line
+from skyband.framework.spec.places import without_scheme
 
 CODE: Final = "SKY-E206"
 _FILES: Final = ("csv", "json", "parquet", "orc")
@@ -110,7 +111,7 @@ def _local(source: SourceNode) -> str | None:
 
 def local_folder(path: str) -> str | None:
     """A spec's path as one of this machine; None for one elsewhere."""
-    local = path.removeprefix("file://") if path.startswith("file://") else path.removeprefix("file:")
+    local = without_scheme(path)
     return None if "://" in local else local
 
 

@@ -15,6 +15,7 @@ from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.bad_files import named_in, plain, suspects
 from skyband.framework.sources.ledger import Ledger, SetAside
 from skyband.framework.sources.logs import Taken, files_log_damage, forget_plan, last_batch, local_path, offset, taken, unusable
+from skyband.framework.spec.places import without_scheme
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -123,7 +124,7 @@ class FileWatch:
 
     def _patterns_there(self) -> list[str]:
         """URLs of the files in the source's folder, if it is one of this machine, that the engine would take for patterns. O(files)."""
-        root = os.path.abspath(str(self.source.path).removeprefix("file://"))
+        root = os.path.abspath(without_scheme(str(self.source.path)))
         found = []
         for folder, folders, names in os.walk(root):
             folders[:] = [f for f in folders if not f.startswith((".", "_"))]
@@ -175,7 +176,7 @@ class FileWatch:
 
     def _below(self, url: str) -> str:
         """The file's path below the source's folder, or its name."""
-        path, root = local_path(url), os.path.abspath(str(self.source.path).removeprefix("file://"))
+        path, root = local_path(url), os.path.abspath(without_scheme(str(self.source.path)))
         return os.path.relpath(path, root) if path is not None and path.startswith(root + os.sep) else _name(url)
 
 

@@ -12,6 +12,11 @@ MAX_SPELLINGS: Final = 64
 _BRACES: Final = re.compile(r"\{([^{}]*)\}")
 
 
+def without_scheme(path: str) -> str:
+    """A path of a spec without the ``file:`` it may begin with; one of another file system as it is."""
+    return path.removeprefix("file://") if path.startswith("file://") else path.removeprefix("file:")
+
+
 def parts(path: str, real: bool = False) -> tuple[str, ...]:
     """The folders of a path from the root down, ``.`` and ``..`` resolved (``real``: links too); a scheme other than file comes first."""
     scheme, mark, rest = path.partition("://")

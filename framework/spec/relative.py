@@ -6,9 +6,10 @@ import os
 from collections.abc import Mapping
 
 from skyband.framework.queries.models import QueryModel
-from skyband.framework.queries.single_rows.table_file import ROOTS, local_path, outside
+from skyband.framework.queries.single_rows.table_file import ROOTS, outside
 from skyband.framework.spec.document import Document
 from skyband.framework.spec.models import Job
+from skyband.framework.spec.places import without_scheme
 
 
 def beside(doc: Document, job: Job, folder: str, env: Mapping[str, str]) -> Job:
@@ -24,7 +25,7 @@ def beside(doc: Document, job: Job, folder: str, env: Mapping[str, str]) -> Job:
 
 def _from(folder: str, path: str, doc: Document, at: tuple[str, str]) -> str:
     """An absolute path, or one of another file system, as it is; a relative one below ``folder``."""
-    local = local_path(path)
+    local = without_scheme(path)
     if "://" in local or os.path.isabs(local):
         return path
     joined = os.path.join(folder, local)
@@ -40,7 +41,7 @@ def _queries(doc: Document, job: Job, folder: str, env: Mapping[str, str]) -> di
         if source is None:
             queries[name] = query
             continue
-        path = os.path.join(folder, local_path(source.path))
+        path = os.path.join(folder, without_scheme(source.path))
         at = ("queries", name, "queries_from", "path")
         if not doc.bad(at) and outside(path, folder, env):
             hint = f"put it there, or let whoever runs the job add its folder to the environment variable {ROOTS}"

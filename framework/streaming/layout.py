@@ -20,7 +20,7 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.sources.drop import DROP
 from skyband.framework.sources.ledger import LEDGER
 from skyband.framework.sources.logs import last_batch
-from skyband.framework.spec.places import overlap
+from skyband.framework.spec.places import overlap, without_scheme
 from skyband.framework.streaming.checkpoint import whole
 from skyband.framework.tables.schemas import tables
 
@@ -48,7 +48,7 @@ class Layout:
     """Paths and the job file of one sink (a local folder, or anything the engine reaches under ``file:``)."""
 
     def __init__(self, sink: str) -> None:
-        local = sink.removeprefix("file://") if sink.startswith("file://") else sink.removeprefix("file:")
+        local = without_scheme(sink)
         if "://" in local:
             raise SkybandError(
                 "SKY-E203",

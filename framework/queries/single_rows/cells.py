@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.queries.single_rows.model import QueriesFrom
-from skyband.framework.queries.single_rows.table_file import local_path, read_bytes, why_not
+from skyband.framework.queries.single_rows.table_file import read_bytes, why_not
+from skyband.framework.spec.places import without_scheme
 
 MAX_ROWS = 30_000
 """Queries of one table: their numbers have to fit 16 bits."""
@@ -57,7 +58,7 @@ def _known(column: str) -> str:
 
 def read_cells(source: QueriesFrom) -> Cells:
     """All rows of the table. SkybandError SKY-E145 if it cannot be read, is empty, or too long."""
-    path = local_path(source.path)
+    path = without_scheme(source.path)
     try:
         why = why_not(path, folder_too=source.format != "csv")
         if why is not None:
@@ -144,7 +145,7 @@ def _arrow(format_: str, path: str) -> Cells:
         delta = DeltaTable(path)
         inside = os.path.realpath(path) + os.sep
         # A table's log may name files anywhere.
-        if any(not os.path.realpath(local_path(uri)).startswith(inside) for uri in delta.file_uris()):
+        if any(not os.path.realpath(without_scheme(uri)).startswith(inside) for uri in delta.file_uris()):
             raise _Unusable("its log names files outside its folder")
         data = delta.to_pyarrow_dataset()
     else:

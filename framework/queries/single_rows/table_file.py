@@ -17,11 +17,6 @@ ROOTS: Final = "SKYBAND_ALLOWED_ROOTS"
 """Environment variable of whoever runs the job: further folders that tables of queries may lie in, separated as in PATH."""
 
 
-def local_path(path: str) -> str:
-    """``path`` without the ``file:`` it may begin with."""
-    return path.removeprefix("file://") if path.startswith("file://") else path.removeprefix("file:")
-
-
 def outside(path: str, folder: str, env: Mapping[str, str]) -> bool:
     """Whether ``path``, links resolved, lies neither below ``folder`` nor below a root that ``env`` allows."""
     if "://" in path or "\0" in path:

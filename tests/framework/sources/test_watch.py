@@ -47,9 +47,9 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "out" / "_skyband"
 
 
-def watch(home: Path, bad: dict[str, str] | None = None) -> FileWatch:
+def watch(home: Path, bad: dict[str, str] | None = None, spelled: str = "{}") -> FileWatch:
     """A watch for which the engine cannot read the files in ``bad`` (name -> why)."""
-    source = SourceNode("csv", str(home.parent.parent / "in"), NODE.options, NODE.fields)
+    source = SourceNode("csv", spelled.format(home.parent.parent / "in"), NODE.options, NODE.fields)
     return FileWatch(source, home, ["id"], lambda spark, url: (bad or {}).get(url.rsplit("/", 1)[-1]))
 
 
@@ -249,6 +249,13 @@ def test_a_name_that_is_a_pattern_is_refused_before_it_is_planned(home: Path, na
     assert told.code == "SKY-E301" and name in told.message and "rename" in str(told.hint)
     (home.parent.parent / "in" / name).rename(home.parent.parent / "in" / "fine.csv")
     assert watch(home).at_start(False) == []
+
+
+@pytest.mark.parametrize("spelled", ["file:{}", "file://{}"])
+def test_such_a_name_is_seen_however_the_source_is_spelled(home: Path, spelled: str) -> None:
+    (home.parent.parent / "in" / "a[1].csv").write_text("id\n1\n")
+    with pytest.raises(SkybandError, match=r"a\[1\]\.csv"):
+        watch(home, spelled=spelled).at_start(False)
 
 
 def test_a_batch_with_a_name_that_is_a_pattern_is_planned_anew_once_it_is_renamed(home: Path) -> None:
