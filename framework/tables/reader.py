@@ -230,10 +230,16 @@ class Reader:
         streams = stream_columns(self.plan, query)
         done = pc.field("batch_id") <= (-1 if last is None else last)
         by_then = done if at is None else done & (pc.field("at") <= pa.scalar(at, STAMP))
-        rows = self.read(changes_name(query.name), where=_both(by_then, chosen))
+        told = _both(by_then, chosen)
+        # The table has all that was ever told: only rows that may be shown are read whole.
+        at_of = self.read(changes_name(query.name), ["at"], told)["at"].cast(pa.int64()).to_numpy()
+        if 0 < newest < len(at_of):
+            oldest = pa.scalar(int(np.partition(at_of, len(at_of) - newest)[len(at_of) - newest]), STAMP)
+            told = _both(told, pc.field("at") >= oldest)
+        rows = self.read(changes_name(query.name), where=told)
         order = [("at", "descending"), *((c, "ascending") for c in streams), ("step", "descending"), ("pos", "ascending")]
         found = rows.sort_by(order).slice(0, newest)
-        note = f"the newest {found.num_rows:,} of {rows.num_rows:,} rows" if found.num_rows < rows.num_rows else None
+        note = f"the newest {found.num_rows:,} of {len(at_of):,} rows" if found.num_rows < len(at_of) else None
         shown = found.append_column("rank", pc.add(found["pos"], pa.scalar(1, pa.int32())))
         items = [f.name for f in rows.schema if f.name not in (*streams, "at", "step", "pos", "batch_id")]
         answer = shown.select([*streams, "at", "rank", *items])
