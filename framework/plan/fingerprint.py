@@ -26,8 +26,6 @@ from skyband.framework.spec.units import format_duration
 from skyband.operators.base import Window
 
 VERSION: Final = 3
-UNSALTED: Final = 2
-"""The format before hashes were salted and values of the environment concealed: ``concealed`` makes the present one of it."""
 _TOLD: Final = 20
 _HASH: Final = re.compile("(sha256|hmac):[0-9a-f]{64}")
 
@@ -70,10 +68,10 @@ def concealed(found: Mapping[str, Any], plan: Plan, salt: str) -> dict[str, Any]
     """``found``, a fingerprint of ``plan`` or of an earlier spec of its job, as it may be kept; what is concealed already stays. O(size).
 
     Every hash, and every value of a part of the spec of ``plan`` that took something from the environment, becomes a hash keyed with
-    ``salt``. An ``UNSALTED`` fingerprint becomes one of this version.
+    ``salt``.
     """
-    made = _concealed(found, (), _parts(plan), salt)
-    return {**made, "version": VERSION if found.get("version") == UNSALTED else found.get("version")}
+    made: dict[str, Any] = _concealed(found, (), _parts(plan), salt)
+    return made
 
 
 def _concealed(value: Any, path: tuple[str, ...], parts: set[tuple[str, ...]], salt: str) -> Any:

@@ -146,8 +146,8 @@ def _row(run_id: str, batch_id: int, found: dict[str, Any], arguments_shown: str
     result = found.get("result", {})
     examples = result.get("partial_unexpected_list")
     return {
-        "run_id": run_id, "batch_id": batch_id, "checked_at": datetime.now(UTC), "table": check.table, "expectation": check.expectation,
-        "arguments": arguments_shown, "severity": check.severity, "success": found["success"],
+        "run_id": run_id, "batch_id": batch_id, "checked_at": datetime.now(UTC), "table_name": check.table,
+        "expectation": check.expectation, "arguments": arguments_shown, "severity": check.severity, "success": found["success"],
         "observed": _json(result.get("observed_value")),
         "rows_checked": result.get("element_count"), "unexpected": result.get("unexpected_count"),
         "unexpected_percent": result.get("unexpected_percent"), "examples": _json(examples[:EXAMPLES] if examples else None),
@@ -160,7 +160,7 @@ def _json(value: Any) -> str | None:
 
 
 def _told(row: dict[str, Any]) -> str:
-    said = f"{row['severity']} check failed on table {row['table']}: {row['expectation']} {row['arguments']}"
+    said = f"{row['severity']} check failed on table {row['table_name']}: {row['expectation']} {row['arguments']}"
     if row["error"]:
         return f"{said}: {row['error']}"
     if row["unexpected"]:

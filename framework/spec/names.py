@@ -9,10 +9,15 @@ SUFFIXES: Final = ("", "_changes", "_now", "_skyband")
 TRAJECTORY: Final = "_trajectory"
 """Behind the name of a query whose items have values that move."""
 FIXED_COLUMNS: Final = (
-    "at", "step", "pos", "change", "score", "cause", "batch_id", "valid_from", "valid_to", "from_step", "to_step", "current", "rank",
-    "as_of", "bucket",
+    "changed_at", "step", "pos", "change", "score", "cause", "batch_id", "valid_from", "valid_to", "from_step", "to_step", "is_current",
+    "rank", "as_of", "bucket",
 )  # fmt: skip
 """Columns of result tables that are not the user's."""
+
+NAMES_EDITION: Final = 2
+"""Of the names of all tables' columns; a job's tables keep theirs for good (SKY-E307)."""
+RENAMED: Final = (("at", "changed_at"), ("current", "is_current"), ("table (of checks)", "table_name"))
+"""Names of edition 1, which are reserved words in one engine or another, and those of edition 2."""
 
 QUERY_COLUMN: Final = "query"
 """Column of results that says which query of a table of queries a row is about."""

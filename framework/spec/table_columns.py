@@ -41,7 +41,7 @@ def table_columns(s: Scope, table: str) -> Columns | None:
     if table == "runs":
         return _runs()
     if table == "checks":
-        texts = ("run_id", "table", "expectation", "arguments", "severity", "observed", "examples", "error")
+        texts = ("run_id", "table_name", "expectation", "arguments", "severity", "observed", "examples", "error")
         return {
             **dict.fromkeys(texts, _TEXT), "batch_id": _INT, "checked_at": _TIME, "success": _BOOL, "rows_checked": _INT,
             "unexpected": _INT, "unexpected_percent": _FLOAT,
@@ -73,14 +73,14 @@ def _of_query(s: Scope, query: QueryModel, suffix: str, keys: Columns, kinds: Co
     made |= _values(shape.values)
     if suffix == "_changes":
         more: Columns = {"change": _TEXT, "cause": _TEXT} if shape.lasting else {}
-        return made | {"at": _TIME, "step": _INT, "pos": _INT, **more, "batch_id": _INT}
+        return made | {"changed_at": _TIME, "step": _INT, "pos": _INT, **more, "batch_id": _INT}
     if suffix == "_now":
         return made | {"rank": _INT, "as_of": _TIME}
     if suffix == TRAJECTORY:
         return made | {"valid_from": _TIME, "batch_id": _INT}
     if suffix == "_skyband":
         return made | _values(shape.extra) | {"bucket": _INT}
-    return made | {"valid_from": _TIME, "valid_to": _TIME, "from_step": _INT, "to_step": _INT, "current": _BOOL}
+    return made | {"valid_from": _TIME, "valid_to": _TIME, "from_step": _INT, "to_step": _INT, "is_current": _BOOL}
 
 
 def _values(values: tuple[Value, ...]) -> Columns:

@@ -54,7 +54,7 @@ class ItemRows:
                 columns.append((QUERY_COLUMN, self.members[q.name].take(pa.array(changes.query))))
             columns += self._key_columns(keys, key)
             columns += [
-                ("at", pa.array(changes.at[mine]).cast(_STAMP)),
+                ("changed_at", pa.array(changes.at[mine]).cast(_STAMP)),
                 ("step", pa.array(changes.step[mine].astype(np.int64))),
                 ("pos", pa.array(changes.pos[mine].astype(np.int32))),
             ]

@@ -20,6 +20,7 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.sources.drop import DROP
 from skyband.framework.sources.ledger import LEDGER
 from skyband.framework.sources.logs import last_batch
+from skyband.framework.spec.names import NAMES_EDITION, RENAMED
 from skyband.framework.spec.places import overlap, without_scheme
 from skyband.framework.streaming.checkpoint import whole
 from skyband.framework.tables.schemas import tables
@@ -31,7 +32,7 @@ class JobFile:
 
     ``generation`` names this checkpoint in every commit of the tables; ``finishes`` are [the engine's watermark in ms, F in
     microseconds] of past finishes; ``rules`` is a hash of what may change between runs but not within a batch; ``salt`` is the job's own,
-    of every hash ("": a file of before hashes were salted; ``renewed`` brings it up to date).
+    of every hash. ``names`` is the edition of the tables' column names (a file of before there was more than one says nothing: 1).
     """
 
     job: str
@@ -42,6 +43,7 @@ class JobFile:
     finishes: list[list[int]] = field(default_factory=list)
     rules: str = ""
     salt: str = ""
+    names: int = NAMES_EDITION
 
 
 class Layout:
@@ -67,13 +69,16 @@ class Layout:
         if not self.file.exists():
             return None
         try:
-            return JobFile(**json.loads(self.file.read_text()))
+            job = JobFile(**{"names": 1, **json.loads(self.file.read_text())})
         except (ValueError, TypeError) as e:
             raise SkybandError(
                 "SKY-E303",
                 f"the job file {self.file} cannot be read",
                 hint=f"restore it, or delete {self.root} to start again from the source",
             ) from e
+        if job.names < NAMES_EDITION:
+            raise _of_before(self.root)
+        return job
 
     def create(self, plan: Plan, partitions: int, header: list[str] | None) -> JobFile:
         """The job file of a first run; what an earlier attempt left behind without writing a row is removed."""
@@ -83,13 +88,14 @@ class Layout:
             leftover.unlink(missing_ok=True)
         self.taken.unlink(missing_ok=True)
         self.control.mkdir(parents=True, exist_ok=True)
-        made = _current(JobFile(plan.job, uuid.uuid4().hex[:12], {}, partitions, header, salt=secrets.token_hex(16)), plan)
+        generation, salt = uuid.uuid4().hex[:12], secrets.token_hex(16)
+        made = _current(JobFile(plan.job, generation, {}, partitions, header, salt=salt), plan)
         self.save(made)
         return made
 
     def renew(self, plan: Plan, job: JobFile) -> JobFile:
         """``job``, which fits ``plan``, with what the plan may have changed, in the present format, written if it is not so already."""
-        made = _current(_salted_job(plan, job), plan)
+        made = _current(job, plan)
         if made != self.load():
             self.save(made)
         return made
@@ -137,7 +143,6 @@ def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:
             raise _not_own(layout, f"is that of job {job.job!r}")
         return None
     whole(layout.checkpoint, layout.control, job.partitions, job.finishes)
-    job = _salted_job(plan, job)
     differences = _differences(plan, job)
     if job.rules != rules_of(plan, job.salt) and planned > done:
         differences.append(f"quality.rows or source.options changed while batch {planned} is unfinished: run the former spec once")
@@ -167,7 +172,7 @@ def _not_own(layout: Layout, what: str) -> SkybandError:
 def changed_since(plan: Plan, layout: Layout) -> list[str]:
     """What of the spec (or of a table of queries) is not as in the runs that wrote the tables; empty if all is, or nothing has run."""
     job = layout.load()
-    return [] if job is None else _differences(plan, _salted_job(plan, job))
+    return [] if job is None else _differences(plan, job)
 
 
 def rules_of(plan: Plan, salt: str) -> str:
@@ -180,23 +185,17 @@ def _current(job: JobFile, plan: Plan) -> JobFile:
     return replace(job, fingerprint=concealed(fingerprint(plan), plan, job.salt), rules=rules_of(plan, job.salt))
 
 
-def _salted_job(plan: Plan, job: JobFile) -> JobFile:
-    """``job`` with salted hashes: a file of before is compared, and goes on, as what it would have been."""
-    if job.salt:
-        return job
-    salt = secrets.token_hex(16)
-    return replace(job, salt=salt, fingerprint=concealed(job.fingerprint, plan, salt), rules=salted(job.rules, salt))
-
-
 def _differences(plan: Plan, job: JobFile) -> list[str]:
-    def found(of: Plan) -> list[str]:
-        return compare(job.fingerprint, concealed(fingerprint(of), of, job.salt), job.salt)
+    return compare(job.fingerprint, concealed(fingerprint(plan), plan, job.salt), job.salt)
 
-    differences = found(plan)
-    if differences and plan.source.relative is not None:
-        # Relative paths were kept as they were written when they started at the working folder.
-        return differences if found(replace(plan, source=replace(plan.source, path=plan.source.relative))) else []
-    return differences
+
+def _of_before(root: Path) -> SkybandError:
+    said = ", ".join(f"{old} is {new} now" for old, new in RENAMED)
+    hint = (
+        f"run the spec into a new sink path, from the source's start, and delete {root} when nothing reads it any more; "
+        "or stay with the version that wrote it. In SQL: " + said
+    )
+    return SkybandError("SKY-E307", f"the tables below {root} are of an earlier version, whose columns have other names", hint=hint)
 
 
 def _torn(layout: Layout, what: str, first: str) -> SkybandError:

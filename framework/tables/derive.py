@@ -52,10 +52,11 @@ def intervals(opened: pa.Table, changes: pa.Table, keys: Sequence[str], identity
     """
     entered = opened.schema.names
     kept = [n for n in entered if n in changes.column_names]
+    told = [*kept, "changed_at", "step"]
     events = pa.concat_tables(
         [
-            opened.rename_columns([{"valid_from": "at", "from_step": "step"}.get(n, n) for n in entered]).select([*kept, "at", "step"]),
-            changes.select([*kept, "at", "step"]),
+            opened.rename_columns([{"valid_from": "changed_at", "from_step": "step"}.get(n, n) for n in entered]).select(told),
+            changes.select(told),
         ]
     )
     enters = np.concatenate([np.ones(opened.num_rows, bool), pc.equal(changes["change"], "+").to_numpy()])
@@ -84,15 +85,15 @@ def intervals(opened: pa.Table, changes: pa.Table, keys: Sequence[str], identity
     rows, leaving = rows[by_row], leaving[by_row]
     closed = leaving >= 0
     taken = events.take(pa.array(rows))
-    at = pc.cast(events["at"], pa.int64()).to_numpy()
+    at = pc.cast(events["changed_at"], pa.int64()).to_numpy()
     gone = np.where(closed, leaving, 0)
     columns = {n: taken[n] for n in kept}
     columns |= {
-        "valid_from": taken["at"],
+        "valid_from": taken["changed_at"],
         "from_step": taken["step"],
         "valid_to": pa.array(at[gone] if len(at) else gone, pa.int64(), mask=~closed).cast(STAMP),
         "to_step": pa.array(step[gone] if len(at) else gone, pa.int64(), mask=~closed),
-        "current": pa.array(~closed),
+        "is_current": pa.array(~closed),
     }
     return pa.table([columns[n] for n in entered], schema=opened.schema)
 
@@ -140,13 +141,13 @@ def _derive_intervals(sink: Sink, query: QueryNode, upto: int) -> None:
     done = sink.writer.version(query.name, app_id)
     schema = sink.specs[query.name].schema
     source = changes_name(query.name)
-    columns = [n for n in sink.specs[source].schema.names if n in schema.names or n in ("at", "step", "change")]
+    columns = [n for n in sink.specs[source].schema.names if n in schema.names or n in ("changed_at", "step", "change")]
     for first, last in _slices(sink, source, -1 if done is None else done, upto):
         span = (pc.field("batch_id") >= first) & (pc.field("batch_id") <= last)
         changes = sink.writer.read(source, columns, span)
-        opened = to_schema(sink.writer.read(query.name, where=pc.field("current")), schema)
+        opened = to_schema(sink.writer.read(query.name, where=pc.field("is_current")), schema)
         rows = intervals(opened, changes, stream_columns(sink.plan, query), identity_columns(sink.plan, query))
-        sink.writer.overwrite_partitions(query.name, rows, "current", [True], app_id, last)
+        sink.writer.overwrite_partitions(query.name, rows, "is_current", [True], app_id, last)
 
 
 def _slices(sink: Sink, source: str, done: int, upto: int) -> Iterator[tuple[int, int]]:
@@ -176,7 +177,7 @@ def _derive_now(sink: Sink, query: QueryNode, upto: int) -> None:
         return
     schema = sink.specs[name].schema
     columns = [n for n in schema.names if n not in ("rank", "as_of")]
-    rows = sink.writer.read(query.name, [*columns, "valid_from"], pc.field("current"))
+    rows = sink.writer.read(query.name, [*columns, "valid_from"], pc.field("is_current"))
     plan, heads = sink.plan, sink.writer.read("heads")
     last = (sink.last_run() or {}).get("frontier")
     frontier = None if last is None else pa.scalar(last, STAMP).cast(pa.int64()).as_py()

@@ -103,8 +103,8 @@ class Reader:
             instant = pa.scalar(at, STAMP)
             alive = pc.and_(pc.less_equal(rows["valid_from"], instant), pc.fill_null(pc.greater(rows["valid_to"], instant), True))
         else:
-            alive = rows["current"]
-        columns = [f.name for f in rows.schema if f.name not in ("valid_from", "valid_to", "from_step", "to_step", "current")]
+            alive = rows["is_current"]
+        columns = [f.name for f in rows.schema if f.name not in ("valid_from", "valid_to", "from_step", "to_step", "is_current")]
         rows = rows.filter(alive)
         if query.item.motion is not None:
             rows = self._moved(rows, query, at)
@@ -201,8 +201,8 @@ class Reader:
         changes = self.read(changes_name(query.name), where=later if chosen is None else later & chosen)
         if not changes.num_rows:
             return rows
-        opened = intervals(rows.filter(rows["current"]), changes, stream_columns(self.plan, query), identity_columns(self.plan, query))
-        return pa.concat_tables([rows.filter(pc.invert(rows["current"])), opened])
+        opened = intervals(rows.filter(rows["is_current"]), changes, stream_columns(self.plan, query), identity_columns(self.plan, query))
+        return pa.concat_tables([rows.filter(pc.invert(rows["is_current"])), opened])
 
     def _moved(self, rows: pa.Table, query: QueryNode, at: datetime | None) -> pa.Table:
         """Intervals with their moving values as of ``at`` (None: of the last instant that is complete for their key)."""
@@ -229,20 +229,20 @@ class Reader:
         last = pc.max(self.read("runs", ["batch_id"])["batch_id"]).as_py()
         streams = stream_columns(self.plan, query)
         done = pc.field("batch_id") <= (-1 if last is None else last)
-        by_then = done if at is None else done & (pc.field("at") <= pa.scalar(at, STAMP))
+        by_then = done if at is None else done & (pc.field("changed_at") <= pa.scalar(at, STAMP))
         told = _both(by_then, chosen)
         # The table has all that was ever told: only rows that may be shown are read whole.
-        at_of = self.read(changes_name(query.name), ["at"], told)["at"].cast(pa.int64()).to_numpy()
+        at_of = self.read(changes_name(query.name), ["changed_at"], told)["changed_at"].cast(pa.int64()).to_numpy()
         if 0 < newest < len(at_of):
             oldest = pa.scalar(int(np.partition(at_of, len(at_of) - newest)[len(at_of) - newest]), STAMP)
-            told = _both(told, pc.field("at") >= oldest)
+            told = _both(told, pc.field("changed_at") >= oldest)
         rows = self.read(changes_name(query.name), where=told)
-        order = [("at", "descending"), *((c, "ascending") for c in streams), ("step", "descending"), ("pos", "ascending")]
+        order = [("changed_at", "descending"), *((c, "ascending") for c in streams), ("step", "descending"), ("pos", "ascending")]
         found = rows.sort_by(order).slice(0, newest)
         note = f"the newest {found.num_rows:,} of {len(at_of):,} rows" if found.num_rows < len(at_of) else None
         shown = found.append_column("rank", pc.add(found["pos"], pa.scalar(1, pa.int32())))
-        items = [f.name for f in rows.schema if f.name not in (*streams, "at", "step", "pos", "batch_id")]
-        answer = shown.select([*streams, "at", "rank", *items])
+        items = [f.name for f in rows.schema if f.name not in (*streams, "changed_at", "step", "pos", "batch_id")]
+        answer = shown.select([*streams, "changed_at", "rank", *items])
         return Answer(answer, complete if at is None else at, sql.told(self.plan, query, at, newest, key), note)
 
     def _versions(self, query: QueryNode) -> tuple[int, int]:

@@ -93,7 +93,7 @@ def _items(plan: Plan, shape: ItemShape, carry: Iterable[str]) -> list[pa.Field]
     return fields
 
 
-def _values(query: QueryNode, when: str = "at") -> list[pa.Field]:
+def _values(query: QueryNode, when: str = "changed_at") -> list[pa.Field]:
     """Columns of values; ``when``: the column with the instant that they are as of, of those that move."""
     best = "smaller or larger, as its query says," if query.turned else "smaller" if query.direction == "min" else "larger"
     said = {"{best}": best, "{when}": when}
@@ -110,7 +110,7 @@ def changes_schema(plan: Plan, query: QueryNode) -> pa.Schema:
     return pa.schema(
         [
             *_streams(plan, query),
-            field("at", STAMP, "event time of the change"),
+            field("changed_at", STAMP, "event time of the change"),
             field("step", _INT, "number of the event that changed this query's result: 1, 2, 3, ... per key, without gaps"),
             field("pos", pa.int32(), "place of the change within its step, from 0: all - first, then all +, each in rank order"),
             field("change", _TEXT, "+ the item entered the result, - it left"),
@@ -126,7 +126,7 @@ def _told_schema(plan: Plan, query: QueryNode) -> pa.Schema:
     return pa.schema(
         [
             *_streams(plan, query),
-            field("at", STAMP, "event time of the arrival at which the item was told"),
+            field("changed_at", STAMP, "event time of the arrival at which the item was told"),
             field("step", _INT, "number of the arrival that had something to tell: 1, 2, 3, ... per key, without gaps"),
             field("pos", pa.int32(), "place of the item within its step, from 0, in rank order"),
             *_items(plan, query.item, query.carry),
@@ -147,7 +147,7 @@ def results_schema(plan: Plan, query: QueryNode) -> pa.Schema:
             field("valid_to", STAMP, "event time at which it left; null: still in. In the result as of t: valid_from <= t < valid_to"),
             field("from_step", _INT, "step at which it entered"),
             field("to_step", _INT, "step at which it left; null: still in"),
-            field("current", pa.bool_(), "true: still in the result"),
+            field("is_current", pa.bool_(), "true: still in the result"),
         ]
     )
 
@@ -251,7 +251,7 @@ def checks_schema() -> pa.Schema:
             field("run_id", _TEXT, "the run: checkpoint generation and last batch"),
             field("batch_id", _INT, "last batch in the tables when the check ran"),
             field("checked_at", STAMP, "wall-clock time of the check"),
-            field("table", _TEXT, "table checked"),
+            field("table_name", _TEXT, "table checked"),
             field("expectation", _TEXT, "Great Expectations' name of the expectation"),
             field("arguments", _TEXT, "JSON: arguments of the expectation"),
             field("severity", _TEXT, "critical, warning or info"),
@@ -301,7 +301,7 @@ def tables(plan: Plan) -> list[TableSpec]:
         if not q.item.lasting:
             continue
         made += [
-            TableSpec(q.name, results_schema(plan, q), f"Results of {q.name} as intervals of validity.", ("current",), "result"),
+            TableSpec(q.name, results_schema(plan, q), f"Results of {q.name} as intervals of validity.", ("is_current",), "result"),
             TableSpec(now_name(q.name), now_schema(plan, q), f"Current result of {q.name}.", life="result"),
         ]
     made += _trajectories(plan, history)

@@ -37,7 +37,7 @@ def as_of(plan: Plan, query: QueryNode, at: datetime | None, key: Key = None) ->
     """The result at ``at`` (None: now) from ``<query>``; values that move from its table of trajectories."""
     if query.item.motion is not None:
         return _moved(plan, query, at, key)
-    condition = '"current"' if at is None else f"valid_from <= {instant(at)} and (valid_to is null or valid_to > {instant(at)})"
+    condition = "is_current" if at is None else f"valid_from <= {instant(at)} and (valid_to is null or valid_to > {instant(at)})"
     order = ", ".join([*map(_name, stream_columns(plan, query)), order_by(query)])
     return f'select * from "{query.name}" where {" and ".join([condition, *_chosen(key)])} order by {order}'
 
@@ -69,8 +69,9 @@ def _moved(plan: Plan, query: QueryNode, at: datetime | None, key: Key) -> str:
 
 def told(plan: Plan, query: QueryNode, at: datetime | None, newest: int, key: Key = None) -> str:
     """The ``newest`` items told by ``at`` (None: now) from ``<query>_changes``, in complete batches."""
-    conditions = ["batch_id <= (select max(batch_id) from runs)", *([f'"at" <= {instant(at)}'] if at is not None else []), *_chosen(key)]
-    order = ", ".join(['"at" desc', *map(_name, stream_columns(plan, query)), "step desc", "pos"])
+    by_then = [] if at is None else [f"changed_at <= {instant(at)}"]
+    conditions = ["batch_id <= (select max(batch_id) from runs)", *by_then, *_chosen(key)]
+    order = ", ".join(["changed_at desc", *map(_name, stream_columns(plan, query)), "step desc", "pos"])
     return f'select * from "{changes_name(query.name)}" where {" and ".join(conditions)} order by {order} limit {newest}'
 
 

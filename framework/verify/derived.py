@@ -19,10 +19,10 @@ from skyband.framework.verify.told import Difference, place
 def compare_results(stored: Stored, query: QueryNode, changes: pa.Table, intervals: Sequence[tuple[int, int | None]]) -> list[Difference]:
     """``intervals``: rows of ``changes`` that open and close them."""
     opening, closing = pa.array([a for a, _ in intervals], pa.int64()), pa.array([b for _, b in intervals], pa.int64())
-    opened, closed = changes.take(opening), changes.select(["at", "step"]).take(closing)
+    opened, closed = changes.take(opening), changes.select(["changed_at", "step"]).take(closing)
     made = {
-        "valid_from": opened["at"], "valid_to": closed["at"], "from_step": opened["step"], "to_step": closed["step"],
-        "current": pa.array([b is None for _, b in intervals], pa.bool_()),
+        "valid_from": opened["changed_at"], "valid_to": closed["changed_at"], "from_step": opened["step"], "to_step": closed["step"],
+        "is_current": pa.array([b is None for _, b in intervals], pa.bool_()),
     }  # fmt: skip
     schema = results_schema(stored.plan, query)
     expected = pa.table([made[n] if n in made else opened[n] for n in schema.names], names=schema.names)

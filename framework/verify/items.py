@@ -38,7 +38,7 @@ def compare_items(stored: Stored, query: QueryNode, stream: Key, mine: Accepted,
 
 
 def _where(query: QueryNode, names: tuple[str, ...], stream: Key, rows: pa.Table, i: int) -> str:
-    return place(f"table {changes_name(query.name)}", names, stream, micros(rows.slice(i, 1), "at")[0], rows["step"][i].as_py())
+    return place(f"table {changes_name(query.name)}", names, stream, micros(rows.slice(i, 1), "changed_at")[0], rows["step"][i].as_py())
 
 
 def compare_head(stored: Stored, mine: Accepted) -> Iterator[Difference]:

@@ -22,7 +22,7 @@ def compare_moving(
     lines = Trajectories(stored, query)
     motion, streams = lines.motion, stream_columns(stored.plan, query)
     names = list(zip(keys_of(changes, streams), keys_of(changes, identity_columns(stored.plan, query)), strict=True))
-    at, values, slopes = micros(changes, "at"), changes[motion.value].to_pylist(), changes[motion.slope].to_pylist()
+    at, values, slopes = micros(changes, "changed_at"), changes[motion.value].to_pylist(), changes[motion.slope].to_pylist()
 
     def wrong(name: tuple[Key, Item], said: str, when: int | None = None) -> Difference:
         return Difference(place(f"table {trajectory_name(query.name)}", streams, name[0], when), said, at=when)

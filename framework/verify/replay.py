@@ -32,7 +32,7 @@ from skyband.framework.verify.stored import (
 )
 from skyband.framework.verify.told import Difference, place
 
-_INTERVAL = ("valid_from", "valid_to", "from_step", "to_step", "current")
+_INTERVAL = ("valid_from", "valid_to", "from_step", "to_step", "is_current")
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class Stream:
         self.common = [f.name for f in results_schema(plan, query) if f.name not in _INTERVAL]
         self.keys = keys_of(self.rows, self.names)
         self.items: list[Item] = keys_of(self.rows, identity_columns(plan, query))
-        self.at = [BEFORE if t is None else t for t in micros(self.rows, "at")]
+        self.at = [BEFORE if t is None else t for t in micros(self.rows, "changed_at")]
         self.step, self.pos, self.batch = (self.rows[n].to_pylist() for n in ("step", "pos", "batch_id"))
         # What is told once enters, and is not said to.
         self.change, self.cause = ["+"] * self.rows.num_rows, ["arrival"] * self.rows.num_rows

@@ -52,7 +52,7 @@ def test_results_are_recorded_once_per_run(tmp_path: Path, capfd: pytest.Capture
     assert run_checks(sink.plan, sink) == 0
     assert run_checks(sink.plan, sink) == 0
     rows = sink.writer.read("checks").to_pylist()
-    assert [(r["run_id"][:4], r["table"], r["severity"], r["success"]) for r in rows] == [
+    assert [(r["run_id"][:4], r["table_name"], r["severity"], r["success"]) for r in rows] == [
         ("g-1-", "near", "critical", True),
         ("g-1-", "near", "critical", True),
         ("g-1-", "near", "warning", False),

@@ -125,7 +125,7 @@ def test_the_changes_replayed_are_the_definition() -> None:
     for query in plan.queries:
         told, shown = host(plan, [rows], restore=False)[query.name], set()
         for at in sorted({r[1] for r in rows}):
-            for change in [c for c in told if c["at"].timestamp() <= at]:
+            for change in [c for c in told if c["changed_at"].timestamp() <= at]:
                 (shown.add if change["change"] == "+" else shown.remove)(change["account"])
                 told.remove(change)
             found = FREQUENT.brute_force(Question(plan, query, data, at * SECOND))

@@ -155,7 +155,7 @@ def test_single_object_results_may_not_collide_with_the_users_columns(old: str, 
 
 
 def test_a_key_column_may_not_be_called_like_a_result_column() -> None:
-    text = SENSORS.replace("building: string", "at: string").replace("[building]", "[at]")
+    text = SENSORS.replace("building: string", "changed_at: string").replace("[building]", "[changed_at]")
     _, errors = validate_text(text, ENV)
     assert [e.code for e in errors] == ["SKY-E124"]
 

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.plan.compile import compile_job
-from skyband.framework.plan.fingerprint import concealed, fingerprint
+from skyband.framework.plan.fingerprint import fingerprint
 from skyband.framework.plan.model import Plan
 from skyband.framework.redaction import redacted
 from skyband.framework.spec.load import load_job, validate_text
-from skyband.framework.streaming.layout import JobFile, Layout, changed_since
 from tests.framework.spec.examples import ENV, SENSORS
 
 
@@ -54,27 +53,3 @@ def test_a_text_that_is_no_file_starts_at_the_working_folder(tmp_path: Path, mon
     monkeypatch.chdir(tmp_path)
     job, _ = validate_text(SENSORS.replace("${LANDING}/sensors/", "in"), ENV)
     assert job is not None and job.source.path == f"{tmp_path}/in"
-
-
-def test_a_job_file_of_before_still_fits_and_another_folder_does_not(tmp_path: Path) -> None:
-    """They kept a relative path as the spec writes it."""
-    found = plan(spec(tmp_path / "jobs"))
-    kept = fingerprint(found)
-    kept["source"]["path"] = fingerprint(plan(spec(tmp_path / "other", "/landing")))["source"]["path"]
-    layout = Layout(found.sink)
-
-    def left(with_path: object) -> list[str]:
-        kept["source"]["path"] = with_path
-        layout.save(JobFile(found.job, "g", concealed(kept, found, "salt"), 2, None, salt="salt"))
-        return changed_since(found, layout)
-
-    assert left(_hash_of("landing")) == []
-    assert left(_hash_of(f"{tmp_path}/jobs/landing")) == []
-    assert left(_hash_of(f"{tmp_path}/landing")) == ["source.path has changed"]
-
-
-def _hash_of(path: str) -> object:
-    from dataclasses import replace
-
-    of = compile_job(validate_text(SENSORS, ENV)[0])  # type: ignore[arg-type]
-    return fingerprint(replace(of, source=replace(of.source, path=path)))["source"]["path"]

@@ -131,7 +131,7 @@ def test_changes_trajectories_and_brute_force_are_the_definitions(plan: Plan, ro
             at = oracle.instants(spans, window, [said], end)
             changes = [c for c in got.get(f"changes:{query.name}", []) if c["grp"] == grp]
             told = [
-                (micros(c["at"]), c["step"], c["pos"], c["change"], c["cause"], item_of(c), c["loyalty_seconds"], c["slope"])
+                (micros(c["changed_at"]), c["step"], c["pos"], c["change"], c["cause"], item_of(c), c["loyalty_seconds"], c["slope"])
                 for c in changes
             ]
             expected = oracle.changes(reports, stale, window, said, at)

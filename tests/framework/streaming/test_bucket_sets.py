@@ -98,13 +98,13 @@ def test_changes_add_up_to_the_definitions_result(plans: dict[str, Plan], window
                 expected = query_type(query.type).brute_force(Question(plan, query, data, at))
                 assert expected is not None
                 if not query.item.lasting:
-                    now = sorted((c for c in changes if micros(c["at"]) == at), key=lambda c: (c["step"], c["pos"]))
+                    now = sorted((c for c in changes if micros(c["changed_at"]) == at), key=lambda c: (c["step"], c["pos"]))
                     assert [(tuple(c[n] for n in names), c["score"]) for c in now] == expected, (query.name, at)
                     assert not {"change", "cause"}.intersection(*now, names)
                     continue
                 held: dict[tuple[int, ...], float] = {}
                 for c in changes:
-                    if micros(c["at"]) > at:
+                    if micros(c["changed_at"]) > at:
                         continue
                     item = tuple(c[n] for n in names)
                     if c["change"] == "+":

@@ -120,7 +120,7 @@ def test_changes_are_those_of_the_definition(plans: dict[str, Plan], window: str
             for at, step, pos, sign, _, seq in stream([r[0] * MINUTE for r in of_key], dom, usable, op.band, asked, until):
                 expected.append((grp, at, step, pos, "+" if sign > 0 else "-", of_key[seq][1], seq, of_key[seq][0] * MINUTE))
         found = [
-            (r["grp"], micros(r["at"]), r["step"], r["pos"], r["change"], r["id"], r["seq"], micros(r["time"]))
+            (r["grp"], micros(r["changed_at"]), r["step"], r["pos"], r["change"], r["id"], r["seq"], micros(r["time"]))
             for r in got.get(f"changes:{query.name}", [])
         ]
         assert found == expected, query.name

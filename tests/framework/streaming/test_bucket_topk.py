@@ -153,7 +153,7 @@ def test_changes_and_rejected_rows_are_those_of_the_definition(
                     )
     for query in plan.queries:
         found = [
-            (r.get("query", ""), r["grp"], micros(r["at"]), r["step"], r["pos"], r["change"], r["cause"], r["id"], r["seq"],
+            (r.get("query", ""), r["grp"], micros(r["changed_at"]), r["step"], r["pos"], r["change"], r["cause"], r["id"], r["seq"],
              micros(r["time"]), r["score"])
             for r in got.get(f"changes:{query.name}", [])
         ]  # fmt: skip

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shutil
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from skyband.framework.errors import SkybandError, SpecErrors
-from skyband.framework.plan.fingerprint import UNSALTED, VERSION, fingerprint
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.ledger import LEDGER
-from skyband.framework.streaming.layout import JobFile, Layout, changed_since, fitting_job, own_place
+from skyband.framework.streaming.layout import Layout, changed_since, fitting_job, own_place
 from skyband.jobs.spec import load_plan
 from tests.framework.streaming import checkpoints
 from tests.spark.jobs import QUERIES, write_spec
@@ -155,12 +153,20 @@ def test_another_jobs_sink_is_refused_before_it_has_rows_too(plan: Plan) -> None
     assert e.value.code == "SKY-E205" and "'other'" in e.value.message
 
 
-def job_file_of_before(plan: Plan, layout: Layout) -> None:
-    """The job file as it was written before hashes were salted."""
-    rules = hashlib.sha256(repr((plan.intake.rules, sorted(plan.source.options))).encode()).hexdigest()
-    old = asdict(JobFile(plan.job, "g", {**fingerprint(plan), "version": UNSALTED}, 2, ["id"], rules=rules))
-    del old["salt"]
+def test_tables_of_before_are_refused_by_name(plan: Plan) -> None:
+    """Their columns `at`, `current` and `table` are reserved words in one engine or another."""
+    layout = after_a_run(plan)
+    old = json.loads(layout.file.read_text())
+    del old["names"]
     layout.file.write_text(json.dumps(old))
+    before = layout.file.read_text()
+    for asked in (lambda: fitting_job(plan, layout), lambda: changed_since(plan, layout)):
+        with pytest.raises(SkybandError) as e:
+            asked()
+        assert e.value.code == "SKY-E307" and str(layout.root) in e.value.message
+        hint = e.value.hint or ""
+        assert "new sink path" in hint and "at is changed_at now, current is is_current now" in hint
+    assert layout.file.read_text() == before
 
 
 def secretive(folder: Path, monkeypatch: pytest.MonkeyPatch, k: str = "5", rule: str = "1000000") -> Plan:
@@ -169,33 +175,6 @@ def secretive(folder: Path, monkeypatch: pytest.MonkeyPatch, k: str = "5", rule:
     monkeypatch.setenv("RULE", rule)
     spec.write_text(spec.read_text().replace("k: 5", 'k: "${K}"').replace("x < 1000000", "x < ${RULE}"))
     return load_plan(str(spec))
-
-
-def test_a_job_file_of_before_goes_on_and_is_salted(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    layout = after_a_run(plan)
-    job_file_of_before(plan, layout)
-    unsalted = set(re.findall("[0-9a-f]{64}", layout.file.read_text()))
-    now = secretive(tmp_path, monkeypatch)
-    checkpoints.plan(layout.home, 1)  # the row rules may not have changed either
-    job = fitting_job(now, layout)
-    assert job is not None and changed_since(now, layout) == []
-    renewed = layout.renew(now, job)
-    text = layout.file.read_text()
-    assert layout.load() == renewed and (renewed.generation, renewed.fingerprint["version"]) == ("g", VERSION) and len(renewed.salt) == 32
-    assert unsalted and not any(h in text for h in unsalted) and '"k": 5' not in text
-    assert fitting_job(now, layout) == renewed == layout.renew(now, renewed)
-
-
-def test_a_job_file_of_before_still_refuses_what_does_not_fit(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    layout = after_a_run(plan)
-    job_file_of_before(plan, layout)
-    checkpoints.plan(layout.home, 1)
-    before = layout.file.read_text()
-    with pytest.raises(SpecErrors) as e:
-        fitting_job(secretive(tmp_path, monkeypatch, k="4711", rule="271828"), layout)
-    told = e.value.render()
-    assert "queries.far5.k has changed" in told and "while batch 1 is unfinished" in told and "4711" not in told
-    assert layout.file.read_text() == before
 
 
 def test_no_two_jobs_share_a_salt_nor_a_hash(plan: Plan, tmp_path: Path) -> None:

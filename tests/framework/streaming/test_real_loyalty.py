@@ -95,7 +95,7 @@ def through_a_bucket(config: HostConfig, rows: pa.Table, cuts: list[int]) -> dic
 
 def members(changes: pa.Table, at: int) -> set[int]:
     """Who is in the result as of ``at``: whose last change by then is a +."""
-    by_then = changes.slice(0, int(np.searchsorted(changes["at"].cast(pa.int64()).to_numpy(), at, side="right")))
+    by_then = changes.slice(0, int(np.searchsorted(changes["changed_at"].cast(pa.int64()).to_numpy(), at, side="right")))
     last: dict[int, str] = dict(zip(by_then["station"].to_pylist(), by_then["change"].to_pylist(), strict=True))
     return {station for station, change in last.items() if change == "+"}
 

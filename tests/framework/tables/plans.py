@@ -95,7 +95,7 @@ def random_changes(plan: Plan, seed: int, batches: int, steps: int, items: int =
             for pos, (sign, pair) in enumerate(changes):
                 row = dict(zip(plan.intake.partition_by, key, strict=True))
                 row |= {
-                    "at": at,
+                    "changed_at": at,
                     "step": step[query.name, key],
                     "pos": pos,
                     "change": sign,

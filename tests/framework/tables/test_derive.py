@@ -39,8 +39,8 @@ def test_intervals_by_definition(seed: int, batches: int, steps: int, items: int
         rows = intervals(
             opened, to_table(batch["near"], without(changes_schema(plan, query), "batch_id")), keys, identity_columns(plan, query)
         )
-        opened = rows.filter(rows["current"])
-        closed.append(rows.filter(pc.invert(rows["current"])))
+        opened = rows.filter(rows["is_current"])
+        closed.append(rows.filter(pc.invert(rows["is_current"])))
     found = pa.concat_tables([*closed, opened]).to_pylist()
     for r in found:
         r |= {f"{role}_price": None if (p := r[f"{role}_price"]) is None else str(p) for role in roles}

@@ -62,10 +62,11 @@ def replay(plan: Plan, changes: list[dict[str, list[dict[str, Any]]]], query: st
         for row in sorted(rows, key=lambda r: (r["step"], r["pos"])):
             item = tuple(row[s] for s in seqs)
             if row["change"] == "+":
-                held[item] = row | {"valid_from": row["at"], "from_step": row["step"], "valid_to": None, "to_step": None, "current": True}
+                entered = {"valid_from": row["changed_at"], "from_step": row["step"]}
+                held[item] = row | entered | {"valid_to": None, "to_step": None, "is_current": True}
                 made.append(held[item])
             else:
-                held.pop(item).update(valid_to=row["at"], to_step=row["step"], current=False)
+                held.pop(item).update(valid_to=row["changed_at"], to_step=row["step"], is_current=False)
     return made
 
 
@@ -77,7 +78,7 @@ def _plain(value: Any) -> Any:
     return (value - EPOCH) // timedelta(microseconds=1) if isinstance(value, datetime) else value
 
 
-NAMES = ["older_id", "older_seq", "older_time", "newer_seq", "score", "valid_from", "valid_to", "from_step", "to_step", "current"]
+NAMES = ["older_id", "older_seq", "older_time", "newer_seq", "score", "valid_from", "valid_to", "from_step", "to_step", "is_current"]
 
 
 @pytest.mark.parametrize("keys", [(), ("grp",)])
@@ -130,7 +131,7 @@ def test_now_is_ranked_and_says_as_of_when(writer: Writer, tmp_path: Path) -> No
     for n in range(3):
         commit(sink, changes, n)
     derive(sink, 2)
-    expected = [r for r in replay(plan, changes, "near") if r["current"]]
+    expected = [r for r in replay(plan, changes, "near") if r["is_current"]]
     expected.sort(key=lambda r: (r["grp"], -r["score"], -r["older_seq"], -r["newer_seq"]))
     rows = sorted(writer.read("near_now").to_pylist(), key=lambda r: (r["grp"], r["rank"]))
     assert len(rows) > 5

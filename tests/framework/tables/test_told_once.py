@@ -58,7 +58,7 @@ def told(plan: Plan, rng: random.Random, keys: list[str]) -> list[Rows]:
             partners = rng.sample(range(seq[key] - 3, seq[key]), rng.randrange(4))
             step[key] += bool(partners)
             for pos, older in enumerate(partners):
-                row = dict.fromkeys(plan.intake.partition_by, key) | {"at": at, "step": step[key], "pos": pos, "score": float(pos)}
+                row = dict.fromkeys(plan.intake.partition_by, key) | {"changed_at": at, "step": step[key], "pos": pos, "score": float(pos)}
                 row |= item_row((older, seq[key]), ("older", "newer"), ("x", "price")) | {"older_time": DAY - 1, "newer_time": at}
                 rows.append(row)
             seq[key] += 1
@@ -80,7 +80,7 @@ class Job:
         self.schema = without(changes_schema(self.plan, self.plan.queries[0]), "batch_id")
         self.batches = told(self.plan, random.Random(3), list("abc") if keyed else [""])
         self.rows = [row for rows in self.batches[:-1] for row in rows]
-        self.last = max(r["at"] for r in self.rows)
+        self.last = max(r["changed_at"] for r in self.rows)
         stamp = pa.timestamp("us", "UTC")
         for n, rows in enumerate(self.batches):
             keys = [{"grp": k} for k in "abc"] if keyed else [{}]
@@ -104,24 +104,26 @@ def test_there_is_one_table_and_nothing_is_derived(job: Job) -> None:
     assert sorted(p.name for p in job.layout.root.iterdir()) == sorted(["_skyband", *TABLES])
     assert tables_of(job.plan) == [t for t in TABLES if t != "checks"] and derived_tables(job.plan) == []
     names = changes_schema(job.plan, job.plan.queries[0]).names
-    assert {"at", "step", "pos", "score", "batch_id", "older_id", "newer_time"} < set(names) and not {"change", "cause"} & set(names)
+    assert {"changed_at", "step", "pos", "score", "batch_id", "older_id", "newer_time"} < set(names)
+    assert not {"change", "cause"} & set(names)
 
 
 def test_the_newest_by_definition_and_in_duckdb(job: Job) -> None:
     reader, keyed = Reader(job.plan), bool(job.plan.intake.partition_by)
-    job.rows.sort(key=lambda r: (-r["at"], r.get("grp", ""), -r["step"], r["pos"]))
+    job.rows.sort(key=lambda r: (-r["changed_at"], r.get("grp", ""), -r["step"], r["pos"]))
     assert len(job.rows) > NEWEST
+    late = job.rows[60]["changed_at"]
     for at, newest, key in (
-        (None, None, None), (None, 7, None), (None, 10**6, None), (job.rows[60]["at"], None, None), (job.rows[60]["at"], 11, None),
+        (None, None, None), (None, 7, None), (None, 10**6, None), (late, None, None), (late, 11, None),
         (DAY - 1, None, None), (None, 0, None), *([(None, 5, {"grp": "b"})] if keyed else []),
     ):  # fmt: skip
         answer = reader.as_of("near", None if at is None else instant(at), key, newest)
-        mine = [r for r in job.rows if (at is None or r["at"] <= at) and (key is None or r["grp"] == key["grp"])]
+        mine = [r for r in job.rows if (at is None or r["changed_at"] <= at) and (key is None or r["grp"] == key["grp"])]
         expected = mine[: NEWEST if newest is None else newest]
         found = answer.rows.to_pylist()
-        assert answer.rows.column_names[: 2 + keyed] == [*(["grp"] if keyed else []), "at", "rank"]
-        told = [(r["at"], r["rank"] - 1, r["older_seq"], r["newer_seq"], r["score"]) for r in found]
-        assert told == [(instant(r["at"]), r["pos"], r["older_seq"], r["newer_seq"], r["score"]) for r in expected]
+        assert answer.rows.column_names[: 2 + keyed] == [*(["grp"] if keyed else []), "changed_at", "rank"]
+        told = [(r["changed_at"], r["rank"] - 1, r["older_seq"], r["newer_seq"], r["score"]) for r in found]
+        assert told == [(instant(r["changed_at"]), r["pos"], r["older_seq"], r["newer_seq"], r["score"]) for r in expected]
         assert (answer.note is None) == (len(expected) == len(mine)) and answer.as_of == instant(job.last if at is None else at)
         elsewhere = views(job.layout.root, job.plan).sql(answer.sql).to_arrow_table()
         assert elsewhere["newer_seq"].to_pylist() == [r["newer_seq"] for r in expected]
@@ -159,16 +161,21 @@ def test_they_are_replayed_up_to_the_last_complete_batch(job: Job) -> None:
     assert found.steps == sum(r["pos"] == 0 for r in job.rows)
     assert set(stored.until.values()) == {job.last - 1}  # a batch that is not whole is in the heads: what every key had reached
     some = job.rows[40]
-    here = [r for r in job.rows if r["at"] == some["at"] and r.get("grp") == some.get("grp")]
+    here = [r for r in job.rows if r["changed_at"] == some["changed_at"] and r.get("grp") == some.get("grp")]
     key = (some["grp"],) if "grp" in some else ()
     results = ToldOnce(stream_of(stored, query))
-    assert results.at(key, some["at"]) == [((r["older_seq"], r["newer_seq"]), r["score"]) for r in here]
+    assert results.at(key, some["changed_at"]) == [((r["older_seq"], r["newer_seq"]), r["score"]) for r in here]
     assert results.at(key, DAY - 5) == []
 
 
 @pytest.mark.parametrize(
     ("column", "value", "said"),
-    [("step", None, "does not follow"), ("pos", 7, "does not follow"), ("at", DAY - 9, "not told when"), ("twice", None, "told before")],
+    [
+        ("step", None, "does not follow"),
+        ("pos", 7, "does not follow"),
+        ("changed_at", DAY - 9, "not told when"),
+        ("twice", None, "told before"),
+    ],
 )
 def test_what_does_not_replay_is_found(job: Job, column: str, value: int | None, said: str) -> None:
     place = str(job.layout.root / "near_changes")
