@@ -97,6 +97,8 @@ CODES: Final[dict[str, str]] = {
     # Data quality
     "SKY-E500": "a data quality check failed",
     "SKY-E501": "more rows were rejected than the spec allows",
+    "SKY-E502": "a rule over runs is broken",
+    "SKY-E503": "a result breaks what always holds",
     # Defects
     "SKY-E900": "a defect in Skyband",
 }

@@ -15,10 +15,12 @@ from skyband.jobs.spec import load_plan
 if TYPE_CHECKING:
     from skyband.framework.plan.model import Plan, SourceNode
     from skyband.framework.streaming.layout import Layout
+    from skyband.framework.tables.sink import Sink
 
 EXIT_CODES = (
-    "exit codes: 0 done, 1 a critical check failed, 2 a mistake in the spec or the command line, 3 the run failed, "
-    "4 more rows were rejected than quality.max_rejected allows (all is written), 130 or 143 stopped by a signal"
+    "exit codes: 0 done, 1 something critical of quality failed (all is written, nothing published), 2 a mistake in the spec or the "
+    "command line, 3 the run failed, 4 more rows were rejected than quality.max_rejected allows (all is written), 130 or 143 stopped by a "
+    "signal"
 )
 
 
@@ -39,7 +41,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when all went well, 1 if a critical check failed, 4 if too many rows were rejected, 130 or 143 if a signal stopped it in time.
+    """0 when all went well, 1 if something critical of quality failed, 4 if too many rows were rejected, 130 or 143 if a signal stopped it.
 
     SkybandError for all a user can mend.
     """
@@ -86,7 +88,7 @@ def _what(plan: Plan) -> str:
 
 
 def _run(args: argparse.Namespace, plan: Plan, layout: Layout, told: Lines, began: float) -> int:
-    from skyband.framework.quality.checks import run_checks
+    from skyband.framework.quality.gate import Gate
     from skyband.framework.quality.rejections import report
     from skyband.framework.sources.registry import source_format
     from skyband.framework.sources.share import Share
@@ -106,7 +108,12 @@ def _run(args: argparse.Namespace, plan: Plan, layout: Layout, told: Lines, bega
     progress.phase("looking at tables and source")
     if told.live:
         progress.share = Share(plan.source, layout.checkpoint)
-    runner = Runner(spark, plan, writer_for(plan.sink, spark), progress, warn=warn, phase=progress.phase)
+    gate = Gate(plan, told)
+
+    def look(sink: Sink) -> int:
+        return gate.look(sink, progress.run_rows())
+
+    runner = Runner(spark, plan, writer_for(plan.sink, spark), progress, warn=warn, phase=progress.phase, gate=look)
     once = args.once or args.finish or (plan.trigger_micros is None and not args.continuous)
     ended = runner.run(once=once, finish=args.finish, rebuild=args.rebuild_results)
     progress.close()
@@ -115,4 +122,4 @@ def _run(args: argparse.Namespace, plan: Plan, layout: Layout, told: Lines, bega
         told.stopped(STOP.signal)
         return SIGNALLED + STOP.signal
     failpoint("checks.before")
-    return run_checks(plan, runner.sink, lambda error: told.errors([error])) or too_many
+    return look(runner.sink) or too_many

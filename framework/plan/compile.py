@@ -18,6 +18,7 @@ from skyband.framework.plan.model import (
     Plan,
     QueryNode,
     RowRule,
+    RunRule,
     SourceNode,
     TokenNode,
 )
@@ -27,6 +28,7 @@ from skyband.framework.sources.registry import source_format
 from skyband.framework.spec.carried import carried, written
 from skyband.framework.spec.columns import column_types, derived
 from skyband.framework.spec.models import WORDS, DerivedColumn, DeriveStep, Job, Source, SourceColumn, WhereStep, kind_of
+from skyband.framework.spec.names import append_only
 from skyband.operators.expressions.ast import Node
 from skyband.operators.expressions.canonical import attributes
 
@@ -83,6 +85,8 @@ def compile_job(job: Job) -> Plan:
         variables=job.variables,
         keep_micros=job.run.keep or KEEP,
         max_rejected=job.quality.max_rejected,
+        run_rules=tuple(RunRule(r.severity, r.max_delay, r.min_rows, r.per) for r in job.quality.runs),
+        check_every=job.quality.every,
     )
 
 
@@ -185,6 +189,12 @@ def _transforms(job: Job) -> tuple[Derive | Filter, ...]:
 
 def _checks(job: Job) -> tuple[Check, ...]:
     return tuple(
-        Check(c.table, c.expectation, json.dumps(c.model_extra or {}, sort_keys=True, separators=(",", ":")), c.severity)
+        Check(
+            c.table,
+            c.expectation,
+            json.dumps(c.model_extra or {}, sort_keys=True, separators=(",", ":")),
+            c.severity,
+            c.scope or ("new" if append_only(c.table) else "whole"),
+        )
         for c in job.quality.tables
     )

@@ -236,12 +236,26 @@ def only_retained(operators: Iterable[OperatorNode]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A Great Expectations expectation on one of the job's tables; ``arguments`` is canonical JSON."""
+    """A Great Expectations expectation on one of the job's tables; ``arguments`` is canonical JSON.
+
+    ``scope``: whether it looks at the whole table, or at the rows that batches have added since the last look.
+    """
 
     table: str
     expectation: str
     arguments: str
     severity: Literal["critical", "warning", "info"]
+    scope: Literal["new", "whole"] = "whole"
+
+
+@dataclass(frozen=True, slots=True)
+class RunRule:
+    """A rule over a run's batches: ``max_delay_micros``, or at least ``min_rows`` rows in the last ``per_micros``."""
+
+    severity: Literal["critical", "warning"]
+    max_delay_micros: int | None = None
+    min_rows: int | None = None
+    per_micros: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +263,8 @@ class Plan:
     """The whole job. ``texts`` are the text constants of its expressions: constant i has code i in every bucket's dictionary.
 
     ``variables``: (path in the spec, the text as written there) of the values that came from the environment: never stored nor shown.
-    ``max_rejected``: percent of a run's rows. ``keep_micros``: how long rows of ``runs``, and names of taken files that are gone, are kept.
+    ``max_rejected``: percent of a run's rows. ``check_every``: batches of a continuous run after which its tables are checked.
+    ``keep_micros``: how long rows of ``runs``, and names of taken files that are gone, are kept.
     """
 
     job: str
@@ -267,3 +282,5 @@ class Plan:
     variables: tuple[tuple[tuple[str | int, ...], str], ...] = ()
     keep_micros: int = KEEP
     max_rejected: float = 1.0
+    run_rules: tuple[RunRule, ...] = ()
+    check_every: int | None = None

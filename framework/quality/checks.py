@@ -1,4 +1,4 @@
-"""Great Expectations on the job's tables at the end of a run; results go to table ``checks``, once per run.
+"""Great Expectations on the job's tables: one outcome a check, whatever another one does.
 
 Great Expectations is imported only when a spec has checks. It runs on pandas frames in this process: no files, no telemetry, no network.
 """
@@ -6,63 +6,36 @@ Great Expectations is imported only when a spec has checks. It runs on pandas fr
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+import time as clock
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from skyband.framework.errors import SkybandError
-from skyband.framework.lines import to_stderr
 from skyband.framework.plan.model import Check, Plan
-from skyband.framework.quality.expectations import EXPECTATIONS, ROW_CONDITION, arguments
-from skyband.framework.quality.rows import rows_where
-from skyband.framework.redaction import redacted
-from skyband.framework.tables.schemas import checks_schema
+from skyband.framework.quality.expectations import EXPECTATIONS, ROW_CONDITION, SHAPE, Wrong, arguments
+from skyband.framework.quality.frames import MOST, by_row, named, pieces
+from skyband.framework.quality.outcome import EXAMPLES, Outcome
+from skyband.framework.spec.names import append_only
 
 if TYPE_CHECKING:
-    from skyband.framework.tables.sink import Sink
-
-EXAMPLES = 5
+    from skyband.framework.tables.writer import Writer
 
 
-def run_checks(plan: Plan, sink: Sink, tell: Callable[[SkybandError], None] = to_stderr) -> int:
-    """Evaluates the spec's checks on the tables as they are now. Returns 1 if one of severity ``critical`` failed, else 0.
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The batches, ``first`` to ``last``, whose rows have not been looked at."""
 
-    A run is named after its last batch: asked again for the same batch, it reports what it found the first time. Failures go to ``tell``.
-    """
-    last = sink.last_run()
-    if not plan.checks or last is None:
-        return 0
-    batch_id = int(last["batch_id"])
-    asked = _asked(plan, sink.generation)
-    run_id = f"{sink.generation}-{batch_id}-{asked}"
-    app_id = sink.app_id(f"checks/{asked}")
-    done = sink.writer.version("checks", app_id)
-    if done is None or done < batch_id:
-        rows = [_row(run_id, batch_id, r, _arguments(plan, i)) for i, r in enumerate(evaluate(plan, sink))]
-        sink.writer.append("checks", pa.Table.from_pylist(rows, checks_schema()), app_id, batch_id)
-    else:
-        import pyarrow.compute as pc
-
-        rows = sink.writer.read("checks", where=pc.field("run_id") == run_id).to_pylist()
-    for r in rows:
-        if not r["success"]:
-            tell(SkybandError("SKY-E500", _told(r)))
-    return int(any(r["severity"] == "critical" and not r["success"] for r in rows))
+    first: int
+    last: int
 
 
-def _asked(plan: Plan, salt: str) -> str:
-    """A name for what is asked, from which nothing that came from the environment can be looked up."""
-    hidden = any(path[:2] == ("quality", "tables") for path, _ in plan.variables)
-    return hashlib.sha256(((salt if hidden else "") + repr(plan.checks)).encode()).hexdigest()[:8]
-
-
-def _arguments(plan: Plan, number: int) -> str:
+def written(plan: Plan, number: int) -> str:
     """The arguments of a check as they are stored and told: what came from the environment as the spec writes it."""
     written = {path[3:]: text for path, text in plan.variables if path[:3] == ("quality", "tables", number)}
     given = plan.checks[number].arguments
@@ -77,15 +50,24 @@ def _written(value: Any, path: tuple[str | int, ...], written: Mapping[tuple[str
     return [_written(v, (*path, i), written) for i, v in enumerate(value)] if isinstance(value, list) else value
 
 
-def evaluate(plan: Plan, sink: Sink) -> Iterator[dict[str, Any]]:
-    """One result per check of the plan, tables read once each."""
+def evaluate(plan: Plan, writer: Writer, span: Span) -> Iterator[tuple[Outcome, Any]]:
+    """Every check of the plan, with the library's own result (None if it has none: it failed before, or was asked piece by piece)."""
+    if not plan.checks:
+        return
     gx = import_gx()
     context = _context(gx)
-    read: dict[str, pa.Table] = {}
     for i, check in enumerate(plan.checks):
-        if check.table not in read:
-            read[check.table] = sink.writer.read(check.table)
-        yield _evaluate(gx, context, f"check{i}", check, read[check.table])
+        began = clock.perf_counter()
+        found, result = _look(gx, context, f"check{i}", check, writer, span)
+        first = span.first if check.scope == "new" and append_only(check.table) else None
+        yield (
+            Outcome(
+                check.table, found.get("version"), first, check.expectation, written(plan, i), check.severity, bool(found["success"]),
+                found.get("observed_value"), found.get("element_count"), found.get("unexpected_count"), found.get("unexpected_percent"),
+                found.get("partial_unexpected_list") or (), found.get("error"), 1000 * (clock.perf_counter() - began),
+            ),
+            result,
+        )  # fmt: skip
 
 
 def import_gx() -> Any:
@@ -113,25 +95,70 @@ def _context(gx: Any) -> Any:
     return context
 
 
-def _evaluate(gx: Any, context: Any, name: str, check: Check, table: pa.Table) -> dict[str, Any]:
-    made: dict[str, Any] = {"check": check, "success": False}
+def _look(gx: Any, context: Any, name: str, check: Check, writer: Writer, span: Span) -> tuple[dict[str, Any], Any]:
+    """What one check finds, as the library calls it, and the table's ``version``; ``error`` instead of a failure."""
+    made: dict[str, Any] = {"success": False}
     kind = expectation_class(gx, check.expectation) if check.expectation in EXPECTATIONS else None
     if kind is None:
-        return made | {"error": f"Great Expectations has no {check.expectation}"}
+        return made | {"error": f"Great Expectations has no {check.expectation}"}, None
     try:
-        given = json.loads(check.arguments)
-        checked = arguments(check.expectation, given)
-        rows = rows_where(table, given[ROW_CONDITION]) if given.get(ROW_CONDITION) is not None else table
-        frame = rows.to_pandas(date_as_object=False)
-        asset = context.data_sources.add_pandas(name).add_dataframe_asset(name)
-        batch = asset.add_batch_definition_whole_dataframe(name).get_batch({"dataframe": frame})
-        with _quiet():
-            found = batch.validate(kind(**checked)).to_json_dict()
+        expectation = kind(**arguments(check.expectation, json.loads(check.arguments)))
+        opened = writer.opened(check.table)
+        made["version"] = opened.version()
+        first = span.first if check.scope == "new" and append_only(check.table) else None
+        found: list[tuple[dict[str, Any], Any]] = []
+        for i, piece in enumerate(pieces(opened, check, first, span.last)):
+            if i and not by_row(check.expectation):
+                return made | {"error": _too_large(check)}, None
+            if not piece.num_rows and first is not None and check.expectation not in SHAPE and named(check.expectation, _given(check)):
+                return made | {"success": True, "element_count": 0}, None
+            found.append(_ask(context, f"{name}_{i}", expectation, piece))
+        one = found[0][0] if len(found) == 1 else _together([f for f, _ in found], _given(check).get("mostly", 1.0))
+        return made | one, found[0][1] if len(found) == 1 else None
+    except Wrong as e:
+        return made | {"error": str(e)}, None
     except Exception as e:
         # Whatever a third-party expectation does, the other checks still run, and this one is seen to have failed.
-        return made | {"error": f"{type(e).__name__}: {e}"}
+        return made | {"error": f"{type(e).__name__}: {e}"}, None
+
+
+def _given(check: Check) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(check.arguments)
+    return found
+
+
+def _too_large(check: Check) -> str:
+    how = f"{ROW_CONDITION} chooses rows" + (", scope: new looks at what is new" if append_only(check.table) else "")
+    return f"it needs more than {MOST:,} values (rows times columns) at once, and is not asked: {how}"
+
+
+def _ask(context: Any, name: str, expectation: Any, rows: pa.Table) -> tuple[dict[str, Any], Any]:
+    frame = rows.to_pandas(date_as_object=False)
+    source = context.data_sources.add_pandas(name)
+    try:
+        batch = source.add_dataframe_asset(name).add_batch_definition_whole_dataframe(name).get_batch({"dataframe": frame})
+        with _quiet():
+            result = batch.validate(expectation)
+    finally:
+        # What is asked in pieces, again and again, leaves none of them behind.
+        context.data_sources.delete(name)
+    found = result.to_json_dict()
     error = _raised(found.get("exception_info") or {})
-    return made | {"success": bool(found["success"]), "result": found.get("result") or {}, "error": error}
+    return {**(found.get("result") or {}), "success": bool(found["success"]), **({"error": error} if error else {})}, result
+
+
+def _together(found: Sequence[Mapping[str, Any]], mostly: float) -> dict[str, Any]:
+    """What an expectation about single rows finds in all pieces."""
+    error = next((f["error"] for f in found if f.get("error")), None)
+    if error is not None:
+        return {"success": False, "error": error}
+    rows, missing, wrong = (sum(f.get(n) or 0 for f in found) for n in ("element_count", "missing_count", "unexpected_count"))
+    there = rows - missing
+    examples = [x for f in found for x in f.get("partial_unexpected_list") or ()][:EXAMPLES]
+    return {
+        "success": not there or (there - wrong) / there >= mostly, "element_count": rows, "unexpected_count": wrong,
+        "unexpected_percent": 100 * wrong / there if there else None, "partial_unexpected_list": examples,
+    }  # fmt: skip
 
 
 def _raised(info: dict[str, Any]) -> str | None:
@@ -139,33 +166,6 @@ def _raised(info: dict[str, Any]) -> str | None:
     parts: Sequence[Any] = [info] if "raised_exception" in info else list(info.values())
     told = [str(p["exception_message"]) for p in parts if isinstance(p, dict) and p.get("raised_exception")]
     return told[0] if told else None
-
-
-def _row(run_id: str, batch_id: int, found: dict[str, Any], arguments_shown: str) -> dict[str, Any]:
-    check: Check = found["check"]
-    result = found.get("result", {})
-    examples = result.get("partial_unexpected_list")
-    return {
-        "run_id": run_id, "batch_id": batch_id, "checked_at": datetime.now(UTC), "table_name": check.table,
-        "expectation": check.expectation, "arguments": arguments_shown, "severity": check.severity, "success": found["success"],
-        "observed": _json(result.get("observed_value")),
-        "rows_checked": result.get("element_count"), "unexpected": result.get("unexpected_count"),
-        "unexpected_percent": result.get("unexpected_percent"), "examples": _json(examples[:EXAMPLES] if examples else None),
-        "error": redacted(found["error"]) if found.get("error") else None,
-    }  # fmt: skip
-
-
-def _json(value: Any) -> str | None:
-    return None if value is None else json.dumps(value, sort_keys=True, default=str)
-
-
-def _told(row: dict[str, Any]) -> str:
-    said = f"{row['severity']} check failed on table {row['table_name']}: {row['expectation']} {row['arguments']}"
-    if row["error"]:
-        return f"{said}: {row['error']}"
-    if row["unexpected"]:
-        return f"{said}: {row['unexpected']} of {row['rows_checked']} rows, such as {row['examples']}"
-    return said if row["observed"] is None else f"{said}: found {row['observed']}"
 
 
 @contextlib.contextmanager

@@ -198,8 +198,17 @@ EXPECTATIONS: Final[Mapping[str, Mapping[str, Argument]]] = {
 ROW_CONDITION: Final = "row_condition"
 """An argument every expectation takes: which rows it is about."""
 
-_SHAPE: Final = ("expect_column_to_exist", "expect_table_columns_to_match_ordered_list", "expect_table_columns_to_match_set")
-"""Expectations about the columns themselves: they may name one that is not there."""
+SHAPE: Final = (
+    "expect_column_to_exist", "expect_table_column_count_to_be_between", "expect_table_column_count_to_equal",
+    "expect_table_columns_to_match_ordered_list", "expect_table_columns_to_match_set",
+)  # fmt: skip
+"""Expectations about the columns themselves, that look at no row: they may name one that is not there."""
+
+WHOLE: Final = (
+    "expect_column_values_to_be_in_type_list", "expect_column_values_to_be_of_type", "expect_column_values_to_be_unique",
+    "expect_compound_columns_to_be_unique",
+)  # fmt: skip
+"""Expectations that take ``mostly``, and yet cannot be asked of one row after the other."""
 
 Mistake = tuple[str, str | None, str, str | None]
 """Code, argument (None: the expectation's name), message, hint."""
@@ -240,7 +249,7 @@ def mistakes(expectation: str, given: Mapping[str, Any], columns: Mapping[str, A
         except Wrong as e:
             yield "SKY-E112", name, f"{name} {e}", None
             continue
-        if columns is None or expectation in _SHAPE or takes[name] not in (COLUMN, COLUMNS):
+        if columns is None or expectation in SHAPE or takes[name] not in (COLUMN, COLUMNS):
             continue
         for column in read if isinstance(read, list) else [read]:
             if column not in columns:

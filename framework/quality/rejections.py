@@ -35,6 +35,10 @@ class RunRows:
     rows: int
     rejected: int
 
+    def too_many(self, percent: float) -> bool:
+        """Whether more than ``percent`` of the rows were rejected; 100 allows any number."""
+        return percent < 100 and 100 * self.rejected > percent * self.rows
+
 
 def report(plan: Plan, sink: Sink, run: RunRows | None, header: Sequence[str] | None, lines: Lines) -> int:
     """Tells of every reason for which more than 1 % of the run's rows were rejected; the exit code, 0 or ``TOO_MANY``.

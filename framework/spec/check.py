@@ -10,12 +10,14 @@ from skyband.framework.quality.expectations import ROW_CONDITION, mistakes
 from skyband.framework.sources.protocol import Section
 from skyband.framework.sources.registry import source_format
 from skyband.framework.spec.check_queries import check_queries, moving_tables
+from skyband.framework.spec.check_runs import check_run_rules
 from skyband.framework.spec.check_tokens import check_tokens
 from skyband.framework.spec.columns import UNKNOWN_TYPE, how_to_say, source_types
 from skyband.framework.spec.cron import check_cron
 from skyband.framework.spec.document import Document, Path
 from skyband.framework.spec.limits import MAX_MISTAKES
 from skyband.framework.spec.models import DerivedColumn, DeriveStep, Job, SourceColumn, TableCheck, WhereStep
+from skyband.framework.spec.names import append_only
 from skyband.framework.spec.places import is_root, overlap
 from skyband.framework.spec.scope import ROW_SIDES, Scope
 from skyband.framework.spec.sql import SqlResult, check_sql
@@ -29,6 +31,7 @@ def check(doc: Document, job: Job) -> None:
     _columns(scope)
     _source(scope)
     _rules(scope)
+    check_run_rules(scope)
     _run(scope)
     _window(scope)
     check_tokens(scope)
@@ -178,6 +181,9 @@ def _rules(s: Scope) -> None:
             continue
         if c.table in tables:
             _table_check(s, path, c)
+            if c.scope == "new" and not append_only(c.table):
+                said, hint = f"rows of '{c.table}' are replaced, not only added: no look can pass over those it has seen", "scope: whole"
+                doc.add("SKY-E117", said, doc.where_value((*path, "scope")), hint)
             continue
         hint = did_you_mean(c.table, tables) or f"tables: {one_of(sorted(tables), 20)}"
         if c.table in absent:

@@ -222,6 +222,10 @@ def _percent(t: _Told) -> None:
     t.say("SKY-E115", f"{t.shown} is not a share of 0% to 100%", "write a number and %, such as 1%")
 
 
+def _batches(t: _Told) -> None:
+    t.say("SKY-E115", f"{t.shown} is not a number of batches", "write it as 100 batches")
+
+
 def _column_type(t: _Told) -> None:
     value = str(t.value).lower()
     guess = _TYPES_ELSEWHERE.get(value) or closest(value, models.TYPES)
@@ -290,6 +294,7 @@ _WORDS: Final = _by_kind(
     (("duration",), _duration),
     (("size",), _size),
     (("percent",), _percent),
+    (("batches",), _batches),
     (("column_type",), _column_type),
     (("int_type", "int_parsing", "int_from_float"), _of_kind("a whole number")),
     (("bool_type", "bool_parsing"), _of_kind("true or false")),

@@ -15,7 +15,20 @@ from pydantic_core import PydanticCustomError
 
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.sources.registry import SOURCES
-from skyband.framework.spec.units import NUMBER, WHOLE, Duration, JobName, Name, Number, Option, Percent, PositiveDuration, Size, Text
+from skyband.framework.spec.units import (
+    NUMBER,
+    WHOLE,
+    Batches,
+    Duration,
+    JobName,
+    Name,
+    Number,
+    Option,
+    Percent,
+    PositiveDuration,
+    Size,
+    Text,
+)
 from skyband.operators.base import Kind
 
 TYPES: Final[dict[str, Kind]] = {
@@ -177,6 +190,25 @@ class TableCheck(BaseModel):
     table: Name = Field(description="A table of the job: a query's name, <query>_changes, <query>_now, rejected, runs, ...")
     expectation: Annotated[str, Field(pattern=r"^expect_[a-z0-9_]+$")] = Field(description="Name of the expectation.")
     severity: Literal["critical", "warning", "info"] = Field(default="critical", description="What a failure means.")
+    scope: Literal["new", "whole"] | None = Field(
+        default=None,
+        description="What is looked at: new, the rows added since the last look (the default of tables that are only added to), or whole.",
+    )
+
+
+class RunRule(Model):
+    """A rule over the batches of a run: max_delay, or min_rows and per."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["max_delay"]}, {"required": ["min_rows", "per"]}]})
+
+    max_delay: PositiveDuration | None = Field(
+        default=None, description="No batch that read rows is written later than this after the newest event time known by then."
+    )
+    min_rows: Annotated[int, Field(ge=1, le=2**40), WHOLE] | None = Field(
+        default=None, description="At least so many rows are read per ..."
+    )
+    per: PositiveDuration | None = Field(default=None, description="... so much time (with min_rows), counted back from now.")
+    severity: Literal["critical", "warning"] = Field(default="critical", description="What a failure means.")
 
 
 class Quality(Model):
@@ -184,6 +216,10 @@ class Quality(Model):
 
     rows: tuple[RowRule, ...] = Field(default=(), description="Checked on every row before it is used.")
     tables: tuple[TableCheck, ...] = Field(default=(), description="Great Expectations, by their own names, on the job's tables.")
+    runs: tuple[RunRule, ...] = Field(default=(), description="Rules over the batches of a run.")
+    every: Batches | None = Field(
+        default=None, description="Continuous runs: tables and runs are also checked every so many batches, e.g. 100 batches."
+    )
     max_rejected: Percent = Field(
         default=1.0, description="The share of a run's rows that may be rejected; with more the run's exit code is 4. 100% allows any.",
         json_schema_extra={"default": "1%"},

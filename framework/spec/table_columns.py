@@ -43,9 +43,11 @@ def table_columns(s: Scope, table: str) -> Columns | None:
     if table == "checks":
         texts = ("run_id", "table_name", "expectation", "arguments", "severity", "observed", "examples", "error")
         return {
-            **dict.fromkeys(texts, _TEXT), "batch_id": _INT, "checked_at": _TIME, "success": _BOOL, "rows_checked": _INT,
-            "unexpected": _INT, "unexpected_percent": _FLOAT,
+            **dict.fromkeys(texts, _TEXT), "batch_id": _INT, "first_batch_id": _INT, "table_version": _INT, "checked_at": _TIME,
+            "success": _BOOL, "rows_checked": _INT, "unexpected": _INT, "unexpected_percent": _FLOAT, "check_ms": _FLOAT,
         }  # fmt: skip
+    if table == "published":
+        return {"table_name": _TEXT, "version": _INT, "published_at": _TIME}
     for name, query in s.job.queries.items():
         if table.startswith(name) and table.removeprefix(name) in ("", "_changes", "_now", "_skyband", TRAJECTORY):
             return None if s.doc.bad_below(("queries", name)) else _of_query(s, query, table.removeprefix(name), keys, kinds)

@@ -18,6 +18,7 @@ _UNITS: Final[dict[str, int]] = {
 _PART: Final = re.compile(r"\s*(\d{1,20}(?:\.\d{1,20})?)\s*([A-Za-z]+)")
 _MAX_MICROS: Final = 2**62
 _PERCENT: Final = re.compile(r"\s*(\d{1,3}(?:\.\d{1,9})?)\s*%\s*")
+_BATCHES: Final = re.compile(r"\s*(\d{1,9})\s*(batch|batches)\s*")
 _SIZE: Final = re.compile(r"\s*(\d{1,20})\s*(b|k|kb|m|mb|g|gb)?\s*", re.IGNORECASE)
 
 DURATION_HINT: Final = "write a number and a unit, such as 30 seconds, 10 minutes, 1 hour, 7 days"
@@ -120,6 +121,14 @@ def _percent(value: Any) -> float:
     return float(m.group(1))
 
 
+def _batches(value: Any) -> int:
+    """``100 batches`` as 100."""
+    m = _BATCHES.fullmatch(value) if isinstance(value, str) else None
+    if m is None or int(m.group(1)) < 1:
+        raise PydanticCustomError("batches", "not a number of batches")
+    return int(m.group(1))
+
+
 def _integer(value: Any) -> Any:
     # Text is let through for values that came from ${NAME}; a truth value is never a number here.
     if isinstance(value, bool):
@@ -155,6 +164,9 @@ Size = Annotated[str, BeforeValidator(_size), WithJsonSchema({"type": ["string",
 
 Percent = Annotated[float, BeforeValidator(_percent), WithJsonSchema({"type": "string", "examples": ["1%", "0.5%", "100%"]})]
 """A share from 0 to 100, written as text with a percent sign."""
+
+Batches = Annotated[int, BeforeValidator(_batches), WithJsonSchema({"type": "string", "examples": ["1 batch", "100 batches"]})]
+"""A number of batches, written as text with its unit."""
 
 # Constraints stand before the validator in these types, so that they reach the JSON schema.
 WHOLE: Final = BeforeValidator(_integer)

@@ -83,7 +83,8 @@ Report = Callable[[Batch], None]
 class Runner:
     """Runs ``plan``. ``report`` is called after every batch; ``derive_seconds`` is the cadence of results in continuous runs.
 
-    ``warn`` gets what a user has to know besides, ``phase`` what is being done, in a few words.
+    ``warn`` gets what a user has to know besides, ``phase`` what is being done, in a few words. ``gate`` is handed the tables every
+    ``plan.check_every`` batches of a continuous run, with results up to date.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class Runner:
         derive_seconds: float = 60.0,
         warn: Warn = warning_to_stderr,
         phase: Warn = lambda _: None,
+        gate: Callable[[Sink], object] = lambda _: None,
     ) -> None:
         self.spark = spark
         self.plan = plan
@@ -102,6 +104,7 @@ class Runner:
         self.report = report
         self.warn = warn
         self.phase = phase
+        self.gate = gate
         self.doing = "reading"
         self.derive_seconds = derive_seconds
         self.layout = Layout(plan.sink)
@@ -112,6 +115,7 @@ class Runner:
         self.derived_at = clock.monotonic()
         self.failure: BaseException | None = None
         self.begun: int | None = None
+        self.gate_at: int | None = None
 
     def run(self, once: bool = True, finish: bool = False, rebuild: bool = False) -> bool:
         """Streams over what is there (``once``) or until stopped; ``finish`` then declares the input complete.
@@ -137,6 +141,8 @@ class Runner:
             if rebuild:
                 self._derive()
             self.doing = "reading" if once else "waiting for new rows"
+            if not once and self.plan.check_every is not None:
+                self.gate_at = self.last_batch + self.plan.check_every
             ended = self._stream(once)
             if ended and finish:
                 ended = self._finish()
@@ -252,6 +258,12 @@ class Runner:
         if clock.monotonic() - self.derived_at > self.derive_seconds:
             self._derive()
         self.report(batch)
+        if self.gate_at is not None and batch_id >= self.gate_at:
+            self._derive()
+            self.phase("checking the tables")
+            self.gate(self.sink)
+            self.phase(self.doing)
+            self.gate_at = batch_id + (self.plan.check_every or 1)
 
     def _total(self, batch: Batch) -> None:
         """Running totals from the batch before: a repeated batch comes to the same figures."""

@@ -10,13 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from skyband.framework.plan.model import Check
-from skyband.framework.quality.checks import expectation_class, import_gx, run_checks
+from skyband.framework.lines import Lines
+from skyband.framework.plan.model import Check, Plan
+from skyband.framework.quality.checks import expectation_class, import_gx
+from skyband.framework.quality.gate import Gate
 from skyband.framework.tables.derive import derive
 from skyband.framework.tables.driver_writer import DriverWriter
 from skyband.framework.tables.sink import Sink
 from tests.framework.tables.plans import make_plan, random_changes
 from tests.framework.tables.test_sink import commit
+
+
+def run_checks(plan: Plan, sink: Sink) -> int:
+    """The gate of a run that had no batch, or told elsewhere what it rejected."""
+    return Gate(plan, Lines()).look(sink, None)
 
 
 def made(folder: Path, *checks: Check) -> Sink:
@@ -65,7 +72,8 @@ def test_results_are_recorded_once_per_run(tmp_path: Path, capfd: pytest.Capture
     out, err = capfd.readouterr()
     assert out == ""
     told = [line for line in err.splitlines() if line]
-    assert len(told) == 2 and all("SKY-E500" in line and "warning" in line for line in told)
+    assert [line.split()[0] for line in told] == ["SKY-E500", "quality:"] * 2 and all("warning" in line for line in told[::2])
+    assert all("3 checks in " in line and "1 failed; the results up to batch 1 are published" in line for line in told[1::2])
 
 
 @pytest.mark.long

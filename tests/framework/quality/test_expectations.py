@@ -10,7 +10,7 @@ import pytest
 
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Check
-from skyband.framework.quality.checks import evaluate, expectation_class, import_gx
+from skyband.framework.quality.checks import Span, evaluate, expectation_class, import_gx
 from skyband.framework.quality.expectations import EXPECTATIONS, Wrong, arguments
 from skyband.framework.quality.rows import rows_where
 from skyband.framework.spec.load import validate_text
@@ -122,8 +122,8 @@ def test_a_plan_made_elsewhere_runs_no_code_either(tmp_path: Path) -> None:
         Check("near", NOT_NULL, '{"column": "older_price", "row_condition": "older_price >= 0"}', "critical"),
         Check("near", "expect_table_row_count_to_equal", '{"value": 0, "row_condition": "grp = \'nobody\'"}', "critical"),
     )
-    rows = list(evaluate(sink.plan, sink))
-    assert [r["success"] for r in rows] == [False, False, True, True]
+    rows = [o for o, _ in evaluate(sink.plan, sink.writer, Span(0, 1))]
+    assert [r.success for r in rows] == [False, False, True, True]
     assert not canary.exists()
 
 

@@ -1,0 +1,123 @@
+"""The gate at the end of a run: checks of tables, rules over runs, what always holds. What passes is published.
+
+Everything found is rows of table ``checks``, once: asked again for the same batch, the gate reports what it found the first time, and
+adds nothing. ``published`` moves on if nothing critical failed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time as clock
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.framework.failpoints import failpoint
+from skyband.framework.lines import Lines
+from skyband.framework.plan.model import Plan
+from skyband.framework.quality import checks, run_rules
+from skyband.framework.quality.checks import Span
+from skyband.framework.quality.outcome import BROKEN, error_of, failed
+from skyband.framework.tables.published import PUBLISHED, publish
+from skyband.framework.tables.schemas import checks_schema
+
+if TYPE_CHECKING:
+    from skyband.framework.quality.rejections import RunRows
+    from skyband.framework.tables.sink import Sink
+
+FAILED: Final = 1
+"""Exit code of a run after which something critical failed."""
+
+Row = Mapping[str, Any]
+
+
+class Gate:
+    """Of one run. ``code``: the exit code so far, 0 or ``FAILED``; of a continuous run that passes the gate more than once the worst."""
+
+    def __init__(self, plan: Plan, lines: Lines) -> None:
+        self.plan = plan
+        self.lines = lines
+        self.code = 0
+
+    def look(self, sink: Sink, run: RunRows | None) -> int:
+        """Looks at what the tables hold up to the last complete batch, tells of what failed, and publishes or not. Returns ``code``.
+
+        ``run``: what this run has read, None if it had no batch. Reads the columns that checks name, of tables that are only added to only
+        the rows since the last look; O(that).
+        """
+        last = sink.last_run()
+        if last is None:
+            return self.code
+        began = clock.perf_counter()
+        batch_id = int(last["batch_id"])
+        rows = self._rows(sink, batch_id, run)
+        rows += _broken(sink, batch_id)
+        # Of too many rejected rows the run has told, with the reasons.
+        wrong = [r for r in failed(rows) if r["expectation"] != run_rules.MAX_REJECTED]
+        if wrong:
+            self.lines.errors([error_of(r) for r in wrong])
+        critical = failed(rows, "critical")
+        if any(r["expectation"] != run_rules.MAX_REJECTED for r in critical):
+            self.code = FAILED
+        failpoint("gate.checked")
+        if not critical:
+            publish(self.plan, sink.writer, sink.app_id(PUBLISHED), batch_id)
+        self._tell(rows, critical, batch_id, clock.perf_counter() - began)
+        return self.code
+
+    def _rows(self, sink: Sink, batch_id: int, run: RunRows | None) -> list[Row]:
+        """The rows of this look: those of the first time, if there was one."""
+        asked = _asked(self.plan, sink.generation)
+        run_id = f"{sink.generation}-{batch_id}-{asked}"
+        app_id = sink.app_id(f"checks/{asked}")
+        done = sink.writer.version("checks", app_id)
+        if done is not None and done >= batch_id:
+            mine = (pc.field("run_id") == run_id) & (pc.field("batch_id") == batch_id)
+            return list(sink.writer.read("checks", where=mine).to_pylist())
+        span = unseen(sink, batch_id)
+        found = [o for o, _ in checks.evaluate(self.plan, sink.writer, span)]
+        found += run_rules.evaluate(self.plan, sink.writer, span, run)
+        rows: list[Row] = [o.row(run_id, batch_id) for o in found]
+        if rows:
+            sink.writer.append("checks", pa.Table.from_pylist(rows, checks_schema()), app_id, batch_id)
+        return rows
+
+    def _tell(self, rows: list[Row], critical: list[Row], batch_id: int, seconds: float) -> None:
+        if not (self.plan.checks or self.plan.run_rules or critical):
+            return
+        looked = [r for r in rows if r["expectation"] != run_rules.MAX_REJECTED]
+        said = f"quality: {len(looked)} check{'s' if len(looked) != 1 else ''} in {seconds:.1f} s, {len(failed(looked))} failed"
+        names = ", ".join(dict.fromkeys(str(r["expectation"]) for r in critical))
+        said += f"; not published: critical {names}" if critical else f"; the results up to batch {batch_id} are published"
+        self.lines.tell(
+            "info", "quality", said, checks=len(looked), failed=len(failed(looked)), critical=len(critical), seconds=round(seconds, 3),
+            published=not critical,
+        )  # fmt: skip
+
+
+def unseen(sink: Sink, batch_id: int) -> Span:
+    """The batches up to ``batch_id`` whose rows no look has seen; those that the look at that batch saw, if there was one."""
+    before = pc.max(sink.writer.read("checks", ["batch_id"], (pc.field("batch_id") < batch_id) & ~_of_results())["batch_id"]).as_py()
+    return Span(0 if before is None else before + 1, batch_id)
+
+
+def _of_results() -> pc.Expression:
+    """Rows that are told when results are derived, which may be before the tables are looked at."""
+    return pc.starts_with(pc.field("expectation"), BROKEN)
+
+
+def _broken(sink: Sink, batch_id: int) -> list[Row]:
+    """What results broke since the last batch that was published: what has been derived from it is in the tables still."""
+    last = sink.writer.version(PUBLISHED, sink.app_id(PUBLISHED))
+    since = pc.field("batch_id") > (-1 if last is None else last)
+    rows = sink.writer.read("checks", where=since & _of_results() & (pc.field("batch_id") <= batch_id))
+    return failed(rows.to_pylist())
+
+
+def _asked(plan: Plan, salt: str) -> str:
+    """A name for what is asked, from which nothing that came from the environment can be looked up."""
+    hidden = any(path[:2] == ("quality", "tables") for path, _ in plan.variables)
+    asked = (plan.checks, plan.run_rules, plan.max_rejected)
+    return hashlib.sha256(((salt if hidden else "") + repr(asked)).encode()).hexdigest()[:8]

@@ -1,0 +1,74 @@
+"""Rules over the batches of a run (``quality.runs``, ``quality.max_rejected``), by the columns of table ``runs`` alone."""
+
+from __future__ import annotations
+
+import json
+import time as clock
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.framework.plan.model import Plan, RunRule
+from skyband.framework.quality.checks import Span
+from skyband.framework.quality.outcome import Outcome
+from skyband.framework.quality.rejections import RunRows
+from skyband.framework.spec.units import format_duration
+from skyband.framework.tables.delta_read import dataset
+from skyband.framework.tables.types import STAMP
+
+if TYPE_CHECKING:
+    from skyband.framework.tables.writer import Writer
+
+MAX_DELAY: Final = "skyband_max_delay"
+MIN_ROWS: Final = "skyband_min_rows"
+MAX_REJECTED: Final = "skyband_max_rejected"
+
+
+def evaluate(plan: Plan, writer: Writer, span: Span, run: RunRows | None, now: datetime | None = None) -> Iterator[Outcome]:
+    """Every rule, ``max_rejected`` last (only of a run that had batches). O(rows of ``runs`` in ``span``, or within ``per``)."""
+    for rule in plan.run_rules:
+        began = clock.perf_counter()
+        found = _max_delay(rule, writer, span) if rule.max_delay_micros is not None else _min_rows(rule, writer, now or datetime.now(UTC))
+        yield Outcome(**found, severity=rule.severity, ms=1000 * (clock.perf_counter() - began))
+    if run is not None:
+        share = 100 * run.rejected / run.rows if run.rows else 0.0
+        yield Outcome(
+            "rejected", writer.opened("rejected").version(), run.first, MAX_REJECTED, json.dumps({"percent": plan.max_rejected}),
+            "critical", not run.too_many(plan.max_rejected), round(share, 6), run.rows, run.rejected, share,
+        )  # fmt: skip
+
+
+def _max_delay(rule: RunRule, writer: Writer, span: Span) -> dict[str, Any]:
+    """The longest ``batch_time - newest`` of batches that read rows."""
+    assert rule.max_delay_micros is not None
+    opened = writer.opened("runs")
+    where = (pc.field("batch_id") >= span.first) & (pc.field("batch_id") <= span.last) & (pc.field("rows_in") > 0)
+    rows = writer.read("runs", ["batch_id", "batch_time", "newest"], where)
+    delays = pc.subtract(rows["batch_time"].cast(pa.int64()), rows["newest"].cast(pa.int64()))
+    over = pc.greater(delays, rule.max_delay_micros)
+    longest = pc.max(delays).as_py()
+    return {
+        "table": "runs", "version": opened.version(), "first": span.first, "expectation": MAX_DELAY,
+        "arguments": json.dumps({"max_delay": format_duration(rule.max_delay_micros)}), "success": not pc.any(over).as_py(),
+        "observed": None if longest is None else format_duration(max(0, longest)), "rows": rows.num_rows,
+        "unexpected": pc.sum(over).as_py() or 0,
+        "examples": [f"batch {b}" for b in rows.filter(over)["batch_id"].to_pylist()[:5]],
+    }  # fmt: skip
+
+
+def _min_rows(rule: RunRule, writer: Writer, now: datetime) -> dict[str, Any]:
+    """The sum of ``rows_in`` of the batches written in the last ``per``. A job that is younger than that is not judged yet."""
+    assert rule.min_rows is not None and rule.per_micros is not None
+    opened = writer.opened("runs")
+    since = pa.scalar(now - timedelta(microseconds=rule.per_micros), STAMP)
+    rows = writer.read("runs", ["batch_time", "rows_in"], pc.field("batch_time") > since)
+    total = pc.sum(rows["rows_in"]).as_py() or 0
+    earlier = dataset(opened).scanner(columns=["batch_time"], filter=pc.field("batch_time") <= since).head(1).num_rows
+    return {
+        "table": "runs", "version": opened.version(), "first": None, "expectation": MIN_ROWS,
+        "arguments": json.dumps({"min_rows": rule.min_rows, "per": format_duration(rule.per_micros)}),
+        "success": total >= rule.min_rows or not earlier, "observed": total, "rows": rows.num_rows,
+    }  # fmt: skip
