@@ -97,6 +97,7 @@ CODES: Final[dict[str, str]] = {
     # Data quality
     "SKY-E500": "a data quality check failed",
     "SKY-E501": "more rows were rejected than the spec allows",
+    "SKY-E502": "a row breaks a rule of severity fail: the run stopped",
     # Defects
     "SKY-E900": "a defect in Skyband",
 }
