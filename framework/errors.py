@@ -97,8 +97,9 @@ CODES: Final[dict[str, str]] = {
     # Data quality
     "SKY-E500": "a data quality check failed",
     "SKY-E501": "more rows were rejected than the spec allows",
-    "SKY-E502": "a rule over runs is broken",
+    "SKY-E502": "a row breaks a rule of severity fail: the run stopped",
     "SKY-E503": "a result breaks what always holds",
+    "SKY-E504": "a rule over runs is broken",
     # Defects
     "SKY-E900": "a defect in Skyband",
 }

@@ -28,6 +28,8 @@ HEADS: Final = "heads"
 """Host -> table ``heads``: a row for every key of the bucket that got rows."""
 REJECTED: Final = "rejected"
 """Pack, host -> table ``rejected``: rows with the reason."""
+STOPPING: Final = "stopping"
+"""Pack -> driver: the first of the rows for which the run stops, as rows of ``rejected``; also the name under which all are counted."""
 RUNS: Final = "runs"
 """Driver -> table ``runs``: the batch's row."""
 
@@ -100,7 +102,7 @@ _MAXIMA: Final = frozenset({NEWEST, FRONTIER, GREATEST})
 
 TIMES: Final = ("load", "decode", "order", "operator", "state")
 """What tasks time, in microseconds."""
-_TIME, _UNUSABLE = "us_", "unusable:"
+_TIME, _UNUSABLE, _WARNED = "us_", "unusable:", "warned:"
 _COLUMNS: Final = frozenset({ROWS_IN, FILTERED, ACCEPTED, PENDING, CHANGED, NEWEST, FRONTIER, GREATEST}).union(*(c.counts for c in REASONS))
 """Counts that ``runs`` has a column of its own for, alone or with others, or that are not for it."""
 
@@ -113,6 +115,11 @@ def time_of(what: str) -> str:
 def unusable_of(query: str) -> str:
     """The name under which an entry of the spec counts the objects it cannot use."""
     return _UNUSABLE + query
+
+
+def warned_of(rule: str) -> str:
+    """The name under which rows that break a rule and are used are counted."""
+    return _WARNED + rule
 
 
 class Tally(dict[str, int]):
@@ -134,6 +141,10 @@ class Tally(dict[str, int]):
         """Objects that could not be used, by entry of the spec."""
         return {k.removeprefix(_UNUSABLE): n for k, n in self.items() if k.startswith(_UNUSABLE)}
 
+    def warned(self) -> dict[str, int]:
+        """Rows that break a rule of severity ``warn``, by rule."""
+        return {k.removeprefix(_WARNED): n for k, n in self.items() if k.startswith(_WARNED)}
+
     def counters(self) -> dict[str, int]:
         """What has no place of its own in ``runs``."""
-        return {k: n for k, n in self.items() if k not in _COLUMNS and not k.startswith((_TIME, _UNUSABLE))}
+        return {k: n for k, n in self.items() if k not in _COLUMNS and not k.startswith((_TIME, _UNUSABLE, _WARNED))}

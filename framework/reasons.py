@@ -13,6 +13,9 @@ FILTERED: Final = "filtered"
 CONTROL: Final = "control"
 """A reason that rejects nothing: the row is the engine's (a finish), not the source's."""
 
+STOPS: Final = "stops:"
+"""Begins the reason of a row for which the run stops: it breaks rules of severity ``fail``, whose names follow, separated by commas."""
+
 PARSE: Final = "parse"
 RULE: Final = "rule:"
 """Begins the reason of a row that breaks rules; their names follow, separated by commas."""
@@ -43,6 +46,8 @@ def count_of(reason: str) -> str:
         return "rejected_tokens"
     if reason.startswith((NULL_OBJECT, NO_UPDATE)):
         return reason.partition(":")[0]
+    if reason.startswith(STOPS):
+        return "stopping"
     return "rejected_rule" if reason.startswith(RULE) else reason
 
 

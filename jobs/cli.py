@@ -75,7 +75,7 @@ class _Command:
         own = e if isinstance(e, SkybandError) else SkybandError("SKY-E900", said, hint="set SKYBAND_DEBUG=1 for the whole story")
         shown = died or own
         self.lines.errors([shown])
-        return 3 if shown.code.startswith(("SKY-E3", "SKY-E9")) else 2
+        return 3 if shown.code.startswith(("SKY-E3", "SKY-E9")) or shown.code == "SKY-E502" else 2
 
 
 def main(argv: list[str] | None = None) -> int:

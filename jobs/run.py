@@ -35,6 +35,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     how.add_argument("--continuous", action="store_true", help="keep running until stopped (Ctrl-C), whatever run.trigger says")
     p.add_argument("--finish", action="store_true", help="declare the input complete: also process what still waits behind the watermark")
     p.add_argument("--rebuild-results", action="store_true", help="first make the tables of results anew from the tables of changes")
+    p.add_argument(
+        "--demote", metavar="RULE", action="append", default=[], help="take this row rule of severity fail as reject; may be repeated"
+    )
     p.add_argument("--quiet", action="store_true", help="no line per batch")
     p.add_argument("--log-format", choices=FORMATS, default="text", help="json: one object a line on stderr (default: %(default)s)")
     p.set_defaults(run=run)
@@ -50,10 +53,12 @@ def run(args: argparse.Namespace) -> int:
     if not args.quiet:
         told.say(f"starting {args.spec}")
     plan = load_plan(args.spec)
+    from skyband.framework.quality.row_rules import demoted
     from skyband.framework.streaming.layout import Layout, fitting_job, own_place
     from skyband.framework.streaming.locks import one_run
 
     told.job = plan.job
+    plan = demoted(plan, args.demote)
     layout = Layout(plan.sink)
     own_place(plan, layout)
     if not args.quiet:
@@ -90,6 +95,7 @@ def _what(plan: Plan) -> str:
 def _run(args: argparse.Namespace, plan: Plan, layout: Layout, told: Lines, began: float) -> int:
     from skyband.framework.quality.gate import Gate
     from skyband.framework.quality.rejections import report
+    from skyband.framework.quality.row_rules import tell_warned
     from skyband.framework.sources.registry import source_format
     from skyband.framework.sources.share import Share
     from skyband.framework.streaming.progress import Progress
@@ -117,6 +123,7 @@ def _run(args: argparse.Namespace, plan: Plan, layout: Layout, told: Lines, bega
     once = args.once or args.finish or (plan.trigger_micros is None and not args.continuous)
     ended = runner.run(once=once, finish=args.finish, rebuild=args.rebuild_results)
     progress.close()
+    tell_warned(plan, progress.warned, progress.rows, told)
     too_many = report(plan, runner.sink, progress.run_rows(), runner.job.header, told)
     if not ended and STOP.signal is not None:
         told.stopped(STOP.signal)

@@ -23,11 +23,12 @@ from skyband.framework.plan.model import (
     TokenNode,
 )
 from skyband.framework.plan.row_nodes import predicate, texts_of
+from skyband.framework.quality.row_expectations import arguments, default_name
 from skyband.framework.queries.registry import query_type
 from skyband.framework.sources.registry import source_format
 from skyband.framework.spec.carried import carried, written
 from skyband.framework.spec.columns import column_types, derived
-from skyband.framework.spec.models import WORDS, DerivedColumn, DeriveStep, Job, Source, SourceColumn, WhereStep, kind_of
+from skyband.framework.spec.models import WORDS, DerivedColumn, DeriveStep, Job, RowCondition, Source, SourceColumn, WhereStep, kind_of
 from skyband.framework.spec.names import append_only
 from skyband.operators.expressions.ast import Node
 from skyband.operators.expressions.canonical import attributes
@@ -61,7 +62,7 @@ def compile_job(job: Job) -> Plan:
         intake=IntakeNode(
             fields=fields,
             transforms=_transforms(job),
-            rules=tuple(RowRule(r.name, r.expect) for r in job.quality.rows),
+            rules=_rules(job, fields),
             id=source.id,
             event_time=source.event_time.column,
             delay_micros=source.event_time.watermark,
@@ -185,6 +186,22 @@ def _transforms(job: Job) -> tuple[Derive | Filter, ...]:
         elif isinstance(step, WhereStep):
             steps.append(Filter(step.where))
     return tuple(steps)
+
+
+def _rules(job: Job, fields: tuple[Field, ...]) -> tuple[RowRule, ...]:
+    types = {f.name: f.type for f in fields}
+    made = []
+    for r in job.quality.rows:
+        if isinstance(r, RowCondition):
+            made.append(RowRule(r.name, r.expect, r.severity))
+            continue
+        # sqlglot takes its time to load: a spec without such rules need not wait for it.
+        from skyband.framework.quality.row_conditions import condition
+
+        given = r.model_extra or {}
+        name = r.name or default_name(r.expectation, arguments(r.expectation, given))
+        made.append(RowRule(name, condition(r.expectation, given, types), r.severity))
+    return tuple(made)
 
 
 def _checks(job: Job) -> tuple[Check, ...]:

@@ -56,7 +56,8 @@ def _intake(plan: Plan) -> list[str]:
             lines.append(f"         derive {t.name} {intake.field(t.name).type} = {t.sql}")
         elif isinstance(t, Filter):
             lines.append(f"         keep rows where {t.sql} (others are counted as filtered)")
-    lines += [f"         reject rows unless {r.name}: {r.sql}" for r in intake.rules]
+    does = {"reject": "reject rows unless", "warn": "count (and use) rows unless", "fail": "stop the run at a row unless"}
+    lines += [f"         {does[r.severity]} {r.name}: {r.sql}" for r in intake.rules]
     for n in intake.tokens:
         made = f"separated by {n.separator!r}" if n.separator is not None else f"like {n.words}" if n.words is not None else "its elements"
         together = f", {n.ngrams} together" if n.ngrams > 1 else ""

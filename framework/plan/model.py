@@ -74,10 +74,11 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class RowRule:
-    """A row that makes ``sql`` false is rejected with ``rule:<name>`` (null passes)."""
+    """What is valid (null passes). A row that makes ``sql`` false is used and counted, rejected with ``rule:<names>``, or stops the run."""
 
     name: str
     sql: str
+    severity: Literal["warn", "reject", "fail"] = "reject"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,10 @@ class IntakeNode:
     tokens: tuple[TokenNode, ...] = ()
     whole: tuple[str, ...] = ()
     reports: tuple[ReportNode, ...] = ()
+
+    def rules_of(self, severity: Literal["warn", "reject", "fail"]) -> tuple[RowRule, ...]:
+        """The rules of one severity, in the order of the spec."""
+        return tuple(r for r in self.rules if r.severity == severity)
 
     @property
     def delay_ms(self) -> int:

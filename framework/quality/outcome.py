@@ -60,12 +60,12 @@ def failed(rows: Sequence[Mapping[str, Any]], *severities: str) -> list[Mapping[
 
 
 def error_of(row: Mapping[str, Any]) -> SkybandError:
-    """A row that did not succeed, as an error: SKY-E500, of rules over runs SKY-E502, of what always holds SKY-E503."""
+    """A row that did not succeed, as an error: SKY-E500, of rules over runs SKY-E504, of what always holds SKY-E503."""
     if row["expectation"].startswith(BROKEN):
         hint = "a defect, or a table that was changed by another hand: skyband run SPEC --rebuild-results, skyband verify SPEC; report it"
         return SkybandError("SKY-E503", f"table {row['table_name']} breaks {said(row)}", hint=hint)
     if row["expectation"].startswith(OWN):
-        return SkybandError("SKY-E502", f"{row['severity']} rule over runs broken: {said(row)}")
+        return SkybandError("SKY-E504", f"{row['severity']} rule over runs broken: {said(row)}")
     return SkybandError("SKY-E500", f"{row['severity']} check failed on table {row['table_name']}: {said(row)}")
 
 

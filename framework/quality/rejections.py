@@ -13,6 +13,7 @@ from skyband.framework import reasons
 from skyband.framework.errors import SkybandError
 from skyband.framework.lines import Lines
 from skyband.framework.plan.model import IntakeNode, Plan
+from skyband.framework.quality.row_rules import said
 from skyband.framework.quality.unparsed import Unparsed, unparsed
 
 if TYPE_CHECKING:
@@ -59,9 +60,9 @@ def report(plan: Plan, sink: Sink, run: RunRows | None, header: Sequence[str] | 
     total = sum(counts.values())
     if 100 * total <= plan.max_rejected * run.rows or plan.max_rejected >= 100:
         return 0
-    said = f"{total:,} of the {run.rows:,} rows of this run ({_percent(total, run.rows)}) were rejected"
+    text = f"{total:,} of the {run.rows:,} rows of this run ({_percent(total, run.rows)}) were rejected"
     hint = "everything is written, the rows are in table `rejected`; quality: {max_rejected: 100%} allows any share"
-    lines.errors([SkybandError("SKY-E501", f"{said}; quality.max_rejected allows {plan.max_rejected:g} %", hint=hint)])
+    lines.errors([SkybandError("SKY-E501", f"{text}; quality.max_rejected allows {plan.max_rejected:g} %", hint=hint)])
     return TOO_MANY
 
 
@@ -82,9 +83,7 @@ def explained(plan: Plan, header: Sequence[str] | None, reason: str, texts: Sequ
         return _parse(plan, header, texts)
     if reason.startswith(reasons.RULE):
         names = reason.removeprefix(reasons.RULE).split(",")
-        broken = [r for r in node.rules if r.name in names]
-        written = {path: text for path, text in plan.variables if path[:2] == ("quality", "rows")}
-        rules = [f"{r.name} ({written.get(('quality', 'rows', node.rules.index(r), 'expect'), r.sql)})" for r in broken]
+        rules = [said(plan, r) for r in node.rules if r.name in names]
         return f"they break {', '.join(rules or names)}"
     if reason.startswith((reasons.EMPTY_SET, reasons.LARGE_SET)):
         return f"they have too {'few' if reason.startswith(reasons.EMPTY_SET) else 'many'} tokens; see tokens.{reason.partition(':')[2]}"

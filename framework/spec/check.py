@@ -5,8 +5,11 @@ Every check notes errors with places and goes on. Nothing is said about values t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from skyband.framework.errors import did_you_mean, one_of
-from skyband.framework.quality.expectations import ROW_CONDITION, mistakes
+from skyband.framework.quality.expectations import ROW_CONDITION, Mistake, mistakes
+from skyband.framework.quality.row_expectations import arguments, default_name, row_mistakes
 from skyband.framework.sources.protocol import Section
 from skyband.framework.sources.registry import source_format
 from skyband.framework.spec.check_queries import check_queries, moving_tables
@@ -16,7 +19,7 @@ from skyband.framework.spec.columns import UNKNOWN_TYPE, how_to_say, source_type
 from skyband.framework.spec.cron import check_cron
 from skyband.framework.spec.document import Document, Path
 from skyband.framework.spec.limits import MAX_MISTAKES
-from skyband.framework.spec.models import DerivedColumn, DeriveStep, Job, SourceColumn, TableCheck, WhereStep
+from skyband.framework.spec.models import DerivedColumn, DeriveStep, Job, RowCondition, RowExpectation, SourceColumn, TableCheck, WhereStep
 from skyband.framework.spec.names import append_only
 from skyband.framework.spec.places import is_root, overlap
 from skyband.framework.spec.scope import ROW_SIDES, Scope
@@ -167,10 +170,17 @@ def _rules(s: Scope) -> None:
         path: Path = ("quality", "rows", i)
         if doc.bad(path):
             continue
-        sql(s, (*path, "expect"), rule.expect, condition=True)
-        if rule.name in seen and not doc.bad((*path, "name")):
-            doc.add("SKY-E102", f"two rules named '{rule.name}'", doc.where_value((*path, "name")))
-        seen.setdefault(rule.name, i)
+        name = rule.name
+        if isinstance(rule, RowCondition):
+            sql(s, (*path, "expect"), rule.expect, condition=True)
+        else:
+            name = _row_expectation(s, path, rule)
+        if name in seen and not doc.bad((*path, "name")):
+            own = rule.name is not None
+            hint = None if own else f"give it a name of its own: {name}_2"
+            doc.add("SKY-E102", f"two rules named '{name}'", doc.where_value((*path, "name") if own else (*path, "expectation")), hint)
+        if name is not None:
+            seen.setdefault(name, i)
     if doc.bad(("queries",)):
         return
     absent = without_table(s)
@@ -191,18 +201,40 @@ def _rules(s: Scope) -> None:
         doc.add("SKY-E122", f"no table '{c.table}' in this job", doc.where_value((*path, "table")), hint)
 
 
-def _table_check(s: Scope, path: Path, check: TableCheck) -> None:
-    """The expectation and its arguments: only what is on the list reaches Great Expectations."""
-    columns = table_columns(s, check.table)
-    given = check.model_extra or {}
+def _row_expectation(s: Scope, path: Path, rule: RowExpectation) -> str | None:
+    """The name of the rule; None if the expectation cannot be used, which is noted."""
+    if s.doc.bad_below(path):
+        return None
+    given = rule.model_extra or {}
+    if _expectation(s, path, row_mistakes(rule.expectation, given, s.types if s.columns_known else None)):
+        return None
+    if rule.name is not None:
+        return rule.name
+    if any(place.variables for at, place in s.doc.places.items() if at[: len(path)] == path and str(at[len(path)])[:6] == "column"):
+        hint = "give the rule a name: it would be named after its columns, and names are stored and shown"
+        s.doc.add("SKY-E119", "the name of a rule cannot come from the environment", s.doc.where_value((*path, "expectation")), hint)
+        return None
+    return default_name(rule.expectation, arguments(rule.expectation, given))
+
+
+def _expectation(s: Scope, path: Path, found: Iterator[Mistake]) -> bool:
+    """Whether anything is wrong with the expectation at ``path``, which is noted at its place."""
     told = False
-    for code, argument, message, hint in mistakes(check.expectation, given, columns):
+    for code, argument, message, hint in found:
         told = True
         at = (*path, argument or "expectation")
         place = s.doc.places.get(at)
         hidden = place is not None and place.variables
         said = f"'{at[-1]}' cannot be used once its variables are filled in (their values are not shown)" if hidden else message
         s.doc.add(code, said, s.doc.where_key(at) if code == "SKY-E110" else s.doc.where_value(at), None if hidden else hint)
+    return told
+
+
+def _table_check(s: Scope, path: Path, check: TableCheck) -> None:
+    """The expectation and its arguments: only what is on the list reaches Great Expectations."""
+    columns = table_columns(s, check.table)
+    given = check.model_extra or {}
+    told = _expectation(s, path, mistakes(check.expectation, given, columns))
     condition = given.get(ROW_CONDITION)
     if isinstance(condition, str) and columns is not None and not told:
         s.expression((*path, ROW_CONDITION), condition, ROW_SIDES, "predicate", only=columns)

@@ -175,11 +175,37 @@ def step_kind(value: Any) -> str:
 Step = Annotated[Annotated[DeriveStep, Tag("<derive>")] | Annotated[WhereStep, Tag("<where>")], Discriminator(step_kind)]
 
 
-class RowRule(Model):
-    """A condition every row must meet, or be rejected with the rule's name (null passes)."""
+RuleSeverity = Annotated[
+    Literal["warn", "reject", "fail"],
+    Field(description="A row that breaks it: warn, is used and counted; reject, goes to table rejected; fail, stops the run."),
+]
+ExpectationName = Annotated[str, Field(pattern=r"^expect_[a-z0-9_]+$")]
+
+
+class RowCondition(Model):
+    """A condition every row must meet (null passes)."""
 
     name: Name = Field(description="Name of the rule, as it appears in the rejected table.")
     expect: Text = Field(description="A Spark SQL condition.")
+    severity: RuleSeverity = "reject"
+
+
+class RowExpectation(BaseModel):
+    """A Great Expectations expectation that every row must meet by itself; further fields are its arguments."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, hide_input_in_errors=True)
+
+    expectation: ExpectationName = Field(description="Name of the expectation, of those that can be told of a row alone.")
+    name: Name | None = Field(default=None, description="Name of the rule; default: its columns and what is expected of them.")
+    severity: RuleSeverity = "reject"
+
+
+def rule_kind(value: Any) -> str:
+    """Which of the row rules a value is meant to be."""
+    return "<expectation>" if isinstance(value, RowExpectation) or (isinstance(value, dict) and "expectation" in value) else "<expect>"
+
+
+Rule = Annotated[Annotated[RowCondition, Tag("<expect>")] | Annotated[RowExpectation, Tag("<expectation>")], Discriminator(rule_kind)]
 
 
 class TableCheck(BaseModel):
@@ -188,7 +214,7 @@ class TableCheck(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True, hide_input_in_errors=True)
 
     table: Name = Field(description="A table of the job: a query's name, <query>_changes, <query>_now, rejected, runs, ...")
-    expectation: Annotated[str, Field(pattern=r"^expect_[a-z0-9_]+$")] = Field(description="Name of the expectation.")
+    expectation: ExpectationName = Field(description="Name of the expectation.")
     severity: Literal["critical", "warning", "info"] = Field(default="critical", description="What a failure means.")
     scope: Literal["new", "whole"] | None = Field(
         default=None,
@@ -214,7 +240,7 @@ class RunRule(Model):
 class Quality(Model):
     """Data quality: rules on every row, expectations on tables."""
 
-    rows: tuple[RowRule, ...] = Field(default=(), description="Checked on every row before it is used.")
+    rows: tuple[Rule, ...] = Field(default=(), description="What is valid: checked on every row before it is used.")
     tables: tuple[TableCheck, ...] = Field(default=(), description="Great Expectations, by their own names, on the job's tables.")
     runs: tuple[RunRule, ...] = Field(default=(), description="Rules over the batches of a run.")
     every: Batches | None = Field(

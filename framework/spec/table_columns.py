@@ -58,7 +58,8 @@ def _runs() -> Columns:
     counts = ("batch_id", "rows_in", "filtered", "rejected", "accepted", "pending", "pending_change", "changes")
     return {
         **dict.fromkeys(counts, _INT), **dict.fromkeys((f"rejected_{c.name}" for c in REASONS), _INT),
-        **dict.fromkeys(("batch_time", "frontier", "newest"), _TIME), "unusable": _TEXT, "counters": _TEXT, "committed": _TEXT,
+        **dict.fromkeys(("batch_time", "frontier", "newest"), _TIME),
+        **dict.fromkeys(("unusable", "warned", "counters", "committed"), _TEXT),
         **dict.fromkeys((f"{d}_ms" for d in ("batch", "engine", *TIMES, "write")), _FLOAT),
     }  # fmt: skip
 

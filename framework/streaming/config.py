@@ -15,6 +15,8 @@ from skyband.operators.base import Window
 CODES = pa.list_(pa.int64())
 KEY_HASHES = ("__k1", "__k2")
 ID_HASHES = ("__h1", "__h2")
+WARNED = "__warned"
+"""Column of the intake's rows, if rules have severity ``warn``: the names of those that a row breaks, separated by commas, or null."""
 CAPPED = "__capped"
 """Column of blocks of rows read under caps (``sources.drop``): the instant with which a row counts for the watermark."""
 

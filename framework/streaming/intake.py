@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from skyband.framework.plan.model import Derive, Filter, IntakeNode
-from skyband.framework.reasons import CONTROL, FILTERED, INT_RANGE, NULL_ID, NULL_KEY, NULL_TIME, PARSE, REASON, RULE, TIME_RANGE
+from skyband.framework.plan.model import Derive, Filter, IntakeNode, RowRule
+from skyband.framework.reasons import CONTROL, FILTERED, INT_RANGE, NULL_ID, NULL_KEY, NULL_TIME, PARSE, REASON, RULE, STOPS, TIME_RANGE
 from skyband.framework.sources.protocol import CAP, CORRUPT, ORIGIN
 from skyband.framework.sources.reading import NEVER_TOO_OLD
-from skyband.framework.streaming.config import CAPPED, ID_HASHES, KEY_HASHES
+from skyband.framework.streaming.config import CAPPED, ID_HASHES, KEY_HASHES, WARNED
 from skyband.operators.base import NEVER, NULL
 
 WATERMARK = "__watermark"
@@ -28,7 +29,8 @@ _DAYS = NEVER // 86_400_000_000
 def intake(df: DataFrame, node: IntakeNode) -> DataFrame:
     """``df`` (see ``SourceFormat.stream``) as: all fields, hashes, ``__origin``, ``__corrupt``, ``__reason`` (null: accepted so far).
 
-    The reason is the first that applies, in the order below (see ``reasons``). ``CAP`` stays, if it is there.
+    The reason is the first that applies, in the order below (see ``reasons``). Rules see every row that parses and is not filtered: one
+    about an id or a time has a say before the row is rejected anyway. ``CAP`` stays, if it is there; ``WARNED`` comes with such rules.
     """
     keep: Column = F.lit(True)
     for t in node.transforms:
@@ -39,17 +41,16 @@ def intake(df: DataFrame, node: IntakeNode) -> DataFrame:
                 "__keep", (F.col("__keep") if "__keep" in df.columns else F.lit(True)) & F.coalesce(F.expr(t.sql), F.lit(False))
             )
             keep = F.col("__keep")
-    failed = [F.when(~F.coalesce(F.expr(r.sql), F.lit(True)), F.lit(r.name)) for r in node.rules]
-    names = F.concat_ws(",", *failed) if failed else F.lit("")
+    reason = F.when(F.col(CORRUPT).isNotNull() | ~_all_text(node), F.lit(PARSE)).when(~keep, F.lit(FILTERED))
+    for rules, begins in ((node.rules_of("fail"), STOPS), (node.rules_of("reject"), RULE)):
+        if rules:
+            reason = reason.when(reduce(lambda a, b: a | b, map(_breaks, rules)), F.concat(F.lit(begins), _broken(rules)))
     reason = (
-        F.when(F.col(CORRUPT).isNotNull() | ~_all_text(node), F.lit(PARSE))
-        .when(~keep, F.lit(FILTERED))
-        .when(_any_null(node.id), F.lit(NULL_ID))
+        reason.when(_any_null(node.id), F.lit(NULL_ID))
         .when(F.col(f"`{node.event_time}`").isNull(), F.lit(NULL_TIME))
         .when(~F.col(f"`{node.event_time}`").between(F.lit(_FIRST).cast("timestamp"), F.lit(_LAST).cast("timestamp")), F.lit(TIME_RANGE))
         .when(_any_null(node.partition_by), F.lit(NULL_KEY))
         .when(reduce(lambda a, b: a | b, [_taken_for_null(node, n) for n in node.whole], F.lit(False)), F.lit(INT_RANGE))
-        .when(names != "", F.concat(F.lit(RULE), names))
     )
     columns = [_readable(F.col(f"`{f.name}`"), f.type).cast(f.type).alias(f.name) for f in node.fields]
     if node.partition_by:
@@ -57,7 +58,19 @@ def intake(df: DataFrame, node: IntakeNode) -> DataFrame:
     if node.unique == "checked":
         columns += _hashes(ID_HASHES, node.id)
     more = [F.col(CAP)] if CAP in df.columns else []
+    if warn := node.rules_of("warn"):
+        more.append(F.when(reduce(lambda a, b: a | b, map(_breaks, warn)), _broken(warn)).alias(WARNED))
     return df.select(*columns, F.col(ORIGIN), F.col(CORRUPT), reason.alias(REASON), *more)
+
+
+def _breaks(rule: RowRule) -> Column:
+    """Whether a row is not as the rule says; null is."""
+    return ~F.coalesce(F.expr(rule.sql), F.lit(True))
+
+
+def _broken(rules: Sequence[RowRule]) -> Column:
+    """The names of the rules that a row breaks."""
+    return F.concat_ws(",", *(F.when(_breaks(r), F.lit(r.name)) for r in rules))
 
 
 def _all_text(node: IntakeNode) -> Column:

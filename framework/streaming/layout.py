@@ -31,8 +31,9 @@ class JobFile:
     """``job.json``: what ties the tables, the checkpoint and the spec together.
 
     ``generation`` names this checkpoint in every commit of the tables; ``finishes`` are [the engine's watermark in ms, F in
-    microseconds] of past finishes; ``rules`` is a hash of what may change between runs but not within a batch; ``salt`` is the job's own,
-    of every hash. ``names`` is the edition of the tables' column names (a file of before there was more than one says nothing: 1).
+    microseconds] of past finishes; ``rules`` is a hash of what may change between runs but not within a batch, ``stopping`` the names of
+    the rules of severity ``fail``; ``salt`` is the job's own, of every hash. ``names`` is the edition of the tables' column names (a file
+    of before there was more than one says nothing: 1).
     """
 
     job: str
@@ -44,6 +45,7 @@ class JobFile:
     rules: str = ""
     salt: str = ""
     names: int = NAMES_EDITION
+    stopping: list[str] = field(default_factory=list)
 
 
 class Layout:
@@ -144,8 +146,6 @@ def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:
         return None
     whole(layout.checkpoint, layout.control, job.partitions, job.finishes)
     differences = _differences(plan, job)
-    if job.rules != rules_of(plan, job.salt) and planned > done:
-        differences.append(f"quality.rows or source.options changed while batch {planned} is unfinished: run the former spec once")
     if differences:
         hint = f"run the changed spec into a new sink path, or delete {layout.root} to start again from the source"
         raise SpecErrors([SkybandError("SKY-E150", d, hint=hint) for d in differences])
@@ -176,13 +176,24 @@ def changed_since(plan: Plan, layout: Layout) -> list[str]:
 
 
 def rules_of(plan: Plan, salt: str) -> str:
-    """A hash of what decides which rows are accepted and may change between runs, but not before a begun batch has been repeated."""
-    return salted(hashlib.sha256(repr((plan.intake.rules, sorted(plan.source.options))).encode()).hexdigest(), salt)
+    """A hash of what decides which rows are accepted and may change between runs (see ``unfinished``).
+
+    A rule's row is as little accepted if it stops the run as if it is rejected; rules of severity ``warn`` decide nothing.
+    """
+    rules = [(r.name, r.sql) for r in plan.intake.rules if r.severity != "warn"]
+    return salted(hashlib.sha256(repr((rules, sorted(plan.source.options))).encode()).hexdigest(), salt)
+
+
+def stopping_rules(plan: Plan) -> list[str]:
+    """The names of the rules of severity ``fail``."""
+    return [r.name for r in plan.intake.rules_of("fail")]
 
 
 def _current(job: JobFile, plan: Plan) -> JobFile:
     """``job`` as it is written for ``plan``."""
-    return replace(job, fingerprint=concealed(fingerprint(plan), plan, job.salt), rules=rules_of(plan, job.salt))
+    return replace(
+        job, fingerprint=concealed(fingerprint(plan), plan, job.salt), rules=rules_of(plan, job.salt), stopping=stopping_rules(plan)
+    )
 
 
 def _differences(plan: Plan, job: JobFile) -> list[str]:

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.framework.messages import ASIDE, COUNTS, GREATEST, HOST, REJECTED, ROWS, ROWS_IN, Tally
-from skyband.framework.reasons import CONTROL, FILTERED, REASON, count_of
+from skyband.framework.messages import ASIDE, COUNTS, GREATEST, HOST, REJECTED, ROWS, ROWS_IN, STOPPING, Tally, warned_of
+from skyband.framework.reasons import CONTROL, FILTERED, REASON, STOPS, count_of
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.streaming import blocks, rejects, reports, tokens
-from skyband.framework.streaming.config import CAPPED, KEY_HASHES, HostConfig
+from skyband.framework.streaming.config import CAPPED, KEY_HASHES, WARNED, HostConfig
 
 _ARROW = pa.schema([("node", pa.int32()), ("bucket", pa.int32()), ("kind", pa.string()), ("data", pa.binary())])
 _BLOCK_ROWS = 65536
@@ -53,6 +53,8 @@ class Pack:
         table = reports.judged(self._with_tokens(table), self.config.intake.reports, self.config.texts)
         reason = table[REASON]
         data = table.select(names)
+        if WARNED in table.column_names:
+            _count_warned(table.filter(pc.is_null(reason))[WARNED], counts)
         if reason.null_count == table.num_rows:
             counts[ROWS_IN] += table.num_rows
             return data, None
@@ -64,12 +66,20 @@ class Pack:
         rejected = table.filter(bad)
         block = None
         if rejected.num_rows:
-            columns = [f.name for f in self.config.intake.fields]
-            made = rejects.rejected(rejected, columns, rejected[REASON].combine_chunks(), self.config.intake.event_time, ORIGIN)
-            text = pc.coalesce(rejected[CORRUPT].combine_chunks(), made["text"].combine_chunks())
-            made = made.set_column(made.column_names.index("text"), "text", text)
-            block = _block(ASIDE, 0, REJECTED, blocks.table_bytes(made))
+            stopping = pc.starts_with(rejected[REASON], STOPS)
+            if pc.any(stopping).as_py():
+                # Nothing of this batch will be written: of its rows the run shows one.
+                block = _block(ASIDE, 0, STOPPING, blocks.table_bytes(self._told(rejected.filter(stopping).slice(0, 1))))
+            else:
+                block = _block(ASIDE, 0, REJECTED, blocks.table_bytes(self._told(rejected)))
         return data.filter(pc.is_null(reason)), block
+
+    def _told(self, rejected: pa.Table) -> pa.Table:
+        """Rows of ``rejected``: what did not parse as its own text, the others as JSON."""
+        columns = [f.name for f in self.config.intake.fields]
+        made = rejects.rejected(rejected, columns, rejected[REASON].combine_chunks(), self.config.intake.event_time, ORIGIN)
+        text = pc.coalesce(rejected[CORRUPT].combine_chunks(), made["text"].combine_chunks())
+        return made.set_column(made.column_names.index("text"), "text", text)
 
     def _count_greatest(self, table: pa.Table, counts: Tally) -> None:
         """What the watermark would have been given without caps."""
@@ -100,6 +110,15 @@ class Pack:
             if cuts[b + 1] > cuts[b]
         ]
         return pa.RecordBatch.from_pydict(dict(zip(_ARROW.names, map(list, zip(*made, strict=True)), strict=True)), schema=_ARROW)
+
+
+def _count_warned(broken: pa.ChunkedArray, counts: Tally) -> None:
+    """Counts, by rule, the rows that are used although they break rules: there are few different sets of rules."""
+    if broken.null_count == len(broken):
+        return
+    for item in pc.value_counts(broken.drop_null()).to_pylist():
+        for name in item["values"].split(","):
+            counts[warned_of(name)] += item["counts"]
 
 
 def _block(node: int, bucket: int, kind: str, data: bytes) -> pa.RecordBatch:

@@ -10,7 +10,7 @@ from typing import Final
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.lines import Lines
-from skyband.framework.messages import CHANGED, PENDING, ROWS_IN
+from skyband.framework.messages import CHANGED, PENDING, ROWS_IN, Tally
 from skyband.framework.plan.model import Plan
 from skyband.framework.quality.rejections import LOUD, RunRows
 from skyband.framework.reasons import LATE
@@ -40,6 +40,7 @@ class Progress:
         self._first: int | None = None
         self._last: Batch | None = None
         self._decided = 0
+        self.warned = Tally()
         self._phase = ""
         self._compiled = 0
         self._over = threading.Event()
@@ -70,6 +71,8 @@ class Progress:
         self._first = batch.number if self._first is None else min(self._first, batch.number)
         self._last = batch
         self._decided += rows - batch.get(PENDING)
+        for rule, n in batch.counts.warned().items():
+            self.warned[rule] += n
         figures = {"batch": batch.number, "rows": rows, "late": late, "rejected": rejected}
         if not self.quiet:
             said = {**figures, "changes": changes, "seconds": round(batch.seconds, 3)}

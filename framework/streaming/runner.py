@@ -28,6 +28,7 @@ from skyband.framework.messages import (
     REJECTED,
     ROWS_IN,
     RUNS,
+    STOPPING,
     TIMES,
     Skyband,
     Tally,
@@ -35,6 +36,7 @@ from skyband.framework.messages import (
     time_of,
 )
 from skyband.framework.plan.model import Plan
+from skyband.framework.quality.row_rules import stopped_by_rule
 from skyband.framework.reasons import CONTROL, FILTERED, REASONS
 from skyband.framework.redaction import redacted
 from skyband.framework.sources.forgetting import forget
@@ -50,6 +52,7 @@ from skyband.framework.streaming.locks import engine_lock, one_run
 from skyband.framework.streaming.pieces import Pieces, Warn
 from skyband.framework.streaming.query import start
 from skyband.framework.streaming.stopping import STOP
+from skyband.framework.streaming.unfinished import settle
 from skyband.framework.tables.derive import derive
 from skyband.framework.tables.sink import Sink
 from skyband.framework.tables.writer import Writer
@@ -126,7 +129,7 @@ class Runner:
 
         Raises SkybandError SKY-E150 (the spec no longer fits the state), SKY-E205 (the sink is not the job's own), SKY-E302 (another
         run is active), SKY-E300 (the engine failed), SKY-E301 (the source), SKY-E303 and SKY-E304 (something is lost), SKY-E305 (a worker
-        died).
+        died), SKY-E502 (a row breaks a rule of severity ``fail``).
         """
         own_place(self.plan, self.layout)
         with one_run(self.layout, self.plan.job), engine_lock(self.spark, self.layout):
@@ -157,6 +160,7 @@ class Runner:
             partitions = int(self.spark.conf.get("spark.sql.shuffle.partitions") or 2)
             return self.layout.create(self.plan, partitions, header), None
         held = check(self.plan, self.layout, job, rebuild)
+        settle(self.plan, self.layout, job, held)
         return self.layout.renew(self.plan, job), held
 
     def _resume(self) -> None:
@@ -246,6 +250,9 @@ class Runner:
                 tables[kind] = [blocks.bytes_table(data)]
             else:
                 tables[kind].append(blocks.bytes_table(data))
+        if STOPPING in tables:
+            # Before anything of the batch is kept anywhere.
+            raise stopped_by_rule(self.plan, batch_id, pa.concat_tables(tables[STOPPING]), counts[STOPPING])
         tables[REJECTED].append(self.pieces.before_commit(batch_id, counts))
         self.drops.read(counts)
         batch = Batch(batch_id, counts)
@@ -290,7 +297,7 @@ class Runner:
             "rejected": sum(rejected.values()), "accepted": counts[ACCEPTED], "pending": self.pending,
             "pending_change": counts[PENDING], "changes": counts[CHANGED],
             "frontier": _instant(self.frontier), "newest": _instant(self.newest),
-            "unusable": json.dumps(counts.unusable(), sort_keys=True),
+            "unusable": json.dumps(counts.unusable(), sort_keys=True), "warned": json.dumps(counts.warned(), sort_keys=True),
             "counters": json.dumps(counts.counters(), sort_keys=True), "engine_ms": 1000 * seconds,
         }  # fmt: skip
         row |= {f"rejected_{name}": n for name, n in rejected.items()}

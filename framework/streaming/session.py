@@ -104,6 +104,8 @@ def get_session(
         "spark.sql.files.openCostInBytes": "131072",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.ansi.enabled": "false",
+        # Else ${env:NAME} in a spec's SQL would be a variable of the environment, and ${spark...} the engine's configuration.
+        "spark.sql.variable.substitute": "false",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",

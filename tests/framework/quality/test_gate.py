@@ -131,7 +131,7 @@ def test_too_many_rejected_rows_withhold_the_marker_until_a_run_has_fewer(tmp_pa
     job.batch(0)
     # The run itself tells of them, and has an exit code of its own.
     code, told = job.gate(RunRows(0, 0, 100, 2))
-    assert code == 0 and "not published: critical skyband_max_rejected" in told and "SKY-E502" not in told
+    assert code == 0 and "not published: critical skyband_max_rejected" in told and "SKY-E504" not in told
     assert job.gate(None)[0] == 0 and job.published() == {}
     (row,) = job.rows()
     assert (row["expectation"], row["success"], row["unexpected"], row["rows_checked"]) == ("skyband_max_rejected", False, 2, 100)
@@ -209,7 +209,7 @@ def test_no_batch_may_be_written_later_than_allowed_after_the_newest_event(tmp_p
     (third,) = rules(job.sink.plan, job.sink.writer, Span(2, 3), None, NOW)
     assert (third.success, third.observed) == (True, None)
     code, told = job.gate()
-    assert code == 0 and "SKY-E502 warning rule over runs broken: skyband_max_delay" in told and len(job.published()) == 6
+    assert code == 0 and "SKY-E504 warning rule over runs broken: skyband_max_delay" in told and len(job.published()) == 6
 
 
 @pytest.mark.parametrize("seen, success", [(timedelta(hours=23), True), (timedelta(days=1), True), (timedelta(hours=25), False)])

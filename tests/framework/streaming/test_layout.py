@@ -82,19 +82,6 @@ def test_a_run_that_wrote_nothing_freezes_nothing(plan, tmp_path):
     assert not layout.checkpoint.exists() and not (layout.home / LEDGER).exists()
 
 
-def test_row_rules_may_change_between_batches_but_not_within_one(plan, tmp_path):
-    layout = after_a_run(plan)
-    spec = Path(write_spec(tmp_path))
-    spec.write_text(spec.read_text().replace("x < 1000000", "x < 5"))
-    changed = load_plan(str(spec))
-    assert fitting_job(changed, layout) is not None
-    checkpoints.plan(layout.home, 1)
-    assert fitting_job(plan, layout) is not None
-    with pytest.raises(SpecErrors) as e:
-        fitting_job(changed, layout)
-    assert "while batch 1 is unfinished" in e.value.render()
-
-
 def test_a_sink_on_a_remote_store_is_refused(plan):
     with pytest.raises(SkybandError) as e:
         Layout(replace(plan, sink="s3://bucket/x").sink)
