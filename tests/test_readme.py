@@ -18,31 +18,35 @@ import yaml
 from deltalake import DeltaTable
 
 from skyband.framework.spec.load import validate_text
+from skyband.framework.tables.duck import Statements
+from skyband.jobs.spec import load_plan
 
 ROOT = Path(__file__).resolve().parent.parent
+COOKBOOK = "docs/bi.md"
 DAYS = 14
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its info string, text and line in the README."""
+    """A fenced block: its info string, text, and line in its page."""
 
     info: str
     text: str
     line: int
+    page: str
 
     def __str__(self) -> str:
-        return f"README.md:{self.line}"
+        return f"{self.page}:{self.line}"
 
 
-def blocks() -> list[Block]:
-    found, open_at, lines = [], None, (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+def blocks(page: str = "README.md") -> list[Block]:
+    found, open_at, lines = [], None, (ROOT / page).read_text(encoding="utf-8").splitlines()
     for number, line in enumerate(lines):
         if line.startswith("```"):
             if open_at is None:
                 open_at = number
             else:
-                found.append(Block(lines[open_at][3:].strip(), "\n".join(lines[open_at + 1 : number]) + "\n", open_at + 2))
+                found.append(Block(lines[open_at][3:].strip(), "\n".join(lines[open_at + 1 : number]) + "\n", open_at + 2, page))
                 open_at = None
     assert open_at is None, "a block is not closed"
     return found
@@ -59,7 +63,7 @@ SPECS = [b for b in blocks() if b.info == "yaml"]
 
 
 def test_blocks_have_a_known_kind() -> None:
-    assert {b.info for b in blocks()} <= {"yaml", "sh", "sh fails", "sql", "text", "console"}
+    assert {b.info for b in (*blocks(), *blocks(COOKBOOK))} <= {"yaml", "sh", "sh fails", "sql", "text", "console"}
 
 
 @pytest.mark.parametrize("block", SPECS, ids=str)
@@ -86,7 +90,7 @@ def test_make_targets_exist() -> None:
 
 
 @pytest.mark.spark
-def test_commands_and_sql_run_after_the_demo(tmp_path: Path) -> None:
+def test_commands_and_sql_run_after_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = tmp_path / "a checkout"
     home.mkdir()
     shutil.copytree(ROOT / "specs", home / "specs")
@@ -126,6 +130,15 @@ def test_commands_and_sql_run_after_the_demo(tmp_path: Path) -> None:
                 if (path / "_delta_log").is_dir():
                     sql.register(path.name, DeltaTable(str(path)).to_pyarrow_table())
             assert sql.execute(block.text).fetchall(), f"{block} gives no row"
+
+    monkeypatch.setenv("LANDING", str(home / "build" / "demo" / "landing"))
+    monkeypatch.setenv("WAREHOUSE", str(tables.parent))
+    statements = Statements(load_plan(str(home / "specs" / "flights.yaml")))
+    for block in blocks(COOKBOOK):
+        if block.info == "sh":
+            sh(block.text, block)
+        elif block.info == "sql":
+            assert statements.ask(block.text).num_rows, f"{block} gives no row"
 
     # The statement the demo prints, as DuckDB reads it (its Delta extension is not part of the package, so the table is handed over).
     statement = re.search(r"select rank.*?;", shown, re.DOTALL)
