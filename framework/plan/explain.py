@@ -164,7 +164,7 @@ def tables_of(plan: Plan) -> list[str]:
         tables += [q.name + TRAJECTORY] if q.item.motion is not None else []
         if q.name in skybands:
             tables.append(f"{q.name}_skyband")
-    return [*tables, "heads", "rejected", "runs", *(["checks"] if plan.checks else [])]
+    return [*tables, "heads", "rejected", "runs", "checks", "published"]
 
 
 def _sink(plan: Plan) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-JOB_TABLES: Final = ("heads", "rejected", "runs", "checks")
+JOB_TABLES: Final = ("heads", "rejected", "runs", "checks", "published")
 SUFFIXES: Final = ("", "_changes", "_now", "_skyband")
 TRAJECTORY: Final = "_trajectory"
 """Behind the name of a query whose items have values that move."""
@@ -28,3 +28,11 @@ HEAD_COLUMNS: Final = ("last_seq", "last_time", "as_of", "bucket")
 def query_tables(query: str) -> tuple[str, ...]:
     """Tables a query may have; ``_skyband`` only if it is the first of its shared state, but the name is kept free."""
     return tuple(query + s for s in SUFFIXES)
+
+
+def append_only(table: str) -> bool:
+    """Whether rows of the job's table are only ever added, each with the batch that brought it: a look may pass over those it has seen.
+
+    By the name alone, of a table that the job has: names with these endings are kept free for such tables.
+    """
+    return table in ("rejected", "runs") or table.endswith(("_changes", TRAJECTORY))

@@ -24,6 +24,7 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import last_batch, unusable
 from skyband.framework.streaming.layout import JobFile, Layout
 from skyband.framework.tables import delta_read
+from skyband.framework.tables.published import PUBLISHED, lost
 from skyband.framework.tables.schemas import derived_tables, tables
 
 Kind = Literal["derived", "checks", "truth"]
@@ -64,7 +65,7 @@ def look(plan: Plan, layout: Layout, job: JobFile) -> Found:
     found = Found(planned=-1, done=done)
     recorded, complete = _runs(layout, plan, job)
     for name in sorted(named, key=lambda n: (n not in derived, n == "runs")):
-        kind: Kind = "derived" if name in derived else "checks" if name == "checks" else "truth"
+        kind: Kind = "derived" if name in derived else "checks" if name in ("checks", PUBLISHED) else "truth"
         try:
             table = delta_read.open_table(layout.root, name)
             version = table.transaction_version(f"{plan.job}/{job.generation}/{name}")
@@ -81,6 +82,8 @@ def look(plan: Plan, layout: Layout, job: JobFile) -> Found:
         if found.versions.get(name, -1) < must:
             found.losses.append(Loss(name, f"has lost {_span(found.versions.get(name, -1) + 1, must)}", kind))
         found.losses += [Loss(name, what, kind) for what in files_gone]
+    if not any(x.table == PUBLISHED for x in found.losses):
+        found.losses += [Loss(PUBLISHED, what, "checks") for what in lost(layout.root)]
     found.planned = last_batch(layout.checkpoint / "offsets")
     late = [n for n, v in found.versions.items() if v > found.planned and n not in derived]
     if late:
@@ -97,17 +100,19 @@ def look(plan: Plan, layout: Layout, job: JobFile) -> Found:
 def check(plan: Plan, layout: Layout, job: JobFile, rebuild: bool = False) -> Found:
     """What the tables hold. Raises SkybandError SKY-E304 if one has lost something, SKY-E303 if the checkpoint is older than the tables.
 
-    ``rebuild``: the derived tables (and ``checks``, if they are damaged) are removed instead, to be made anew.
+    ``rebuild``: the derived tables (and ``checks``, if it is damaged) are removed instead, to be made anew; with them ``published``, which
+    names versions of theirs.
     """
     found = look(plan, layout, job)
     if found.ahead is not None:
         raise unusable(layout.checkpoint, f"it is older than the tables: {found.ahead}")
-    lost = [x for x in found.losses if not rebuild or x.kind == "truth"]
-    if lost:
-        raise SkybandError("SKY-E304", told(lost), hint=_hint(layout, lost))
+    missed = [x for x in found.losses if not rebuild or x.kind == "truth"]
+    if missed:
+        raise SkybandError("SKY-E304", told(missed), hint=_hint(layout, missed))
     if rebuild:
         checks = {x.table for x in found.losses if x.kind == "checks"}
-        for name in [*derived_tables(plan), *sorted(checks)]:
+        derived = derived_tables(plan)
+        for name in [*derived, *sorted(checks | ({PUBLISHED} if derived else set()))]:
             _remove(layout.root / name)
     return found
 
@@ -122,7 +127,8 @@ def _hint(layout: Layout, losses: list[Loss]) -> str:
     if kinds == {"derived"}:
         return "skyband run SPEC --rebuild-results makes the tables of results anew from the changes"
     if "truth" not in kinds:
-        return "skyband run SPEC --rebuild-results makes the tables of results anew from the changes, and begins `checks` anew, empty"
+        anew = " and ".join(f"`{n}`" for n in sorted({x.table for x in losses if x.kind == "checks"}))
+        return f"skyband run SPEC --rebuild-results makes the tables of results anew from the changes, and begins {anew} anew, empty"
     truth = ", ".join(dict.fromkeys(x.table for x in losses if x.kind == "truth"))
     return (
         f"{truth}: cannot be made again from the other tables. Restore the whole sink {layout.root} from one backup, or delete it to start "

@@ -97,10 +97,16 @@ class DriverWriter:
         with _told(table, "SKY-E400", "read"):
             return delta_read.read(self._table(table), columns, where)
 
+    def opened(self, table: str) -> DeltaTable:
+        """See ``Writer.opened``."""
+        return delta_read.open_table(self.root, table)
+
     def maintain(self, spec: TableSpec, gone: Sequence[tuple[int, int]] = ()) -> None:
         """See ``Writer.maintain``."""
         with _told(spec.name):
             self._upkeep.maintain(self._table(spec.name), spec, self.root / spec.name, gone)
+            # What is open reads the log it was opened with, of which a part may have gone.
+            self._open.pop(spec.name)
 
     def _table(self, name: str) -> DeltaTable:
         if name not in self._open:

@@ -36,7 +36,7 @@ class TableSpec:
     """One table. ``life`` says how it is written, which decides how long replaced files and the log stay (see ``upkeep``):
 
     ``history`` is added to for good, ``dense`` is a history with commits every few seconds, ``result`` is derived anew now and then,
-    ``book`` is written or rewritten by every batch.
+    ``book`` is written or rewritten by every batch. ``published``: table ``published`` names a version of it, which stays readable.
     """
 
     name: str
@@ -44,6 +44,7 @@ class TableSpec:
     comment: str
     partition_by: tuple[str, ...] = ()
     life: Life = "history"
+    published: bool = False
 
 
 def field(name: str, kind: pa.DataType, comment: str) -> pa.Field:
@@ -245,14 +246,16 @@ def runs_schema() -> pa.Schema:
 
 
 def checks_schema() -> pa.Schema:
-    """Columns of ``checks``: one row per expectation and run."""
+    """Columns of ``checks``: one row per look, that is per expectation, rule or invariant and end of a run."""
     return pa.schema(
         [
-            field("run_id", _TEXT, "the run: checkpoint generation and last batch"),
+            field("run_id", _TEXT, "the run: checkpoint generation and last batch, and what was asked"),
             field("batch_id", _INT, "last batch in the tables when the check ran"),
+            field("first_batch_id", _INT, "first batch whose rows were looked at; null: the whole table"),
             field("checked_at", STAMP, "wall-clock time of the check"),
             field("table_name", _TEXT, "table checked"),
-            field("expectation", _TEXT, "Great Expectations' name of the expectation"),
+            field("table_version", _INT, "version of the table (Delta) that was looked at"),
+            field("expectation", _TEXT, "Great Expectations' name of the expectation; skyband_...: a rule over runs, or what always holds"),
             field("arguments", _TEXT, "JSON: arguments of the expectation"),
             field("severity", _TEXT, "critical, warning or info"),
             field("success", pa.bool_(), "the expectation was met"),
@@ -262,6 +265,18 @@ def checks_schema() -> pa.Schema:
             field("unexpected_percent", pa.float64(), "the same in percent of the rows looked at"),
             field("examples", _TEXT, "JSON: a few values that do not meet the expectation"),
             field("error", _TEXT, "why the check could not be evaluated, if it could not"),
+            field("check_ms", pa.float64(), "milliseconds that the look took"),
+        ]
+    )
+
+
+def published_schema() -> pa.Schema:
+    """Columns of ``published``: one row per table of results."""
+    return pa.schema(
+        [
+            field("table_name", _TEXT, "table of results"),
+            field("version", _INT, "its newest version (Delta) that passed all checks: select ... version as of ..."),
+            field("published_at", STAMP, "wall-clock time at which that version passed"),
         ]
     )
 
@@ -286,6 +301,11 @@ def derived_tables(plan: Plan) -> list[str]:
     return [n for q in plan.queries if q.item.lasting for n in (q.name, now_name(q.name))]
 
 
+def result_tables(plan: Plan) -> list[str]:
+    """Names of the tables of results: those of which table ``published`` names a version."""
+    return [t.name for t in tables(plan) if t.published]
+
+
 def skyband_name(operator: str) -> str:
     """Name of a shared state's table."""
     return f"{operator}_skyband"
@@ -297,12 +317,12 @@ def tables(plan: Plan) -> list[TableSpec]:
     history: Life = "history" if plan.trigger_micros is None or plan.trigger_micros >= _DENSE else "dense"
     for q in plan.queries:
         what = f"Every change of the result of {q.name}, in order." if q.item.lasting else f"What {q.name} told, in order."
-        made.append(TableSpec(changes_name(q.name), changes_schema(plan, q), what, life=history))
+        made.append(TableSpec(changes_name(q.name), changes_schema(plan, q), what, life=history, published=True))
         if not q.item.lasting:
             continue
         made += [
-            TableSpec(q.name, results_schema(plan, q), f"Results of {q.name} as intervals of validity.", ("is_current",), "result"),
-            TableSpec(now_name(q.name), now_schema(plan, q), f"Current result of {q.name}.", life="result"),
+            TableSpec(q.name, results_schema(plan, q), f"Results of {q.name} as intervals of validity.", ("is_current",), "result", True),
+            TableSpec(now_name(q.name), now_schema(plan, q), f"Current result of {q.name}.", life="result", published=True),
         ]
     made += _trajectories(plan, history)
     for o in plan.operators:
@@ -314,6 +334,7 @@ def tables(plan: Plan) -> list[TableSpec]:
         TableSpec("heads", heads_schema(plan), "Where every key of the stream stands.", ("bucket",), "book"),
         TableSpec("rejected", rejected_schema(), "Rows that did not become objects of the stream, and why.", life=history),
         TableSpec("checks", checks_schema(), "Results of the data quality checks.", life="result"),
+        TableSpec("published", published_schema(), "Which version of each table of results passed all checks.", life="result"),
         TableSpec("runs", runs_schema(), "One row per micro-batch; a batch is complete in all tables when its row is here.", life="book"),
     ]
     return made
@@ -332,5 +353,5 @@ def _trajectories(plan: Plan, life: Life) -> list[TableSpec]:
                 f"How {value} of {whose} moves, point by point. At T: select {value} + {slope} * extract(epoch from (T - valid_from)) "
                 f"from {name} where {which} and valid_from <= T order by valid_from desc limit 1"
             )
-            made.append(TableSpec(name, trajectory_schema(plan, q), said, life=life))
+            made.append(TableSpec(name, trajectory_schema(plan, q), said, life=life, published=True))
     return made

@@ -46,7 +46,7 @@ class Sink:
         """Makes every table of the job that is not there."""
         for spec in self.specs.values():
             self.writer.ensure(spec)
-        named = [n for n in self.specs if n not in {"runs", "checks", *derived_tables(self.plan)}]
+        named = [n for n in self.specs if n not in {"runs", "checks", "published", *derived_tables(self.plan)}]
         self.committed = {n: v for n in named if (v := self.writer.version(n, self.app_id(n))) is not None}
 
     def app_id(self, table: str) -> str:

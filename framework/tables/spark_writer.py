@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from delta.tables import DeltaTable
+from deltalake import DeltaTable as RawTable
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_type
@@ -83,6 +84,10 @@ class SparkWriter:
     def read(self, table: str, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
         """See ``Writer.read``."""
         return delta_read.read(delta_read.open_table(self.root, table), columns, where)
+
+    def opened(self, table: str) -> RawTable:
+        """See ``Writer.opened``."""
+        return delta_read.open_table(self.root, table)
 
     def maintain(self, spec: TableSpec, gone: Sequence[tuple[int, int]] = ()) -> None:
         """See ``Writer.maintain``. Other file systems than local ones have their own services for this."""

@@ -5,7 +5,9 @@ merged in two steps (``TIERS``), so that a row is rewritten about twice in its l
 minute, ``m`` minutes, and ``f`` files that a batch writes into the table (for ``heads`` and skybands the buckets it touches), it has
 
 * at most ``2 * MERGE_AT`` small files, one file for every 32 MB of its rows, and no more than ``1.25 m r f + SPARE`` replaced ones;
-* at most ``m r + CHECKPOINT_INTERVAL`` files of log, and one checkpoint of it for every ``CHECKPOINT_INTERVAL`` of them.
+* at most ``1.25 m r + CHECKPOINT_INTERVAL + SPARE`` files of log, and one checkpoint of it for every ``CHECKPOINT_INTERVAL`` of them.
+
+What the versions that table ``published`` names are read from stays besides (``published.kept``): their files, and the log since then.
 
 At a batch every 0.5 s that is about 4,000 files of ``runs``, where a week of them were 1.2 million. Every step is one commit of the table
 (or only removes what no commit needs), so it may be killed anywhere and is done at the next upkeep.
@@ -14,6 +16,7 @@ At a batch every 0.5 s that is about 4,000 files of ``runs``, where a week of th
 from __future__ import annotations
 
 import os
+import re
 import time as clock
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,6 +26,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from skyband.framework.failpoints import failpoint
+from skyband.framework.tables.published import kept
 from skyband.framework.tables.schemas import Life, TableSpec
 
 MINUTES: Final[dict[Life, int]] = {"history": 4320, "dense": 360, "result": 60, "book": 15}
@@ -37,7 +41,8 @@ MERGE_AT: Final = 64
 TIERS: Final = (256 << 10, 32 << 20)
 """Bytes below which a file is small: files of commits are merged into files of the first size, those into files of the second."""
 SPARE: Final = 200
-"""Replaced files a table may have whatever their age."""
+"""Replaced files, and files of log, that a table may have whatever their age."""
+_OF_LOG: Final = re.compile(r"\.?(\d{20})\.(.+)")
 
 
 class Upkeep:
@@ -60,12 +65,13 @@ class Upkeep:
         now, minutes = clock.monotonic(), MINUTES[spec.life]
         if spec.name in self._cleaned and now - self._cleaned[spec.name] < 60 * minutes / 4:
             return
-        if sum(1 for _ in _files(root)) > len(table.file_uris()) + SPARE:
+        replaced = sum(1 for _ in _files(root)) > len(table.file_uris()) + SPARE
+        if replaced or len(os.listdir(root / "_delta_log")) > SPARE + CHECKPOINT_INTERVAL:
+            held = kept(root.parent, spec.name) if spec.published else []
             # ``full``: also what a writer left that was killed before its commit.
-            table.vacuum(retention_hours=None, dry_run=False, enforce_retention_duration=False, full=True)
+            table.vacuum(retention_hours=None, dry_run=False, enforce_retention_duration=False, full=True, keep_versions=held or None)
             failpoint("upkeep.between")
-            # The engine itself keeps a log until the end of the day.
-            table.cleanup_metadata()
+            _clean_log(root / "_delta_log", minutes, held)
             self._cleaned[spec.name] = now
 
 
@@ -74,6 +80,29 @@ def _merge(table: DeltaTable) -> None:
         if sum(s < size for s in pa.table(table.get_add_actions())["size_bytes"].to_pylist()) <= MERGE_AT:
             return
         table.optimize.compact(target_size=size)
+
+
+def _clean_log(log: Path, minutes: int, held: Sequence[int]) -> None:
+    """Removes the log before the checkpoint from which the oldest version is read that has to stay: that of ``minutes`` ago, or ``held``.
+
+    The engines' own cleaning knows nothing of versions that are held. O(files of the log).
+    """
+    files = {m[0]: (int(m[1]), m[2]) for name in os.listdir(log) if (m := _OF_LOG.fullmatch(name)) is not None}
+    before = clock.time() - 60 * minutes
+    # A file that went between the listing and here (a reader's engine cleans too) is none of ours to count.
+    past = [v for name, (v, kind) in files.items() if kind == "json" and _written(log / name) < before]
+    oldest = min([max(past, default=-1), *held])
+    first = max((v for v, kind in files.values() if kind.startswith("checkpoint") and v <= oldest), default=-1)
+    for name, (version, _) in files.items():
+        if version < first:
+            (log / name).unlink(missing_ok=True)
+
+
+def _written(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return clock.time()
 
 
 def _files(root: Path) -> Iterator[str]:

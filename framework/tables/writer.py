@@ -11,6 +11,7 @@ from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import DeltaTable
 
 from skyband.framework.tables.schemas import TableSpec
 
@@ -47,9 +48,14 @@ class Writer(Protocol):
         """Rows of the table's newest state. ``where`` prunes files by partition values and statistics before it filters rows."""
         ...
 
+    def opened(self, table: str) -> DeltaTable:
+        """The table's newest state, held fast: to be read in pieces (``delta_read.dataset``), and named by its version."""
+        ...
+
     def maintain(self, spec: TableSpec, gone: Sequence[tuple[int, int]] = ()) -> None:
         """Keeps the table small after thousands of small commits (``upkeep``): merges small files, removes files nobody needs.
 
-        ``gone``: (first, last) of the batches whose rows are dropped. ``txn`` versions stay. Off the hot path.
+        ``gone``: (first, last) of the batches whose rows are dropped. ``txn`` versions stay, and so do the versions that table
+        ``published`` names. Off the hot path.
         """
         ...

@@ -20,7 +20,9 @@ def properties(spec: TableSpec) -> dict[str, str]:
     # Delta refuses booleans and binary here.
     plain = (pa.types.is_floating, pa.types.is_boolean, pa.types.is_binary)
     bounded = [f.name for f in spec.schema if not any(kind(f.type) for kind in plain) and f.name not in spec.partition_by]
-    return {
+    # The engines clean a log by its age alone: upkeep knows which versions must stay readable, however old they are.
+    own_log = {} if spec.life == "book" else {"delta.enableExpiredLogCleanup": "false"}
+    return own_log | {
         "delta.enableDeletionVectors": "false",
         "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
         "delta.dataSkippingStatsColumns": ",".join(f"`{n}`" for n in bounded),

@@ -83,12 +83,12 @@ def test_what_is_whole_has_lost_nothing(job: Job) -> None:
     assert set(last) == {"near_changes", "near3_changes", "near_skyband", "heads", "rejected"} and last["heads"] == 3
 
 
-@pytest.mark.parametrize("name", ["near", "near_now", "near_changes", "near_skyband", "heads", "rejected", "runs", "checks"])
+@pytest.mark.parametrize("name", ["near", "near_now", "near_changes", "near_skyband", "heads", "rejected", "runs", "checks", "published"])
 def test_a_table_that_is_gone_is_named_and_not_made_again(job: Job, name: str) -> None:
     shutil.rmtree(job.root / name)
     told = job.error()
     assert told.code == "SKY-E304" and f"table '{name}' is gone" in told.message
-    if name in ("near", "near_now", "checks"):
+    if name in ("near", "near_now", "checks", "published"):
         assert "--rebuild-results" in str(told.hint)
     else:
         assert "start again from the source" in str(told.hint)
