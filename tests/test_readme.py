@@ -63,7 +63,7 @@ SPECS = [b for b in blocks() if b.info == "yaml"]
 
 
 def test_blocks_have_a_known_kind() -> None:
-    assert {b.info for b in (*blocks(), *blocks(COOKBOOK))} <= {"yaml", "sh", "sh fails", "sql", "text", "console"}
+    assert {b.info for b in (*blocks(), *blocks(COOKBOOK))} <= {"yaml", "sh", "sh fails", "sql", "text", "console", "python"}
 
 
 @pytest.mark.parametrize("block", SPECS, ids=str)
