@@ -94,6 +94,7 @@ CODES: Final[dict[str, str]] = {
     "SKY-E401": "a table cannot be written",
     "SKY-E402": "the tables do not hold what was asked for",
     "SKY-E403": "verification found a difference",
+    "SKY-E404": "a statement is not understood, or asks for what it may not have",
     # Data quality
     "SKY-E500": "a data quality check failed",
     "SKY-E501": "more rows were rejected than the spec allows",

@@ -18,11 +18,15 @@ import yaml
 from deltalake import DeltaTable
 
 from skyband.framework.spec.load import validate_text
+from skyband.framework.tables.duck import Statements
+from skyband.jobs.spec import load_plan
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("README.md", "docs/authors.md")
 """In the order in which they are read."""
-PAGES_OF_COMMANDS = (*PAGES, "docs/developers.md")
+COOKBOOK = "docs/bi.md"
+"""Its SQL is for `skyband sql`."""
+PAGES_OF_COMMANDS = (*PAGES, COOKBOOK, "docs/developers.md")
 DAYS = 14
 
 
@@ -66,7 +70,7 @@ DEMO = next(b for b in SPECS if b.page == "docs/authors.md")
 
 
 def test_blocks_have_a_known_kind() -> None:
-    assert {b.info for b in blocks(PAGES_OF_COMMANDS)} <= {"yaml", "sh", "sh fails", "sql", "text", "console"}
+    assert {b.info for b in blocks(PAGES_OF_COMMANDS)} <= {"yaml", "sh", "sh fails", "sql", "text", "console", "python"}
 
 
 @pytest.mark.parametrize("block", SPECS, ids=str)
@@ -97,7 +101,7 @@ def test_make_targets_exist() -> None:
 
 
 @pytest.mark.spark
-def test_commands_and_sql_run_after_the_demo(tmp_path: Path) -> None:
+def test_commands_and_sql_run_after_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = tmp_path / "a checkout"
     home.mkdir()
     shutil.copytree(ROOT / "specs", home / "specs")
@@ -137,6 +141,15 @@ def test_commands_and_sql_run_after_the_demo(tmp_path: Path) -> None:
                 if (path / "_delta_log").is_dir():
                     sql.register(path.name, DeltaTable(str(path)).to_pyarrow_table())
             assert sql.execute(block.text).fetchall(), f"{block} gives no row"
+
+    monkeypatch.setenv("LANDING", str(home / "build" / "demo" / "landing"))
+    monkeypatch.setenv("WAREHOUSE", str(tables.parent))
+    statements = Statements(load_plan(str(home / "specs" / "flights.yaml")))
+    for block in blocks((COOKBOOK,)):
+        if block.info == "sh":
+            sh(block.text, block)
+        elif block.info == "sql":
+            assert statements.ask(block.text).num_rows, f"{block} gives no row"
 
     # The statement the demo prints, as DuckDB reads it (its Delta extension is not part of the package, so the table is handed over).
     statement = re.search(r"select rank.*?;", shown, re.DOTALL)

@@ -12,7 +12,7 @@ from sqlglot.dialects.dialect import Dialect
 
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.tables.schemas import stream_columns
-from skyband.framework.tables.sql import order_by
+from skyband.framework.tables.sql import SECONDS_BETWEEN, order_by
 
 _OWN: Final = "duckdb"
 """What ``sql`` writes."""
@@ -24,9 +24,11 @@ _RANK: Final = "rank"
 class _Form:
     """``place``: how the Delta table at a path is named, None where it has to be known to the engine by its name already.
 
-    ``minus``: an instant less (seconds, microseconds); None where intervals do as they are.
+    ``seconds``: the seconds from one instant to another, whole microseconds and all. ``minus``: an instant less (seconds, microseconds);
+    None where intervals do as they are.
     """
 
+    seconds: str
     place: Callable[[str], str] | None = None
     minus: Callable[[exp.Expr, int, int], exp.Expr] | None = None
 
@@ -50,27 +52,44 @@ def _timestamp_sub(at: exp.Expr, seconds: int, micros: int) -> exp.Expr:
 
 
 _FORMS: Final[Mapping[str, _Form]] = {
-    "duckdb": _Form(lambda path: f"delta_scan({_text(path)})"),
-    "spark": _Form(lambda path: "delta.`" + path.replace("`", "``") + "`"),
-    "tsql": _Form(lambda path: f"OPENROWSET(BULK {_text(path)}, FORMAT = 'DELTA')", _dateadd),
-    "postgres": _Form(),
-    "snowflake": _Form(minus=_dateadd),
-    "bigquery": _Form(minus=_timestamp_sub),
+    "duckdb": _Form("date_diff('microsecond', {0}, {1}) / 1e6", lambda path: f"delta_scan({_text(path)})"),
+    "spark": _Form("(unix_micros({1}) - unix_micros({0})) / 1e6", lambda path: "delta.`" + path.replace("`", "``") + "`"),
+    "tsql": _Form("DATEDIFF_BIG(MICROSECOND, {0}, {1}) / 1e6", lambda path: f"OPENROWSET(BULK {_text(path)}, FORMAT = 'DELTA')", _dateadd),
+    "postgres": _Form("extract(epoch from {1} - {0})"),
+    "snowflake": _Form("TIMESTAMPDIFF(MICROSECOND, {0}, {1}) / 1e6", minus=_dateadd),
+    "bigquery": _Form("TIMESTAMP_DIFF({1}, {0}, MICROSECOND) / 1e6", minus=_timestamp_sub),
 }
 DIALECTS: Final = tuple(_FORMS)
 
 
 def complete(plan: Plan, query: QueryNode, sql: str, columns: Sequence[str], dialect: str, limit: int | None = None) -> str:
     """``sql``, an answer's, in ``dialect`` (one of ``DIALECTS``): ``columns``, in rank order, at most ``limit`` rows. O(length)."""
-    form = _FORMS[dialect]
     tree: Any = parse_one(sql, read=_OWN)
     tree.set("expressions", [_column(plan, query, tree, c) for c in columns])
     if limit is not None:
         tree = tree.limit(max(0, limit))
-    root = plan.sink.removeprefix("file://")
+    return _placed(tree, plan.sink.removeprefix("file://"), dialect)
+
+
+def view(plan: Plan, name: str, sql: str, dialect: str) -> str:
+    """The statement that makes the view ``name`` of ``sql`` in ``dialect``, complete with where the tables lie. O(length)."""
+    return _placed(parse_one(sql, read=_OWN), plan.sink.removeprefix("file://"), dialect, name)
+
+
+def plain(sql: str, dialect: str) -> str:
+    """``sql`` in ``dialect``, its tables by their names."""
+    return _placed(parse_one(sql, read=_OWN), None, dialect)
+
+
+def _placed(tree: Any, root: str | None, dialect: str, view: str | None = None) -> str:
+    """The statement in ``dialect``; its tables where they lie below ``root`` (None: by name alone), within ``create view`` if it is one."""
+    form = _FORMS[dialect]
     places: dict[str, str] = {}
+    defined = {cte.alias for cte in tree.find_all(exp.CTE)}
     for table in list(tree.find_all(exp.Table)):
         name = table.name
+        if name in defined or root is None:
+            continue
         places[name] = f"{root}/{name}"
         if not table.alias:
             table.set("alias", exp.TableAlias(this=exp.to_identifier(name)))
@@ -78,9 +97,12 @@ def complete(plan: Plan, query: QueryNode, sql: str, columns: Sequence[str], dia
             table.set("this", exp.to_identifier(_TABLE.format(name)))
     if form.minus is not None:
         tree = tree.transform(lambda node: _without_interval(node, form.minus))
+    tree = tree.transform(lambda node: _seconds_between(node, form.seconds, dialect))
     for ordered in tree.find_all(exp.Ordered):
         # No column that ranks is null: what engines do with nulls does not matter.
         ordered.set("nulls_first", _usual(dialect, bool(ordered.args.get("desc"))))
+    if view is not None:
+        tree = exp.Create(this=exp.to_table(view), kind="VIEW", expression=tree)
     text: str = tree.sql(dialect=dialect, identify=True, pretty=True)
     head = ""
     for name, path in places.items():
@@ -108,6 +130,13 @@ def _without_interval(node: exp.Expr, minus: Any) -> exp.Expr:
         seconds = int(span)
         made: exp.Expr = minus(node.this, seconds, int((span - seconds) * 1_000_000))
         return made
+    return node
+
+
+def _seconds_between(node: exp.Expr, form: str, dialect: str) -> exp.Expr:
+    if isinstance(node, exp.Anonymous) and node.name.lower() == SECONDS_BETWEEN:
+        between = [_seconds_between(e, form, dialect).sql(dialect=dialect, identify=True) for e in node.expressions]
+        return exp.paren(parse_one(form.format(*between), read=dialect))
     return node
 
 

@@ -22,7 +22,7 @@ from skyband.framework.errors import SkybandError
 from skyband.framework.machine import HINT, gave_out, one_line
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.schemas import TableSpec
-from skyband.framework.tables.upkeep import Upkeep
+from skyband.framework.tables.upkeep import Size, Upkeep, size, tidy
 from skyband.framework.tables.writer_upkeep import missing_columns, outdated, partition_text, properties
 
 _ROWS_PER_FILE = 4_000_000
@@ -107,6 +107,17 @@ class DriverWriter:
             self._upkeep.maintain(self._table(spec.name), spec, self.root / spec.name, gone)
             # What is open reads the log it was opened with, of which a part may have gone.
             self._open.pop(spec.name)
+
+    def tidy(self, spec: TableSpec) -> tuple[Size, Size] | None:
+        """All upkeep of one table at once (``upkeep.tidy``); its sizes before and after, None if the table is not there yet."""
+        root = self.root / spec.name
+        if not root.exists():
+            return None
+        with _told(spec.name):
+            before = size(self.opened(spec.name), root)
+            tidy(self.opened(spec.name), spec, root)
+            self._open.pop(spec.name, None)
+            return before, size(self.opened(spec.name), root)
 
     def _table(self, name: str) -> DeltaTable:
         if name not in self._open:

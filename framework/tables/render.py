@@ -7,7 +7,6 @@ import io
 import json
 from collections.abc import Sequence
 from datetime import date, datetime
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -62,7 +61,7 @@ def csv_text(rows: pa.Table) -> str:
 
 def json_text(rows: pa.Table) -> str:
     """The rows as JSON, one object a line; NaN and infinities, which JSON lacks, as text."""
-    lines = (json.dumps({n: _json(v) for n, v in row.items()}, ensure_ascii=False) for row in rows.to_pylist())
+    lines = (json.dumps(_json(row), ensure_ascii=False) for row in rows.to_pylist())
     return "\n".join(printable(line) for line in lines)
 
 
@@ -79,7 +78,11 @@ def _json(value: Any) -> Any:
         return value if value - value == 0 else repr(value)
     if isinstance(value, (datetime, date)):
         return _exact(value)
-    return str(value) if isinstance(value, (Decimal, bytes)) else value
+    if isinstance(value, dict):
+        return {str(n): _json(v) for n, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_json(v) for v in value]
+    return value if value is None or isinstance(value, (str, int)) else str(value)
 
 
 def _is_number(kind: pa.DataType) -> bool:

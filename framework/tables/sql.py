@@ -10,6 +10,9 @@ from skyband.framework.spec.names import QUERY_COLUMN
 from skyband.framework.tables.schemas import changes_name, identity_columns, now_name, skyband_name, stream_columns, trajectory_name
 from skyband.operators.base import Window
 
+SECONDS_BETWEEN = "seconds_between"
+"""What SQL of ours calls the seconds from one instant to another, for which every engine has a spelling of its own (``dialects``)."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

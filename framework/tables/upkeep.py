@@ -19,6 +19,7 @@ import os
 import re
 import time as clock
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -62,17 +63,53 @@ class Upkeep:
         if gone:
             table.delete(" or ".join(f"(batch_id >= {first} and batch_id <= {last})" for first, last in gone))
             failpoint("upkeep.between")
-        now, minutes = clock.monotonic(), MINUTES[spec.life]
-        if spec.name in self._cleaned and now - self._cleaned[spec.name] < 60 * minutes / 4:
+        now = clock.monotonic()
+        if spec.name in self._cleaned and now - self._cleaned[spec.name] < 60 * MINUTES[spec.life] / 4:
             return
         replaced = sum(1 for _ in _files(root)) > len(table.file_uris()) + SPARE
         if replaced or len(os.listdir(root / "_delta_log")) > SPARE + CHECKPOINT_INTERVAL:
-            held = kept(root.parent, spec.name) if spec.published else []
-            # ``full``: also what a writer left that was killed before its commit.
-            table.vacuum(retention_hours=None, dry_run=False, enforce_retention_duration=False, full=True, keep_versions=held or None)
-            failpoint("upkeep.between")
-            _clean_log(root / "_delta_log", minutes, held)
+            _clean(table, spec, root)
             self._cleaned[spec.name] = now
+
+
+def tidy(table: DeltaTable, spec: TableSpec, root: Path) -> None:
+    """All of the upkeep at once, however little there is to do: merges every small file, writes a checkpoint of the log, cleans.
+
+    What may go is what ``Upkeep`` would remove, and no more. O(bytes of small files + files of the folder).
+    """
+    if spec.partition_by != ("bucket",):
+        table.optimize.compact(target_size=TIERS[-1])
+    failpoint("upkeep.between")
+    table.create_checkpoint()
+    failpoint("upkeep.between")
+    _clean(table, spec, root)
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Of a table: ``files`` and ``bytes`` of its present version, of all that lies on disk (``all_files``, ``all_bytes``), files of log."""
+
+    files: int
+    bytes: int
+    all_files: int
+    all_bytes: int
+    log_files: int
+
+
+def size(table: DeltaTable, root: Path) -> Size:
+    """O(files of the folder)."""
+    live = pa.table(table.get_add_actions())["size_bytes"].to_pylist()
+    there = [os.path.getsize(f) for f in _files(root)]
+    return Size(len(live), sum(live), len(there), sum(there), len(os.listdir(root / "_delta_log")))
+
+
+def _clean(table: DeltaTable, spec: TableSpec, root: Path) -> None:
+    """Removes replaced files and log: the one place that decides what may go."""
+    held = kept(root.parent, spec.name) if spec.published else []
+    # ``full``: also what a writer left that was killed before its commit.
+    table.vacuum(retention_hours=None, dry_run=False, enforce_retention_duration=False, full=True, keep_versions=held or None)
+    failpoint("upkeep.between")
+    _clean_log(root / "_delta_log", MINUTES[spec.life], held)
 
 
 def _merge(table: DeltaTable) -> None:

@@ -12,6 +12,7 @@ from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Plan
 from skyband.framework.spec.load import validate_text
 from skyband.framework.spec.names import FIXED_COLUMNS, QUERY_COLUMN
+from skyband.framework.tables.duck import described
 from skyband.framework.tables.schemas import tables
 from tests.framework.spec.examples import ENV, OTHERS, SENSORS, other
 
@@ -63,12 +64,23 @@ def plans() -> list[Plan]:
 def named() -> dict[str, list[str]]:
     """Table -> its columns, of all plans; one table with all that no table of theirs has."""
     found = {f"{plan.job}_{i}_{t.name}".replace("-", "_"): list(t.schema.names) for i, plan in enumerate(plans()) for t in tables(plan)}
-    return {**found, "other_names": [QUERY_COLUMN, *FIXED_COLUMNS]}
+    seen = {f"{plan.job}_{i}_{n}".replace("-", "_"): list(s.names) for i, plan in enumerate(plans()) for n, s in described(plan).items()}
+    return {**found, **seen, "other_names": [QUERY_COLUMN, *FIXED_COLUMNS]}
 
 
 def test_no_column_is_a_reserved_word_elsewhere() -> None:
     columns = {c.lower() for names in named().values() for c in names}
-    assert {"changed_at", "is_current", "valid_from", "table_name", "loyalty_seconds", "pred_time", QUERY_COLUMN} <= columns
+    assert {
+        "changed_at",
+        "is_current",
+        "valid_from",
+        "table_name",
+        "loyalty_seconds",
+        "pred_time",
+        "lasted_seconds",
+        "items_ever",
+        QUERY_COLUMN,
+    } <= columns
     for engine, words in {**RESERVED, "bigquery": " ".join(BigQuery.Generator.RESERVED_KEYWORDS)}.items():
         assert len(words.split()) > 70 and not columns & set(words.lower().split()), engine
 

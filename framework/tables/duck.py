@@ -1,0 +1,127 @@
+"""Any statement over a job's tables and views, by DuckDB inside this process: no Spark, and nothing else within a statement's reach.
+
+The tables are handed over as Arrow datasets, so DuckDB reads the columns a statement needs, of the files and rows its filters leave. A
+statement may come from anywhere: files, network, extensions, Python's variables and the settings themselves are out of its reach, and only
+queries are taken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+import duckdb
+import pyarrow as pa
+
+from skyband.framework.errors import SkybandError, did_you_mean
+from skyband.framework.machine import one_line
+from skyband.framework.plan.model import Plan
+from skyband.framework.tables import delta_read
+from skyband.framework.tables.dialects import plain
+from skyband.framework.tables.schemas import tables
+from skyband.framework.tables.views import View, views
+
+LOCKED: Final[dict[str, str | bool | int | float | list[str]]] = {
+    "enable_external_access": False,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+    "python_enable_replacements": False,
+    "temp_directory": "",
+}
+"""Settings that keep a statement inside; set before anything is asked, and locked."""
+
+_CATALOG: Final = re.compile(r"\b(show|information_schema|sqlite_master|duckdb_\w+|pg_\w+)\b", re.IGNORECASE)
+"""What asks for all tables without naming one."""
+
+
+class Statements:
+    """Statements over the tables of ``plan``'s sink and their views, each opened when a statement first names it, as of then."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._root = plan.sink.removeprefix("file://")
+        self._tables = {t.name.lower(): t.name for t in tables(plan)}
+        self._views = {v.name.lower(): v for v in views(plan)}
+        self._open: set[str] = set()
+        self._duck = duckdb.connect(config=LOCKED)
+        self._duck.execute("set timezone = 'UTC'")
+        self._duck.execute("set lock_configuration = true")
+
+    def ask(self, statement: str, limit: int | None = None) -> pa.Table:
+        """The rows of one query, at most ``limit`` of them. O(what DuckDB needs; rows of the answer in memory).
+
+        SkybandError SKY-E404 for what DuckDB does not understand or may not do, SKY-E201 for anything but one query, SKY-E400 for a table
+        that is not there yet.
+        """
+        try:
+            found = self._duck.extract_statements(statement)
+        except duckdb.Error as e:
+            raise self._refused(e) from e
+        if len(found) != 1 or found[0].type not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
+            said = "one query at a time" if len(found) > 1 else "only queries (select ..., describe ..., explain ...) can be asked"
+            raise SkybandError("SKY-E201", said, hint="the tables are written by runs alone; other tools can read them, too (docs/bi.md)")
+        self._open_named(statement)
+        try:
+            asked = self._duck.sql(statement)
+            rows: pa.Table = asked.to_arrow_table() if limit is None else _first(asked.to_arrow_reader(), limit)
+        except duckdb.Error as e:
+            raise self._refused(e) from e
+        return rows.rename_columns(_different(rows.column_names))
+
+    def _open_named(self, statement: str) -> None:
+        """Names consist of letters, digits and underscores: what is in no word of the statement is not asked for."""
+        words = {w.lower() for w in re.findall(r"\w+", statement)}
+        every = bool(_CATALOG.search(statement))
+        wanted = [v for name, v in self._views.items() if every or name in words]
+        self._open_tables([*(n for n in self._tables if every or n in words), *(t.lower() for v in wanted for t in v.reads)])
+        for view in wanted:
+            self._make(view)
+
+    def _open_tables(self, names: Iterable[str]) -> None:
+        for name in (self._tables[n] for n in names):
+            if name not in self._open:
+                self._duck.register(name, delta_read.dataset(delta_read.open_table(self._root, name)))
+                self._open.add(name)
+
+    def _make(self, view: View) -> None:
+        if view.name not in self._open:
+            self._duck.execute(f'create temporary view "{view.name}" as {plain(view.sql, "duckdb")}')
+            self._open.add(view.name)
+
+    def _refused(self, e: duckdb.Error) -> SkybandError:
+        message = one_line(e)
+        missing = re.search(r"Table with name (\S+) does not exist", message)
+        named = {*self._tables.values(), *(v.name for v in self._views.values())}
+        hint = (did_you_mean(missing[1], named) or "skyband views SPEC --dictionary lists the tables and views") if missing else None
+        return SkybandError("SKY-E404", f"DuckDB: {message}", hint=hint)
+
+
+def _different(names: Iterable[str]) -> list[str]:
+    """``names``, each that was there before with a number behind it: JSON has no two values of one name."""
+    made: list[str] = []
+    for name in names:
+        free, n = name, 2
+        while free in made:
+            free, n = f"{name}_{n}", n + 1
+        made.append(free)
+    return made
+
+
+def _first(reader: pa.RecordBatchReader, limit: int) -> pa.Table:
+    taken, left = [], limit
+    for batch in reader:
+        taken.append(batch.slice(0, left))
+        left -= taken[-1].num_rows
+        if left <= 0:
+            break
+    return pa.Table.from_batches(taken, reader.schema)
+
+
+def described(plan: Plan) -> dict[str, pa.Schema]:
+    """View -> its columns, found out without reading a table."""
+    duck = duckdb.connect(config=LOCKED)
+    duck.execute("set timezone = 'UTC'")
+    for table in tables(plan):
+        duck.register(table.name, table.schema.empty_table())
+    return {v.name: duck.sql(plain(v.sql, "duckdb")).to_arrow_table().schema for v in views(plan)}

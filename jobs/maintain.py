@@ -1,0 +1,65 @@
+"""``skyband maintain``: merges small files, writes checkpoints of the logs and removes what nobody needs any more, without Spark."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Final
+
+from skyband.framework.errors import SkybandError, told
+from skyband.jobs.spec import load_plan
+
+EXAMPLES: Final = """examples:
+  skyband maintain flights.yaml
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command's arguments."""
+    p = subparsers.add_parser(
+        "maintain",
+        help="make a job's tables small and quick",
+        description="Merges the small files of every table, writes a checkpoint of its log, and removes replaced files and log that are "
+        "old enough (docs/operations.md says after how long; versions that table `published` names stay). Runs do as much of it as pays; "
+        "this does all of it. Takes the job's lock: no run beside it.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    p.add_argument("spec")
+    p.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the sizes before and after. SkybandError SKY-E302 if a run is active, SKY-E402 if there was none yet."""
+    plan = load_plan(args.spec)
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from skyband.framework.streaming.layout import Layout
+    from skyband.framework.streaming.locks import one_run
+    from skyband.framework.tables.driver_writer import DriverWriter
+    from skyband.framework.tables.render import text_table
+    from skyband.framework.tables.schemas import tables
+
+    layout = Layout(plan.sink)
+    if layout.load() is None:
+        raise SkybandError("SKY-E402", f"there are no tables at {layout.root} yet", hint=f"run the job first: skyband run {args.spec}")
+    with one_run(layout, plan.job, lambda text: print(told(text), file=sys.stderr)):
+        writer, lines = DriverWriter(Path(layout.root)), []
+        for spec in tables(plan):
+            sizes = writer.tidy(spec)
+            lines += [(spec.name, *sizes)] if sizes is not None else []
+    columns: dict[str, list[object]] = {"table": [name for name, _, _ in lines]}
+    for said, part in (
+        ("files", "files"),
+        ("kB", "bytes"),
+        ("files on disk", "all_files"),
+        ("kB on disk", "all_bytes"),
+        ("log", "log_files"),
+    ):
+        by = 1000 if said.startswith("kB") else 1
+        for when, at in (("before", 1), ("after", 2)):
+            columns[f"{said} {when}"] = [-(-getattr(line[at], part) // by) for line in lines]
+    print(text_table(pa.table(columns)))
+    return 0

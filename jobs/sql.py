@@ -1,0 +1,64 @@
+"""``skyband sql``: any SQL over a job's tables and views, without Spark."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Final
+
+from skyband.framework.errors import SkybandError, printable, told
+from skyband.jobs.spec import load_plan
+
+LIMIT: Final = 1000
+"""Rows that are printed as a table if nothing else is asked for."""
+
+EXAMPLES: Final = """examples:
+  skyband sql flights.yaml "select * from parted_now order by rank"
+  skyband sql flights.yaml "select * from parted_summary"
+  skyband sql flights.yaml "describe parted_history"
+  skyband sql flights.yaml --format csv < question.sql > answer.csv
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command's arguments."""
+    p = subparsers.add_parser(
+        "sql",
+        help="ask a job's tables anything, in SQL",
+        description="Runs one query over the job's tables and views (`skyband views SPEC --dictionary` lists them) in DuckDB's SQL, "
+        "without Spark. It can read these tables and nothing else: no file, no network, no extension.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    p.add_argument("spec")
+    p.add_argument("statement", nargs="?", default="-", help="the query; - or nothing: from standard input")
+    p.add_argument("--format", choices=("table", "csv", "json"), default="table")
+    p.add_argument("--limit", type=int, metavar="N", help=f"print at most N rows (default: {LIMIT:,} as a table, else all)")
+    p.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the rows; what there is to say about them goes to stderr. SkybandError for everything a user can mend."""
+    statement = sys.stdin.read() if args.statement == "-" else args.statement
+    if not statement.strip():
+        raise SkybandError("SKY-E201", "there is no statement", hint='skyband sql SPEC "select ..."')
+    plan = load_plan(args.spec)
+    from skyband.framework.streaming.layout import Layout, changed_since
+    from skyband.framework.tables import render
+    from skyband.framework.tables.duck import Statements
+
+    for difference in changed_since(plan, Layout(plan.sink))[:3]:
+        print(told(f"the spec is not that of the last run: {difference}"), file=sys.stderr)
+    limit = args.limit if args.limit is not None else LIMIT if args.format == "table" else None
+    rows = Statements(plan).ask(statement, None if limit is None else max(0, limit) + 1)
+    if limit is not None and rows.num_rows > limit:
+        rows = rows.slice(0, max(0, limit))
+        print(f"the first {rows.num_rows:,} rows; --limit N shows more", file=sys.stderr)
+    shown = {"table": render.text_table, "csv": render.csv_text, "json": render.json_text}[args.format]
+    try:
+        text = shown(rows)
+    except (ValueError, OverflowError) as e:
+        hint = "have it as text: cast(... as varchar)"
+        raise SkybandError("SKY-E404", f"a value of the answer is none that Python knows: {e}", hint=hint) from e
+    print(text if rows.num_rows or args.format != "table" else f"no rows of {printable(', '.join(rows.column_names))}")
+    return 0
