@@ -169,7 +169,7 @@ def tables_of(plan: Plan) -> list[str]:
 
 def _sink(plan: Plan) -> list[str]:
     how = "once over what is there" if plan.trigger_micros is None else f"continuously, every {format_duration(plan.trigger_micros)}"
-    lines = [f"sink     {how}" + (f"; Airflow: {plan.cron}" if plan.cron else ""), "  tables"]
+    lines = [f"sink     {how}" + (f"; Airflow: {plan.schedule}" if plan.schedule else ""), "  tables"]
     lines += [f"    {t}" for t in tables_of(plan)]
     if plan.checks:
         lines.append(f"  checks    {len(plan.checks)} expectation{'s' if len(plan.checks) != 1 else ''}")
