@@ -24,6 +24,8 @@ class Lines:
 
     def __init__(self, err: TextIO | None = None, out: TextIO | None = None) -> None:
         self.job: str | None = None
+        self.failures: list[SkybandError] = []
+        """All errors that were told."""
         self._err = err or sys.stderr
         self._out = out or sys.stdout
 
@@ -61,6 +63,7 @@ class Lines:
 
     def errors(self, errors: Sequence[SkybandError]) -> None:
         """Errors, a blank line between."""
+        self.failures += errors
         _put(self._err, "\n\n".join(e.render() for e in errors))
 
 
@@ -86,6 +89,7 @@ class JsonLines(Lines):
 
     def errors(self, errors: Sequence[SkybandError]) -> None:
         """One line each."""
+        self.failures += errors
         for e in errors:
             where = {"file": e.where.file, "line": e.where.line, "column": e.where.col} if e.where else None
             self.tell("error", "error", e.message, code=e.code, hint=e.hint, where=where)

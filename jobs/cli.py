@@ -12,12 +12,13 @@ from typing import NoReturn, TextIO
 
 from skyband.framework.errors import SkybandError, SpecErrors, told
 from skyband.framework.lines import Lines, lines
+from skyband.framework.outcome import Outcome
 from skyband.framework.streaming.engine import ENGINE, Stray
 from skyband.framework.streaming.engine_log import close_log
 from skyband.framework.streaming.python_path import leave_working_folder
 from skyband.framework.streaming.stopping import SIGNALLED, STOP
 
-COMMANDS = ("init", "validate", "explain", "run", "status", "query", "sql", "views", "verify", "maintain", "demo")
+COMMANDS = ("init", "validate", "explain", "run", "status", "query", "sql", "views", "verify", "maintain", "airflow", "demo")
 
 LIVE = ("run", "demo")
 """Commands that show on a terminal what they are at."""
@@ -29,6 +30,7 @@ class _Command:
     def __init__(self, stderr: TextIO) -> None:
         self.stderr = stderr
         self.lines = lines("text", stderr)
+        self.outcome = Outcome(None)
 
     def run(self, argv: list[str]) -> int:
         """The exit code. SystemExit for arguments that are none."""
@@ -38,6 +40,10 @@ class _Command:
             importlib.import_module(f"skyband.jobs.{name}").add_parser(subparsers)
         args = parser.parse_args(argv)
         self.lines = args.lines = self._lines_for(args)
+        self.outcome = args.recorded = Outcome(getattr(args, "outcome", None))
+        return self._ended(self._run(args))
+
+    def _run(self, args: argparse.Namespace) -> int:
         try:
             with contextlib.closing(self.lines):
                 return int(args.run(args))
@@ -58,14 +64,25 @@ class _Command:
 
     def stopped(self, number: int) -> int:
         """Says that a signal ended the command."""
+        return self._ended(self._stopped(number))
+
+    def _stopped(self, number: int) -> int:
         self.lines.stopped(number)
         return SIGNALLED + number
+
+    def _ended(self, code: int) -> int:
+        """Writes what the run did, if that was asked for; the exit code stays what it is."""
+        try:
+            self.outcome.write(code, self.lines.failures)
+        except OSError as e:
+            self.lines.errors([SkybandError("SKY-E203", f"--outcome {self.outcome.path} cannot be written: {e.strerror}")])
+        return code
 
     def _failed(self, e: Exception) -> int:
         died = None if isinstance(e, SkybandError) and not e.code.startswith("SKY-E3") else ENGINE.death(e)
         if died and STOP.signal is not None:
             # Who stops a service often signals all of its processes: the engine went first.
-            return self.stopped(STOP.signal)
+            return self._stopped(STOP.signal)
         if isinstance(e, BrokenPipeError) and not died:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0

@@ -38,7 +38,15 @@ def run(args: argparse.Namespace) -> int:
     write_itineraries(home / "itineraries", args.days)
     print(f"{files} days of flights out of New York City are in {_short(landing)}; running {_short(SPEC)} over them.", flush=True)
     os.environ["LANDING"], os.environ["WAREHOUSE"] = str(landing), str(warehouse)
-    asked = {"once": True, "continuous": False, "finish": True, "rebuild_results": False, "quiet": args.quiet, "lines": args.lines}
+    asked = {
+        "once": True,
+        "continuous": False,
+        "finish": True,
+        "rebuild_results": False,
+        "quiet": args.quiet,
+        "lines": args.lines,
+        "recorded": args.recorded,
+    }
     code = run_job.run(argparse.Namespace(spec=str(SPEC), **asked))
     tables = warehouse / "flights"
     show(tables)

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING
 from skyband.framework.errors import SkybandError, SpecErrors
 from skyband.framework.failpoints import failpoint
 from skyband.framework.lines import FORMATS, Lines
+from skyband.framework.messages import ACCEPTED, ROWS_IN
+from skyband.framework.reasons import FILTERED
 from skyband.framework.streaming.stopping import SIGNALLED, STOP
 from skyband.jobs.spec import load_plan
 
 if TYPE_CHECKING:
+    from skyband.framework.outcome import Outcome
     from skyband.framework.plan.model import Plan, SourceNode
     from skyband.framework.streaming.layout import Layout
+    from skyband.framework.streaming.runner import Batch
     from skyband.framework.tables.sink import Sink
 
 EXIT_CODES = (
@@ -40,6 +44,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     p.add_argument("--quiet", action="store_true", help="no line per batch")
     p.add_argument("--log-format", choices=FORMATS, default="text", help="json: one object a line on stderr (default: %(default)s)")
+    p.add_argument("--outcome", metavar="FILE", help="write what the run did as JSON, at its end, whatever end that is")
     p.set_defaults(run=run)
 
 
@@ -50,12 +55,17 @@ def run(args: argparse.Namespace) -> int:
     """
     began = clock.monotonic()
     told: Lines = args.lines
+    outcome: Outcome = args.recorded
+    outcome.begin()
     if not args.quiet:
         told.say(f"starting {args.spec}")
     plan = load_plan(args.spec)
+    from skyband.framework.quality.outcomes import newest_checks
     from skyband.framework.quality.row_rules import demoted
     from skyband.framework.streaming.layout import Layout, fitting_job, own_place
     from skyband.framework.streaming.locks import one_run
+    from skyband.framework.tables.delta_read import versions
+    from skyband.framework.tables.schemas import tables
 
     told.job = plan.job
     plan = demoted(plan, args.demote)
@@ -70,7 +80,11 @@ def run(args: argparse.Namespace) -> int:
     # Before the engine starts: a refusal comes at once.
     with one_run(layout, plan.job, wait):
         _look(plan.source, first=fitting_job(plan, layout) is None)
-        return _run(args, plan, layout, told, began)
+        outcome.watch(plan.job, [q.name for q in plan.queries], lambda: versions(layout.root, [t.name for t in tables(plan)]))
+        try:
+            return _run(args, plan, layout, told, began)
+        finally:
+            outcome.look(lambda: newest_checks(plan, layout.root))
 
 
 def _look(source: SourceNode, first: bool) -> None:
@@ -106,6 +120,12 @@ def _run(args: argparse.Namespace, plan: Plan, layout: Layout, told: Lines, bega
     def warn(text: str) -> None:
         told.tell("warning", "warning", f"WARNING: {text}")
 
+    def heard(batch: Batch) -> None:
+        rows = {"in": batch.get(ROWS_IN), "filtered": batch.get(FILTERED), "accepted": batch.get(ACCEPTED)}
+        outcome.add(batch.number, rows, batch.reasons, batch.changes, batch.pending)
+        progress(batch)
+
+    outcome: Outcome = args.recorded
     progress = Progress(told, args.quiet, plan, began)
     progress.phase("starting the engine")
     progress.show()
@@ -119,7 +139,7 @@ def _run(args: argparse.Namespace, plan: Plan, layout: Layout, told: Lines, bega
     def look(sink: Sink) -> int:
         return gate.look(sink, progress.run_rows())
 
-    runner = Runner(spark, plan, writer_for(plan.sink, spark), progress, warn=warn, phase=progress.phase, gate=look)
+    runner = Runner(spark, plan, writer_for(plan.sink, spark), heard, warn=warn, phase=progress.phase, gate=look)
     once = args.once or args.finish or (plan.trigger_micros is None and not args.continuous)
     ended = runner.run(once=once, finish=args.finish, rebuild=args.rebuild_results)
     progress.close()

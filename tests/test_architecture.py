@@ -138,7 +138,7 @@ def test_importing_spec_plan_and_operators_starts_no_spark(package: str) -> None
 
 def test_the_package_is_the_folders_at_the_top() -> None:
     links = {p.name: p.resolve() for p in (ROOT / "skyband").iterdir() if p.is_symlink()}
-    assert links == {part: ROOT / part for part in ("framework", "jobs", "operators", "specs")}
+    assert links == {part: ROOT / part for part in ("airflow_dags", "framework", "jobs", "operators", "specs")}
     bare = [p.parent for part in SOURCE for p in (ROOT / part).rglob("*.py") if not (p.parent / "__init__.py").exists()]
     assert bare == []
 

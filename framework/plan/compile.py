@@ -79,7 +79,7 @@ def compile_job(job: Job) -> Plan:
         queries=tuple(queries[i] for i in sorted(queries)),
         sink=job.sink.path,
         trigger_micros=None if job.run.trigger == "once" else job.run.trigger,
-        cron=job.schedule.cron if job.schedule else None,
+        schedule=(job.schedule.cron or f"after {', '.join(job.schedule.assets or ())}") if job.schedule else None,
         checks=_checks(job),
         texts=texts,
         buckets=job.run.buckets or (DEFAULT_BUCKETS if source.partition_by else 1),

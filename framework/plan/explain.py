@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from skyband.framework.plan.explain_parts import format_bytes, format_window, window_rows
+from skyband.framework.plan.graph import tables_of_query
 from skyband.framework.plan.model import Derive, Filter, OperatorNode, Plan, QueryNode, only_retained
 from skyband.framework.queries.protocol import QueryType
 from skyband.framework.queries.registry import query_type
-from skyband.framework.spec.names import TRAJECTORY
 from skyband.framework.spec.units import format_duration
 from skyband.operators.base import Window
 from skyband.operators.expressions.canonical import canonical
@@ -161,8 +161,7 @@ def tables_of(plan: Plan) -> list[str]:
     skybands = {o.name for o in plan.operators if o.skyband}
     tables: list[str] = []
     for q in plan.queries:
-        tables += [f"{q.name}_changes", *([q.name, f"{q.name}_now"] if q.item.lasting else [])]
-        tables += [q.name + TRAJECTORY] if q.item.motion is not None else []
+        tables += tables_of_query(q)
         if q.name in skybands:
             tables.append(f"{q.name}_skyband")
     return [*tables, "heads", "rejected", "runs", "checks", "published"]
@@ -170,7 +169,7 @@ def tables_of(plan: Plan) -> list[str]:
 
 def _sink(plan: Plan) -> list[str]:
     how = "once over what is there" if plan.trigger_micros is None else f"continuously, every {format_duration(plan.trigger_micros)}"
-    lines = [f"sink     {how}" + (f"; Airflow: {plan.cron}" if plan.cron else ""), "  tables"]
+    lines = [f"sink     {how}" + (f"; Airflow: {plan.schedule}" if plan.schedule else ""), "  tables"]
     lines += [f"    {t}" for t in tables_of(plan)]
     if plan.checks:
         lines.append(f"  checks    {len(plan.checks)} expectation{'s' if len(plan.checks) != 1 else ''}")

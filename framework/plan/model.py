@@ -268,8 +268,8 @@ class Plan:
     """The whole job. ``texts`` are the text constants of its expressions: constant i has code i in every bucket's dictionary.
 
     ``variables``: (path in the spec, the text as written there) of the values that came from the environment: never stored nor shown.
-    ``max_rejected``: percent of a run's rows. ``check_every``: batches of a continuous run after which its tables are checked.
-    ``keep_micros``: how long rows of ``runs``, and names of taken files that are gone, are kept.
+    ``schedule``: when Airflow runs it, in words. ``max_rejected``: percent of a run's rows. ``check_every``: batches of a continuous run
+    after which its tables are checked. ``keep_micros``: how long rows of ``runs``, and names of taken files that are gone, are kept.
     """
 
     job: str
@@ -280,7 +280,7 @@ class Plan:
     queries: tuple[QueryNode, ...]
     sink: str
     trigger_micros: int | None
-    cron: str | None
+    schedule: str | None
     checks: tuple[Check, ...]
     texts: tuple[str, ...]
     buckets: int

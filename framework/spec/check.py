@@ -250,14 +250,25 @@ def _window(s: Scope) -> None:
 
 
 def _schedule(s: Scope) -> None:
-    path: Path = ("schedule", "cron")
-    if s.job.schedule is None or s.doc.bad_below(path):
+    doc, schedule = s.doc, s.job.schedule
+    if schedule is None or doc.bad(("schedule",)):
         return
-    wrong = check_cron(s.job.schedule.cron)
+    concealed = [path for path, place in doc.places.items() if path[:1] == ("schedule",) and place.variables]
+    for path in concealed:
+        said = "Airflow stores and shows what is under schedule: it cannot come from the environment"
+        doc.add("SKY-E119", said, doc.where_value(path), "write the value itself")
+    if concealed:
+        return
+    given = [f for f in ("cron", "assets") if getattr(schedule, f) is not None or doc.bad_below(("schedule", f))]
+    if not given:
+        hint = 'such as schedule: {cron: "0 6 * * *"}, or schedule: {assets: [job.table]}'
+        doc.add("SKY-E111", "schedule needs 'cron' or 'assets'", doc.where_key(("schedule",)), hint)
+    if len(given) == 2:
+        doc.add("SKY-E117", "a job runs by cron or by assets, not by both", doc.where_key(("schedule", "assets")), "keep one of them")
+    at: Path = ("schedule", "cron")
+    wrong = check_cron(schedule.cron) if schedule.cron is not None and not doc.bad_below(at) else None
     if wrong:
-        place = s.doc.places.get(path)
-        message = "not a cron expression" if place is not None and place.variables else f"not a cron expression: {wrong}"
-        s.doc.add("SKY-E118", message, s.doc.where_value(path), 'such as "0 * * * *" for every hour')
+        doc.add("SKY-E118", f"not a cron expression: {wrong}", doc.where_value(at), 'such as "0 * * * *" for every hour')
 
 
 def _sink(s: Scope) -> None:

@@ -6,12 +6,13 @@ import json
 import re
 import time as clock
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -30,6 +31,7 @@ from skyband.framework.messages import (
     RUNS,
     STOPPING,
     TIMES,
+    Changes,
     Skyband,
     Tally,
     addressed,
@@ -62,7 +64,10 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(slots=True)
 class Batch:
-    """What one micro-batch did: the figures of its ``runs`` row; ``newest`` and ``frontier`` in microseconds."""
+    """What one micro-batch did: the figures of its ``runs`` row; ``newest`` and ``frontier`` in microseconds.
+
+    ``reasons``: rejected rows by reason as table ``rejected`` spells it; ``changes``: by query, of those that have any.
+    """
 
     number: int
     counts: Tally = field(default_factory=Tally)
@@ -70,6 +75,8 @@ class Batch:
     pending: int = 0
     newest: int | None = None
     frontier: int | None = None
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    changes: Mapping[str, int] = field(default_factory=dict)
 
     def get(self, name: str) -> int:
         """A count, 0 if nothing was counted under that name."""
@@ -258,6 +265,8 @@ class Runner:
         batch = Batch(batch_id, counts)
         self._total(batch)
         merged = {kind: pa.concat_tables(parts) for kind, parts in tables.items()}
+        batch.reasons = {x["values"]: x["counts"] for x in pc.value_counts(merged[REJECTED]["reason"]).to_pylist()}
+        batch.changes = {q.query: rows.num_rows for kind, rows in merged.items() if isinstance(q := addressed(kind), Changes)}
         merged[RUNS] = self._runs_row(batch, ran - started)
         self.sink.commit(batch_id, merged)
         batch.seconds = clock.perf_counter() - started

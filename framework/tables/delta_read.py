@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -26,6 +26,11 @@ def open_table(root: str | Path, name: str) -> DeltaTable:
         raise SkybandError("SKY-E400", f"there is no table {name!r} at {root}", hint="run the job first: skyband run SPEC") from e
     except (DeltaError, OSError) as e:
         raise SkybandError("SKY-E400", f"table {name!r} at {root} cannot be read: {e}") from e
+
+
+def versions(root: str | Path, names: Iterable[str]) -> dict[str, int | None]:
+    """Each table's version, None if it is not there. Raises SkybandError SKY-E400 for one that cannot be opened."""
+    return {n: open_table(root, n).version() if DeltaTable.is_deltatable(f"{root}/{n}") else None for n in names}
 
 
 def dataset(table: DeltaTable) -> ds.FileSystemDataset:

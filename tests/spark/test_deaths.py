@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.cuts import stream, write
-from tests.spark.jobs import changes, run_apart, write_spec
+from tests.spark.jobs import changes, run_apart, table, write_spec
 
 pytestmark = [pytest.mark.spark, pytest.mark.chaos, pytest.mark.slow]
 
@@ -184,8 +185,14 @@ def test_a_signal_ends_a_run_in_order(tmp_path: Path, left_alone: Path) -> None:
     """One signalled run after the other, each going on where the one before was stopped."""
     spec = job(tmp_path / "job")
     for point, code in SIGNALLED:
-        with started(spec, "--finish", SKYBAND_FAILPOINT=point) as run:
+        with started(spec, "--finish", "--outcome", str(tmp_path / "out.json"), SKYBAND_FAILPOINT=point) as run:
             assert run.ended() == code, (point, run.lines)
+        outcome = json.loads((tmp_path / "out.json").read_text())
+        assert (outcome["status"], outcome["exit_code"], outcome["job"] is None) == ("stopped", code, point.startswith("run.locked"))
+        # Batches in which nothing happened have no line.
+        assert outcome["batches"]["count"] >= sum(x.startswith("batch ") for x in run.lines)
+        if outcome["batches"]["count"]:
+            assert outcome["batches"]["last"] == max(table(spec.parent, "runs")["batch_id"].to_pylist())
         assert run.rest() == [f"stopped by {'SIGTERM' if code == 143 else 'SIGINT'}: run again to go on"], point
     goes_on(spec, left_alone)
 

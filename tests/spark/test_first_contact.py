@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from skyband.jobs import cli
 from tests.spark.jobs import stamp, table, write_file
@@ -40,7 +42,7 @@ def test_a_run_from_a_folder_full_of_pythons_names(tmp_path: Path) -> None:
     (folder / "spec.yaml").write_text(SPEC)
     environment = {**os.environ, "SKYBAND_MASTER": "local[2]"}
     done = subprocess.run(
-        [Path(sys.executable).parent / "skyband", "run", "../job/spec.yaml"],
+        [Path(sys.executable).parent / "skyband", "run", "../job/spec.yaml", "--outcome", "../job/out.json"],
         capture_output=True, text=True, timeout=300, env=environment, check=False, cwd=here,
     )  # fmt: skip
     said = [line for line in done.stderr.splitlines() if not line.startswith("kernels are being compiled")]
@@ -55,6 +57,15 @@ def test_a_run_from_a_folder_full_of_pythons_names(tmp_path: Path) -> None:
     )
     assert "epoch seconds" in parse and "timestamp_seconds(ts)" in parse
     assert error.startswith("SKY-E501 10 of the 100 rows of this run (10.0 %) were rejected")
+    outcome = json.loads((folder / "out.json").read_text())
+    assert (outcome["status"], outcome["exit_code"]) == ("too_many_rejected", 4) and [e["code"] for e in outcome["errors"]] == ["SKY-E501"]
+    made = table(folder, "runs").to_pylist()
+    assert outcome["batches"] == {"count": len(made), "first": 0, "last": len(made) - 1}
+    assert outcome["rows"] == {"in": 100, "filtered": 0, "accepted": 89, "rejected": {"parse": 10}, "pending": 1}
+    assert outcome["changes"] == {"top": table(folder, "top_changes").num_rows} and table(folder, "top_changes").num_rows
+    for name, span in outcome["tables"].items():
+        assert span == {"from": None, "to": DeltaTable(str(folder / "out" / name)).version()}
+    assert set(outcome["tables"]) == {p.name for p in (folder / "out").iterdir() if (p / "_delta_log").is_dir()}
     assert table(folder, "top_now").num_rows == 2 and table(folder, "runs").num_rows > 0
     assert sorted(p.name for p in here.iterdir()) == [f"{n}.py" for n in ("json", "numpy", "pyarrow", "queue", "random", "types")]
 

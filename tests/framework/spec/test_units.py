@@ -34,11 +34,28 @@ def test_durations_are_written_as_they_are_read(micros: int) -> None:
     assert parse_duration(format_duration(micros).replace(",", "")) == micros
 
 
-@pytest.mark.parametrize("text", ["0 * * * *", "*/5 0-6 1,15 jan-mar mon", "@daily", "0 0 * * 7"])
+@pytest.mark.parametrize(
+    "text",
+    ["0 * * * *", "*/5 0-6 1,15 jan-mar mon", "@daily", "0 0 * * 7", "0 0 29 2 *", "0 0 31 2 mon", "0 22-2 * * sat-sun", "5/20 * * * *"],
+)
 def test_cron(text: str) -> None:
     assert check_cron(text) is None
 
 
-@pytest.mark.parametrize("text", ["", "* * * *", "60 * * * *", "* 24 * * *", "x * * * *", "* * 0 * *", "*/0 * * * *", "@sometimes"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "* * * *",
+        "60 * * * *",
+        "* 24 * * *",
+        "x * * * *",
+        "* * 0 * *",
+        "*/0 * * * *",
+        "@sometimes",
+        "* * 31 feb,4,jun *",
+        "* 22-2/2 * * *",
+    ],
+)
 def test_what_is_no_cron(text: str) -> None:
     assert check_cron(text)

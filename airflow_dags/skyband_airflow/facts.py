@@ -1,0 +1,178 @@
+"""What the loader knows of specs: asked of the pipeline's own environment once per text, kept in files. Standard library only.
+
+Airflow parses its folder again and again, and once more for every task. Validating a spec takes 20 ms and starting Python half a second, so
+what was found is kept under a hash of everything that it depends on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import threading
+import time as clock
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+FORMAT: Final = 1
+"""The form of data that this loader takes: ``skyband.framework.describe``'s."""
+SECONDS: Final = 20.0
+"""For all specs that are not known yet; Airflow gives a file 30. Those that are left are asked for by the next parse."""
+GOOD_FOR: Final = 24 * 3600.0
+"""Seconds that a good spec's facts are kept: they depend on tables of queries, too, whose changes are seen when the job is validated."""
+BROKEN_FOR: Final = 120.0
+"""Seconds that a broken spec's findings are kept: what was missing may be there now."""
+_SCHEDULED: Final = re.compile(r"""^(?:schedule|"schedule"|'schedule')[ \t]*:""", re.MULTILINE)
+_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_AIRFLOWS: Final = ("AIRFLOW__", "_AIRFLOW", "__AIRFLOW")
+
+Fact = dict[str, Any]
+
+
+def specs(folders: str) -> list[Path]:
+    """The ``.yaml`` and ``.yml`` files of folders (separated as in PATH) that have a ``schedule:`` at the beginning of a line, sorted."""
+    found: set[Path] = set()
+    for folder in filter(None, folders.split(os.pathsep)):
+        place = Path(folder).absolute()
+        found.update(p for p in place.glob("*.y*ml") if p.suffix in (".yaml", ".yml") and not p.name.startswith((".", "_")))
+    return [p for p in sorted(found) if p.is_file() and _SCHEDULED.search(_read(p))]
+
+
+def command(named: str | None) -> list[str]:
+    """The pipeline's command: ``named`` (as a shell spells it), else the checkout's own, else the one on PATH."""
+    if named:
+        return shlex.split(named)
+    here = Path(os.path.realpath(__file__)).parents[2] / ".venv" / "bin" / "skyband"
+    return [str(here) if here.exists() else shutil.which("skyband") or "skyband"]
+
+
+def environment() -> dict[str, str]:
+    """The environment of the pipeline's processes: this one's without what configures Airflow, which holds its passwords."""
+    return {k: v for k, v in os.environ.items() if not k.startswith(_AIRFLOWS)}
+
+
+def facts(paths: Sequence[Path], words: Sequence[str]) -> list[Fact]:
+    """What is known of each spec, in their order; what is not is asked of the command ``words``. Left out: what it had no time for.
+
+    If the command cannot be run, specs that are not known are broken, with that as their finding.
+    """
+    keys = {path: _key(path, words) for path in paths}
+    known = {path: kept for path in paths if (kept := _kept(keys[path])) is not None}
+    missing = [path for path in paths if path not in known]
+    if missing:
+        for path, fact in _ask(missing, words).items():
+            known[path] = fact
+            if fact.get("format") == FORMAT:
+                _keep(keys[path], fact)
+    return [known[path] for path in paths if path in known]
+
+
+def broken(path: Path, findings: str) -> Fact:
+    """The fact of a spec that cannot be used."""
+    return {"file": str(path), "job": None, "findings": findings, "schedule": None, "text": ""}
+
+
+def _ask(paths: Sequence[Path], words: Sequence[str]) -> dict[Path, Fact]:
+    told: dict[Path, Fact] = {}
+    try:
+        child = subprocess.Popen(
+            [*words, "airflow", "describe", *map(str, paths)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, env=environment(), start_new_session=True,
+        )  # fmt: skip
+    except OSError as e:
+        return {p: broken(p, _not_run(words, e.strerror or str(e))) for p in paths}
+    late = threading.Event()
+
+    def stop() -> None:
+        late.set()
+        child.kill()
+
+    timer = threading.Timer(SECONDS, stop)
+    timer.start()
+    errors: list[str] = []
+    reader = threading.Thread(target=lambda: errors.append(child.stderr.read() if child.stderr else ""), daemon=True)
+    reader.start()
+    try:
+        assert child.stdout is not None
+        for path, line in zip(paths, child.stdout, strict=False):
+            told[path] = _checked(path, line)
+        child.wait()
+        reader.join()
+    finally:
+        timer.cancel()
+        child.stdout.close() if child.stdout else None
+    if late.is_set():
+        print(f"skyband: {len(paths) - len(told)} specs are left for the next parse", file=sys.stderr)
+        return told
+    last = (errors[0].strip().splitlines() or ["no reason given"])[-1]
+    return {p: told[p] if p in told else broken(p, _not_run(words, last)) for p in paths}
+
+
+def _checked(path: Path, line: str) -> Fact:
+    try:
+        fact = json.loads(line)
+    except ValueError:
+        fact = None
+    if not isinstance(fact, dict) or fact.get("format") != FORMAT:
+        return broken(path, "the loader and the command are of different versions: run `skyband airflow install` again")
+    return fact
+
+
+def _not_run(words: Sequence[str], why: str) -> str:
+    return f"the command {shlex.join(words)} cannot be run: {why}\n  hint: SKYBAND_COMMAND names the command of the pipeline's environment"
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _key(path: Path, words: Sequence[str]) -> str:
+    """A hash of what the facts depend on: the text, its place, the command, and the variables that the text names."""
+    text = _read(path)
+    names = {*_VARIABLE.findall(text), "SKYBAND_ALLOWED_ROOTS", "SKYBAND_VARIABLES"}
+    on = [FORMAT, str(path), text, list(words), sorted((n, os.environ.get(n)) for n in names)]
+    return hashlib.sha256(json.dumps(on).encode()).hexdigest()
+
+
+def _folder() -> Path:
+    """Where facts are kept: this user's alone, since they say what a DAG is made of."""
+    base = os.environ.get("SKYBAND_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "skyband")
+    return Path(base) / "airflow"
+
+
+def _kept(key: str) -> Fact | None:
+    try:
+        file = _folder() / f"{key}.json"
+        at = file.lstat()
+        if at.st_uid != os.getuid():
+            return None
+        fact: Fact = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return fact if 0 <= clock.time() - at.st_mtime < (BROKEN_FOR if fact["findings"] else GOOD_FOR) else None
+
+
+def _keep(key: str, fact: Mapping[str, Any]) -> None:
+    """Keeps a fact, and forgets those that are too old for use. Where that cannot be, the next parse asks again."""
+    try:
+        folder = _folder()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o022:
+            return
+        temporary = folder / f".{key}.{os.getpid()}"
+        temporary.write_text(json.dumps(fact), encoding="utf-8")
+        os.replace(temporary, folder / f"{key}.json")
+        for old in folder.iterdir():
+            if clock.time() - old.stat().st_mtime > GOOD_FOR:
+                old.unlink(missing_ok=True)
+    except OSError as e:
+        print(f"skyband: what is known of specs cannot be kept: {e}", file=sys.stderr)

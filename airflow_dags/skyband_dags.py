@@ -1,0 +1,14 @@
+"""Airflow's file: every Skyband spec with a ``schedule:`` in the folders of ``SKYBAND_SPECS`` is a DAG (docs/airflow.md)."""
+
+import os
+from pathlib import Path
+
+from skyband_airflow.dags import load
+
+SPECS: str | None = None
+"""Folders of specs where ``SKYBAND_SPECS`` is not set: those that ``skyband airflow install`` was told of."""
+COMMAND: str | None = None
+"""The command where ``SKYBAND_COMMAND`` is not set: the one that wrote this file."""
+
+here = Path(os.path.realpath(__file__)).parent
+load(globals(), os.environ.get("SKYBAND_SPECS") or SPECS or str(here.parent / "specs"), os.environ.get("SKYBAND_COMMAND") or COMMAND)

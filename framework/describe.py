@@ -1,0 +1,72 @@
+"""A spec as Airflow's loader needs it: plain data, made without Spark and without a look at source or sink."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from skyband.framework.errors import SkybandError, SpecErrors, printable, told
+from skyband.framework.plan.compile import compile_job
+from skyband.framework.plan.explain import explain
+from skyband.framework.plan.graph import mermaid, tables_of_query
+from skyband.framework.spec.load import validate_file
+from skyband.framework.spec.models import Job, Schedule
+from skyband.framework.spec.yaml_recovery import read_text
+
+FORMAT: Final = 1
+"""Number of the form of ``describe``'s data; the loader takes no other."""
+_SECOND: Final = 1_000_000
+
+
+def describe(path: str) -> dict[str, Any]:
+    """What the DAG of the spec at ``path`` is made of.
+
+    ``findings``: the mistakes as text, each with its place, or null. ``schedule``: null if the spec has none or is broken. ``text``: the
+    spec as written, values whose names are those of secrets as ``*``. Values of the environment are nowhere in it. Never raises for what
+    the file holds.
+    """
+    found: dict[str, Any] = {"format": FORMAT, "file": path, "job": None, "findings": None, "schedule": None, "text": _text(path)}
+    job, errors = validate_file(path)
+    if job is None:
+        return found | {"findings": _rendered(errors)}
+    try:
+        plan = compile_job(job)
+    except SpecErrors as e:
+        return found | {"findings": _rendered(e.errors)}
+    except SkybandError as e:
+        return found | {"findings": _rendered([e])}
+    tables = {t: q.name for q in plan.queries for t in tables_of_query(q)}
+    facts = {"job": job.job, "tables": tables, "plan": told(explain(plan)), "graph": mermaid(plan)}
+    return found | facts | {"schedule": None if job.schedule is None else _schedule(job, job.schedule)}
+
+
+def _schedule(job: Job, schedule: Schedule) -> dict[str, Any]:
+    """The section as plain data: durations in seconds, defaults filled in."""
+    retries = schedule.retries
+    return {
+        "id": schedule.id or job.job,
+        "description": schedule.description,
+        "owner": schedule.owner,
+        "tags": list(schedule.tags),
+        "cron": schedule.cron,
+        "assets": None if schedule.assets is None else list(schedule.assets),
+        "retries": {"count": retries.count, "wait": retries.wait / _SECOND, "longest": retries.longest / _SECOND},
+        "timeout": None if schedule.timeout is None else schedule.timeout / _SECOND,
+        "paused": schedule.paused,
+    }
+
+
+def _rendered(errors: Iterable[SkybandError]) -> str:
+    return "\n\n".join(e.render() for e in errors)
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            text = file.read()
+    except (OSError, ValueError):
+        return ""
+    source = read_text(path, text, os.environ).source
+    lines: Sequence[str] = [source.shown(n) or "" for n in range(len(source.lines))]
+    return printable("\n".join(lines))

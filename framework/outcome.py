@@ -1,0 +1,113 @@
+"""What a run did, as a JSON file for schedulers (``run --outcome``; fields in docs/operations.md). Standard library only.
+
+Everything is added up in memory while the run goes on, so that the file can be written at any end, a signal's handler included.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time as clock
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from skyband.framework import durable
+from skyband.framework.errors import SkybandError, told
+
+FORMAT: Final = 1
+"""Number of the file's format: grows when a field goes or changes its meaning, not when one is added."""
+STATUSES: Final = {0: "done", 1: "checks_failed", 2: "refused", 3: "failed", 4: "too_many_rejected"}
+"""By exit code; all others are ``stopped``."""
+CHECK_FIELDS: Final = ("table_name", "expectation", "arguments", "severity", "success", "observed", "rows_checked", "unexpected", "error")
+"""Columns of table ``checks`` that a check's outcome has."""
+
+Versions = Mapping[str, int | None]
+"""Table -> its Delta version, None if it is not there."""
+
+
+class Outcome:
+    """One run's. ``path``: the file, None if nobody asked for one: then nothing is looked at nor written."""
+
+    def __init__(self, path: str | None) -> None:
+        self.path = None if path is None else Path(path)
+        self.job: str | None = None
+        self.batches: list[int] = []
+        self.rows: Counter[str] = Counter({"in": 0, "filtered": 0, "accepted": 0})
+        self.rejected: Counter[str] = Counter()
+        self.changes: Counter[str] = Counter()
+        self.pending: int | None = None
+        self.checks: Sequence[Mapping[str, Any]] = ()
+        self._before: Versions = {}
+        self._after: Versions | None = None
+        self._versions: Callable[[], Versions] | None = None
+        self._began = clock.monotonic()
+        self._started = datetime.now(UTC)
+
+    def begin(self) -> None:
+        """Takes away what an earlier run left in the file. SkybandError SKY-E203 if its folder cannot be written."""
+        if self.path is not None:
+            try:
+                self.path.unlink(missing_ok=True)
+                durable.replace(self.path, "")
+                self.path.unlink()
+            except OSError as e:
+                raise SkybandError("SKY-E203", f"--outcome {self.path} cannot be written: {e.strerror}", "name a file in a folder") from e
+
+    def watch(self, job: str, queries: Sequence[str], versions: Callable[[], Versions]) -> None:
+        """The job is known; ``versions`` looks at its tables, now and when the run is over (``look``)."""
+        self.job = job
+        if self.path is not None:
+            self.changes.update(dict.fromkeys(queries, 0))
+            self._versions, self._before = versions, versions()
+
+    def add(self, number: int, rows: Mapping[str, int], rejected: Mapping[str, int], changes: Mapping[str, int], pending: int) -> None:
+        """A batch is committed: rows ``in``, ``filtered``, ``accepted``; rejected ones by reason, changes by query; how many wait now."""
+        self.batches.append(number)
+        self.rows.update(rows)
+        self.rejected.update(rejected)
+        self.changes.update(changes)
+        self.pending = pending
+
+    def look(self, checks: Callable[[], Sequence[Mapping[str, Any]]]) -> None:
+        """The run is over: looks at the tables' versions and at what ``checks`` found."""
+        # A table that cannot be read is what the run itself failed with.
+        with contextlib.suppress(SkybandError):
+            if self._versions is not None:
+                self._after = self._versions()
+                self.checks = [{k: row[k] for k in CHECK_FIELDS} for row in checks()]
+
+    def write(self, code: int, errors: Sequence[SkybandError]) -> None:
+        """Writes the file in one step. ``errors``: all that were told. Raises OSError."""
+        if self.path is not None:
+            durable.replace(self.path, json.dumps(self._all(code, errors), indent=1) + "\n")
+
+    def _all(self, code: int, errors: Sequence[SkybandError]) -> dict[str, Any]:
+        numbers = sorted(self.batches)
+        after = self._after or {}
+        return {
+            "format": FORMAT,
+            "job": self.job,
+            "status": STATUSES.get(code, "stopped"),
+            "exit_code": code,
+            "started_at": self._started.isoformat(timespec="milliseconds"),
+            "ended_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "wall_seconds": round(clock.monotonic() - self._began, 3),
+            "batches": {"count": len(numbers), "first": numbers[0] if numbers else None, "last": numbers[-1] if numbers else None},
+            "rows": {
+                **self.rows,
+                "rejected": dict(sorted(self.rejected.items())),
+                "pending": self.pending,
+            },
+            "changes": dict(self.changes),
+            "tables": {name: {"from": self._before.get(name), "to": version} for name, version in after.items()},
+            "checks": list(self.checks),
+            "errors": [_error(e) for e in errors],
+        }
+
+
+def _error(e: SkybandError) -> dict[str, Any]:
+    where = {"file": told(e.where.file), "line": e.where.line, "column": e.where.col} if e.where else None
+    return {"code": e.code, "message": told(e.message), "hint": told(e.hint) if e.hint else None, "where": where}

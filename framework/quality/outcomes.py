@@ -1,0 +1,22 @@
+"""What the checks found of the tables as they are: the rows of table ``checks`` that belong to the last complete batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+
+from skyband.framework.plan.model import Plan
+from skyband.framework.tables.delta_read import open_table, read
+
+
+def newest_checks(plan: Plan, root: Path) -> list[dict[str, Any]]:
+    """A row per check of ``plan``; none if the last batch has not been checked. SkybandError SKY-E400 if a table cannot be read."""
+    if not plan.checks:
+        return []
+    last = pc.max(read(open_table(root, "runs"), ["batch_id"])["batch_id"]).as_py()
+    if last is None:
+        return []
+    rows = read(open_table(root, "checks"), where=pc.field("batch_id") == last).sort_by("checked_at").to_pylist()
+    return [r for r in rows if r["run_id"] == rows[-1]["run_id"]]

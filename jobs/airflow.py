@@ -1,0 +1,38 @@
+"""``skyband airflow``: a DAG per spec. ``install`` writes the loader, ``describe`` tells it what it has to know of specs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser("airflow", help="a DAG per spec, in Airflow", description=(__doc__ or "").split(": ", 1)[1])
+    commands = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
+    install = commands.add_parser("install", help="write the loader into a folder of DAGs")
+    install.add_argument("folder", help="Airflow's folder of DAGs (made if it is not there)")
+    install.add_argument("--specs", metavar="FOLDERS", help="folders of specs, separated as in PATH; SKYBAND_SPECS names others")
+    install.set_defaults(run=run_install)
+    describe = commands.add_parser("describe", help="print what the loader needs of specs: a JSON object a line")
+    describe.add_argument("spec", nargs="+", help="spec files")
+    describe.set_defaults(run=run_describe)
+
+
+def run_install(args: argparse.Namespace) -> int:
+    """Writes the loader, which then knows this command and the folders of specs. SkybandError SKY-E203 if it cannot be written."""
+    from skyband.framework.errors import printable
+    from skyband.jobs.airflow_install import install
+
+    print(printable(install(args.folder, args.specs)))
+    return 0
+
+
+def run_describe(args: argparse.Namespace) -> int:
+    """A line a spec, good or broken, as soon as it is known: who reads may stop at any line."""
+    from skyband.framework.describe import describe
+
+    for path in args.spec:
+        print(json.dumps(describe(path)), flush=True)
+    return 0

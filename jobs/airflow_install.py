@@ -1,0 +1,56 @@
+"""Writes Airflow's loader into a folder of DAGs: the checkout's ``airflow_dags``, with the command and the folders of specs filled in."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Final
+
+from skyband.framework import durable
+from skyband.framework.errors import SkybandError
+
+LOADER: Final = "skyband_dags.py"
+PACKAGE: Final = "skyband_airflow"
+_SOURCE: Final = Path(__file__).resolve().parent.parent / "airflow_dags"
+"""Beside this package's folder in a checkout and in an installed wheel alike."""
+
+
+def install(folder: str, specs: str | None) -> str:
+    """Writes the loader, or writes it anew; what to do next. ``specs``: folders of specs, separated as in PATH.
+
+    SkybandError SKY-E202 if another file of its name is there, SKY-E203 if the folder cannot be written.
+    """
+    target = Path(folder).absolute()
+    loader = target / LOADER
+    text = (_SOURCE / LOADER).read_text(encoding="utf-8")
+    try:
+        if loader.exists() and not loader.read_text(encoding="utf-8", errors="replace").startswith(text.split("\n", 1)[0]):
+            raise SkybandError("SKY-E202", f"{loader} is there already and is not Skyband's", "choose another folder")
+        (target / PACKAGE).mkdir(parents=True, exist_ok=True)
+        for source in sorted((_SOURCE / PACKAGE).glob("*.py")):
+            durable.replace(target / PACKAGE / source.name, source.read_text(encoding="utf-8"))
+        # The package's files are no DAGs.
+        durable.replace(target / PACKAGE / ".airflowignore", "*\n")
+        named = None if specs is None else os.pathsep.join(str(Path(f).absolute()) for f in specs.split(os.pathsep) if f)
+        durable.replace(loader, _filled(text, named))
+    except OSError as e:
+        raise SkybandError("SKY-E203", f"{target} cannot be written: {(e.strerror or str(e)).lower()}") from None
+    where = f"specs in {named}" if named else "specs in the folders that SKYBAND_SPECS names"
+    return f"wrote {loader}: Airflow runs {where}"
+
+
+def _filled(text: str, specs: str | None) -> str:
+    """The loader's text with its two constants."""
+    for name, value in (("SPECS", specs), ("COMMAND", shlex.join(_command()))):
+        empty = f"\n{name}: str | None = None\n"
+        assert text.count(empty) == 1, name
+        text = text.replace(empty, f"\n{name}: str | None = {value!r}\n")
+    return text
+
+
+def _command() -> list[str]:
+    """How this command is started again."""
+    beside = Path(sys.executable).parent / "skyband"
+    return [str(beside)] if beside.exists() else [sys.executable, "-P", "-m", "skyband.jobs.cli"]
