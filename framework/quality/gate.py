@@ -53,7 +53,7 @@ class Gate:
         began = clock.perf_counter()
         batch_id = int(last["batch_id"])
         rows = self._rows(sink, batch_id, run)
-        rows += _broken(sink, batch_id)
+        rows += broken(sink, batch_id)
         # Of too many rejected rows the run has told, with the reasons.
         wrong = [r for r in failed(rows) if r["expectation"] != run_rules.MAX_REJECTED]
         if wrong:
@@ -108,8 +108,8 @@ def _of_results() -> pc.Expression:
     return pc.starts_with(pc.field("expectation"), BROKEN)
 
 
-def _broken(sink: Sink, batch_id: int) -> list[Row]:
-    """What results broke since the last batch that was published: what has been derived from it is in the tables still."""
+def broken(sink: Sink, batch_id: int) -> list[Row]:
+    """Rows of ``checks``: what results have broken since the last batch that was published. It is in the tables still."""
     last = sink.writer.version(PUBLISHED, sink.app_id(PUBLISHED))
     since = pc.field("batch_id") > (-1 if last is None else last)
     rows = sink.writer.read("checks", where=since & _of_results() & (pc.field("batch_id") <= batch_id))
