@@ -51,8 +51,9 @@ class Replay:
 
 def records(layout: Layout) -> list[Replay]:
     """Every file that was put back, the earliest first."""
-    found = [Replay(**json.loads(p.read_text())) for p in sorted((layout.home / FOLDER).glob("*.json"))]
-    return sorted(found, key=lambda r: r.replayed_at)
+    found = [json.loads(p.read_text()) for p in (layout.home / FOLDER).glob("*.json")]
+    read = [Replay(**{**r, "late_by": None if r["late_by"] is None else tuple(r["late_by"])}) for r in found]
+    return sorted(read, key=lambda r: (r.replayed_at, r.name))
 
 
 def folder_of(plan: Plan) -> Path:

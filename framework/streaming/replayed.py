@@ -29,6 +29,7 @@ from skyband.framework.machine import told
 from skyband.framework.plan.model import Plan, SourceNode
 from skyband.framework.reasons import FILTERED, LATE, REASON
 from skyband.framework.redaction import redacted
+from skyband.framework.sources.logs import next_watermark
 from skyband.framework.sources.protocol import Lying
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.intake import intake
@@ -56,7 +57,7 @@ def replay(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, path: 
     if record.exists() or (folder / name).exists():
         hint = "its rows would come twice; what still is to be mended goes into a file of its own"
         raise SkybandError("SKY-E202", f"{path.name} was put back before, as {name}", hint=hint)
-    frontier = None if last["frontier"] is None else (last["frontier"] - _EPOCH) // timedelta(microseconds=1)
+    frontier = next_frontier(layout, job, last)
     reasons, late_by = _looked_at(spark, plan, layout, job, path, frontier)
     out = Counter(r for r in reasons if r not in (None, FILTERED) and not (r == LATE and even_late))
     keep = [r in (None, FILTERED) or (r == LATE and even_late) for r in reasons]
@@ -74,6 +75,17 @@ def replay(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, path: 
         except OSError as e:
             raise SkybandError("SKY-E203", f"{folder} cannot be written: {e.strerror}") from e
     return found
+
+
+def next_frontier(layout: Layout, job: JobFile, last: dict[str, Any]) -> int | None:
+    """F of the next batch, in microseconds: rows before it are late. None if nothing is late yet. ``last``: the last row of ``runs``.
+
+    That row has F as it was in that batch, whose rows have moved the engine's watermark on.
+    """
+    reached = next_watermark(layout.checkpoint)
+    moved = max((f for w, f in job.finishes if w == reached), default=1000 * reached) if reached > 0 else None
+    known = None if last["frontier"] is None else (last["frontier"] - _EPOCH) // timedelta(microseconds=1)
+    return max((f for f in (moved, known) if f is not None), default=None)
 
 
 def _fits(source: SourceNode, name: str) -> None:
