@@ -77,5 +77,6 @@ def said(row: Mapping[str, Any]) -> str:
     if row["unexpected"]:
         some = f", such as {row['examples']}" if row["examples"] else ""
         value = "" if row["observed"] is None else f"found {row['observed']}; "
-        return f"{asked}: {value}{row['unexpected']:,} of {row['rows_checked']:,} rows{some}"
+        of = "" if row["rows_checked"] is None else f" of {row['rows_checked']:,}"
+        return f"{asked}: {value}{row['unexpected']:,}{of} rows{some}"
     return asked if row["observed"] is None else f"{asked}: found {row['observed']}"

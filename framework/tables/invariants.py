@@ -116,7 +116,9 @@ def _limits(plan: Plan, query: QueryNode) -> dict[str, Limits]:
 
 def _order(stream: I64, step: I64) -> I64:
     """Positions by stream, then step. Changes mostly lie so: then it is a look at them."""
-    order = np.argsort(stream, kind="stable") if len(stream) and stream.min() != stream.max() else np.arange(len(stream))
+    # Of small numbers the stable sort is one by their digits, in O(n).
+    small = stream.astype(np.int16) if len(stream) and stream.max() < 2**15 else stream
+    order = np.argsort(small, kind="stable") if len(stream) and stream.min() != stream.max() else np.arange(len(stream))
     by_step, by_stream = step[order], stream[order]
     if np.any((by_step[1:] < by_step[:-1]) & (by_stream[1:] == by_stream[:-1])):
         return np.lexsort((step, stream))
