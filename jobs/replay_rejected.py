@@ -16,8 +16,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p = subparsers.add_parser(
         "replay-rejected",
         help="put mended rows back into the source",
-        description="Puts the rows of FILE, in the format of the source's files, into the source's folder as a file of their own. Rows that "
-        "would be rejected again, late ones too, are left out and told.",
+        description="Puts the rows of FILE, which is in the format of the source's files, into the source's folder as a file of their own. "
+        "Rows that would be rejected again, late ones too, are left out and told.",
         epilog="exit codes: 0 all rows are put back, 1 some or all are left out, 2 nothing could be done",
     )
     p.add_argument("spec")

@@ -137,7 +137,7 @@ def _cells(source: SourceNode, out: IO[str]) -> Any:
 
 def _row(text: str, names: Mapping[str, str]) -> dict[str, Any]:
     """The source's columns of a row of ``rejected``, numbers as they are spelled there."""
-    row = json.loads(text, parse_float=Decimal)
+    row = json.loads(text, parse_float=Decimal, strict=False)
     return {source: row.get(name) for name, source in names.items()}
 
 

@@ -19,8 +19,6 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -107,7 +105,9 @@ def _looked_at(
     try:
         rows = intake(lying.rows(spark, [path.absolute().as_uri()]), plan.intake)
         found = rows.select(REASON, F.unix_micros(F.col(f"`{plan.intake.event_time}`")).alias("at")).toArrow()
-    except (PySparkException, Py4JJavaError) as e:
+    except SkybandError:
+        raise
+    except Exception as e:  # whatever the engine says of this one file, by whatever class, is the answer
         said = str(e)
         failed = SkybandError("SKY-E301", f"{path.name} cannot be read as the source's files are: {redacted(said.splitlines()[0])[:300]}")
         raise format_.failure(said, job.header) or failed from e
