@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 
 
-def replace(path: Path, text: str) -> None:
-    """The file holds ``text``, or what it held before; it is on the disk when this returns. Its folder must be there. Raises OSError."""
+def replace(path: Path, content: str | bytes) -> None:
+    """The file holds ``content``, or what it held before; it is on the disk when this returns. Its folder must be there. Raises OSError."""
     # Hidden: who lists the folder (the engine reads some) passes over it until it is complete.
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("w", encoding="utf-8") as out:
-        out.write(text)
+    with temporary.open("wb") as out:
+        out.write(content.encode() if isinstance(content, str) else content)
         out.flush()
         os.fsync(out.fileno())
     os.replace(temporary, path)

@@ -102,7 +102,9 @@ def _look(gx: Any, context: Any, name: str, check: Check, writer: Writer, span: 
     if kind is None:
         return made | {"error": f"Great Expectations has no {check.expectation}"}, None
     try:
-        expectation = kind(**arguments(check.expectation, json.loads(check.arguments)))
+        given = json.loads(check.arguments)
+        checked = arguments(check.expectation, given)
+        expectation = kind(**checked)
         opened = writer.opened(check.table)
         made["version"] = opened.version()
         first = span.first if check.scope == "new" and append_only(check.table) else None
@@ -110,21 +112,16 @@ def _look(gx: Any, context: Any, name: str, check: Check, writer: Writer, span: 
         for i, piece in enumerate(pieces(opened, check, first, span.last)):
             if i and not by_row(check.expectation):
                 return made | {"error": _too_large(check)}, None
-            if not piece.num_rows and first is not None and check.expectation not in SHAPE and named(check.expectation, _given(check)):
+            if not piece.num_rows and first is not None and check.expectation not in SHAPE and named(check.expectation, given):
                 return made | {"success": True, "element_count": 0}, None
             found.append(_ask(context, f"{name}_{i}", expectation, piece))
-        one = found[0][0] if len(found) == 1 else _together([f for f, _ in found], _given(check).get("mostly", 1.0))
+        one = found[0][0] if len(found) == 1 else _together([f for f, _ in found], given.get("mostly", 1.0))
         return made | one, found[0][1] if len(found) == 1 else None
     except Wrong as e:
         return made | {"error": str(e)}, None
     except Exception as e:
         # Whatever a third-party expectation does, the other checks still run, and this one is seen to have failed.
         return made | {"error": f"{type(e).__name__}: {e}"}, None
-
-
-def _given(check: Check) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(check.arguments)
-    return found
 
 
 def _too_large(check: Check) -> str:

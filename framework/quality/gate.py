@@ -16,12 +16,14 @@ import pyarrow.compute as pc
 
 from skyband.framework.failpoints import failpoint
 from skyband.framework.lines import Lines
-from skyband.framework.plan.model import Plan
+from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.quality import checks, run_rules
 from skyband.framework.quality.checks import Span
 from skyband.framework.quality.outcome import BROKEN, error_of, failed
+from skyband.framework.tables import invariants
+from skyband.framework.tables.delta_read import dataset
 from skyband.framework.tables.published import PUBLISHED, publish
-from skyband.framework.tables.schemas import checks_schema
+from skyband.framework.tables.schemas import changes_name, checks_schema
 
 if TYPE_CHECKING:
     from skyband.framework.quality.rejections import RunRows
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 
 FAILED: Final = 1
 """Exit code of a run after which something critical failed."""
+
+MOST_TOLD: Final = 20
+"""Rows of ``checks`` about broken results of a query that are recorded at a time."""
 
 Row = Mapping[str, Any]
 
@@ -53,7 +58,7 @@ class Gate:
         began = clock.perf_counter()
         batch_id = int(last["batch_id"])
         rows = self._rows(sink, batch_id, run)
-        rows += _broken(sink, batch_id)
+        rows += broken(sink, batch_id)
         # Of too many rejected rows the run has told, with the reasons.
         wrong = [r for r in failed(rows) if r["expectation"] != run_rules.MAX_REJECTED]
         if wrong:
@@ -77,6 +82,8 @@ class Gate:
             mine = (pc.field("run_id") == run_id) & (pc.field("batch_id") == batch_id)
             return list(sink.writer.read("checks", where=mine).to_pylist())
         span = unseen(sink, batch_id)
+        for query in (q for q in self.plan.queries if not q.item.lasting):
+            _look_at_told(sink, query, span)
         found = [o for o, _ in checks.evaluate(self.plan, sink.writer, span)]
         found += run_rules.evaluate(self.plan, sink.writer, span, run)
         rows: list[Row] = [o.row(run_id, batch_id) for o in found]
@@ -108,12 +115,23 @@ def _of_results() -> pc.Expression:
     return pc.starts_with(pc.field("expectation"), BROKEN)
 
 
-def _broken(sink: Sink, batch_id: int) -> list[Row]:
-    """What results broke since the last batch that was published: what has been derived from it is in the tables still."""
+def broken(sink: Sink, batch_id: int) -> list[Row]:
+    """Rows of ``checks``: what results have broken since the last batch that was published. It is in the tables still."""
     last = sink.writer.version(PUBLISHED, sink.app_id(PUBLISHED))
     since = pc.field("batch_id") > (-1 if last is None else last)
     rows = sink.writer.read("checks", where=since & _of_results() & (pc.field("batch_id") <= batch_id))
-    return failed(rows.to_pylist())
+    found = failed(rows.to_pylist())
+    made = {t: invariants.identity(sink, t) for t in {str(r["table_name"]) for r in found} if t in sink.specs}
+    return [r for r in found if str(r["run_id"]).rsplit("-", 1)[-1] == made.get(str(r["table_name"]))]
+
+
+def _look_at_told(sink: Sink, query: QueryNode, span: Span) -> None:
+    """Records what the rows of a query whose items are told once, of which nothing is derived, break."""
+    table = changes_name(query.name)
+    where = (pc.field("batch_id") >= span.first) & (pc.field("batch_id") <= span.last)
+    read = dataset(sink.writer.opened(table)).to_batches(columns=invariants.columns(sink.plan, query), filter=where)
+    found = [o for piece in read for o in invariants.told_once(sink.plan, query, pa.Table.from_batches([piece]))]
+    invariants.record(sink, table, found[:MOST_TOLD], span.first, span.last)
 
 
 def _asked(plan: Plan, salt: str) -> str:

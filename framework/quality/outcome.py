@@ -76,5 +76,7 @@ def said(row: Mapping[str, Any]) -> str:
         return f"{asked}: {row['error']}"
     if row["unexpected"]:
         some = f", such as {row['examples']}" if row["examples"] else ""
-        return f"{asked}: {row['unexpected']:,} of {row['rows_checked']:,} rows{some}"
+        value = "" if row["observed"] is None else f"found {row['observed']}; "
+        of = "" if row["rows_checked"] is None else f" of {row['rows_checked']:,}"
+        return f"{asked}: {value}{row['unexpected']:,}{of} rows{some}"
     return asked if row["observed"] is None else f"{asked}: found {row['observed']}"

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from skyband.framework.items import ItemShape
+from skyband.framework.items import SCORE, ItemShape
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.plan.model import LogicalQuery, OperatorNode, Plan, QueryNode
 from skyband.framework.queries.models import QueryModel
@@ -43,6 +43,18 @@ class Question:
     at: int
     asked: LogicalQuery | None = None
     work: Work = field(default_factory=_work)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What every result of a query keeps to, by its definition.
+
+    ``most``: items of one key at any instant (of what is told once: of one arrival), None: any number. ``bounds``: (column, least,
+    greatest) of the values with which an item enters, both included, None: no bound.
+    """
+
+    most: int | None = None
+    bounds: tuple[tuple[str, float | None, float | None], ...] = ()
 
 
 class QueryType:
@@ -95,6 +107,15 @@ class QueryType:
     def asks(self, query: QueryNode) -> list[str]:
         """For ``explain``: what a query asks besides k, window, score bounds and ``every``."""
         return []
+
+    def limits(self, plan: Plan, query: QueryNode, asked: LogicalQuery | None) -> Limits:
+        """What bounds the results of ``query`` (of ``asked``, one query of it, for types whose compiler says what that is).
+
+        By default its ``k``, and ``min_score`` and ``max_score``.
+        """
+        most = query.k if asked is None else asked.k
+        least, greatest = (query.min_score, query.max_score) if asked is None else asked.bounds
+        return Limits(most, ((SCORE, least, greatest),) if query.item.scored else ())
 
     def size(self, plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
         """For ``explain``: lines about the expected size of a state; ``rate``: assumed rows a second of one key."""

@@ -69,6 +69,17 @@ def watermark(checkpoint: Path) -> int:
         raise unusable(checkpoint, f"offsets/{entry.name} cannot be read") from e
 
 
+def next_watermark(checkpoint: Path) -> int:
+    """The engine's watermark, in ms, of the batch that follows the last one done; 0 if there is none yet. Beside a run a lower bound."""
+    entry = checkpoint / "commits" / str(last_batch(checkpoint / "commits"))
+    try:
+        return int(json.loads(entry.read_text().splitlines()[1]).get("nextBatchWatermarkMs", 0))
+    except FileNotFoundError:
+        return 0
+    except (ValueError, IndexError, OSError) as e:
+        raise unusable(checkpoint, f"commits/{entry.name} cannot be read") from e
+
+
 def unusable(checkpoint: Path, what: str) -> SkybandError:
     """SKY-E303: the checkpoint has lost a part; ``what`` names it."""
     root = checkpoint.parent.parent

@@ -274,12 +274,17 @@ class Runner:
         if clock.monotonic() - self.derived_at > self.derive_seconds:
             self._derive()
         self.report(batch)
-        if self.gate_at is not None and batch_id >= self.gate_at:
-            self._derive()
-            self.phase("checking the tables")
-            self.gate(self.sink)
-            self.phase(self.doing)
-            self.gate_at = batch_id + (self.plan.check_every or 1)
+        self._pass_gate(batch_id)
+
+    def _pass_gate(self, batch_id: int) -> None:
+        """Hands on the tables if so many batches have come since the last time."""
+        if self.gate_at is None or batch_id < self.gate_at:
+            return
+        self._derive()
+        self.phase("checking the tables")
+        self.gate(self.sink)
+        self.phase(self.doing)
+        self.gate_at = batch_id + (self.plan.check_every or 1)
 
     def _total(self, batch: Batch) -> None:
         """Running totals from the batch before: a repeated batch comes to the same figures."""

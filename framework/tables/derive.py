@@ -18,6 +18,7 @@ from skyband.framework.errors import SkybandError
 from skyband.framework.failpoints import failpoint
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.spec.names import QUERY_COLUMN
+from skyband.framework.tables import invariants
 from skyband.framework.tables.delta_read import to_schema
 from skyband.framework.tables.keys import key_numbers
 from skyband.framework.tables.motion import latest, moved, reached
@@ -147,6 +148,7 @@ def _derive_intervals(sink: Sink, query: QueryNode, upto: int) -> None:
         changes = sink.writer.read(source, columns, span)
         opened = to_schema(sink.writer.read(query.name, where=pc.field("is_current")), schema)
         rows = intervals(opened, changes, stream_columns(sink.plan, query), identity_columns(sink.plan, query))
+        invariants.record(sink, query.name, list(invariants.broken(sink.plan, query, opened, changes, rows)), first, last)
         sink.writer.overwrite_partitions(query.name, rows, "is_current", [True], app_id, last)
 
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from skyband.framework.items import ItemShape
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
-from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
+from skyband.framework.plan.model import LogicalQuery, OperatorNode, Plan, QueryNode
 from skyband.framework.queries.loyalty_rows import explain
 from skyband.framework.queries.loyalty_rows.check import check
 from skyband.framework.queries.loyalty_rows.compile import compile_loyalty
-from skyband.framework.queries.loyalty_rows.items import loyal_object
-from skyband.framework.queries.protocol import QueryType, Question
+from skyband.framework.queries.loyalty_rows.items import LOYALTY, loyal_object
+from skyband.framework.queries.protocol import Limits, QueryType, Question
 from skyband.framework.spec.document import Path
 from skyband.framework.spec.scope import Scope
 
@@ -46,6 +46,12 @@ class LoyaltyType(QueryType):
     def size(self, plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
         """See ``explain``."""
         return explain.size(plan)
+
+    def limits(self, plan: Plan, query: QueryNode, asked: LogicalQuery | None) -> Limits:
+        """``k``, and a loyalty of at least ``at_least`` and at most the window."""
+        operator: Any = plan.operators[query.operator].operator
+        window = None if query.window.micros is None else query.window.micros / 1_000_000
+        return Limits(query.k, ((LOYALTY, (operator.queries[query.index].at_least or 0) / 1_000_000, window),))
 
     def brute_force(self, question: Question) -> Found | None:
         """See ``brute_force``."""

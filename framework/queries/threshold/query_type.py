@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
-from skyband.framework.items import ROW, SCORE_VALUE, ItemShape, by_score
+from skyband.framework.items import ROW, SCORE, SCORE_VALUE, ItemShape, by_score
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
-from skyband.framework.plan.model import OperatorNode, QueryNode
-from skyband.framework.queries.protocol import QueryType, Question
+from skyband.framework.plan.model import LogicalQuery, OperatorNode, Plan, QueryNode
+from skyband.framework.queries.protocol import Limits, QueryType, Question
 from skyband.framework.queries.single_rows.list_check import list_parameters
 from skyband.framework.queries.threshold.check import check
 from skyband.framework.queries.threshold.compile import compile_threshold
@@ -58,6 +59,14 @@ class ThresholdType(QueryType):
             return []
         signs = (">", ">=", "<", "<=")
         return [f"score {sign} {b:g}" for sign, b in zip(signs, query.asked[0].bounds, strict=True) if b is not None]
+
+    def limits(self, plan: Plan, query: QueryNode, asked: LogicalQuery | None) -> Limits:
+        """The bounds: of a strict one the next number."""
+        assert asked is not None
+        above, at_least, below, at_most = asked.bounds
+        least = math.nextafter(above, math.inf) if above is not None else at_least
+        greatest = math.nextafter(below, -math.inf) if below is not None else at_most
+        return Limits(None, ((SCORE, least, greatest),))
 
     def brute_force(self, question: Question) -> Found | None:
         """Every row of the window whose score passes."""

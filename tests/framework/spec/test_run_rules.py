@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from skyband.framework.plan.model import RunRule
@@ -54,7 +56,7 @@ def test_every_is_a_number_of_batches(every: str, right: bool) -> None:
 def test_only_a_table_that_is_added_to_has_rows_that_are_new() -> None:
     check = "  - {table: TABLE, expectation: expect_table_row_count_to_be_between, min_value: 1, scope: new}"
     name = next(iter(plan_of(SENSORS).queries)).name
-    tables = SENSORS.split("tables:\n", 1)
+    tables = re.split(r"  tables:.*\n", SENSORS)
     for table, right in (
         (f"{name}_changes", True),
         ("runs", True),
@@ -63,7 +65,7 @@ def test_only_a_table_that_is_added_to_has_rows_that_are_new() -> None:
         (f"{name}_now", False),
         ("heads", False),
     ):
-        text = f"{tables[0]}tables:\n  {check.replace('TABLE', table)}\n{tables[1]}"
+        text = f"{tables[0]}  tables:\n  {check.replace('TABLE', table)}\n{tables[1]}"
         _, errors = validate_text(text, ENV)
         assert [e.code for e in errors] == ([] if right else ["SKY-E117"]), table
         if not right:
@@ -73,9 +75,9 @@ def test_only_a_table_that_is_added_to_has_rows_that_are_new() -> None:
 
 def test_what_is_only_added_to_is_looked_at_where_it_is_new_if_the_spec_does_not_say() -> None:
     name = next(iter(plan_of(SENSORS).queries)).name
-    tables = SENSORS.split("tables:\n", 1)
+    tables = re.split(r"  tables:.*\n", SENSORS)
     rows = "expectation: expect_table_row_count_to_be_between"
     more = (
         f"    - {{table: {name}_changes, {rows}}}\n    - {{table: {name}_changes, {rows}, scope: whole}}\n    - {{table: heads, {rows}}}\n"
     )
-    assert [c.scope for c in plan_of(f"{tables[0]}tables:\n{more}{tables[1]}").checks[:3]] == ["new", "whole", "whole"]
+    assert [c.scope for c in plan_of(f"{tables[0]}  tables:\n{more}{tables[1]}").checks[:3]] == ["new", "whole", "whole"]

@@ -87,7 +87,8 @@ def random_changes(plan: Plan, seed: int, batches: int, steps: int, items: int =
             inside = held[query.name, key]
             out = rng.sample(sorted(inside), min(len(inside), rng.randrange(3)))
             pairs = [(i, j) for i in range(items) for j in range(i + 1, items) if (i, j) not in inside]
-            new = rng.sample(pairs, min(len(pairs), rng.randrange(3)))
+            room = (query.k or items) - len(inside) + len(out)
+            new = rng.sample(pairs, min(len(pairs), rng.randrange(3), room))
             if not out and not new:
                 continue
             step[query.name, key] += 1

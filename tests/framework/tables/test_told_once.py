@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 from dataclasses import asdict, replace
@@ -15,9 +16,11 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.lines import Lines
 from skyband.framework.plan.explain import tables_of
 from skyband.framework.plan.fingerprint import fingerprint
 from skyband.framework.plan.model import Plan
+from skyband.framework.quality.gate import Gate
 from skyband.framework.streaming.intact import check
 from skyband.framework.streaming.layout import JobFile, Layout
 from skyband.framework.tables.derive import derive
@@ -208,3 +211,18 @@ def test_results_made_anew_leave_them_alone_and_a_lost_table_is_told(job: Job) -
     with pytest.raises(SkybandError, match=r"'near_changes' has lost batch") as e:
         check(job.plan, job.layout, job.head, rebuild=True)
     assert e.value.code == "SKY-E304" and "cannot be made again" in (e.value.hint or "")
+
+
+@pytest.mark.parametrize("k", [None, 1])
+def test_more_than_was_asked_for_is_seen_at_the_gate(job: Job, k: int | None) -> None:
+    query = job.plan.queries[0]
+    job.sink.plan = replace(job.plan, queries=(replace(query, k=k or query.k), *job.plan.queries[1:]))
+    err = io.StringIO()
+    code = Gate(job.sink.plan, Lines(err)).look(job.sink, None)
+    wrong = [r for r in job.sink.writer.read("checks").to_pylist() if not r["success"]]
+    if k is None:
+        assert (code, err.getvalue(), wrong) == (0, "", [])
+        return
+    assert code == 1 and 'SKY-E503 table near_changes breaks skyband_result_at_most_k {"most": 1}' in err.getvalue()
+    assert sum(r["unexpected"] for r in wrong) == sum(r["pos"] > 0 for r in job.rows) > 0
+    assert not job.sink.writer.read("published").num_rows

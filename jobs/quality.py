@@ -1,0 +1,75 @@
+"""``skyband quality``: the checks of a spec on its tables as they are now, printed, and as Data Docs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from skyband.framework.errors import SkybandError, told
+from skyband.jobs.spec import load_plan
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command's arguments."""
+    p = subparsers.add_parser(
+        "quality",
+        help="check a job's tables now",
+        description="Asks the checks of quality.tables and the rules of quality.runs of the tables as they are, and prints what they find. "
+        "Writes nothing into the sink: what counts is what a run has recorded in table checks.",
+        epilog="exit codes: 0 nothing critical failed, 1 something critical failed, 2 nothing could be asked",
+    )
+    p.add_argument("spec")
+    p.add_argument("--docs", metavar="FOLDER", help="also write Great Expectations' Data Docs there: static pages that load nothing")
+    p.add_argument("--format", choices=("text", "json"), default="text")
+    p.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 if nothing critical failed, 1 if something did. SkybandError for everything a user can mend."""
+    plan = load_plan(args.spec)
+    from skyband.framework.quality import checks, run_rules
+    from skyband.framework.quality.gate import broken, unseen
+    from skyband.framework.quality.outcome import failed, said
+    from skyband.framework.spec.places import overlap
+    from skyband.framework.streaming.layout import Layout
+    from skyband.framework.tables.driver_writer import DriverWriter
+    from skyband.framework.tables.published import PUBLISHED
+    from skyband.framework.tables.sink import Sink
+
+    layout = Layout(plan.sink)
+    job = layout.load()
+    sink = None if job is None else Sink(plan, DriverWriter(layout.root), job.generation)
+    last = None if sink is None else sink.last_run()
+    if sink is None or last is None:
+        raise SkybandError("SKY-E402", "this job has not run yet", hint="skyband run it first")
+    if args.docs is not None:
+        for place in (plan.source.path, str(layout.root)):
+            if place is not None and overlap(place, args.docs, real=True):
+                raise SkybandError("SKY-E201", f"{args.docs} is at, above or below the job's source or sink", hint="name another folder")
+    batch = int(last["batch_id"])
+    span = unseen(sink, batch)
+    found = [*checks.evaluate(plan, sink.writer, span), *((o, None) for o in run_rules.evaluate(plan, sink.writer, span, None))]
+    rows = [*(o.row("", batch) for o, _ in found), *broken(sink, batch)]
+    published = sink.writer.version(PUBLISHED, sink.app_id(PUBLISHED))
+    if args.format == "json":
+        print(told(json.dumps({"batch": batch, "published": published, "checks": rows}, indent=1, default=str)))
+    else:
+        for r in rows:
+            print(told(f"{'ok' if r['success'] else 'FAILED (' + r['severity'] + ')'} {r['table_name']}: {said(r)}"))
+        state = "nothing is published" if published is None else f"the results up to batch {published} are published"
+        print(f"{len(rows)} checks after batch {batch}, {len(failed(rows))} failed; {state}")
+    if args.docs is not None:
+        _write(Path(args.docs), plan.job, found, told_of=args.format == "text")
+    return int(bool(failed(rows, "critical")))
+
+
+def _write(folder: Path, job: str, found: object, told_of: bool) -> None:
+    from skyband.framework.quality import data_docs
+
+    try:
+        pages = data_docs.write(folder, job, found)  # type: ignore[arg-type]
+    except OSError as e:
+        raise SkybandError("SKY-E203", f"{folder} cannot be written: {e.strerror}") from e
+    if told_of:
+        print(told(f"{len(pages)} pages: {folder / 'index.html'}"))

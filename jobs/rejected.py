@@ -1,0 +1,101 @@
+"""``skyband rejected``: why rows were rejected, with examples; their raw rows as a file to mend."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skyband.framework.errors import SkybandError, did_you_mean, one_of, told
+from skyband.jobs.spec import load_plan
+
+if TYPE_CHECKING:
+    from skyband.framework.plan.model import Plan
+    from skyband.framework.streaming.layout import Layout
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command's arguments."""
+    p = subparsers.add_parser(
+        "rejected",
+        help="see and export rejected rows",
+        description="Groups the rows of table rejected by reason, with figures and examples; --export writes those of one as they came.",
+    )
+    p.add_argument("spec")
+    p.add_argument("--reason", metavar="R", help="only this reason, or class of reasons (rule: every rule)")
+    p.add_argument("--export", metavar="FILE", help="write the rows of --reason as they came, to FILE.csv or FILE.jsonl, to be mended")
+    p.add_argument("--format", choices=("text", "json"), default="text")
+    p.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0. SkybandError for everything a user can mend."""
+    if args.export is not None and args.reason is None:
+        raise SkybandError("SKY-E201", "--export needs --reason", hint="`skyband rejected SPEC` shows which reasons there are")
+    plan = load_plan(args.spec)
+    from skyband.framework.quality.rejected_rows import export, groups, lines_of
+    from skyband.framework.quality.rejections import explained
+    from skyband.framework.streaming.layout import Layout
+    from skyband.framework.tables.driver_writer import DriverWriter
+
+    layout = Layout(plan.sink)
+    job = layout.load()
+    if job is None:
+        raise SkybandError("SKY-E402", "this job has not run yet", hint="skyband run it first")
+    writer = DriverWriter(layout.root)
+    found = groups(writer)
+    if args.reason is not None:
+        known = [g.reason for g in found]
+        found = [g for g in found if g.reason == args.reason or g.reason.startswith(f"{args.reason}:")]
+        if not found:
+            hint = did_you_mean(args.reason, known) or f"reasons: {one_of(known)}"
+            raise SkybandError("SKY-E201", f"no row was rejected for {args.reason!r}", hint=hint)
+    if args.export is not None:
+        target = _free(Path(args.export), plan, layout)
+        print(told(f"{export(plan, job.header, writer, args.reason, target):,} rows are in {args.export}"))
+        return 0
+    again = {g.reason: explained(plan, job.header, g.reason, list(g.examples)) for g in found}
+    put_back = _put_back(layout)
+    if args.format == "json":
+        shown = {"reasons": [{**g.shown(), "why": again[g.reason]} for g in found], "replayed": put_back}
+        print(told(json.dumps(shown, indent=1, default=str)))
+        return 0
+    for line in lines_of(found, lambda g: again[g.reason]):
+        print(told(line))
+    if not found:
+        print("no row was rejected")
+    for r in put_back:
+        print(told(f"{r['placed']:,} mended rows were put back as {r['name']} at {r['replayed_at']}; rejected again: {r['rejected']:,}"))
+    return 0
+
+
+def _free(target: Path, plan: Plan, layout: Layout) -> Path:
+    """``target``, if it is not there yet and lies neither in the sink nor in the source, which a job would read."""
+    from skyband.framework.spec.places import overlap
+
+    if target.exists():
+        raise SkybandError("SKY-E202", f"{target} is there already", hint="name another file")
+    if not target.absolute().parent.is_dir():
+        raise SkybandError("SKY-E203", f"there is no folder {target.absolute().parent}", hint="make it, or name another file")
+    for place in (plan.source.path, str(layout.root)):
+        if place is not None and overlap(place, str(target), real=True):
+            raise SkybandError(
+                "SKY-E201", f"{target} lies in the job's source or sink", hint="mend rows elsewhere; replay-rejected puts them back"
+            )
+    return target
+
+
+def _put_back(layout: Layout) -> list[dict[str, object]]:
+    """The files of mended rows, each with how many of its rows were rejected again."""
+    import pyarrow.compute as pc
+
+    from skyband.framework.streaming.replay_records import records
+    from skyband.framework.tables.delta_read import dataset, open_table
+
+    rejected = dataset(open_table(layout.root, "rejected"))
+    found = []
+    for r in records(layout):
+        again = (pc.field("origin") == r.name) & (pc.field("batch_id") > r.after_batch)
+        found.append({**r.shown(), "rejected": rejected.count_rows(filter=again)})
+    return found

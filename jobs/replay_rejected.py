@@ -1,0 +1,56 @@
+"""``skyband replay-rejected``: mended rows back into the source, as far as the watermark still takes them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from skyband.framework.errors import SkybandError, SpecErrors, told
+from skyband.jobs.spec import load_plan
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command's arguments."""
+    p = subparsers.add_parser(
+        "replay-rejected",
+        help="put mended rows back into the source",
+        description="Puts the rows of FILE, which is in the format of the source's files, into the source's folder as a file of their own. "
+        "Rows that would be rejected again, late ones too, are left out and told.",
+        epilog="exit codes: 0 all rows are put back, 1 some or all are left out, 2 nothing could be done",
+    )
+    p.add_argument("spec")
+    p.add_argument("file", metavar="FILE", help="the mended rows, such as `skyband rejected SPEC --reason R --export FILE` wrote")
+    p.add_argument(
+        "--even-late", action="store_true", help="put late rows back too: they will be rejected as late again, by that file's name"
+    )
+    p.add_argument("--format", choices=("text", "json"), default="text")
+    p.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 if all rows are put back, 1 if some are left out. SkybandError for everything a user can mend."""
+    plan = load_plan(args.spec)
+    from skyband.framework.sources.registry import source_format
+    from skyband.framework.streaming import replayed
+    from skyband.framework.streaming.layout import Layout, changed_since
+    from skyband.framework.streaming.replay_records import folder_of, said
+    from skyband.framework.streaming.session import get_session
+    from skyband.framework.tables.driver_writer import DriverWriter
+    from skyband.framework.tables.sink import Sink
+
+    layout = Layout(plan.sink)
+    job = layout.load()
+    last = None if job is None else Sink(plan, DriverWriter(layout.root), job.generation).last_run()
+    if job is None or last is None:
+        raise SkybandError("SKY-E402", "this job has not run yet", hint="skyband run it first")
+    changed = [SkybandError("SKY-E150", d, hint="use the spec of the last run") for d in changed_since(plan, layout)]
+    if changed:
+        raise SpecErrors(changed)
+    folder_of(plan)
+    spark = get_session(plan.job, packages=source_format(plan.source.format).jars, home=layout.home)
+    found = replayed.replay(spark, plan, layout, job, Path(args.file), last, args.even_late)
+    for line in [json.dumps(asdict(found))] if args.format == "json" else said(found):
+        print(told(line))
+    return 1 if found.left_out else 0

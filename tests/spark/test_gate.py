@@ -1,0 +1,83 @@
+"""A run whose gate fails has written everything and published nothing; the next one that passes publishes what there is."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from skyband.framework.streaming.runner import Runner
+from skyband.framework.tables.sink import Sink
+from skyband.framework.tables.writer_factory import writer_for
+from skyband.jobs.cli import main
+from skyband.jobs.spec import load_plan
+from tests.spark.jobs import stamp, table, write_file, write_spec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+CHECK = "  tables:\n    - {table: far3_changes, expectation: expect_column_values_to_be_between, column: score, max_value: MOST}\nwindow:"
+
+
+def quality(spec: Path, most: int) -> None:
+    text = spec.read_text()
+    head, _, rest = text.partition("window:")
+    head = head.split("  tables:")[0]
+    spec.write_text(head + CHECK.replace("MOST", str(most)) + rest)
+
+
+def published(folder: Path) -> dict[str, int]:
+    return {r["table_name"]: r["version"] for r in table(folder, "published").to_pylist()}
+
+
+def test_a_run_whose_gate_fails_writes_all_and_publishes_nothing(
+    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    spec = write_spec(tmp_path, watermark="0 seconds", queries="  far3: {type: topk_pairs, scoring: far, k: 3}\n")
+    quality(spec, most=0)
+    write_file(tmp_path, "1.csv", [[i, stamp(i), "p", i % 5, 1, "a"] for i in range(40)], at=1)
+    assert main(["run", str(spec), "--finish", "--quiet"]) == 1
+    told = capfd.readouterr().err
+    assert "SKY-E500 critical check failed on table far3_changes" in told and "not published: critical" in told
+    assert table(tmp_path, "far3").num_rows > 3 and table(tmp_path, "far3_now").num_rows == 3
+    assert published(tmp_path) == {}
+    (failed,) = [r for r in table(tmp_path, "checks").to_pylist() if not r["success"]]
+    assert failed["table_version"] is not None and failed["first_batch_id"] == 0 and failed["unexpected"] > 0
+
+    assert main(["quality", str(spec), "--docs", str(tmp_path / "docs")]) == 1
+    assert "nothing is published" in capfd.readouterr().out and (tmp_path / "docs" / "far3_changes.html").is_file()
+
+    quality(spec, most=1_000)
+    write_file(tmp_path, "2.csv", [[100 + i, stamp(50 + i), "p", i % 7, 1, "a"] for i in range(20)], at=2)
+    assert main(["run", str(spec), "--finish", "--quiet"]) == 0
+    first = published(tmp_path)
+    assert set(first) == {"far3_changes", "far3", "far3_now"}
+    # What fails next does not move it, and what was published is read as it was.
+    quality(spec, most=0)
+    write_file(tmp_path, "3.csv", [[200 + i, stamp(90 + i), "p", 100 * i, 1, "a"] for i in range(20)], at=3)
+    before = table(tmp_path, "far3").num_rows
+    assert main(["run", str(spec), "--finish", "--quiet"]) == 1
+    assert published(tmp_path) == first and table(tmp_path, "far3").num_rows > before
+    held: Any = spark.sql(f"select count(*) as n from delta.`{tmp_path / 'out' / 'far3'}@v{first['far3']}`").collect()
+    assert held[0]["n"] == before
+
+
+def test_a_continuous_run_passes_the_gate_every_so_many_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = dataclasses.replace(load_plan(str(write_spec(tmp_path))), check_every=3)
+    done: list[str] = []
+    runner = Runner(None, plan, writer_for(plan.sink), lambda _: None, gate=lambda _: done.append("gate"))  # type: ignore[arg-type]
+    runner.sink = Sink(plan, runner.writer, "g")
+    monkeypatch.setattr(runner, "_derive", lambda: done.append("derive"))
+    runner.gate_at = 5 + 3
+    passed = []
+    for batch in range(6, 16):
+        runner._pass_gate(batch)
+        passed.append(len(done))
+    assert done == ["derive", "gate"] * 3 and passed == [0, 0, 2, 2, 2, 4, 4, 4, 6, 6]
+    runner.gate_at = None
+    runner._pass_gate(20)
+    assert len(done) == 6
