@@ -74,7 +74,7 @@ KINDS: dict[str, tuple[str, Callable[[Row], bytes]]] = {
     "decimal_comma": ("parse", has(x="1,5")),
     "time": ("parse", has(ts="yesterday")),
     "few": ("parse", lambda row: row["tag"].encode() + b",1,2"),
-    "utf8": ("parse", lambda row: cells(row | {"words": "caf@"}).replace(b"@", b"\xe9")),
+    "utf8": ("parse", lambda row: cells(row | {"x": "1@"}).replace(b"@", b"\xe9")),
     "overflow": ("parse", has(id="99999999999999999999")),
     "flag": ("parse", has(flag="perhaps")),
     "day": ("parse", has(day="31.1.2024")),
