@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections import Counter
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from skyband.framework.streaming.runner import Batch, Runner
 from skyband.framework.tables.writer_factory import writer_for
 from skyband.jobs.spec import load_plan
 from tests.spark.cuts import verified
-from tests.spark.jobs import changes, sorted_rows, stamp, table, write_file, write_spec
+from tests.spark.jobs import changes, run_apart, sorted_rows, stamp, table, write_file, write_spec
 
 pytestmark = pytest.mark.spark
 
@@ -105,3 +106,23 @@ def test_the_rule_itself_may_be_mended(spark: SparkSession, tmp_path: Path) -> N
     run(spark, spec_of(fresh, "fail", sides="'a', 'b', 'c', 'd'"))
     assert rows_of(stops) == rows_of(fresh)
     assert verified(spec)
+
+
+@pytest.mark.chaos
+@pytest.mark.slow
+def test_killed_while_a_demoted_batch_is_written_it_goes_on_as_it_began(tmp_path: Path) -> None:
+    stops, rejects = tmp_path / "stops", tmp_path / "rejects"
+    spec = spec_of(stops, "fail")
+    write_files(stops)
+    stopped = run_apart(spec, "--finish")
+    assert stopped.returncode == 3 and "SKY-E502" in stopped.stderr and "Traceback" not in stopped.stderr
+    killed = run_apart(spec, "--finish", "--demote", "known_side", failpoint="sink.between")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    stricter = run_apart(spec, "--finish")
+    assert stricter.returncode == 2 and "SKY-E150 rule known_side has severity fail now while batch 1 is unfinished" in stricter.stderr
+    again = run_apart(spec, "--finish", "--demote", "known_side")
+    assert again.returncode == 0, again.stderr
+    assert "rows of this run break y_between" in again.stderr and "they are used" in again.stderr
+    write_files(rejects)
+    assert run_apart(spec_of(rejects, "reject"), "--finish").returncode == 0
+    assert rows_of(stops) == rows_of(rejects)
