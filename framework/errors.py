@@ -89,6 +89,7 @@ CODES: Final[dict[str, str]] = {
     "SKY-E305": "the engine, or a worker of it, died",
     "SKY-E306": "the disk is full, a quota is used up, or a device fails",
     "SKY-E307": "the tables are of an earlier version, whose columns have other names",
+    "SKY-E308": "the source's columns are not those of the job's first run",
     # Tables
     "SKY-E400": "a table cannot be read",
     "SKY-E401": "a table cannot be written",

@@ -174,6 +174,7 @@ def _source(job: Job, fields: tuple[Field, ...]) -> SourceNode:
         max_bytes_per_batch=job.run.max_bytes,
         written=dict(job.variables).get(("source", "path")),
         on_bad_file=source.on_bad_file,
+        on_drift=source.on_drift,
         relative=job.relative_source,
     )
 

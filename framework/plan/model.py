@@ -54,6 +54,7 @@ class SourceNode:
     max_bytes_per_batch: str | None = None
     written: str | None = None
     on_bad_file: Literal["stop", "reject"] = "stop"
+    on_drift: Literal["stop", "warn"] = "stop"
     relative: str | None = None
 
 

@@ -20,7 +20,8 @@ _COMPARED: Final = ("number", "decimal", "instant", "day")
 _VALUES: Final = ("number", "decimal", "text", "truth")
 _ALL: Final = (*_COMPARED, "text", "truth", "list")
 _LONGEST_NAME: Final = 64
-_MOST_COLUMNS: Final = 10
+MOST_COLUMNS: Final = 10
+"""Of one rule; and its regular expressions."""
 
 
 def family(type_: str) -> Family:
@@ -44,8 +45,8 @@ def _regex(value: Any) -> str:
 
 
 def _regexes(value: Any) -> list[str]:
-    if not isinstance(value, list) or not 0 < len(value) <= _MOST_COLUMNS:
-        raise Wrong(f"takes a list of 1 to {_MOST_COLUMNS} regular expressions")
+    if not isinstance(value, list) or not 0 < len(value) <= MOST_COLUMNS:
+        raise Wrong(f"takes a list of 1 to {MOST_COLUMNS} regular expressions")
     return [for_java(v) for v in value]
 
 
@@ -60,8 +61,8 @@ def _ignored(*words: str) -> tuple[tuple[str, Argument], ...]:
 
 def _columns(value: Any) -> list[str]:
     names: list[str] = COLUMNS(value)
-    if not 2 <= len(set(names)) == len(names) <= _MOST_COLUMNS:
-        raise Wrong(f"takes 2 to {_MOST_COLUMNS} different columns")
+    if not 2 <= len(set(names)) == len(names) <= MOST_COLUMNS:
+        raise Wrong(f"takes 2 to {MOST_COLUMNS} different columns")
     return names
 
 

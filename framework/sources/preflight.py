@@ -53,7 +53,7 @@ def columns(source: SourceNode, every: bool = False) -> list[SkybandError]:
     """What of the spec's columns the first file (``every``: each of the first 100) does not have, or has in a type that does not fit."""
     found: list[SkybandError] = []
     options = {k.lower(): v for k, v in source.options}
-    for path in islice(_files(source), _LOOKED if every else 1):
+    for path in islice(files(source), _LOOKED if every else 1):
         if source.format == "csv" and options.get("header", "false").lower() == "true":
             found += _header(source, path, options)
         elif source.format == "parquet":
@@ -115,7 +115,7 @@ def local_folder(path: str) -> str | None:
     return None if "://" in local else local
 
 
-def _files(source: SourceNode) -> Iterator[str]:
+def files(source: SourceNode) -> Iterator[str]:
     """The plain files of the source's own folder that the engine would read, by name."""
     path = _local(source)
     if path is None or source.format == "delta" or any(k.lower() == "pathglobfilter" for k, _ in source.options):

@@ -63,6 +63,10 @@ class Watch(Protocol):
         """Warnings when ``batch`` has run and is not in the tables yet. Raises SkybandError SKY-E301 if a piece of it is gone."""
         ...
 
+    def files(self, batch: int) -> list[str]:
+        """URLs of the files that ``batch`` reads."""
+        ...
+
     def left_out(self) -> list[str]:
         """The pieces that batches not done yet do without."""
         ...

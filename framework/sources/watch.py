@@ -70,11 +70,7 @@ class FileWatch:
 
     def before_commit(self, batch: int) -> list[str]:
         """The same of the files of ``batch``, which has just run and is not in the tables yet. O(its files)."""
-        upto = offset(self.checkpoint, batch)
-        after = offset(self.checkpoint, batch - 1)
-        if upto <= after:
-            return []
-        mine = [t for t in taken(self.log, after) if t.number <= upto and t.url not in self.ledger.aside]
+        mine = self._of(batch)
         self._all_there(mine)
         self._no_patterns([t.url for t in mine])
         changed = {t.url: ms for t in mine if self._changed(t) and (ms := _modified(t.url)) is not None}
@@ -84,6 +80,16 @@ class FileWatch:
         self.ledger.save()
         first = next(iter(changed))
         return [f"{_counted(changed)} changed between being found and batch {batch}: what is there now counts (first: {_name(first)})"]
+
+    def files(self, batch: int) -> list[str]:
+        """See ``Watch.files``. O(its files)."""
+        return [t.url for t in self._of(batch)]
+
+    def _of(self, batch: int) -> list[Taken]:
+        upto, after = offset(self.checkpoint, batch), offset(self.checkpoint, batch - 1)
+        if upto <= after:
+            return []
+        return [t for t in taken(self.log, after) if t.number <= upto and t.url not in self.ledger.aside]
 
     def left_out(self) -> list[str]:
         """URLs of the files that batches not done yet do without."""

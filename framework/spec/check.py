@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from skyband.framework.errors import did_you_mean, one_of
 from skyband.framework.quality.expectations import ROW_CONDITION, Mistake, mistakes
-from skyband.framework.quality.row_expectations import arguments, default_name, row_mistakes
+from skyband.framework.quality.row_expectations import MOST_COLUMNS, arguments, default_name, row_mistakes
 from skyband.framework.sources.protocol import Section
 from skyband.framework.sources.registry import source_format
 from skyband.framework.spec.check_queries import check_queries, moving_tables
@@ -210,7 +210,8 @@ def _row_expectation(s: Scope, path: Path, rule: RowExpectation) -> str | None:
         return None
     if rule.name is not None:
         return rule.name
-    if any(place.variables for at, place in s.doc.places.items() if at[: len(path)] == path and str(at[len(path)])[:6] == "column"):
+    named = [(*path, a) for a in ("column", "column_A", "column_B")] + [(*path, "column_list", i) for i in range(MOST_COLUMNS)]
+    if any((place := s.doc.places.get(at)) is not None and place.variables for at in named):
         hint = "give the rule a name: it would be named after its columns, and names are stored and shown"
         s.doc.add("SKY-E119", "the name of a rule cannot come from the environment", s.doc.where_value((*path, "expectation")), hint)
         return None

@@ -122,8 +122,10 @@ def homes(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, type[Ba
     yield path or "the top level", model
     for key, (_, shape, _) in fields_of(model).items():
         inner = shape.items if shape.items is not None and shape.keys is None else shape
-        if inner.model is not None and is_closed(inner.model):
-            yield from homes(inner.model, f"{path}.{key}" if path else key)
+        possible = [inner.model] if inner.model is not None else [branch.model for branch in inner.branches.values()]
+        closed = [m for m in possible if m is not None and is_closed(m)]
+        if len(closed) == 1:
+            yield from homes(closed[0], f"{path}.{key}" if path else key)
 
 
 def fault(e: ValidationError) -> Fault:

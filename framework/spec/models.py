@@ -141,6 +141,9 @@ class Source(Model):
     on_bad_file: Literal["stop", "reject"] = Field(
         default="stop", description="What a file that cannot be read does: stop the run, or go to table rejected as one row."
     )
+    on_drift: Literal["stop", "warn"] = Field(
+        default="stop", description="What a column does that is missing or of another type than in the first run: stop the run, or warn."
+    )
 
 
 class DerivedColumn(Model):

@@ -59,7 +59,7 @@ def _runs() -> Columns:
     return {
         **dict.fromkeys(counts, _INT), **dict.fromkeys((f"rejected_{c.name}" for c in REASONS), _INT),
         **dict.fromkeys(("batch_time", "frontier", "newest"), _TIME),
-        **dict.fromkeys(("unusable", "warned", "counters", "committed"), _TEXT),
+        **dict.fromkeys(("unusable", "warned", "drift", "counters", "committed"), _TEXT),
         **dict.fromkeys((f"{d}_ms" for d in ("batch", "engine", *TIMES, "write")), _FLOAT),
     }  # fmt: skip
 

@@ -33,7 +33,8 @@ class JobFile:
     ``generation`` names this checkpoint in every commit of the tables; ``finishes`` are [the engine's watermark in ms, F in
     microseconds] of past finishes; ``rules`` is a hash of what may change between runs but not within a batch, ``stopping`` the names of
     the rules of severity ``fail``; ``salt`` is the job's own, of every hash. ``names`` is the edition of the tables' column names (a file
-    of before there was more than one says nothing: 1).
+    of before there was more than one says nothing: 1). ``header`` are the columns of CSV files, ``columns`` [name, type] of those of
+    sources that say types too (``sources.drift``), as they were first and as accepted drifts have changed them; None if none is known.
     """
 
     job: str
@@ -46,6 +47,7 @@ class JobFile:
     salt: str = ""
     names: int = NAMES_EDITION
     stopping: list[str] = field(default_factory=list)
+    columns: list[list[str]] | None = None
 
 
 class Layout:

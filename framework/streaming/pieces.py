@@ -34,6 +34,10 @@ class Pieces:
         if self.watch is not None:
             self._tell(self.watch.at_start(committed))
 
+    def files(self, batch: int) -> list[str]:
+        """URLs of the files that ``batch`` reads, if the source is one of files."""
+        return self.watch.files(batch) if self.watch is not None else []
+
     def left_out(self) -> list[str]:
         """What the query has to do without."""
         return self.watch.left_out() if self.watch is not None else []

@@ -45,6 +45,7 @@ from skyband.framework.sources.forgetting import forget
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming import blocks
 from skyband.framework.streaming.checkpoint import failure as lost_part
+from skyband.framework.streaming.drifts import Drifts
 from skyband.framework.streaming.drops import Drops
 from skyband.framework.streaming.engine import worker_died
 from skyband.framework.streaming.engine_log import log_file
@@ -136,7 +137,7 @@ class Runner:
 
         Raises SkybandError SKY-E150 (the spec no longer fits the state), SKY-E205 (the sink is not the job's own), SKY-E302 (another
         run is active), SKY-E300 (the engine failed), SKY-E301 (the source), SKY-E303 and SKY-E304 (something is lost), SKY-E305 (a worker
-        died), SKY-E502 (a row breaks a rule of severity ``fail``).
+        died), SKY-E308 (its columns are others now), SKY-E502 (a row breaks a rule of severity ``fail``).
         """
         own_place(self.plan, self.layout)
         with one_run(self.layout, self.plan.job), engine_lock(self.spark, self.layout):
@@ -147,6 +148,7 @@ class Runner:
             committed = held is not None and held.unfinished_committed
             self.pieces = Pieces(self.spark, self.plan, self.layout, self.job, self.sink, committed, self.warn)
             self.drops = Drops(self.spark, self.plan, self.layout, self.job, self.warn)
+            self.drifts = Drifts(self.plan, self.layout, self.job, self.pieces, self.warn)
             self._forget()
             if rebuild:
                 self._derive()
@@ -261,14 +263,16 @@ class Runner:
             # Before anything of the batch is kept anywhere.
             raise stopped_by_rule(self.plan, batch_id, pa.concat_tables(tables[STOPPING]), counts[STOPPING])
         tables[REJECTED].append(self.pieces.before_commit(batch_id, counts))
+        drift = self.drifts.before_commit(batch_id)
         self.drops.read(counts)
         batch = Batch(batch_id, counts)
         self._total(batch)
         merged = {kind: pa.concat_tables(parts) for kind, parts in tables.items()}
         batch.reasons = {x["values"]: x["counts"] for x in pc.value_counts(merged[REJECTED]["reason"]).to_pylist()}
         batch.changes = {q.query: rows.num_rows for kind, rows in merged.items() if isinstance(q := addressed(kind), Changes)}
-        merged[RUNS] = self._runs_row(batch, ran - started)
+        merged[RUNS] = self._runs_row(batch, ran - started, drift)
         self.sink.commit(batch_id, merged)
+        self.drifts.committed()
         batch.seconds = clock.perf_counter() - started
         self.last_batch = max(self.last_batch, batch_id)
         if clock.monotonic() - self.derived_at > self.derive_seconds:
@@ -304,7 +308,7 @@ class Runner:
         self._totals[batch.number] = pending, newest, frontier, CONTROL in batch.counts
         self._totals = {b: t for b, t in self._totals.items() if b >= batch.number - 2}
 
-    def _runs_row(self, batch: Batch, seconds: float) -> pa.Table:
+    def _runs_row(self, batch: Batch, seconds: float, drift: list[str]) -> pa.Table:
         counts, rejected = batch.counts, batch.rejected()
         row: dict[str, Any] = {
             "batch_id": batch.number, "batch_time": datetime.now(UTC), "rows_in": counts[ROWS_IN], "filtered": counts[FILTERED],
@@ -312,6 +316,7 @@ class Runner:
             "pending_change": counts[PENDING], "changes": counts[CHANGED],
             "frontier": _instant(self.frontier), "newest": _instant(self.newest),
             "unusable": json.dumps(counts.unusable(), sort_keys=True), "warned": json.dumps(counts.warned(), sort_keys=True),
+            "drift": json.dumps(drift),
             "counters": json.dumps(counts.counters(), sort_keys=True), "engine_ms": 1000 * seconds,
         }  # fmt: skip
         row |= {f"rejected_{name}": n for name, n in rejected.items()}

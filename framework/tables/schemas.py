@@ -237,6 +237,7 @@ def runs_schema() -> pa.Schema:
             field("changes", _INT, "rows written to the changes tables"),
             field("unusable", _TEXT, "JSON: query to number of objects it could not use (null, NaN)"),
             field("warned", _TEXT, "JSON: row rule of severity warn to number of rows that break it, late ones and duplicates too"),
+            field("drift", _TEXT, "JSON: what is not as it was with the columns of the files of this batch"),
             field("frontier", STAMP, "the watermark: all events before it had been processed"),
             field("newest", STAMP, "latest event time accepted or pending so far"),
             field("counters", _TEXT, "JSON: work counters of the operators"),
