@@ -31,6 +31,8 @@ def run(args: argparse.Namespace) -> int:
     """Writes the data (once), runs the job to its end, prints results. A second call finds nothing new and is quick."""
     from skyband.jobs import run as run_job
     from skyband.jobs.demo_data import write_itineraries, write_landing
+    from skyband.jobs.report import write
+    from skyband.jobs.spec import load_plan
 
     home = Path(args.dir).absolute()
     landing, warehouse = home / "landing", home / "tables"
@@ -50,6 +52,8 @@ def run(args: argparse.Namespace) -> int:
     code = run_job.run(argparse.Namespace(spec=str(SPEC), **asked))
     tables = warehouse / "flights"
     show(tables)
+    page = write(load_plan(str(SPEC)), home / "report.html")
+    print(f"\nResults, runs and plan as one page, for any browser: {_short(page)}")
     print(
         "\nRead them elsewhere, with anything that reads Delta Lake. DuckDB:\n\n"
         f"  {statement_now(tables)}\n\n"

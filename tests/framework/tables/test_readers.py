@@ -27,9 +27,9 @@ from tests.framework.tables.plans import DAY, make_plan, to_table, without
 from tests.framework.tables.test_sink import instant
 
 HOSTILE = (
-    "'; drop table near; --", '"quoted" \'twice\'', "</script><img src=x onerror=alert(1)>", "a\x00b\x1b[31m\u202e", "two\nlines\r\n\tand a tab",
-    "${HOME} $(id) `id` %s {0}", "=1+1", "-1", "\\x41\\", "Ω 中文 👩\u200d🚀 e\u0301", "", " ", "NULL", "null", "../../etc/passwd", "a,b;c|d",
-    "\ufeffbom", string.punctuation,
+    "'; drop table near; --", '"quoted" \'twice\'', "</script><img src=x onerror=alert(1)>", "a\x00b\x1b[31m\u202e",
+    "two\nlines\r\n\tand a tab", "${HOME} $(id) `id` %s {0}", "=1+1", "-1", "\\x41\\", "Ω 中文 👩\u200d🚀 e\u0301", "", " ", "NULL",
+    "null", "../../etc/passwd", "a,b;c|d", "\ufeffbom", string.punctuation,
 )  # fmt: skip
 
 

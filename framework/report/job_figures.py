@@ -1,0 +1,100 @@
+"""Figures about the job: its runs, what was rejected, what the checks said, and the plan as a graph."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from skyband.framework.errors import told
+from skyband.framework.plan.explain import explain
+from skyband.framework.plan.model import Plan
+from skyband.framework.reasons import REASONS
+from skyband.framework.report import charts
+from skyband.framework.report.figures import Figure, Section, cells, few_of, text
+from skyband.framework.spec.units import format_duration
+from skyband.framework.tables.duck import Statements
+
+BATCHES: Final = 120
+"""Batches that are shown, the newest."""
+CHECKS: Final = 200
+"""Outcomes of checks that are shown, the newest."""
+EXAMPLES: Final = 30
+"""Rejected rows that are shown, the newest."""
+
+
+def runs(statements: Statements) -> Section:
+    """How much came in, how fast, and how much of it was not accepted."""
+    found = statements.ask(f"select *, count(*) over () as of_all from runs order by batch_id desc limit {BATCHES}").to_pylist()[::-1]
+    there = found[0]["of_all"] if found else 0
+    left = few_of(len(found), there, "batches, the newest")
+    speed = [{"batch": r["batch_id"], "value": round(1000 * r["rows_in"] / r["batch_ms"]) if r["batch_ms"] else 0} for r in found]
+    columns = ("batch_id", "batch_time", "rows_in", "filtered", "rejected", "accepted", "pending", "changes", "batch_ms", "frontier")
+    table = tuple(tuple(text(r[c]) for c in columns) for r in found[::-1])
+    chart = charts.bars(speed, "rows a second") if found else None
+    throughput = Figure("Throughput", "Rows read a second, batch by batch, over the whole of its time.", columns, table, chart, left)
+    return Section("Runs", f"{there:,} batches were run.", [throughput, _rejected_by_batch(found, left), _reasons(statements)])
+
+
+def _rejected_by_batch(found: list[dict[str, object]], left: str) -> Figure:
+    names = [(c.name, f"rejected_{c.name}") for c in REASONS]
+    values = [{"batch": r["batch_id"], "value": r[column], "reason": name} for r in found for name, column in names if r[column]]
+    rows = tuple((text(v["batch"]), str(v["reason"]), text(v["value"])) for v in values[::-1])
+    said = "Rows that came too late, or were rejected for another reason." if values else "No row of these batches was rejected."
+    return Figure(
+        "Rejected and late rows", said, ("batch", "reason", "rows"), rows, charts.bars(values, "rows", "reason") if values else None, left
+    )
+
+
+def _reasons(statements: Statements) -> Figure:
+    found = statements.ask('select reason, count(*) as "rows" from rejected group by reason order by 2 desc, 1')
+    shown = found.slice(0, EXAMPLES)
+    left = few_of(shown.num_rows, found.num_rows, "reasons, the most frequent")
+    return Figure("Reasons", "Why rows were rejected, from the first run on.", ("reason", "rows"), cells(shown), left_out=left)
+
+
+def quality(statements: Statements) -> Section:
+    """Outcomes of the checks of ``quality.tables``."""
+    found = statements.ask(
+        "select checked_at, table_name, expectation, severity, success, unexpected, rows_checked, error, count(*) over () as of_all "
+        f"from checks order by checked_at desc, success, table_name, expectation limit {CHECKS}"
+    )
+    there = found["of_all"][0].as_py() if found.num_rows else 0
+    shown = found.drop_columns(["of_all"])
+    failed = sum(not ok for ok in shown["success"].to_pylist())
+    said = f"{failed:,} of the {shown.num_rows:,} outcomes shown are failures." if there else "The spec has no checks, or none has run."
+    left = few_of(shown.num_rows, there, "outcomes, the newest")
+    return Section(
+        "Quality", "What the checks of the tables said.", [Figure("Checks", said, tuple(shown.column_names), cells(shown), left_out=left)]
+    )
+
+
+def plan_section(plan: Plan) -> Section:
+    """The plan as a graph, and as ``skyband explain`` tells it."""
+    stages = ["source", "intake", "window", "state", "queries"]
+    bounds = [f"{plan.window.count:,} rows" if plan.window.count is not None else ""]
+    bounds += [format_duration(plan.window.micros) if plan.window.micros is not None else ""]
+    steps = [f"{len(plan.intake.transforms)} transforms", f"{len(plan.intake.rules)} rules"]
+    nodes: charts.Values = [
+        {"stage": "source", "name": plan.source.format, "said": f"{len(plan.source.fields)} columns"},
+        {"stage": "intake", "name": "parse, check, order", "said": ", ".join(steps)},
+        {
+            "stage": "window",
+            "name": " and ".join(b for b in bounds if b),
+            "said": "of each key" if plan.intake.partition_by else "of the stream",
+        },
+    ]
+    nodes = [n | {"row": 0.0} for n in nodes]
+    edges: charts.Values = [{"stage": a, "row": 0.0, "stage2": b, "row2": 0.0} for a, b in (("source", "intake"), ("intake", "window"))]
+    row = 0
+    for operator in plan.operators:
+        mine = [q for q in plan.queries if plan.operators[q.operator].name == operator.name]
+        middle = row + (len(mine) - 1) / 2
+        nodes.append({"stage": "state", "name": operator.name, "said": type(operator.operator).__name__, "row": middle})
+        edges.append({"stage": "window", "row": 0.0, "stage2": "state", "row2": middle})
+        for q in mine:
+            nodes.append({"stage": "queries", "name": q.name, "said": q.type, "row": float(row)})
+            edges.append({"stage": "state", "row": middle, "stage2": "queries", "row2": float(row)})
+            row += 1
+    table = tuple((str(n["stage"]), text(told(str(n["name"]))), text(told(str(n["said"])))) for n in nodes)
+    said = "Rows go from left to right: every state is kept once and answers the queries behind it."
+    shown = Figure("Graph", said, ("stage", "name", "what"), table, charts.graph(nodes, edges, stages, max(1, row)))
+    return Section("Plan", "What the job does.", [shown, Figure("In words", "As skyband explain tells it.", text=told(explain(plan)))])

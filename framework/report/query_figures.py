@@ -1,0 +1,160 @@
+"""Figures about one query: its result now, ranks and stays over time, what it takes to be in it. Decided by what an item is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from skyband.framework.plan.model import Plan, QueryNode
+from skyband.framework.report import charts
+from skyband.framework.report.figures import Figure, Section, cells, few_of, millis, text
+from skyband.framework.tables.duck import Statements
+from skyband.framework.tables.schemas import changes_name, now_name, stream_columns
+from skyband.framework.tables.views import views
+
+NOW: Final = 50
+"""Rows of the current result that are shown."""
+STRETCHES: Final = 150
+"""Stretches of one rank that are drawn, the newest."""
+STAYS: Final = 60
+"""Stays in the result that are drawn, the newest."""
+STEPS: Final = 1000
+"""Changes of one number over time that are drawn, the newest."""
+_ALL: Final = "#all"
+"""How many there are; no column of a table has such a name."""
+
+
+class QueryFigures:
+    """Of ``query``. A job with keys has a result for each: charts show the one with the most stays."""
+
+    def __init__(self, plan: Plan, query: QueryNode, statements: Statements) -> None:
+        self.plan, self.query = plan, query
+        self.ask = statements.ask
+        self.streams = stream_columns(plan, query)
+        self.made = {v.name for v in views(plan)}
+
+    def section(self) -> Section:
+        """All figures of the query."""
+        if not self.query.item.lasting:
+            return Section(self.query.name, "Tells every item once, at the arrival that brings it.", [self._told()])
+        return Section(self.query.name, f"Results of query {self.query.name} ({self.query.type}).", [self._now(), *self._over_time()])
+
+    def _over_time(self) -> Iterator[Figure]:
+        whose = self._whose()
+        if f"{self.query.name}_ranks" in self.made:
+            yield self._ranks(whose)
+        yield self._stays(whose)
+        if f"{self.query.name}_ranks" in self.made and self.query.item.scored and self.query.k is not None and not self.query.members:
+            yield self._last(self.query.k, whose)
+
+    def _now(self) -> Figure:
+        order = ", ".join(f'"{c}"' for c in (*self.streams, "rank"))
+        found = self.ask(f'select *, count(*) over () as "{_ALL}" from "{now_name(self.query.name)}" order by {order} limit {NOW}')
+        there = found[_ALL][0].as_py() if found.num_rows else 0
+        shown = found.drop_columns([_ALL])
+        said = f"{there:,} {'item is' if there == 1 else 'items are'} in the result."
+        return Figure("Now", said, tuple(shown.column_names), cells(shown), left_out=few_of(shown.num_rows, there, "rows"))
+
+    def _told(self) -> Figure:
+        name = changes_name(self.query.name)
+        found = self.ask(f'select *, count(*) over () as "{_ALL}" from "{name}" order by changed_at desc, step desc, pos limit {NOW}')
+        there = found[_ALL][0].as_py() if found.num_rows else 0
+        shown = found.drop_columns([_ALL])
+        left = few_of(shown.num_rows, there, "rows, the newest")
+        return Figure("The newest", f"{there:,} items were told.", tuple(shown.column_names), cells(shown), left_out=left)
+
+    def _whose(self) -> str:
+        """The stream that charts are about, in words."""
+        if not self.streams:
+            return ""
+        rows = self.ask(f"select {self._keys()} from {self._chosen()} c").to_pylist()
+        return " Of " + ", ".join(f"{n} {text(v)}" for n, v in rows[0].items()) + ", the key with the most stays." if rows else ""
+
+    def _keys(self) -> str:
+        return ", ".join(f'"{c}"' for c in self.streams)
+
+    def _chosen(self) -> str:
+        return f'(select {self._keys()} from "{self.query.name}" group by {self._keys()} order by count(*) desc, {self._keys()} limit 1)'
+
+    def _of_one(self, view: str, limit: int, where: str = "true") -> tuple[list[dict[str, Any]], int]:
+        """(the newest rows of a view of one stream, oldest first; how many there are)."""
+        of = f" semi join {self._chosen()} c using ({self._keys()})" if self.streams else ""
+        whole = f'select *, count(*) over () as "{_ALL}" from (select * from "{view}" where {where}) v{of}'
+        found = self.ask(f"{whole} order by valid_from desc limit {limit}")
+        rows = found.to_pylist()[::-1]
+        return rows, rows[0][_ALL] if rows else 0
+
+    def _label(self, row: dict[str, Any]) -> str:
+        """What the item is called: the columns that name its parts."""
+        columns = self.query.item.columns(self.plan.intake.id, (), ())
+        parts = [
+            [row.get(c.name) for c in columns if c.part == n and c.what in ("id", "object")] for n in range(len(self.query.item.parts))
+        ]
+        return " & ".join(" ".join(text(v) for v in part if v is not None) for part in parts)
+
+    def _score(self, row: dict[str, Any]) -> str:
+        return ", ".join(text(row[v.name]) for v in self.query.item.values if v.name in row)
+
+    def _ranks(self, whose: str) -> Figure:
+        rows, there = self._of_one(f"{self.query.name}_ranks", STRETCHES)
+        end = max((r["valid_to"] or r["valid_from"] for r in rows), default=None)
+        named = (*self.streams, *self.query.item.identity(self.plan.intake.partition_by))
+        line, last, values = {}, {}, []  # type: ignore[var-annotated]
+        for row in rows:
+            item = tuple(row[c] for c in named)
+            goes_on = item in last and last[item]["valid_to"] == row["valid_from"]
+            line[item] = line.get(item, len(values)) if goes_on else len(values)
+            now = "in the result" if row["valid_to"] is None else "left"
+            point = {"line": line[item], "item": self._label(row), "rank": row["rank"], "score": self._score(row), "now": now}
+            point |= {"since": text(row["valid_from"])}
+            values.append({**point, "from": millis(row["valid_from"]), "end": False})
+            values.append({**point, "from": millis(row["valid_to"] or end), "end": True})
+            last[item] = row
+        # A line has the colour of how it ends.
+        ends = {v["line"]: v["now"] for v in values}
+        values = [{**v, "now": ends[v["line"]]} for v in values]
+        table = tuple((text(r["valid_from"]), text(r["valid_to"]), text(r["rank"]), self._label(r), self._score(r)) for r in rows[::-1])
+        head = ("from", "to", "rank", "item", "score")
+        best = max((r["rank"] for r in rows), default=1)
+        said = (
+            f"Who was at which place when; a line ends where its item leaves the result, and those still in it are drawn strongly.{whose}"
+        )
+        left = few_of(len(rows), there, "stretches of one rank, the newest")
+        return Figure("Ranks over time", said, head, table, charts.bump(values, best) if rows else None, left)
+
+    def _stays(self, whose: str) -> Figure:
+        rows, there = self._of_one(f"{self.query.name}_history" if f"{self.query.name}_history" in self.made else self.query.name, STAYS)
+        end = max((r["valid_to"] or r["valid_from"] for r in rows), default=None)
+        values = [
+            {
+                "item": self._label(r),
+                "score": self._score(r),
+                "from": millis(r["valid_from"]),
+                "to": millis(r["valid_to"] or end),
+                "since": text(r["valid_from"]),
+                "until": text(r["valid_to"]),
+                "now": "in the result" if r["valid_to"] is None else "left",
+            }
+            for r in rows
+        ]
+        table = tuple((self._label(r), text(r["valid_from"]), text(r["valid_to"]), self._score(r)) for r in rows[::-1])
+        said = f"A bar for every stay in the result, from its beginning to its end.{whose}"
+        chart = charts.stays(values, len({v["item"] for v in values})) if rows else None
+        return Figure(
+            "Stays in the result", said, ("item", "from", "to", "score"), table, chart, few_of(len(rows), there, "stays, the newest")
+        )
+
+    def _last(self, k: int, whose: str) -> Figure:
+        rows, there = self._of_one(f"{self.query.name}_ranks", STEPS, f'"rank" = {k}')
+        values: list[dict[str, Any]] = []
+        for before, row in zip([None, *rows], rows, strict=False):
+            if before is not None and before["valid_to"] != row["valid_from"]:
+                values.append({"from": millis(before["valid_to"]), "value": None})
+            values.append({"from": millis(row["valid_from"]), "value": row["score"]})
+        if rows:
+            values.append({"from": millis(rows[-1]["valid_to"] or rows[-1]["valid_from"]), "value": rows[-1]["score"]})
+        table = tuple((text(r["valid_from"]), text(r["valid_to"]), text(r["score"]), self._label(r)) for r in rows[::-1])
+        said = f"The score of the item at place {k}: what it takes to be in the result.{whose}"
+        chart = charts.steps(values, f"score at place {k}") if rows else None
+        left = few_of(len(rows), there, "stretches, the newest")
+        return Figure(f"Score of the {k}th" if k > 3 else f"Score at place {k}", said, ("from", "to", "score", "item"), table, chart, left)

@@ -1,0 +1,53 @@
+"""``skyband report``: a job's results, runs and plan as one HTML file."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from skyband.framework.errors import SkybandError, printable
+from skyband.framework.plan.model import Plan
+from skyband.jobs.spec import load_plan
+
+EXAMPLES: Final = """examples:
+  skyband report flights.yaml
+  skyband report flights.yaml --out /srv/reports/flights.html
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command's arguments."""
+    p = subparsers.add_parser(
+        "report",
+        help="results, runs and plan as one HTML file",
+        description="Writes one HTML file that needs nothing else and loads nothing: current results, ranks and stays over time, what it "
+        "takes to be in a result, throughput, rejected and late rows, outcomes of checks, and the plan. Without Spark.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    p.add_argument("spec")
+    p.add_argument("--out", metavar="FILE", help="file to write, replaced if it is there (default: JOB_report.html here)")
+    p.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Writes the file and says where. SkybandError SKY-E203 if it cannot be written, SKY-E400 if there are no tables yet."""
+    plan = load_plan(args.spec)
+    path = write(plan, Path(args.out) if args.out else Path(f"{plan.job}_report.html"))
+    print(printable(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB): open it in any browser"))
+    return 0
+
+
+def write(plan: Plan, path: Path) -> Path:
+    """The report of ``plan`` at ``path``, whole or not at all."""
+    from skyband.framework import durable
+    from skyband.framework.report.page import report
+
+    text = report(plan, datetime.now(UTC))
+    try:
+        durable.replace(path, text)
+    except OSError as e:
+        raise SkybandError("SKY-E203", f"{path} cannot be written: {(e.strerror or str(e)).lower()}") from e
+    return path
