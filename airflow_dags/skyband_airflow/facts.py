@@ -108,7 +108,7 @@ def _ask(paths: Sequence[Path], words: Sequence[str]) -> dict[Path, Fact]:
         timer.cancel()
         child.stdout.close() if child.stdout else None
     if late.is_set():
-        print(f"skyband: {len(paths) - len(told)} specs are left for the next parse", file=sys.stderr)
+        print(f"skyband: {len(paths) - len(told)} of {len(paths)} specs are left for the next parse", file=sys.stderr)
         return told
     last = (errors[0].strip().splitlines() or ["no reason given"])[-1]
     return {p: told[p] if p in told else broken(p, _not_run(words, last)) for p in paths}
