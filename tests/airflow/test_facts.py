@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import stat
 import sys
@@ -14,6 +15,8 @@ import pytest
 
 from skyband.airflow_dags.skyband_airflow import doc, facts
 from skyband.framework import describe
+from skyband.framework.spec.load import validate_text
+from skyband.framework.spec.models import Schedule
 from skyband.jobs import cli
 from tests.spark.jobs import write_spec
 
@@ -175,3 +178,12 @@ def test_labels_of_a_graph_hold_no_markup(tmp_path: Path) -> None:
     from skyband.framework.plan.graph import _label
 
     assert _label('a"]; click x "http') == "a#34;#93;#59; click x #34;http"
+
+
+def test_the_schedule_in_the_docs_is_one(tmp_path: Path) -> None:
+    page = (Path(facts.__file__).resolve().parents[2] / "docs" / "airflow.md").read_text()
+    (said,) = re.findall(r"```text\n(schedule:\n.*?)```", page, re.DOTALL)
+    text = write_spec(tmp_path).read_text() + said
+    job, errors = validate_text(text)
+    assert job is not None and job.schedule is not None, errors
+    assert set(Schedule.model_fields) - {"assets"} == job.schedule.model_fields_set and "# assets: [" in said

@@ -60,7 +60,7 @@ def test_a_run_that_is_killed_is_tried_again_and_the_tables_are_exact(home: Home
     # The first run kills itself between two tables of its second batch.
     once, killing = tmp_path / "once", tmp_path / "killing"
     killing.write_text(
-        f'#!/bin/sh\nif [ "$1" = run ] && mkdir "{once}" 2>/dev/null; then export SKYBAND_FAILPOINT=sink.between:2; fi\nexec {COMMAND} "$@"\n'
+        f'#!/bin/sh\n[ "$1" = run ] && mkdir "{once}" 2>/dev/null && export SKYBAND_FAILPOINT=sink.between:2\nexec {COMMAND} "$@"\n'
     )
     killing.chmod(0o755)
     home.more["SKYBAND_COMMAND"] = str(killing)
