@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -103,3 +105,32 @@ def test_airflow_takes_every_cron_expression_that_validate_takes(home: Home) -> 
     code = (ROOT / "tests" / "airflow" / "crons.py").read_text() + f"\nmain({str(ROOT / 'framework' / 'spec' / 'cron.py')!r}, 3000)\n"
     taken, refused, wrong = json.loads(home.python(code).splitlines()[-1])
     assert taken > 500 and refused > 100 and wrong == []
+
+
+def test_a_run_beside_another_is_refused_with_its_process_named(home: Home) -> None:
+    place = home.job("small", schedule="{cron: '@daily', retries: {count: 1, wait: 1 second}}")
+    (place / "out" / "_skyband").mkdir(parents=True)
+    with open(place / "out" / "_skyband" / "lock", "w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        held.write("4711")
+        held.flush()
+        done = home.airflow("dags", "test", "small")
+    said = "SKY-E302 another run of job 'small' is writing to this sink (process 4711)"
+    assert said in done.stdout + done.stderr
+    assert home.states() == {"validate": "success", "run": "failed", "quality_gate": "upstream_failed", "publish": "upstream_failed"}
+    assert home.rows("select try_number from task_instance where task_id = 'run'") == [(2,)]
+
+
+def test_a_spec_that_is_broken_since_is_refused_before_it_runs(home: Home) -> None:
+    """The worker's environment is not the DAG processor's: there the source's place is not set."""
+    home.job("small")
+    spec = home.specs / "small.yaml"
+    spec.write_text(spec.read_text().replace(str(home.folder / "small" / "in"), "${PLACE_OF_ROWS}"))
+    loader, command = home.folder / "loader", home.env["SKYBAND_COMMAND"]
+    loader.write_text(f'#!/bin/sh\n[ "$1" = airflow ] && export PLACE_OF_ROWS=/somewhere\nexec {command} "$@"\n')
+    loader.chmod(0o755)
+    home.more["SKYBAND_COMMAND"] = str(loader)
+    done = home.airflow("dags", "test", "small")
+    assert home.states()["validate"] == "failed" and home.states()["run"] == "upstream_failed"
+    assert re.search(rf"{re.escape(str(spec))}:4:\d+ SKY-E106", done.stdout + done.stderr)
+    assert home.rows("select try_number from task_instance where task_id = 'validate'") == [(1,)]
