@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.airflow.home import BIN, Home
 
-WAIT_SECONDS = 300
+WAIT_SECONDS = 900
 
 
 def _free_port() -> int:

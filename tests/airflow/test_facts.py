@@ -74,6 +74,18 @@ def test_each_text_is_asked_for_once(tmp_path: Path, fake: tuple[list[str], Path
     assert stat.S_IMODE(cache.stat().st_mode) == 0o700 and len(list(cache.iterdir())) == 3
 
 
+def test_a_whole_new_folder_is_told_by_several_processes(
+    tmp_path: Path, fake: tuple[list[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words, log = fake
+    monkeypatch.setattr(facts.os, "cpu_count", lambda: 3)
+    paths = write(tmp_path, **{f"s{n:02}": "BAD" if n == 7 else "x" for n in range(2 * facts.SHARE + 1)})
+    found = facts.facts(paths, words)
+    assert [f["file"] for f in found] == [str(p) for p in paths] and [f["file"] for f in found if f["findings"]] == [str(paths[7])]
+    asked = [line.split() for line in log.read_text().splitlines()]
+    assert len(asked) == 2 and sorted(n for names in asked for n in names) == [p.name for p in paths]
+
+
 def test_a_variable_that_a_spec_names_is_part_of_what_is_known(
     tmp_path: Path, fake: tuple[list[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
