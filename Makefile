@@ -1,7 +1,7 @@
 # Two commands for a fresh machine with Python 3.11+, Java, make and git: `make demo` and `make test`.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup demo quick test test-all fuzz kills lint format bench requirements clean
+.PHONY: help setup demo quick test test-all fuzz kills lint format bench requirements airflow airflow-ui airflow-test clean
 
 PYTHON ?=
 SKYBAND_SHARED ?= ../shared
@@ -18,10 +18,10 @@ demo: setup ## set everything up and run the demo job: a year of real flights
 	@$(BIN)/skyband demo
 
 quick: setup ## the tests without Spark and with few random cases: under a minute
-	@SKYBAND_SEEDS=0.05 HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -m "not (slow or chaos or long or spark or real)"
+	@SKYBAND_SEEDS=0.05 HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -m "not (slow or chaos or long or spark or real or airflow)"
 
 test: lint ## set everything up, check style and types, run the tests (two processes)
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=20 -m "not slow and not chaos"
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=20 -m "not slow and not chaos and not airflow"
 
 test-all: lint ## also the slow tests, those that kill processes, and those on more real data
 	@$(BIN)/python -m pytest --durations=20
@@ -44,8 +44,19 @@ format: setup ## put the source in its standard form
 bench: setup ## benchmarks; one of them: make bench only=topk_pairs
 	@$(BIN)/python -m tests.bench $(only)
 
-requirements: setup ## pin requirements.in anew into requirements.txt (needs pip-tools on PATH)
-	@pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --strip-extras --allow-unsafe requirements.in
+PIN := pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --strip-extras --allow-unsafe
+
+requirements: setup ## pin requirements.in anew into requirements.txt, Airflow's too (needs pip-tools on PATH)
+	@$(PIN) requirements.in && cd airflow_dags && $(PIN) requirements.in
+
+airflow: setup ## .venv-airflow: Airflow 3.3, in an environment of its own
+	@sh scripts/airflow.sh setup
+
+airflow-ui: airflow ## run Airflow at http://127.0.0.1:8080 with a DAG per spec, until Ctrl-C
+	@sh scripts/airflow.sh ui
+
+airflow-test: airflow ## the tests that need Airflow
+	@$(BIN)/python -m pytest --durations=20 -m airflow tests/airflow
 
 clean: ## remove what was built, and the environment
-	@rm -rf build .venv
+	@rm -rf build .venv .venv-airflow

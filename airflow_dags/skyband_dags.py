@@ -6,9 +6,10 @@ from pathlib import Path
 from skyband_airflow.dags import load
 
 SPECS: str | None = None
-"""Folders of specs where ``SKYBAND_SPECS`` is not set: those that ``skyband airflow install`` was told of."""
+"""Folders of specs where ``SKYBAND_SPECS`` is not set: those that ``skyband airflow install`` was told of; None: the checkout's."""
 COMMAND: str | None = None
 """The command where ``SKYBAND_COMMAND`` is not set: the one that wrote this file."""
 
-here = Path(os.path.realpath(__file__)).parent
-load(globals(), os.environ.get("SKYBAND_SPECS") or SPECS or str(here.parent / "specs"), os.environ.get("SKYBAND_COMMAND") or COMMAND)
+if SPECS is None:
+    SPECS = str(Path(os.path.realpath(__file__)).parent.parent / "specs")
+load(globals(), os.environ.get("SKYBAND_SPECS") or SPECS, os.environ.get("SKYBAND_COMMAND") or COMMAND)

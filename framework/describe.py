@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Final
 
 from skyband.framework.errors import SkybandError, SpecErrors, printable, told
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.explain import explain
 from skyband.framework.plan.graph import mermaid, tables_of_query
-from skyband.framework.spec.load import validate_file
+from skyband.framework.spec.load import validated_file
 from skyband.framework.spec.models import Job, Schedule
-from skyband.framework.spec.yaml_recovery import read_text
+from skyband.framework.spec.positions import SourceText
 
 FORMAT: Final = 1
 """Number of the form of ``describe``'s data; the loader takes no other."""
@@ -26,10 +25,11 @@ def describe(path: str) -> dict[str, Any]:
     spec as written, values whose names are those of secrets as ``*``. Values of the environment are nowhere in it. Never raises for what
     the file holds.
     """
-    found: dict[str, Any] = {"format": FORMAT, "file": path, "job": None, "findings": None, "schedule": None, "text": _text(path)}
-    job, errors = validate_file(path)
+    spec = validated_file(path)
+    found: dict[str, Any] = {"format": FORMAT, "file": path, "job": None, "findings": None, "schedule": None, "text": _text(spec.source)}
+    job = spec.job
     if job is None:
-        return found | {"findings": _rendered(errors)}
+        return found | {"findings": _rendered(spec.errors)}
     try:
         plan = compile_job(job)
     except SpecErrors as e:
@@ -61,12 +61,5 @@ def _rendered(errors: Iterable[SkybandError]) -> str:
     return "\n\n".join(e.render() for e in errors)
 
 
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", newline="") as file:
-            text = file.read()
-    except (OSError, ValueError):
-        return ""
-    source = read_text(path, text, os.environ).source
-    lines: Sequence[str] = [source.shown(n) or "" for n in range(len(source.lines))]
-    return printable("\n".join(lines))
+def _text(source: SourceText | None) -> str:
+    return "" if source is None else printable("\n".join(source.shown(n) or "" for n in range(len(source.lines))))

@@ -33,7 +33,7 @@ def install(folder: str, specs: str | None) -> str:
             durable.replace(target / PACKAGE / source.name, source.read_text(encoding="utf-8"))
         # The package's files are no DAGs.
         durable.replace(target / PACKAGE / ".airflowignore", "*\n")
-        named = None if specs is None else os.pathsep.join(str(Path(f).absolute()) for f in specs.split(os.pathsep) if f)
+        named = os.pathsep.join(str(Path(f).absolute()) for f in (specs or "").split(os.pathsep) if f)
         durable.replace(loader, _filled(text, named))
     except OSError as e:
         raise SkybandError("SKY-E203", f"{target} cannot be written: {(e.strerror or str(e)).lower()}") from None
@@ -41,7 +41,7 @@ def install(folder: str, specs: str | None) -> str:
     return f"wrote {loader}: Airflow runs {where}"
 
 
-def _filled(text: str, specs: str | None) -> str:
+def _filled(text: str, specs: str) -> str:
     """The loader's text with its two constants."""
     for name, value in (("SPECS", specs), ("COMMAND", shlex.join(_command()))):
         empty = f"\n{name}: str | None = None\n"

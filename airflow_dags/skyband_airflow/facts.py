@@ -17,6 +17,7 @@ import sys
 import threading
 import time as clock
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,8 @@ FORMAT: Final = 1
 """The form of data that this loader takes: ``skyband.framework.describe``'s."""
 SECONDS: Final = 20.0
 """For all specs that are not known yet; Airflow gives a file 30. Those that are left are asked for by the next parse."""
+SHARE: Final = 25
+"""Specs that are worth a process of their own."""
 GOOD_FOR: Final = 24 * 3600.0
 """Seconds that a good spec's facts are kept: they depend on tables of queries, too, whose changes are seen when the job is validated."""
 BROKEN_FOR: Final = 120.0
@@ -66,16 +69,22 @@ def facts(paths: Sequence[Path], words: Sequence[str]) -> list[Fact]:
     known = {path: kept for path in paths if (kept := _kept(keys[path])) is not None}
     missing = [path for path in paths if path not in known]
     if missing:
-        for path, fact in _ask(missing, words).items():
-            known[path] = fact
-            if fact.get("format") == FORMAT:
-                _keep(keys[path], fact)
+        told = _ask_all(missing, words)
+        known |= told
+        _keep({keys[path]: fact for path, fact in told.items() if fact.get("format") == FORMAT})
     return [known[path] for path in paths if path in known]
 
 
 def broken(path: Path, findings: str) -> Fact:
     """The fact of a spec that cannot be used."""
     return {"file": str(path), "job": None, "findings": findings, "schedule": None, "text": ""}
+
+
+def _ask_all(paths: Sequence[Path], words: Sequence[str]) -> dict[Path, Fact]:
+    """Many specs are told by several processes: a parse has to be quick also when a whole folder is new."""
+    many = max(1, min(os.cpu_count() or 1, len(paths) // SHARE))
+    with ThreadPoolExecutor(many) as pool:
+        return {path: fact for part in pool.map(lambda n: _ask(paths[n::many], words), range(many)) for path, fact in part.items()}
 
 
 def _ask(paths: Sequence[Path], words: Sequence[str]) -> dict[Path, Fact]:
@@ -108,7 +117,7 @@ def _ask(paths: Sequence[Path], words: Sequence[str]) -> dict[Path, Fact]:
         timer.cancel()
         child.stdout.close() if child.stdout else None
     if late.is_set():
-        print(f"skyband: {len(paths) - len(told)} specs are left for the next parse", file=sys.stderr)
+        print(f"skyband: {len(paths) - len(told)} of {len(paths)} specs are left for the next parse", file=sys.stderr)
         return told
     last = (errors[0].strip().splitlines() or ["no reason given"])[-1]
     return {p: told[p] if p in told else broken(p, _not_run(words, last)) for p in paths}
@@ -161,16 +170,17 @@ def _kept(key: str) -> Fact | None:
     return fact if 0 <= clock.time() - at.st_mtime < (BROKEN_FOR if fact["findings"] else GOOD_FOR) else None
 
 
-def _keep(key: str, fact: Mapping[str, Any]) -> None:
-    """Keeps a fact, and forgets those that are too old for use. Where that cannot be, the next parse asks again."""
+def _keep(found: Mapping[str, Fact]) -> None:
+    """Keeps facts, and forgets those that are too old for use. Where that cannot be, the next parse asks again."""
     try:
         folder = _folder()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o022:
             return
-        temporary = folder / f".{key}.{os.getpid()}"
-        temporary.write_text(json.dumps(fact), encoding="utf-8")
-        os.replace(temporary, folder / f"{key}.json")
+        for key, fact in found.items():
+            temporary = folder / f".{key}.{os.getpid()}"
+            temporary.write_text(json.dumps(fact), encoding="utf-8")
+            os.replace(temporary, folder / f"{key}.json")
         for old in folder.iterdir():
             if clock.time() - old.stat().st_mtime > GOOD_FOR:
                 old.unlink(missing_ok=True)

@@ -74,9 +74,12 @@ class Run(ResumableJobMixin, BaseOperator):
 
     def execute(self, context: Any) -> dict[str, Any]:
         """The outcome (docs/operations.md). AirflowFailException for what another try cannot mend, AirflowException for the rest."""
-        outcome: dict[str, Any] = self.execute_resumable(context)
-        if self._handle is not None:
-            child.forget(self._handle)
+        try:
+            outcome: dict[str, Any] = self.execute_resumable(context)
+        finally:
+            # One that goes on, whatever went wrong here, is found again by the next try.
+            if self._handle is not None and not child.alive(self._handle):
+                child.forget(self._handle)
         rows, changes = outcome["rows"], sum(outcome["changes"].values())
         rejected = ", ".join(f"{n:,} {reason}" for reason, n in rows["rejected"].items()) or "none"
         self.log.info(
@@ -122,7 +125,6 @@ class Run(ResumableJobMixin, BaseOperator):
         outcome = child.outcome(external_id)
         if outcome is not None and outcome["exit_code"] in WRITTEN:
             return outcome
-        child.forget(external_id)
         if outcome is None:
             raise AirflowException("the run was killed before it could say anything; the next try goes on from its checkpoint")
         said = errors(outcome) or f"the run was stopped (exit code {outcome['exit_code']}); the next try goes on from its checkpoint"

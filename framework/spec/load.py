@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +12,7 @@ from skyband.framework.errors import SkybandError, SpecErrors, Where, sort_error
 from skyband.framework.spec.check import check
 from skyband.framework.spec.model_errors import read_job
 from skyband.framework.spec.models import Job
+from skyband.framework.spec.positions import SourceText
 from skyband.framework.spec.relative import beside
 from skyband.framework.spec.yaml_recovery import read_text
 from skyband.operators.spelling import bounded
@@ -19,12 +21,49 @@ _COMPARISONS: Final = 100_000
 """Pairs of names that hints may compare: half a second."""
 
 
+@dataclass(frozen=True, slots=True)
+class Validated:
+    """``job`` is None iff there are ``errors``, which are in the order of the file. ``source``: its text (None if it cannot be read)."""
+
+    job: Job | None
+    errors: list[SkybandError]
+    source: SourceText | None = None
+
+
 def validate_text(text: str, env: Mapping[str, str] | None = None, file: str = "<spec>") -> tuple[Job | None, list[SkybandError]]:
     """The job of a spec's text and its mistakes in the order of the file; the job is None iff there are any.
 
     ``env`` gives the values of ``${NAME}`` (default: the process environment); ``file`` is the name in messages. Never raises for what
     the text holds.
     """
+    found = _validated(text, env, file)
+    return found.job, found.errors
+
+
+def validate_file(path: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> tuple[Job | None, list[SkybandError]]:
+    """Like ``validate_text``, for a file. A file that cannot be read is a mistake too."""
+    found = validated_file(path, env)
+    return found.job, found.errors
+
+
+def validated_file(path: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> Validated:
+    """Like ``validate_file``, with the text, which shows no secret."""
+    name = os.fspath(path)
+    try:
+        raw = Path(path).read_bytes()
+    except OSError as e:
+        hint = "skyband init writes a first spec" if isinstance(e, FileNotFoundError) else None
+        return Validated(None, [SkybandError("SKY-E100", f"{name}: {(e.strerror or 'cannot be read').lower()}", hint)])
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as e:
+        before = raw[: e.start].decode("utf-8", "replace")
+        where = Where(name, before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
+        return Validated(None, [SkybandError("SKY-E100", "the file is not UTF-8 text", "save it as UTF-8", where)])
+    return _validated(text, env, name)
+
+
+def _validated(text: str, env: Mapping[str, str] | None, file: str) -> Validated:
     with bounded(_COMPARISONS):
         doc = read_text(file, text, os.environ if env is None else env)
         job = read_job(doc)
@@ -37,24 +76,7 @@ def validate_text(text: str, env: Mapping[str, str] | None = None, file: str = "
         errors = [
             SkybandError("SKY-E900", "the spec cannot be read, and Skyband cannot say why", "please report this spec", Where(file, 1, 1))
         ]
-    return (None if errors else job), errors
-
-
-def validate_file(path: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> tuple[Job | None, list[SkybandError]]:
-    """Like ``validate_text``, for a file. A file that cannot be read is a mistake too."""
-    name = os.fspath(path)
-    try:
-        raw = Path(path).read_bytes()
-    except OSError as e:
-        hint = "skyband init writes a first spec" if isinstance(e, FileNotFoundError) else None
-        return None, [SkybandError("SKY-E100", f"{name}: {(e.strerror or 'cannot be read').lower()}", hint)]
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as e:
-        before = raw[: e.start].decode("utf-8", "replace")
-        where = Where(name, before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
-        return None, [SkybandError("SKY-E100", "the file is not UTF-8 text", "save it as UTF-8", where)]
-    return validate_text(text, env, name)
+    return Validated(None if errors else job, errors, doc.source)
 
 
 def load_job(path: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> Job:

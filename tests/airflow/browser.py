@@ -1,0 +1,25 @@
+"""In Airflow's Python: opens a page in headless Chromium, waits for texts to be on it, takes a picture. Arguments: url, file, texts."""
+
+import shutil
+import sys
+
+from playwright.sync_api import sync_playwright
+
+
+def main(url, file, *texts):
+    """Fails if a text does not come within half a minute."""
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(viewport={"width": 1280, "height": 760})
+        page.goto(url)
+        try:
+            for text in texts:
+                page.get_by_text(text, exact=True).first.wait_for(timeout=60_000)
+            page.wait_for_timeout(2000)
+        finally:
+            page.screenshot(path=file)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

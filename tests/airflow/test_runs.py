@@ -1,0 +1,73 @@
+"""Runs of a spec's DAG in a real Airflow, with real Spark and Delta: what comes out, and what other DAGs are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from tests.airflow.home import CHECK, COMMAND, FAR, Home
+from tests.spark.jobs import changes, run_apart, sorted_rows, table, write_file, write_spec
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+TABLES = ("far5", "far5_changes", "far5_now")
+
+
+def test_a_run_publishes_after_the_gate_and_only_news(home: Home) -> None:
+    place = home.job("small", check=CHECK.format(most=10))
+    write_file(place, "late.csv", [[9000, "2020-01-01T00:00:00.000000Z", "g", 2e6, 0, "a"]], at=9)
+    done = home.airflow("dags", "test", "small")
+    assert home.states() == dict.fromkeys(("validate", "run", "quality_gate", "publish"), "success"), done.stdout + done.stderr
+    # The run's lines as they came, and what it came to.
+    assert "batch 0: 50 rows" in done.stdout and "batch 1: 50 rows" in done.stdout and "done: 101 rows in" in done.stdout
+    runs = table(place, "runs").sort_by("batch_id").to_pylist()
+    events = home.events()
+    assert set(events) == {f"small.{t}" for t in TABLES}
+    for name in TABLES:
+        event = events[f"small.{name}"]
+        assert event["versions"] == {"from": None, "to": DeltaTable(str(place / "out" / name)).version()}
+        assert event["changes"] == table(place, "far5_changes").num_rows > 0
+        assert event["rejected"] == {"rule:sane_x": 1} and event["batches"] == {"count": len(runs), "first": 0, "last": len(runs) - 1}
+        (check,) = event["checks"]
+        assert (check["table_name"], check["severity"], check["success"]) == ("far5", "critical", True)
+    outcome = home.rows("select value from xcom where key = 'return_value' and task_id = 'run'")
+    assert len(outcome) == 1 and '"status": "done"' in str(outcome[0][0]).replace('\\"', '"')
+    # Nothing new: the gate looks again, nothing is told.
+    home.airflow("dags", "test", "small")
+    assert home.states() == {"validate": "success", "run": "success", "quality_gate": "success", "publish": "skipped"}
+    assert len(home.rows("select 1 from asset_event")) == len(TABLES)
+
+
+def test_a_failing_gate_fails_the_run_and_tells_nobody(home: Home) -> None:
+    place = home.job("small", check=CHECK.format(most=0.5))
+    done = home.airflow("dags", "test", "small")
+    assert home.states() == {"validate": "success", "run": "success", "quality_gate": "failed", "publish": "upstream_failed"}
+    assert home.rows("select state from dag_run") == [("failed",)] and home.events() == {}
+    assert "SKY-E500 critical check failed on table far5" in done.stdout + done.stderr
+    # All is written: it is the data that are not good.
+    assert table(place, "far5_now").num_rows == 5 and table(place, "checks")["success"].to_pylist() == [False]
+
+
+def test_a_run_that_is_killed_is_tried_again_and_the_tables_are_exact(home: Home, tmp_path: Path) -> None:
+    place = home.job("small", files=4)
+    alone = tmp_path / "alone"
+    (alone / "in").mkdir(parents=True)
+    for file in (place / "in").iterdir():
+        (alone / "in" / file.name).hardlink_to(file)
+    left_alone = run_apart(write_spec(alone, max_files=1, job="small", queries=FAR))
+    assert left_alone.returncode == 0, left_alone.stderr
+    # The first run kills itself between two tables of its second batch.
+    once, killing = tmp_path / "once", tmp_path / "killing"
+    killing.write_text(
+        f'#!/bin/sh\n[ "$1" = run ] && mkdir "{once}" 2>/dev/null && export SKYBAND_FAILPOINT=sink.between:2\nexec {COMMAND} "$@"\n'
+    )
+    killing.chmod(0o755)
+    home.more["SKYBAND_COMMAND"] = str(killing)
+    done = home.airflow("dags", "test", "small")
+    assert home.states() == dict.fromkeys(("validate", "run", "quality_gate", "publish"), "success"), done.stdout + done.stderr
+    assert once.exists() and "the run was killed before it could say anything" in done.stdout + done.stderr
+    assert changes(place, "far5").equals(changes(alone, "far5"))
+    for name in ("far5", "far5_now", "heads"):
+        assert sorted_rows(table(place, name), ("batch_id",)) == sorted_rows(table(alone, name), ("batch_id",))
+    assert set(home.events()) == {f"small.{t}" for t in TABLES}
