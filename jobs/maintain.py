@@ -61,5 +61,5 @@ def run(args: argparse.Namespace) -> int:
         by = 1000 if said.startswith("kB") else 1
         for when, at in (("before", 1), ("after", 2)):
             columns[f"{said} {when}"] = [-(-getattr(line[at], part) // by) for line in lines]
-    print(text_table(pa.table(columns)))
+    print(told(text_table(pa.table(columns))))
     return 0

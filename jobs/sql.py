@@ -60,5 +60,5 @@ def run(args: argparse.Namespace) -> int:
     except (ValueError, OverflowError) as e:
         hint = "have it as text: cast(... as varchar)"
         raise SkybandError("SKY-E404", f"a value of the answer is none that Python knows: {e}", hint=hint) from e
-    print(text if rows.num_rows or args.format != "table" else f"no rows of {printable(', '.join(rows.column_names))}")
+    print(printable(text if rows.num_rows or args.format != "table" else f"no rows of {', '.join(rows.column_names)}"))
     return 0

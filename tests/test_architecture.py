@@ -21,7 +21,7 @@ ARROWS = {
     "operators": {"operators"},
     "framework": {"operators", "framework"},
     "jobs": {"operators", "framework", "jobs"},
-    "airflow_dags": {"operators", "framework", "jobs"},
+    "airflow_dags": {"airflow_dags"},
     "skyband": set(),
 }
 SPARK = {"pyspark", "delta", "py4j"}

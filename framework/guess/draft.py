@@ -20,6 +20,7 @@ from skyband.operators.expressions.canonical import name as attribute
 
 _TAKEN: Final = {*FIXED_COLUMNS, *HEAD_COLUMNS, QUERY_COLUMN, "seq", "time"}
 """Names that a key or an id may not have, as the tables have columns of that name."""
+QUERIES: Final = Path(__file__).parent / "first_query.yaml"
 _CARRIED: Final = 3
 _UP: Final = 2
 """Folders up that a relative path may begin with; from further away it is absolute."""
@@ -117,16 +118,21 @@ def _text(path: Path, spec: Path, sample: Sample, columns: Sequence[Guess], role
         "",
         f"window: {window}",
         "",
-        "scoring:",
-        f"  highest: {{expression: {_plain(attribute(str(roles.score)))}, direction: max}}{_noted(roles, 'scoring')}",
-        "",
-        "queries:",
-        f"  top: {{type: topk, scoring: highest, k: 10{_carry(columns, roles)}}}",
+        *_queries(columns, roles),
         "",
         f'sink: {{path: "./tables/{name}"}}',
         "run: {trigger: once}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _queries(columns: Sequence[Guess], roles: Roles) -> list[str]:
+    """The score and the first query over it: as data, since no code but its own knows a type of queries by name."""
+    filled = {"SCORE": _plain(attribute(str(roles.score))), "NOTE": _noted(roles, "scoring"), "CARRY": _carry(columns, roles)}
+    text = QUERIES.read_text(encoding="utf-8")
+    for word, said in filled.items():
+        text = text.replace(word, said)
+    return text.splitlines()
 
 
 def _place(path: Path, spec: Path, sample: Sample) -> str:

@@ -28,8 +28,9 @@ from skyband.framework.queries.registry import query_type
 from skyband.framework.sources.registry import source_format
 from skyband.framework.spec.carried import carried, written
 from skyband.framework.spec.columns import column_types, derived
-from skyband.framework.spec.models import WORDS, DerivedColumn, DeriveStep, Job, RowCondition, Source, SourceColumn, WhereStep, kind_of
+from skyband.framework.spec.models import WORDS, DerivedColumn, DeriveStep, Job, Source, SourceColumn, WhereStep, kind_of
 from skyband.framework.spec.names import append_only
+from skyband.framework.spec.quality_models import RowCondition
 from skyband.operators.expressions.ast import Node
 from skyband.operators.expressions.canonical import attributes
 
@@ -87,7 +88,7 @@ def compile_job(job: Job) -> Plan:
         keep_micros=job.run.keep or KEEP,
         max_rejected=job.quality.max_rejected,
         run_rules=tuple(RunRule(r.severity, r.max_delay, r.min_rows, r.per) for r in job.quality.runs),
-        check_every=job.quality.every,
+        check_every=job.quality.check_every,
     )
 
 

@@ -19,9 +19,10 @@ from skyband.framework.spec.columns import UNKNOWN_TYPE, how_to_say, source_type
 from skyband.framework.spec.cron import check_cron
 from skyband.framework.spec.document import Document, Path
 from skyband.framework.spec.limits import MAX_MISTAKES
-from skyband.framework.spec.models import DerivedColumn, DeriveStep, Job, RowCondition, RowExpectation, SourceColumn, TableCheck, WhereStep
+from skyband.framework.spec.models import DerivedColumn, DeriveStep, Job, SourceColumn, WhereStep
 from skyband.framework.spec.names import append_only
 from skyband.framework.spec.places import is_root, overlap
+from skyband.framework.spec.quality_models import RowCondition, RowExpectation, TableCheck
 from skyband.framework.spec.scope import ROW_SIDES, Scope
 from skyband.framework.spec.sql import SqlResult, check_sql
 from skyband.framework.spec.table_columns import table_columns, without_table

@@ -10,21 +10,22 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, PlainValidator, PrivateAttr, Tag, WithJsonSchema
+from pydantic import AfterValidator, ConfigDict, Discriminator, Field, PlainValidator, PrivateAttr, Tag, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.sources.registry import SOURCES
+from skyband.framework.spec.base_model import Model
+from skyband.framework.spec.quality_models import Quality
+from skyband.framework.spec.schedule_models import Schedule
 from skyband.framework.spec.units import (
     NUMBER,
     WHOLE,
-    Batches,
     Duration,
     JobName,
     Name,
     Number,
     Option,
-    Percent,
     PositiveDuration,
     Size,
     Text,
@@ -70,12 +71,6 @@ def kind_of(type_: str) -> Kind:
 
 
 ColumnType = Annotated[str, AfterValidator(_column_type), WithJsonSchema({"type": "string", "examples": [*TYPES, "decimal(10,2)"]})]
-
-
-class Model(BaseModel):
-    """Base: frozen, no unknown fields, and values never shown in errors (they may be secret)."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, populate_by_name=True)
 
 
 class SourceColumn(Model):
@@ -176,83 +171,6 @@ def step_kind(value: Any) -> str:
 
 
 Step = Annotated[Annotated[DeriveStep, Tag("<derive>")] | Annotated[WhereStep, Tag("<where>")], Discriminator(step_kind)]
-
-
-RuleSeverity = Annotated[
-    Literal["warn", "reject", "fail"],
-    Field(description="A row that breaks it: warn, is used and counted; reject, goes to table rejected; fail, stops the run."),
-]
-ExpectationName = Annotated[str, Field(pattern=r"^expect_[a-z0-9_]+$")]
-
-
-class RowCondition(Model):
-    """A condition every row must meet (null passes)."""
-
-    name: Name = Field(description="Name of the rule, as it appears in the rejected table.")
-    expect: Text = Field(description="A Spark SQL condition.")
-    severity: RuleSeverity = "reject"
-
-
-class RowExpectation(BaseModel):
-    """A Great Expectations expectation that every row must meet by itself; further fields are its arguments."""
-
-    model_config = ConfigDict(extra="allow", frozen=True, hide_input_in_errors=True)
-
-    expectation: ExpectationName = Field(description="Name of the expectation, of those that can be told of a row alone.")
-    name: Name | None = Field(default=None, description="Name of the rule; default: its columns and what is expected of them.")
-    severity: RuleSeverity = "reject"
-
-
-def rule_kind(value: Any) -> str:
-    """Which of the row rules a value is meant to be."""
-    return "<expectation>" if isinstance(value, RowExpectation) or (isinstance(value, dict) and "expectation" in value) else "<expect>"
-
-
-Rule = Annotated[Annotated[RowCondition, Tag("<expect>")] | Annotated[RowExpectation, Tag("<expectation>")], Discriminator(rule_kind)]
-
-
-class TableCheck(BaseModel):
-    """A Great Expectations expectation on a table of the job; further fields are the expectation's arguments."""
-
-    model_config = ConfigDict(extra="allow", frozen=True, hide_input_in_errors=True)
-
-    table: Name = Field(description="A table of the job: a query's name, <query>_changes, <query>_now, rejected, runs, ...")
-    expectation: ExpectationName = Field(description="Name of the expectation.")
-    severity: Literal["critical", "warning", "info"] = Field(default="critical", description="What a failure means.")
-    scope: Literal["new", "whole"] | None = Field(
-        default=None,
-        description="What is looked at: new, the rows added since the last look (the default of tables that are only added to), or whole.",
-    )
-
-
-class RunRule(Model):
-    """A rule over the batches of a run: max_delay, or min_rows and per."""
-
-    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["max_delay"]}, {"required": ["min_rows", "per"]}]})
-
-    max_delay: PositiveDuration | None = Field(
-        default=None, description="No batch that read rows is written later than this after the newest event time known by then."
-    )
-    min_rows: Annotated[int, Field(ge=1, le=2**40), WHOLE] | None = Field(
-        default=None, description="At least so many rows are read per ..."
-    )
-    per: PositiveDuration | None = Field(default=None, description="... so much time (with min_rows), counted back from now.")
-    severity: Literal["critical", "warning"] = Field(default="critical", description="What a failure means.")
-
-
-class Quality(Model):
-    """Data quality: rules on every row, expectations on tables."""
-
-    rows: tuple[Rule, ...] = Field(default=(), description="What is valid: checked on every row before it is used.")
-    tables: tuple[TableCheck, ...] = Field(default=(), description="Great Expectations, by their own names, on the job's tables.")
-    runs: tuple[RunRule, ...] = Field(default=(), description="Rules over the batches of a run.")
-    every: Batches | None = Field(
-        default=None, description="Continuous runs: tables and runs are also checked every so many batches, e.g. 100 batches."
-    )
-    max_rejected: Percent = Field(
-        default=1.0, description="The share of a run's rows that may be rejected; with more the run's exit code is 4. 100% allows any.",
-        json_schema_extra={"default": "1%"},
-    )  # fmt: skip
 
 
 class WindowSpec(Model):
@@ -373,44 +291,6 @@ class Run(Model):
     keep: PositiveDuration | None = Field(
         default=None, description="How long rows of table runs, and names of taken files that are gone, are kept; default 90 days."
     )
-
-
-class Retries(Model):
-    """How often Airflow tries a run again that failed for what may pass: every wait is twice the one before."""
-
-    count: Annotated[int, Field(ge=0, le=100), WHOLE] = Field(default=2, description="Most further tries.")
-    wait: PositiveDuration = Field(
-        default=60_000_000, description="Before the first further try; doubled for every one after it.",
-        json_schema_extra={"default": "1 minute"},
-    )  # fmt: skip
-    longest: PositiveDuration = Field(
-        default=3_600_000_000, description="No wait is longer.", json_schema_extra={"default": "1 hour"}
-    )  # fmt: skip
-
-
-class Schedule(Model):
-    """When and how Airflow runs the job: a DAG of its own. Exactly one of ``cron`` and ``assets``."""
-
-    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["cron"]}, {"required": ["assets"]}]})
-
-    id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$", max_length=200)] | None = Field(
-        default=None, description="The DAG's id; default: the job's name."
-    )
-    description: Annotated[str, Field(min_length=1, max_length=1000)] | None = Field(
-        default=None, description="What the DAG is for, in a line."
-    )
-    owner: Annotated[str, Field(pattern=r"^[^,]+$", max_length=200)] = Field(default="skyband", description="Who looks after it.")
-    tags: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = Field(
-        default=(), description="Labels to find it by in Airflow."
-    )
-    cron: Text | None = Field(default=None, description="Five cron fields, UTC, or @hourly, @daily, @weekly, @monthly, @yearly.")
-    assets: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=1000)], ...], Field(min_length=1)] | None = Field(
-        default=None,
-        description="Run when all of these have news: <job>.<table> of another spec, or an asset's name or URI in any other DAG.",
-    )
-    retries: Retries = Field(default=Retries(), description="What happens after a run that failed for what may pass.")
-    timeout: PositiveDuration | None = Field(default=None, description="A run that takes longer is stopped, and tried again.")
-    paused: bool = Field(default=False, description="Whether the DAG is paused when Airflow first sees it.")
 
 
 class Job(Model):

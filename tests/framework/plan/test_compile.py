@@ -40,7 +40,7 @@ def shared(plan: Plan) -> list[tuple[str, ...]]:
 
 def test_the_sensor_example() -> None:
     plan = plan_of(SENSORS)
-    assert (plan.job, plan.sink, plan.window, plan.trigger_micros, plan.cron) == (
+    assert (plan.job, plan.sink, plan.window, plan.trigger_micros, plan.schedule) == (
         "sensor-anomalies", "/data/warehouse/sensor_anomalies", Window(None, 7 * DAY), None, "0 * * * *",
     )  # fmt: skip
     assert plan.source.fields[-1] == Field("pm25", "double", "float", "PM2.5")
