@@ -37,7 +37,7 @@ class Drifts:
         self._accepted = self._recorded()
         if self.source.format == "delta":
             self._table()
-        elif self._accepted is not None:
+        elif self._accepted is not None and self.source.on_bad_file == "stop":  # else what the engine cannot read is set aside
             self._look(islice(self._unread(), _LOOKED), ahead=True)
 
     def before_commit(self, batch: int) -> list[str]:
@@ -87,7 +87,7 @@ class Drifts:
         drifts = drift.compare(self.source, self._accepted, found)
         grave = [d for d in drifts if not d.harmless]
         csv = self.source.format == "csv"
-        if grave and not (csv and self.source.on_bad_file == "reject") and (csv or self.source.on_drift == "stop"):
+        if grave and (csv or self.source.on_drift == "stop"):
             raise SkybandError(
                 "SKY-E308", f"{where}: {'; '.join(d.said for d in grave)}, compared with the job's first files", hint=_hint(csv)
             )
