@@ -86,7 +86,7 @@ def compile_job(job: Job) -> Plan:
         keep_micros=job.run.keep or KEEP,
         max_rejected=job.quality.max_rejected,
         run_rules=tuple(RunRule(r.severity, r.max_delay, r.min_rows, r.per) for r in job.quality.runs),
-        check_every=job.quality.every,
+        check_every=job.quality.check_every,
     )
 
 

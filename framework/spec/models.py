@@ -217,7 +217,7 @@ class Quality(Model):
     rows: tuple[RowRule, ...] = Field(default=(), description="Checked on every row before it is used.")
     tables: tuple[TableCheck, ...] = Field(default=(), description="Great Expectations, by their own names, on the job's tables.")
     runs: tuple[RunRule, ...] = Field(default=(), description="Rules over the batches of a run.")
-    every: Batches | None = Field(
+    check_every: Batches | None = Field(
         default=None, description="Continuous runs: tables and runs are also checked every so many batches, e.g. 100 batches."
     )
     max_rejected: Percent = Field(

@@ -1,4 +1,4 @@
-"""Rules over runs, scopes of checks and ``every``: what a spec may say, what is refused and where."""
+"""Rules over runs, scopes of checks and ``check_every``: what a spec may say, what is refused and where."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def quality(text: str) -> str:
 
 
 def test_rules_over_runs_reach_the_plan() -> None:
-    plan = plan_of(quality("runs:\n  - {max_delay: 10 minutes, severity: warning}\n  - {min_rows: 1000, per: 1 day}\nevery: 100 batches"))
+    plan = plan_of(quality("runs:\n  - {max_delay: 10 minutes, severity: warning}\n  - {min_rows: 1000, per: 1 day}\ncheck_every: 100 batches"))
     assert plan.run_rules == (RunRule("warning", 10 * MINUTE), RunRule("critical", None, 1000, 1440 * MINUTE))
     assert plan.check_every == 100
     assert plan_of(SENSORS).run_rules == () and plan_of(SENSORS).check_every is None
@@ -48,8 +48,8 @@ def test_a_rule_that_says_nothing_usable_is_refused_at_its_place(rule: str, code
 
 
 @pytest.mark.parametrize("every, right", [("1 batch", True), ("0 batches", False), ("5", False), ("5 minutes", False)])
-def test_every_is_a_number_of_batches(every: str, right: bool) -> None:
-    _, errors = validate_text(quality(f"every: {every}"), ENV)
+def test_check_every_is_a_number_of_batches(every: str, right: bool) -> None:
+    _, errors = validate_text(quality(f"check_every: {every}"), ENV)
     assert [e.code for e in errors] == ([] if right else ["SKY-E115"])
 
 
