@@ -20,7 +20,9 @@ def quality(text: str) -> str:
 
 
 def test_rules_over_runs_reach_the_plan() -> None:
-    plan = plan_of(quality("runs:\n  - {max_delay: 10 minutes, severity: warning}\n  - {min_rows: 1000, per: 1 day}\ncheck_every: 100 batches"))
+    plan = plan_of(
+        quality("runs:\n  - {max_delay: 10 minutes, severity: warning}\n  - {min_rows: 1000, per: 1 day}\ncheck_every: 100 batches")
+    )
     assert plan.run_rules == (RunRule("warning", 10 * MINUTE), RunRule("critical", None, 1000, 1440 * MINUTE))
     assert plan.check_every == 100
     assert plan_of(SENSORS).run_rules == () and plan_of(SENSORS).check_every is None
