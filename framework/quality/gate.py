@@ -1,7 +1,7 @@
 """The gate at the end of a run: checks of tables, rules over runs, what always holds. What passes is published.
 
 Everything found is rows of table ``checks``, once: asked again for the same batch, the gate reports what it found the first time, and
-adds nothing. ``published`` moves on if nothing critical failed.
+adds nothing (unless time alone has broken a rule since). ``published`` moves on if nothing critical failed.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import time as clock
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 FAILED: Final = 1
 """Exit code of a run after which something critical failed."""
 
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MOST_TOLD: Final = 20
 """Rows of ``checks`` about broken results of a query that are recorded at a time."""
 
@@ -80,16 +82,32 @@ class Gate:
         done = sink.writer.version("checks", app_id)
         if done is not None and done >= batch_id:
             mine = (pc.field("run_id") == run_id) & (pc.field("batch_id") == batch_id)
-            return list(sink.writer.read("checks", where=mine).to_pylist())
+            recorded = sink.writer.read("checks", where=mine).sort_by("checked_at").to_pylist()
+            return self._as_of_now(sink, recorded, run_id, batch_id)
         span = unseen(sink, batch_id)
         for query in (q for q in self.plan.queries if not q.item.lasting):
             _look_at_told(sink, query, span)
         found = [o for o, _ in checks.evaluate(self.plan, sink.writer, span)]
-        found += run_rules.evaluate(self.plan, sink.writer, span, run)
+        found += run_rules.evaluate(self.plan, sink.writer, span, run, _now())
         rows: list[Row] = [o.row(run_id, batch_id) for o in found]
         if rows:
             sink.writer.append("checks", pa.Table.from_pylist(rows, checks_schema()), app_id, batch_id)
         return rows
+
+    def _as_of_now(self, sink: Sink, recorded: list[Row], run_id: str, batch_id: int) -> list[Row]:
+        """What was recorded, but of the rules that time alone may break, as they are now: without a batch they are broken, too.
+
+        An outcome that is another one than the last is recorded.
+        """
+        now = _now()
+        fresh = [o.row(run_id, batch_id) for o in run_rules.evaluate(self.plan, sink.writer, Span(batch_id, batch_id), None, now)]
+        fresh = [r for r in fresh if r["expectation"] == run_rules.MIN_ROWS]
+        last = {r["arguments"]: r["success"] for r in recorded if r["expectation"] == run_rules.MIN_ROWS}
+        turned = [r for r in fresh if r["success"] != last.get(r["arguments"])]
+        if turned:
+            version = (now - EPOCH) // timedelta(microseconds=1)
+            sink.writer.append("checks", pa.Table.from_pylist(turned, checks_schema()), sink.app_id("checks/now"), version)
+        return [*(r for r in recorded if r["expectation"] != run_rules.MIN_ROWS), *fresh]
 
     def _tell(self, rows: list[Row], critical: list[Row], batch_id: int, seconds: float) -> None:
         if not (self.plan.checks or self.plan.run_rules or critical):
@@ -102,6 +120,10 @@ class Gate:
             "info", "quality", said, checks=len(looked), failed=len(failed(looked)), critical=len(critical), seconds=round(seconds, 3),
             published=not critical,
         )  # fmt: skip
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 def unseen(sink: Sink, batch_id: int) -> Span:

@@ -13,7 +13,7 @@ import pytest
 
 from skyband.framework.lines import Lines
 from skyband.framework.plan.model import Check, RunRule
-from skyband.framework.quality import frames
+from skyband.framework.quality import frames, gate
 from skyband.framework.quality.checks import Span, evaluate
 from skyband.framework.quality.gate import Gate, unseen
 from skyband.framework.quality.rejections import RunRows
@@ -225,3 +225,19 @@ def test_so_many_rows_a_day_once_the_job_is_a_day_old(tmp_path: Path, seen: time
     job.batch(3, rows=1, at=NOW)
     (found,) = rules(job.sink.plan, job.sink.writer, Span(3, 3), None, NOW)
     assert found.success
+
+
+def test_a_source_that_has_dried_up_is_noticed_without_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = Job(tmp_path, rules=(RunRule("critical", min_rows=10, per_micros=86_400_000_000),))
+    now = [NOW]
+    monkeypatch.setattr(gate, "_now", lambda: now[0])
+    job.batch(0, at=NOW - timedelta(days=2))
+    job.batch(1, at=NOW - timedelta(hours=1))
+    codes = []
+    for hours in (0, 1, 22, 23, 40, 41):
+        now[0] = NOW + timedelta(hours=hours)
+        codes.append(job.gate()[0])
+    assert codes == [0, 0, 0, 1, 1, 1]
+    rows = sorted(job.rows(), key=lambda r: r["success"], reverse=True)
+    assert [(r["success"], json.loads(r["observed"])) for r in rows] == [(True, 10), (False, 0)]
+    assert len(job.published()) == 6
