@@ -32,7 +32,8 @@ def run_install(args: argparse.Namespace) -> int:
 def run_describe(args: argparse.Namespace) -> int:
     """A line a spec, good or broken, as soon as it is known: who reads may stop at any line."""
     from skyband.framework.describe import describe
+    from skyband.framework.errors import printable
 
     for path in args.spec:
-        print(json.dumps(describe(path)), flush=True)
+        print(printable(json.dumps(describe(path))), flush=True)
     return 0
