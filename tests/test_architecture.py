@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ("skyband", "operators", "framework", "jobs", "airflow_dags")
 MAX_LINES = 400
 
-# Who may import Skyband's parts: arrows run jobs -> framework -> operators.
+# Who may import Skyband's parts: arrows run jobs -> framework -> operators. Airflow's loader has none of them beside it.
 ARROWS = {
     "operators": {"operators"},
     "framework": {"operators", "framework"},

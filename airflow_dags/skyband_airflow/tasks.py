@@ -163,8 +163,10 @@ class Publish(BaseOperator):
         self.tables = [tuple(t) for t in tables]
 
     def execute(self, context: Any) -> None:
-        """AirflowSkipException if there is no news."""
+        """AirflowSkipException if there is no news, AirflowException if the spec has changed since the DAG was parsed."""
         outcome = _outcome(context)
+        if not {t for t, _ in self.tables} <= set(outcome["tables"]):
+            raise AirflowException("the spec has other tables than when this DAG was parsed: the next try knows them")
         if all(span["from"] == span["to"] for span in map(outcome["tables"].__getitem__, (t for t, _ in self.tables))):
             raise AirflowSkipException("the run wrote nothing: no table has news")
         for outlet, (table, query) in zip(self.outlets, self.tables, strict=True):
