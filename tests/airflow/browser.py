@@ -1,4 +1,4 @@
-"""In Airflow's Python: opens a page in headless Chromium, waits for texts to be on it, takes a picture. Arguments: url, file, texts."""
+"""In Airflow's Python: opens a page of a run in headless Chromium, waits for texts on its graph, takes a picture. Arguments: url, file, texts."""
 
 import shutil
 import sys
@@ -7,15 +7,17 @@ from playwright.sync_api import sync_playwright
 
 
 def main(url, file, *texts):
-    """Fails if a text does not come within half a minute."""
+    """Fails if a text does not come within a minute."""
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(viewport={"width": 1280, "height": 760})
+        page = browser.new_page(viewport={"width": 1280, "height": 560})
         page.goto(url)
         try:
+            page.get_by_label("Graph").first.click(timeout=60_000)
             for text in texts:
                 page.get_by_text(text, exact=True).first.wait_for(timeout=60_000)
-            page.wait_for_timeout(2000)
+            page.wait_for_load_state("networkidle", timeout=60_000)
+            page.wait_for_timeout(2000)  # what moves has come to rest
         finally:
             page.screenshot(path=file)
         browser.close()
