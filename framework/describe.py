@@ -54,6 +54,7 @@ def _schedule(job: Job, schedule: Schedule) -> dict[str, Any]:
         "assets": None if schedule.assets is None else list(schedule.assets),
         "retries": {"count": retries.count, "wait": retries.wait / _SECOND, "longest": retries.longest / _SECOND},
         "timeout": None if schedule.timeout is None else schedule.timeout / _SECOND,
+        "maintain": schedule.maintain / _SECOND,
         "paused": schedule.paused,
     }
 

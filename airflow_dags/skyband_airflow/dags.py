@@ -1,4 +1,4 @@
-"""A DAG per spec: validate >> run >> quality_gate >> publish. Imports Airflow and nothing of the pipeline."""
+"""A DAG per spec: validate >> run >> quality_gate >> publish >> maintain. Imports Airflow and nothing of the pipeline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airflow.sdk import DAG, Asset
 
 from . import doc
 from .facts import Fact, command, facts, specs
-from .tasks import Findings, Gate, Publish, Run, Validate
+from .tasks import Findings, Gate, Maintain, Publish, Run, Validate
 
 START: Final = datetime(2020, 1, 1, tzinfo=UTC)
 """Before any run; none is made up for."""
@@ -76,7 +76,8 @@ def _dag(fact: Fact, words: Sequence[str]) -> DAG:
         gate = Gate(task_id="quality_gate")
         tables = {asset(fact["job"], table): (table, query) for table, query in fact["tables"].items()}
         publish = Publish(task_id="publish", tables=[*tables.values()], outlets=[*tables])
-        validate >> run >> gate >> publish
+        maintain = Maintain(task_id="maintain", command=words, spec=fact["file"], every=when["maintain"], trigger_rule="none_failed")
+        validate >> run >> gate >> publish >> maintain
     return dag
 
 

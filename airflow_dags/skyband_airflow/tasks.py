@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time as clock
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -172,6 +173,31 @@ class Publish(BaseOperator):
         for outlet, (table, query) in zip(self.outlets, self.tables, strict=True):
             context["outlet_events"][outlet].extra = event(outcome, table, query)
             self.log.info("%s: %s", outlet.name, outcome["tables"][table])
+
+
+class Maintain(BaseOperator):
+    """``skyband maintain``, if the last time was longer than ``every`` seconds ago; the instant as XCom."""
+
+    ui_color = "#e6e6e6"
+
+    def __init__(self, *, command: Sequence[str], spec: str, every: float, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.command = list(command)
+        self.spec = spec
+        self.every = every
+
+    def execute(self, context: Any) -> float:
+        """AirflowSkipException if it is too soon; AirflowException if the command fails: a run may hold the tables by now."""
+        last = context["ti"].xcom_pull(task_ids=self.task_id, include_prior_dates=True)
+        now = clock.time()
+        if last is not None and now - float(last) < self.every:
+            raise AirflowSkipException(f"the tables were tidied {now - float(last):.0f} s ago: every {self.every:.0f} s will do")
+        words = [*self.command, "maintain", self.spec]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment(), stdin=subprocess.DEVNULL)
+        if done.returncode != 0:
+            raise AirflowException(f"maintain ended with exit code {done.returncode}:\n{done.stderr.strip()}")
+        self.log.info("%s", done.stdout.rstrip())
+        return now
 
 
 def event(outcome: Mapping[str, Any], table: str, query: str) -> dict[str, Any]:

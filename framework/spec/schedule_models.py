@@ -45,4 +45,8 @@ class Schedule(Model):
     )
     retries: Retries = Field(default=Retries(), description="What happens after a run that failed for what may pass.")
     timeout: PositiveDuration | None = Field(default=None, description="A run that takes longer is stopped, and tried again.")
+    maintain: PositiveDuration = Field(
+        default=86_400_000_000, description="How often the tables are tidied (skyband maintain), after a run.",
+        json_schema_extra={"default": "1 day"},
+    )  # fmt: skip
     paused: bool = Field(default=False, description="Whether the DAG is paused when Airflow first sees it.")

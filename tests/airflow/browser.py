@@ -1,4 +1,4 @@
-"""In Airflow's Python: opens a page of a run in headless Chromium, waits for texts on its graph, takes a picture. Arguments: url, file, texts."""
+"""Run with Playwright: opens a page, waits for texts on its graph, takes a picture. Arguments: url, file, texts."""
 
 import shutil
 import sys

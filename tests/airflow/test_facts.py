@@ -172,7 +172,7 @@ def test_a_description_is_of_the_form_that_the_loader_takes(
     assert first["findings"] is None and first["tables"] == dict.fromkeys(("far5_changes", "far5", "far5_now"), "far5")
     assert first["schedule"] == {
         "id": "small", "description": None, "owner": "skyband", "tags": ["a"], "cron": "@daily", "assets": None,
-        "retries": {"count": 2, "wait": 60, "longest": 3600}, "timeout": 5400, "paused": False,
+        "retries": {"count": 2, "wait": 60, "longest": 3600}, "timeout": 5400, "maintain": 86400, "paused": False,
     }  # fmt: skip
     assert "${PLACE}/out" in first["text"] and "topk_pairs" in first["graph"] and "job small" in first["plan"]
     assert second["findings"].startswith(f"{broken}:") and second["schedule"] is None and "password: *" in second["text"]

@@ -18,7 +18,7 @@ def test_a_run_publishes_after_the_gate_and_only_news(home: Home) -> None:
     place = home.job("small", check=CHECK.format(most=10))
     write_file(place, "late.csv", [[9000, "2020-01-01T00:00:00.000000Z", "g", 2e6, 0, "a"]], at=9)
     done = home.airflow("dags", "test", "small")
-    assert home.states() == dict.fromkeys(("validate", "run", "quality_gate", "publish"), "success"), done.stdout + done.stderr
+    assert home.states() == dict.fromkeys(("validate", "run", "quality_gate", "publish", "maintain"), "success"), done.stdout + done.stderr
     # The run's lines as they came, and what it came to.
     assert "batch 0: 50 rows" in done.stdout and "batch 1: 50 rows" in done.stdout and "done: 101 rows in" in done.stdout
     runs = table(place, "runs").sort_by("batch_id").to_pylist()
@@ -29,24 +29,29 @@ def test_a_run_publishes_after_the_gate_and_only_news(home: Home) -> None:
         assert event["versions"] == {"from": None, "to": DeltaTable(str(place / "out" / name)).version()}
         assert event["changes"] == table(place, "far5_changes").num_rows > 0
         assert event["rejected"] == {"rule:sane_x": 1} and event["batches"] == {"count": len(runs), "first": 0, "last": len(runs) - 1}
-        (check,) = event["checks"]
+        (check,) = [c for c in event["checks"] if c["expectation"].startswith("expect_")]
         assert (check["table_name"], check["severity"], check["success"]) == ("far5", "critical", True)
     outcome = home.rows("select value from xcom where key = 'return_value' and task_id = 'run'")
     assert len(outcome) == 1 and '"status": "done"' in str(outcome[0][0]).replace('\\"', '"')
-    # Nothing new: the gate looks again, nothing is told.
+    assert "files on disk after" in done.stdout
+    # Nothing new: the gate looks again, nothing is told, and the tables have been tidied only now.
     home.airflow("dags", "test", "small")
-    assert home.states() == {"validate": "success", "run": "success", "quality_gate": "success", "publish": "skipped"}
+    assert home.states() == {"validate": "success", "run": "success", "quality_gate": "success"} | dict.fromkeys(
+        ("publish", "maintain"), "skipped"
+    )
     assert len(home.rows("select 1 from asset_event")) == len(TABLES)
 
 
 def test_a_failing_gate_fails_the_run_and_tells_nobody(home: Home) -> None:
     place = home.job("small", check=CHECK.format(most=0.5))
     done = home.airflow("dags", "test", "small")
-    assert home.states() == {"validate": "success", "run": "success", "quality_gate": "failed", "publish": "upstream_failed"}
+    after = dict.fromkeys(("publish", "maintain"), "upstream_failed")
+    assert home.states() == {"validate": "success", "run": "success", "quality_gate": "failed"} | after
     assert home.rows("select state from dag_run") == [("failed",)] and home.events() == {}
     assert "SKY-E500 critical check failed on table far5" in done.stdout + done.stderr
     # All is written: it is the data that are not good.
-    assert table(place, "far5_now").num_rows == 5 and table(place, "checks")["success"].to_pylist() == [False]
+    checks = {c["expectation"]: c["success"] for c in table(place, "checks").to_pylist()}
+    assert table(place, "far5_now").num_rows == 5 and not checks["expect_column_values_to_be_between"]
 
 
 def test_a_run_that_is_killed_is_tried_again_and_the_tables_are_exact(home: Home, tmp_path: Path) -> None:
@@ -65,7 +70,7 @@ def test_a_run_that_is_killed_is_tried_again_and_the_tables_are_exact(home: Home
     killing.chmod(0o755)
     home.more["SKYBAND_COMMAND"] = str(killing)
     done = home.airflow("dags", "test", "small")
-    assert home.states() == dict.fromkeys(("validate", "run", "quality_gate", "publish"), "success"), done.stdout + done.stderr
+    assert home.states() == dict.fromkeys(("validate", "run", "quality_gate", "publish", "maintain"), "success"), done.stdout + done.stderr
     assert once.exists() and "the run was killed before it could say anything" in done.stdout + done.stderr
     assert changes(place, "far5").equals(changes(alone, "far5"))
     for name in ("far5", "far5_now", "heads"):
