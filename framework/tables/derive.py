@@ -20,7 +20,7 @@ from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.spec.names import QUERY_COLUMN
 from skyband.framework.tables import invariants
 from skyband.framework.tables.delta_read import to_schema
-from skyband.framework.tables.keys import key_numbers
+from skyband.framework.tables.keys import key_numbers, numbered
 from skyband.framework.tables.motion import latest, moved, reached
 from skyband.framework.tables.schemas import changes_name, identity_columns, now_name, stream_columns, trajectory_name
 from skyband.framework.tables.sink import Sink
@@ -45,11 +45,12 @@ def derive(sink: Sink, upto: int) -> None:
     sink.maintain()
 
 
-def intervals(opened: pa.Table, changes: pa.Table, keys: Sequence[str], identity: Sequence[str]) -> pa.Table:
+def intervals(opened: pa.Table, changes: pa.Table, keys: Sequence[str], identity: Sequence[str], number: I64 | None = None) -> pa.Table:
     """Rows of ``<query>`` after ``changes`` (any order), from the rows open before: those still open and those closed by them.
 
     ``opened`` has the columns of ``<query>``, ``changes`` those of ``<query>_changes``. Every ``+`` opens the interval that the next
-    ``-`` of the same (key, item) closes. Raises SkybandError SKY-E900 if the changes do not alternate.
+    ``-`` of the same (key, item) closes. ``number``: the key's number in every row of both, if it is known. Raises SkybandError SKY-E900 if
+    the changes do not alternate.
     """
     entered = opened.schema.names
     kept = [n for n in entered if n in changes.column_names]
@@ -63,7 +64,7 @@ def intervals(opened: pa.Table, changes: pa.Table, keys: Sequence[str], identity
     enters = np.concatenate([np.ones(opened.num_rows, bool), pc.equal(changes["change"], "+").to_numpy()])
     step = events["step"].to_numpy()
     item = [_numbered(events, c) for c in identity]
-    (key,) = key_numbers([events], keys) if keys else [np.zeros(len(step), np.int64)]
+    key = numbered(opened, changes, keys) if number is None else number
     order = np.lexsort((step, *reversed(item), key))
     same = np.ones(len(order), bool)
     same[:1] = False
@@ -147,8 +148,10 @@ def _derive_intervals(sink: Sink, query: QueryNode, upto: int) -> None:
         span = (pc.field("batch_id") >= first) & (pc.field("batch_id") <= last)
         changes = sink.writer.read(source, columns, span)
         opened = to_schema(sink.writer.read(query.name, where=pc.field("is_current")), schema)
-        rows = intervals(opened, changes, stream_columns(sink.plan, query), identity_columns(sink.plan, query))
-        invariants.record(sink, query.name, list(invariants.broken(sink.plan, query, opened, changes, rows)), first, last)
+        streams = stream_columns(sink.plan, query)
+        number = numbered(opened, changes, streams)
+        rows = intervals(opened, changes, streams, identity_columns(sink.plan, query), number)
+        invariants.record(sink, query.name, list(invariants.broken(sink.plan, query, opened, changes, rows, number)), first, last)
         sink.writer.overwrite_partitions(query.name, rows, "is_current", [True], app_id, last)
 
 

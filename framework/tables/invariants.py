@@ -26,7 +26,6 @@ from skyband.framework.quality.outcome import BROKEN, EXAMPLES, Outcome
 from skyband.framework.queries.protocol import Limits
 from skyband.framework.queries.registry import query_type
 from skyband.framework.spec.names import QUERY_COLUMN
-from skyband.framework.tables.keys import key_numbers
 from skyband.framework.tables.schemas import checks_schema, stream_columns
 from skyband.framework.tables.sink import Sink
 
@@ -41,15 +40,16 @@ _SLACK: Final = 1e-9
 """Of bounds, relative: they are compared before a score is rounded for the tables."""
 
 
-def broken(plan: Plan, query: QueryNode, opened: pa.Table, changes: pa.Table, derived: pa.Table) -> Iterator[Outcome]:
-    """What ``changes``, which made ``derived`` out of the rows ``opened``, break. O(n log n) in both, O(n) if they lie in order."""
+def broken(plan: Plan, query: QueryNode, opened: pa.Table, changes: pa.Table, derived: pa.Table, number: I64) -> Iterator[Outcome]:
+    """What ``changes``, which made ``derived`` out of the rows ``opened``, break. ``number``: of the key, in every row of both.
+
+    O(n log n) in both, O(n) if they lie in order.
+    """
     if not changes.num_rows:
         return
     limits = _limits(plan, query)
     enters = pc.equal(changes["change"], "+").to_numpy()
-    streams = stream_columns(plan, query)
-    (before, now) = key_numbers([opened, changes], streams) if streams else (np.zeros(opened.num_rows, np.int64), None)
-    stream = np.zeros(changes.num_rows, np.int64) if now is None else now
+    before, stream = number[: opened.num_rows], number[opened.num_rows :]
     order = _order(stream, changes["step"].to_numpy())
     stream, step, enters_in_order = stream[order], changes["step"].to_numpy()[order], enters[order]
     same = stream[1:] == stream[:-1]
@@ -57,7 +57,7 @@ def broken(plan: Plan, query: QueryNode, opened: pa.Table, changes: pa.Table, de
 
     least = _per_stream(query, limits, changes, "most")
     if least is not None:
-        held = np.bincount(before, minlength=int(stream.max()) + 1).astype(np.int64)
+        held = np.bincount(before, minlength=int(number.max()) + 1).astype(np.int64)
         sums = np.cumsum(np.where(enters_in_order, 1, -1))
         first = np.append(True, ~same)
         starts = np.nonzero(first)[0]

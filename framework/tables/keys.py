@@ -32,6 +32,13 @@ def key_numbers(tables: Sequence[pa.Table], columns: Sequence[str]) -> list[I64]
     return np.split(number, np.cumsum(sizes)[:-1])
 
 
+def numbered(first: pa.Table, second: pa.Table, columns: Sequence[str]) -> I64:
+    """The numbers of the rows of two tables, the first's before the second's; without ``columns`` all are 0. O(n log n)."""
+    if not columns:
+        return np.zeros(first.num_rows + second.num_rows, np.int64)
+    return np.concatenate(key_numbers([first, second], columns))
+
+
 def last_of_each(number: I64) -> I64:
     """Positions of the last row of every number, in increasing order. O(n log n)."""
     if not len(number):

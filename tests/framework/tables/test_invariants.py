@@ -19,6 +19,7 @@ from skyband.framework.quality.outcome import BROKEN
 from skyband.framework.tables.derive import derive, intervals
 from skyband.framework.tables.driver_writer import DriverWriter
 from skyband.framework.tables.invariants import AT_MOST, IN_BOUNDS, IN_ORDER, REPLAYS, broken, told_once
+from skyband.framework.tables.keys import numbered
 from skyband.framework.tables.schemas import changes_schema, identity_columns, results_schema, stream_columns
 from skyband.framework.tables.sink import Sink
 from tests.framework.tables.plans import item_row, make_plan, random_changes, to_table
@@ -100,7 +101,7 @@ def test_what_is_broken_is_found_where_the_definition_finds_it(seed: int, keyed:
     shuffled = second if rng.random() < 0.5 else rng.sample(second, len(second))
     told = to_table(shuffled, schema)
     after = intervals(opened, told, keys, identity)
-    found = {o.expectation: o.unexpected for o in broken(plan, query, opened, told, after)}
+    found = {o.expectation: o.unexpected for o in broken(plan, query, opened, told, after, numbered(opened, told, keys))}
     assert found == by_definition(second, first, query)
 
 
@@ -121,7 +122,8 @@ def test_what_enters_a_list_of_queries_is_held_to_the_bounds_of_its_own() -> Non
     told = to_table(rows, changes_schema(plan, query))
     empty = results_schema(plan, query).empty_table()
     after = intervals(empty, told, stream_columns(plan, query), identity_columns(plan, query))
-    found = {o.expectation: (o.unexpected, [e["found"] for e in o.examples]) for o in broken(plan, query, empty, told, after)}
+    number = numbered(empty, told, stream_columns(plan, query))
+    found = {o.expectation: (o.unexpected, [e["found"] for e in o.examples]) for o in broken(plan, query, empty, told, after, number)}
     assert found == {AT_MOST: (1, [2]), IN_BOUNDS: (2, [1.5, 3.1])}
     once = {o.expectation: (o.unexpected, [e["found"] for e in o.examples]) for o in told_once(plan, query, told)}
     assert once == found
@@ -133,9 +135,10 @@ def test_rows_that_are_not_what_the_changes_make_are_missed() -> None:
     told = to_table(changes(random.Random(1), False, 20), changes_schema(plan, query))
     empty = results_schema(plan, query).empty_table()
     after = intervals(empty, told, (), identity_columns(plan, query))
-    assert REPLAYS not in [o.expectation for o in broken(plan, query, empty, told, after)]
+    number = numbered(empty, told, ())
+    assert REPLAYS not in [o.expectation for o in broken(plan, query, empty, told, after, number)]
     for damaged in (after.slice(1), pa.concat_tables([after, after.slice(0, 1)])):
-        assert REPLAYS in [o.expectation for o in broken(plan, query, empty, told, damaged)]
+        assert REPLAYS in [o.expectation for o in broken(plan, query, empty, told, damaged, number)]
 
 
 class Job:
