@@ -1,4 +1,7 @@
-"""In Airflow's Python: opens a page of a run in headless Chromium, waits for texts on its graph, takes a picture. Arguments: url, file, texts."""
+"""In Airflow's Python: opens a run's page in headless Chromium, waits for texts on its graph, takes a picture.
+
+Arguments: url, file, texts.
+"""
 
 import shutil
 import sys
