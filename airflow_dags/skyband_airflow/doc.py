@@ -10,7 +10,7 @@ _TICKS = re.compile("`+")
 
 
 def of_good(fact: Mapping[str, Any]) -> str:
-    """A good spec: where it is, its graph, its plan and its text as written."""
+    """A good spec: where it is, its plan, its text as written and its graph."""
     parts = [f"Made of {_code(fact['file'])} by Skyband."]
     parts += [
         "### Graph",

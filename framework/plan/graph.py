@@ -31,9 +31,8 @@ def mermaid(plan: Plan) -> str:
 
 
 def _intake(plan: Plan) -> list[str]:
-    intake = plan.intake
-    steps = [f"{len(intake.transforms)} transforms"] if intake.transforms else []
-    return ["parse", *steps, *([f"{len(intake.rules)} rules"] if intake.rules else []), "order"]
+    many = {"transform": len(plan.intake.transforms), "rule": len(plan.intake.rules)}
+    return ["parse", *(f"{n} {what}{'s' if n != 1 else ''}" for what, n in many.items() if n), "order"]
 
 
 def _label(text: str) -> str:

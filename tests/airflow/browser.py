@@ -1,4 +1,7 @@
-"""Run with Playwright: opens a page, waits for texts on its graph, takes a picture. Arguments: url, file, texts."""
+"""In Airflow's Python: opens a run's page in headless Chromium, waits for texts on its graph, takes a picture.
+
+Arguments: url, file, texts.
+"""
 
 import shutil
 import sys

@@ -186,12 +186,6 @@ def test_no_text_of_a_spec_ends_its_block() -> None:
         assert f"`````yaml\n{evil.rstrip()}\n`````\n" in text and "`` a`b.yaml ``" in text and not text.endswith(".md")
 
 
-def test_labels_of_a_graph_hold_no_markup(tmp_path: Path) -> None:
-    from skyband.framework.plan.graph import _label
-
-    assert _label('a"]; click x "http') == "a#34;#93;#59; click x #34;http"
-
-
 def test_the_schedule_in_the_docs_is_one(tmp_path: Path) -> None:
     page = (Path(facts.__file__).resolve().parents[2] / "docs" / "airflow.md").read_text()
     (said,) = re.findall(r"```text\n(schedule:\n.*?)```", page, re.DOTALL)

@@ -192,7 +192,7 @@ def test_a_signal_ends_a_run_in_order(tmp_path: Path, left_alone: Path) -> None:
         # Batches in which nothing happened have no line.
         assert outcome["batches"]["count"] >= sum(x.startswith("batch ") for x in run.lines)
         if outcome["batches"]["count"]:
-            assert outcome["batches"]["last"] == max(table(spec.parent, "runs")["batch_id"].to_pylist())
+            assert outcome["batches"]["last"] in table(spec.parent, "runs")["batch_id"].to_pylist()
         assert run.rest() == [f"stopped by {'SIGTERM' if code == 143 else 'SIGINT'}: run again to go on"], point
     goes_on(spec, left_alone)
 
