@@ -28,6 +28,11 @@ def open_table(root: str | Path, name: str) -> DeltaTable:
         raise SkybandError("SKY-E400", f"table {name!r} at {root} cannot be read: {e}") from e
 
 
+def exists(root: str | Path, name: str) -> bool:
+    """Whether there is a table ``name`` below ``root``."""
+    return bool(DeltaTable.is_deltatable(f"{root}/{name}"))
+
+
 def dataset(table: DeltaTable) -> ds.FileSystemDataset:
     """The table as an Arrow dataset whose files are pruned by partition values and by ``batch_id``.
 
