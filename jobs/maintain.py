@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Final
 
 from skyband.framework.errors import SkybandError, told
+from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
-
-EXAMPLES: Final = """examples:
-  skyband maintain flights.yaml
-"""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -19,11 +15,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p = subparsers.add_parser(
         "maintain",
         help="make a job's tables small and quick",
-        description="Merges the small files of every table, writes a checkpoint of its log, and removes replaced files and log that are "
-        "old enough (docs/operations.md says after how long; versions that table `published` names stay). Runs do as much of it as pays; "
-        "this does all of it. Takes the job's lock: no run beside it.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        **described(
+            "Merges the small files of every table, writes a checkpoint of its log, and removes replaced files and log that are "
+            "old enough (docs/operations.md says after how long; versions that table `published` names stay). Runs do as much of it as "
+            "pays; this does all of it. Takes the job's lock: no run beside it.",
+            "skyband maintain flights.yaml",
+        ),
     )
     p.add_argument("spec")
     p.set_defaults(run=run)

@@ -5,16 +5,11 @@ from __future__ import annotations
 import argparse
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
 
 from skyband.framework.errors import SkybandError, printable
 from skyband.framework.plan.model import Plan
+from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
-
-EXAMPLES: Final = """examples:
-  skyband report flights.yaml
-  skyband report flights.yaml --out /srv/reports/flights.html
-"""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -22,10 +17,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p = subparsers.add_parser(
         "report",
         help="results, runs and plan as one HTML file",
-        description="Writes one HTML file that needs nothing else and loads nothing: current results, ranks and stays over time, what it "
-        "takes to be in a result, throughput, rejected and late rows, outcomes of checks, and the plan. Without Spark.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        **described(
+            "Writes one HTML file that needs nothing else and loads nothing: current results, ranks and stays over time, what it "
+            "takes to be in a result, throughput, rejected and late rows, outcomes of checks, and the plan. Without Spark.",
+            "skyband report flights.yaml",
+            "skyband report flights.yaml --out /srv/reports/flights.html",
+        ),
     )
     p.add_argument("spec")
     p.add_argument("--out", metavar="FILE", help="file to write, replaced if it is there (default: JOB_report.html here)")

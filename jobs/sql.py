@@ -7,17 +7,11 @@ import sys
 from typing import Final
 
 from skyband.framework.errors import SkybandError, printable, told
+from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
 
 LIMIT: Final = 1000
 """Rows that are printed as a table if nothing else is asked for."""
-
-EXAMPLES: Final = """examples:
-  skyband sql flights.yaml "select * from parted_now order by rank"
-  skyband sql flights.yaml "select * from parted_summary"
-  skyband sql flights.yaml "describe parted_history"
-  skyband sql flights.yaml --format csv < question.sql > answer.csv
-"""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -25,10 +19,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p = subparsers.add_parser(
         "sql",
         help="ask a job's tables anything, in SQL",
-        description="Runs one query over the job's tables and views (`skyband views SPEC --dictionary` lists them) in DuckDB's SQL, "
-        "without Spark. It can read these tables and nothing else: no file, no network, no extension.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        **described(
+            "Runs one query over the job's tables and views (`skyband views SPEC --dictionary` lists them) in DuckDB's SQL, "
+            "without Spark. It can read these tables and nothing else: no file, no network, no extension.",
+            'skyband sql flights.yaml "select * from parted_now order by rank"',
+            'skyband sql flights.yaml "select * from parted_summary"',
+            'skyband sql flights.yaml "describe parted_history"',
+            "skyband sql flights.yaml --format csv < question.sql > answer.csv",
+        ),
     )
     p.add_argument("spec")
     p.add_argument("statement", nargs="?", default="-", help="the query; - or nothing: from standard input")

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Final
 
 from skyband.framework.errors import printable, told
+from skyband.jobs.described import described
 from skyband.jobs.query import DIALECTS
 from skyband.jobs.spec import load_plan
-
-EXAMPLES: Final = """examples:
-  skyband views flights.yaml --dialect postgres > views.sql
-  skyband views flights.yaml --dictionary > dictionary.md
-"""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -21,10 +16,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p = subparsers.add_parser(
         "views",
         help="print the views of a job for other engines",
-        description="Prints `create view` statements of every query's views, complete with where the tables lie: <query>_history (what was "
-        "in the result, and for how long), <query>_ranks (ranks over time), <query>_summary (figures). `skyband sql` has them already.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        **described(
+            "Prints `create view` statements of every query's views, complete with where the tables lie: <query>_history (what was "
+            "in the result, and for how long), <query>_ranks (ranks over time), <query>_summary (figures). `skyband sql` has them already.",
+            "skyband views flights.yaml --dialect postgres > views.sql",
+            "skyband views flights.yaml --dictionary > dictionary.md",
+        ),
     )
     p.add_argument("spec")
     p.add_argument("--dialect", choices=DIALECTS, default="duckdb", help="the engine to write for (default: %(default)s)")

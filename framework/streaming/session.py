@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import Popen
@@ -66,11 +66,12 @@ def get_session(
     master: str | None = None,
     packages: tuple[str, ...] = (),
     home: Path | None = None,
+    extra: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """The process's Spark session, started on first call.
 
     ``shuffle_partitions`` defaults to 2 (fixed for a checkpoint's life); ``master`` to ``$SKYBAND_MASTER`` or ``local[*]``;
-    ``home`` is the sink's own folder, for the engine's log (see ``engine_log``).
+    ``home`` is the sink's own folder, for the engine's log (see ``engine_log``); ``extra``: further settings.
     Raises SkybandError SKY-E200 (no Java) or SKY-E300 (the engine did not start; its log is named).
     """
     java = find_java_home()
@@ -121,6 +122,7 @@ def get_session(
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "skyband-warehouse"),
         "spark.python.worker.reuse": "true",
         **{f"spark.executorEnv.{name}": value for name, value in SAFE.items()},
+        **(extra or {}),
     }
     if not os.environ.get("SKYBAND_MASTER", "").startswith("spark"):
         settings["spark.master"] = master or os.environ.get("SKYBAND_MASTER", "local[*]")

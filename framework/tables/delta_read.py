@@ -28,9 +28,14 @@ def open_table(root: str | Path, name: str) -> DeltaTable:
         raise SkybandError("SKY-E400", f"table {name!r} at {root} cannot be read: {e}") from e
 
 
+def exists(root: str | Path, name: str) -> bool:
+    """Whether there is a table ``name`` below ``root``."""
+    return bool(DeltaTable.is_deltatable(f"{root}/{name}"))
+
+
 def versions(root: str | Path, names: Iterable[str]) -> dict[str, int | None]:
     """Each table's version, None if it is not there. Raises SkybandError SKY-E400 for one that cannot be opened."""
-    return {n: open_table(root, n).version() if DeltaTable.is_deltatable(f"{root}/{n}") else None for n in names}
+    return {n: open_table(root, n).version() if exists(root, n) else None for n in names}
 
 
 def dataset(table: DeltaTable) -> ds.FileSystemDataset:

@@ -72,9 +72,11 @@ class Statements:
     def _open_named(self, statement: str) -> None:
         """Names consist of letters, digits and underscores: what is in no word of the statement is not asked for."""
         words = {w.lower() for w in re.findall(r"\w+", statement)}
-        every = bool(_CATALOG.search(statement))
-        wanted = [v for name, v in self._views.items() if every or name in words]
-        self._open_tables([*(n for n in self._tables if every or n in words), *(t.lower() for v in wanted for t in v.reads)])
+        wanted = [v for name, v in self._views.items() if name in words]
+        self._open_tables([*(n for n in self._tables if n in words), *(t.lower() for v in wanted for t in v.reads)])
+        if _CATALOG.search(statement):
+            self._open_tables(n for n, table in self._tables.items() if delta_read.exists(self._root, table))
+            wanted = [v for v in self._views.values() if set(v.reads) <= self._open]
         for view in wanted:
             self._make(view)
 

@@ -122,3 +122,11 @@ def test_without_a_run_the_table_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(SkybandError, match="SKY-E400 there is no table 'near_now'"):
         Statements(make_plan(str(tmp_path / "nowhere"))).ask("select * from near_now")
+
+
+@pytest.mark.parametrize("name", ["sql", "views", "report", "maintain", "serve"])
+def test_help_has_examples_and_fits_a_screen(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as e:
+        main([name, "--help"])
+    shown = capsys.readouterr().out
+    assert e.value.code == 0 and f"examples:\n  skyband {name} " in shown and max(map(len, shown.splitlines())) <= 100
