@@ -25,11 +25,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
             'skyband sql flights.yaml "select * from parted_now order by rank"',
             'skyband sql flights.yaml "select * from parted_summary"',
             'skyband sql flights.yaml "describe parted_history"',
-            "skyband sql flights.yaml --format csv < question.sql > answer.csv",
+            "skyband sql flights.yaml --format csv - < question.sql > answer.csv",
         ),
     )
     p.add_argument("spec")
-    p.add_argument("statement", nargs="?", default="-", help="the query; - or nothing: from standard input")
+    p.add_argument("statement", help="the query; -: from standard input")
     p.add_argument("--format", choices=("table", "csv", "json"), default="table")
     p.add_argument("--limit", type=int, metavar="N", help=f"print at most N rows (default: {LIMIT:,} as a table, else all)")
     p.set_defaults(run=run)

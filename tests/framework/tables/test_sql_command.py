@@ -31,7 +31,7 @@ def test_a_table_a_csv_and_json_lines(plan: Plan, capsys: pytest.CaptureFixture[
     table = capsys.readouterr().out.splitlines()
     assert table[0].split() == ["grp", "rank", "score", "as_of"] and len(table) > 3
     monkeypatch.setattr("sys.stdin", io.StringIO(statement))
-    assert main(["sql", "spec.yaml", "--format", "json"]) == 0
+    assert main(["sql", "spec.yaml", "--format", "json", "-"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [r["rank"] for r in rows] == [int(line.split()[1]) for line in table[2:]]
     assert main(["sql", "spec.yaml", statement, "--format", "csv", "--limit", "1"]) == 0
