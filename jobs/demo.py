@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     tables = warehouse / "flights"
     show(tables)
     page = write(load_plan(str(SPEC)), home / "report.html")
-    print(f"\nResults, runs and plan as one page, for any browser: {_short(page)}")
+    print(printable(f"\nResults, runs and plan as one page, for any browser: {_short(page)}"))
     print(
         "\nRead them elsewhere, with anything that reads Delta Lake. DuckDB:\n\n"
         f"  {statement_now(tables)}\n\n"

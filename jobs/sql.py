@@ -51,12 +51,12 @@ def run(args: argparse.Namespace) -> int:
     rows = Statements(plan).ask(statement, None if limit is None else max(0, limit) + 1)
     if limit is not None and rows.num_rows > limit:
         rows = rows.slice(0, max(0, limit))
-        print(f"the first {rows.num_rows:,} rows; --limit N shows more", file=sys.stderr)
+        print(printable(f"the first {rows.num_rows:,} rows; --limit N shows more"), file=sys.stderr)
     shown = {"table": render.text_table, "csv": render.csv_text, "json": render.json_text}[args.format]
     try:
         text = shown(rows)
     except (ValueError, OverflowError) as e:
         hint = "have it as text: cast(... as varchar)"
         raise SkybandError("SKY-E404", f"a value of the answer is none that Python knows: {e}", hint=hint) from e
-    print(text if rows.num_rows or args.format != "table" else f"no rows of {printable(', '.join(rows.column_names))}")
+    print(printable(text if rows.num_rows or args.format != "table" else f"no rows of {', '.join(rows.column_names)}"))
     return 0
