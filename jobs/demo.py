@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from skyband.framework.errors import printable
+
 SPEC = Path(__file__).resolve().parent.parent / "specs" / "flights.yaml"
 """The example job: beside this package's folder in a checkout and in an installed wheel alike."""
 
