@@ -21,7 +21,7 @@ quick: setup ## the tests without Spark and with few random cases: under a minut
 	@SKYBAND_SEEDS=0.05 HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -m "not (slow or chaos or long or spark or real)"
 
 test: lint ## set everything up, check style and types, run the tests (two processes)
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --durations=20 -m "not slow and not chaos"
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=20 -m "not slow and not chaos"
 
 test-all: lint ## also the slow tests, those that kill processes, and those on more real data
 	@$(BIN)/python -m pytest --durations=20

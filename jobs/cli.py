@@ -17,7 +17,9 @@ from skyband.framework.streaming.engine_log import close_log
 from skyband.framework.streaming.python_path import leave_working_folder
 from skyband.framework.streaming.stopping import SIGNALLED, STOP
 
-COMMANDS = ("init", "validate", "explain", "run", "query", "sql", "views", "report", "serve", "verify", "maintain", "demo")
+COMMANDS = (
+    "init", "validate", "explain", "run", "status", "query", "sql", "views", "report", "serve", "verify", "maintain", "demo",
+)  # fmt: skip
 
 LIVE = ("run", "demo")
 """Commands that show on a terminal what they are at."""

@@ -1,4 +1,4 @@
-"""``skyband init``: write a first spec, with comments, that validates."""
+"""``skyband init``: write a first spec, with comments, that validates: an example, or (``--from``) one over your own file."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ def add_parser(subparsers: Any) -> None:
     """Add the command to the command line."""
     parser = subparsers.add_parser("init", help="write a first spec", description=__doc__)
     parser.add_argument("path", nargs="?", default=DEFAULT_PATH, help=f"file to write (default: {DEFAULT_PATH})")
+    parser.add_argument("--from", dest="data", metavar="FILE", help="a CSV, JSON, Parquet or ORC file, a folder of them, or a Delta table")
     parser.set_defaults(run=run)
 
 
@@ -26,12 +27,21 @@ def run(args: argparse.Namespace) -> int:
     path = Path(args.path)
     if path.is_dir():
         path = path / DEFAULT_PATH
+    unsure: list[str] = []
+    if args.data is None:
+        text = TEMPLATE.read_text(encoding="utf-8").replace("job.yaml", path.name)
+    else:
+        from skyband.framework.guess.draft import draft
+
+        text, unsure = draft(Path(args.data), path)
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(TEMPLATE.read_text(encoding="utf-8").replace("job.yaml", path.name))
+            file.write(text)
     except FileExistsError:
         raise SkybandError("SKY-E202", f"{path} is there already", "name another file: skyband init other.yaml") from None
     except OSError as e:
         raise SkybandError("SKY-E203", f"{path} cannot be written: {(e.strerror or str(e)).lower()}") from None
-    print(printable(f"wrote {path}; now: skyband validate {path}"))
+    for guess in unsure:
+        print(printable(f"look at {guess}"))
+    print(printable(f"wrote {path}; now: skyband {'run' if args.data else 'validate'} {path}"))
     return 0

@@ -33,6 +33,12 @@ settings.register_profile("deep", deadline=None, max_examples=2000, suppress_hea
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with tests of the engine come first: they take longest, and of two processes neither shall wait for the other's last one."""
+    engine = {item.path for item in items if item.get_closest_marker("spark")}
+    items.sort(key=lambda item: item.path not in engine)
+
+
 @pytest.fixture(autouse=True)
 def nothing_concealed() -> Iterator[None]:
     """What one test's spec took from the environment does not change the messages of the next."""

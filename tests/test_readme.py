@@ -1,4 +1,4 @@
-"""The README's promises: every YAML block is a good spec; commands and SQL run, in the page's order, after a small demo."""
+"""What the pages for users promise: every YAML block is a good spec; commands and SQL run, in the pages' order, after a small demo."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,33 +22,38 @@ from skyband.framework.tables.duck import Statements
 from skyband.jobs.spec import load_plan
 
 ROOT = Path(__file__).resolve().parent.parent
-COOKBOOK = "docs/bi.md"
+PAGES = ("README.md", "docs/authors.md")
+"""In the order in which they are read."""
+PAGES_OF_COMMANDS = (*PAGES, "docs/developers.md")
+COOKBOOK = ("docs/bi.md",)
 DAYS = 14
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its info string, text, and line in its page."""
+    """A fenced block: its info string, text, page and line there."""
 
     info: str
     text: str
-    line: int
     page: str
+    line: int
 
     def __str__(self) -> str:
         return f"{self.page}:{self.line}"
 
 
-def blocks(page: str = "README.md") -> list[Block]:
-    found, open_at, lines = [], None, (ROOT / page).read_text(encoding="utf-8").splitlines()
-    for number, line in enumerate(lines):
-        if line.startswith("```"):
-            if open_at is None:
-                open_at = number
-            else:
-                found.append(Block(lines[open_at][3:].strip(), "\n".join(lines[open_at + 1 : number]) + "\n", open_at + 2, page))
-                open_at = None
-    assert open_at is None, "a block is not closed"
+def blocks(pages: Sequence[str] = PAGES) -> list[Block]:
+    found = []
+    for page in pages:
+        open_at, lines = None, (ROOT / page).read_text(encoding="utf-8").splitlines()
+        for number, line in enumerate(lines):
+            if line.startswith("```"):
+                if open_at is None:
+                    open_at = number
+                else:
+                    found.append(Block(lines[open_at][3:].strip(), "\n".join(lines[open_at + 1 : number]) + "\n", page, open_at + 2))
+                    open_at = None
+        assert open_at is None, f"a block of {page} is not closed"
     return found
 
 
@@ -60,16 +65,17 @@ def merged(base: Any, part: Any) -> Any:
 
 
 SPECS = [b for b in blocks() if b.info == "yaml"]
+DEMO = next(b for b in SPECS if b.page == "docs/authors.md")
 
 
 def test_blocks_have_a_known_kind() -> None:
-    assert {b.info for b in (*blocks(), *blocks(COOKBOOK))} <= {"yaml", "sh", "sh fails", "sql", "text", "console", "python"}
+    assert {b.info for b in blocks((*PAGES_OF_COMMANDS, *COOKBOOK))} <= {"yaml", "sh", "sh fails", "sql", "text", "console", "python"}
 
 
 @pytest.mark.parametrize("block", SPECS, ids=str)
 def test_yaml_blocks_are_good_specs(block: Block) -> None:
     env = {"LANDING": "in", "WAREHOUSE": "out"}
-    base = yaml.safe_load(SPECS[0].text)
+    base = yaml.safe_load(DEMO.text)
     text = block.text if block.text.startswith("job:") else yaml.safe_dump(merged(base, yaml.safe_load(block.text)), sort_keys=False)
     # Tables of queries are named from the folder of the spec.
     job, errors = validate_text(text, env, str(ROOT / "specs" / f"line-{block.line}.yaml"))
@@ -77,13 +83,17 @@ def test_yaml_blocks_are_good_specs(block: Block) -> None:
     assert job is not None
 
 
-def test_the_first_yaml_block_is_the_demos_spec() -> None:
-    assert yaml.safe_load(SPECS[0].text) == yaml.safe_load((ROOT / "specs" / "flights.yaml").read_text(encoding="utf-8"))
+def test_the_first_spec_for_authors_is_the_demos() -> None:
+    assert yaml.safe_load(DEMO.text) == yaml.safe_load((ROOT / "specs" / "flights.yaml").read_text(encoding="utf-8"))
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 150
 
 
 def test_make_targets_exist() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    for block in blocks():
+    for block in blocks(PAGES_OF_COMMANDS):
         if block.info == "console":
             for command in re.findall(r"^\$ (.*?)\s*(?:#.*)?$", block.text, re.MULTILINE):
                 assert (command.startswith("make ") and command.split()[1] in targets) or (ROOT / command).exists(), command

@@ -30,7 +30,7 @@ from tests.spark.cuts import verified
 from tests.spark.equality import differences
 from tests.spark.jobs import run, start_apart, write_file
 from tests.spark.kinds import KINDS, Rows, groups
-from tests.spark.processes import VICTIMS, Run, alive, descendants, kill
+from tests.spark.processes import VICTIMS, Process, Run, alive, kill
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -135,7 +135,7 @@ def chain(spark: SparkSession, folder: Path, kind: str, seed: int, kills: int, p
     """Kills one job ``kills`` times, lets it end, and compares. ``folder`` is made: the job is in ``killed``, its twin in ``alone``."""
     started, rng, pace = time.monotonic(), random.Random(seed), pace or Pace()
     job, figures = Job(folder / "killed", kind, seed, kills), Chain(kind, seed)
-    left_behind: list[int] = []
+    left_behind: list[Process] = []
     job.arrive()
     while len(figures.kills) < kills and figures.ended_before < kills:
         made, left = _killed(job, rng, pace)
@@ -160,7 +160,7 @@ def chain(spark: SparkSession, folder: Path, kind: str, seed: int, kills: int, p
     return figures
 
 
-def _killed(job: Job, rng: random.Random, pace: Pace) -> tuple[Kill, list[int]]:
+def _killed(job: Job, rng: random.Random, pace: Pace) -> tuple[Kill, list[Process]]:
     """Starts a run and kills it at a random moment; what happened, and the processes it may have left behind.
 
     The victim is ``none`` if the run ended before, ``refused`` if it was told to wait for what another left behind.
@@ -180,7 +180,7 @@ def _killed(job: Job, rng: random.Random, pace: Pace) -> tuple[Kill, list[int]]:
     after = time.monotonic() - of.started
     phase = "start" if not of.batches else "in a batch" if job.in_a_batch() else "at the end" if job.waiting() <= 0 else "between"
     victim, candidates = of.victims(wanted)
-    family = [of.process.pid, *descendants(of.process.pid)]
+    family = of.family
     if of.ended(0):
         victim = "refused" if "SKY-E302" in "".join(of.output(10)) else "none"
     else:
@@ -202,9 +202,8 @@ def _to_the_end(job: Job, figures: Chain) -> None:
     until = time.monotonic() + ORPHANS
     while True:
         of = Run(start_apart(job.spec, "--finish", tmp=job.folder / "tmp"))
-        family = [of.process.pid]
         if not of.ended(BOUND):
-            kill([*family, *descendants(of.process.pid)])
+            kill(of.family)
             figures.faults.append("the last run did not end")
             return
         said = "\n".join(of.output(10))
@@ -215,7 +214,7 @@ def _to_the_end(job: Job, figures: Chain) -> None:
         figures.faults.append(f"the last run ended with {of.process.returncode}: {said[-500:]}")
 
 
-def _gone(processes: Sequence[int], figures: Chain) -> float:
+def _gone(processes: Sequence[Process], figures: Chain) -> float:
     """Waits for what killed runs left behind; the seconds it took."""
     started = time.monotonic()
     while left := [p for p in processes if alive(p)]:

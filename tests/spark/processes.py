@@ -8,45 +8,65 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 PROC = Path("/proc")
 VICTIMS = ("driver", "jvm", "worker", "group")
 
 
-def descendants(root: int) -> dict[int, str]:
+class Process(NamedTuple):
+    """A process by its number and when it was ``born`` (clock ticks): numbers are given again, on a busy machine within minutes."""
+
+    pid: int
+    born: int
+
+
+def process(pid: int) -> Process | None:
+    """The process with this number; None if there is none, or a dead one that nobody has asked for yet."""
+    found = _look(pid)
+    return found[0] if found is not None else None
+
+
+def descendants(root: int) -> dict[Process, str]:
     """The processes below ``root`` with the last part of their program's name, parents before children."""
-    children: dict[int, list[tuple[int, str]]] = {}
+    children: dict[int, list[tuple[Process, str]]] = {}
     for entry in PROC.iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                name, _, rest = (entry / "stat").read_text().partition("(")[2].rpartition(")")
-                state, parent = rest.split()[:2]
-                if state != "Z":
-                    children.setdefault(int(parent), []).append((int(entry.name), name))
-    found: dict[int, str] = {}
+        if entry.name.isdigit() and (found := _look(int(entry.name))) is not None:
+            one, parent, name = found
+            children.setdefault(parent, []).append((one, name))
+    below: dict[Process, str] = {}
     todo = [root]
     while todo:
-        for process, name in children.get(todo.pop(), []):
-            found[process] = name
-            todo.append(process)
-    return found
+        for one, name in children.get(todo.pop(), []):
+            below[one] = name
+            todo.append(one.pid)
+    return below
 
 
-def alive(process: int) -> bool:
-    """Whether there is such a process and it is not a dead one that nobody has asked for yet."""
+def _look(pid: int) -> tuple[Process, int, str] | None:
+    """(the process, its parent's number, its program's name)."""
     try:
-        return (PROC / str(process) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        name, _, rest = (PROC / str(pid) / "stat").read_text().partition("(")[2].rpartition(")")
     except OSError:
-        return False
+        return None
+    fields = rest.split()
+    return None if fields[0] == "Z" else (Process(pid, int(fields[19])), int(fields[1]), name)
 
 
-def kill(processes: list[int]) -> None:
+def alive(one: Process) -> bool:
+    """Whether this very process is still there."""
+    return process(one.pid) == one
+
+
+def kill(processes: Sequence[Process]) -> None:
     """SIGKILL for those that are still there."""
-    for process in processes:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
+    for one in processes:
+        if alive(one):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(one.pid, signal.SIGKILL)
 
 
 @dataclass
@@ -97,16 +117,22 @@ class Run:
             return False
         return True
 
-    def victims(self, kind: str) -> tuple[str, list[int]]:
+    @property
+    def family(self) -> list[Process]:
+        """The driver, if it is still there, and all below it."""
+        own = process(self.process.pid)
+        return [*([own] if own is not None else []), *descendants(self.process.pid)]
+
+    def victims(self, kind: str) -> tuple[str, list[Process]]:
         """(the kind of victim there is, its candidates): the one asked for, or the one above it while that has not been born."""
-        below = descendants(self.process.pid)
+        family, below = self.family, descendants(self.process.pid)
         engines = [p for p, name in below.items() if name == "java"]
         workers = [p for p, name in below.items() if name.startswith("python")]
         if kind == "worker" and workers:
             return kind, workers
         if kind in ("worker", "jvm") and engines:
             return "jvm", engines
-        return ("group", [self.process.pid, *below]) if kind == "group" else ("driver", [self.process.pid])
+        return ("group", family) if kind == "group" else ("driver", family[:1])
 
     def output(self, seconds: float) -> list[str]:
         """All that an ended run has said."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +13,7 @@ import pytest
 from tests.seeds import cases
 from tests.spark.kills import chain, summary, unclean
 from tests.spark.kinds import KINDS, all_types, types_of
-from tests.spark.processes import PROC
+from tests.spark.processes import PROC, Process, alive, descendants, kill, process
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,3 +40,18 @@ def test_the_kinds_have_every_query_type(tmp_path: Path) -> None:
     for name, kind in ((n, KINDS[n]) for n in KILLS):
         found |= types_of(kind.write(tmp_path / name, 1))
     assert found == all_types()
+
+
+@pytest.mark.skipif(not PROC.is_dir(), reason="finds the processes of a run in /proc")
+def test_a_number_given_again_is_another_process() -> None:
+    """What has the number of a process that is gone is neither waited for nor killed."""
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    found = process(child.pid)
+    assert found is not None and alive(found) and found in descendants(os.getpid())
+    before = Process(found.pid, found.born - 1)
+    assert not alive(before)
+    kill([before])
+    with pytest.raises(subprocess.TimeoutExpired):
+        child.wait(0.5)
+    kill([found])
+    assert child.wait(10) == -9 and not alive(found) and process(found.pid) is None

@@ -28,18 +28,18 @@ RESERVED: Final = {
         order outer overlaps placing primary references returning right select session_user similar some symmetric system_user table
         tablesample then to trailing true union unique user using variadic verbose when where window with""",
     "tsql": """
-        add all alter and any as asc authorization backup begin between break browse bulk by cascade case check checkpoint close clustered
-        coalesce collate column commit compute constraint contains containstable continue convert create cross current current_date
-        current_time current_timestamp current_user cursor database dbcc deallocate declare default delete deny desc disk distinct
-        distributed double drop dump else end errlvl escape except exec execute exists exit external fetch file fillfactor for foreign
-        freetext freetexttable from full function goto grant group having holdlock identity identity_insert identitycol if in index inner
-        insert intersect into is join key kill left like lineno load merge national nocheck nonclustered not null nullif of off offsets on
-        open opendatasource openquery openrowset openxml option or order outer over percent pivot plan precision primary print proc procedure
-        public raiserror read readtext reconfigure references replication restore restrict return revert revoke right rollback rowcount
-        rowguidcol rule save schema securityaudit select semantickeyphrasetable semanticsimilaritydetailstable semanticsimilaritytable
-        session_user set setuser shutdown some statistics system_user table tablesample textsize then to top tran transaction trigger
-        truncate try_convert tsequal union unique unpivot update updatetext use user values varying view waitfor when where while with
-        within writetext""",
+        add all alter and any as asc authorization backup begin between break browse bulk by cascade case check checkpoint close
+        clustered coalesce collate column commit compute constraint contains containstable continue convert create cross current
+        current_date current_time current_timestamp current_user cursor database dbcc deallocate declare default delete deny desc disk
+        distinct distributed double drop dump else end errlvl escape except exec execute exists exit external fetch file fillfactor for
+        foreign freetext freetexttable from full function goto grant group having holdlock identity identity_insert identitycol if in
+        index inner insert intersect into is join key kill left like lineno load merge national nocheck nonclustered not null nullif of
+        off offsets on open opendatasource openquery openrowset openxml option or order outer over percent pivot plan precision primary
+        print proc procedure public raiserror read readtext reconfigure references replication restore restrict return revert revoke
+        right rollback rowcount rowguidcol rule save schema securityaudit select semantickeyphrasetable semanticsimilaritydetailstable
+        semanticsimilaritytable session_user set setuser shutdown some statistics system_user table tablesample textsize then to top
+        tran transaction trigger truncate try_convert tsequal union unique unpivot update updatetext use user values varying view
+        waitfor when where while with within writetext""",
     "snowflake": """
         account all alter and any as between by case cast check column connect connection constraint create cross current current_date
         current_time current_timestamp current_user database delete distinct drop else exists false following for from full grant group

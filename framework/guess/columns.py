@@ -1,0 +1,228 @@
+"""What a column of a sample is: its type for a spec, and its instants if it tells when something was."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final
+
+from skyband.framework.guess.sample import Column
+from skyband.framework.quality.looks import fits_json, fits_text, looks_of
+
+_TIMELY: Final = re.compile(r"time|date|stamp|epoch|(^|_)(ts|at|when|day|created|updated)($|_)|(ed|ing)_?at$", re.IGNORECASE)
+_FORMAT: Final = re.compile(r'Format: "([^"]+)"')
+_EPOCHS: Final = ((10, 1_000_000, "timestamp_seconds"), (13, 1000, "timestamp_millis"), (16, 1, "timestamp_micros"))
+"""Digits of today since 1970, microseconds of a unit, Spark's function."""
+_READ: Final[dict[str, Callable[[str], Any]]] = {
+    "boolean": lambda v: v.lower() == "true",
+    "bigint": int,
+    "double": lambda v: float(v.strip().rstrip("dDfF")),
+}
+_RECENT: Final = (631_152_000_000_000, 4_102_444_800_000_000)
+"""1990 to 2100 in microseconds."""
+
+
+@dataclass(slots=True)
+class Guess:
+    """A column of the spec: ``source`` is its name in the source, ``name`` in the spec.
+
+    ``micros``: its instants, if it has any. ``derive``: the expression that makes ``name``_time of it, where the engine does not read it as
+    a timestamp. ``notes``: what one should know, or is not sure of.
+    """
+
+    source: str
+    name: str
+    type: str
+    values: Sequence[Any]
+    micros: list[int | None] | None = None
+    derive: str | None = None
+    nothing: str | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def timely(self) -> bool:
+        """Its name sounds like one of an instant."""
+        return _TIMELY.search(self.source) is not None
+
+    @property
+    def distinct(self) -> int:
+        """Number of different values, null not counted."""
+        return len({_hashable(v) for v in self.values if v is not None})
+
+    @property
+    def nulls(self) -> int:
+        """Number of nulls."""
+        return sum(v is None for v in self.values)
+
+
+def guess_column(column: Column, name: str) -> Guess | None:
+    """What ``column`` is, under ``name``; None if a spec cannot have a column like it. O(values)."""
+    if column.kind is not None:
+        return _of_arrow(column, name)
+    if any(v is not None and not isinstance(v, str) for v in column.values):
+        return _of_json(column, name)
+    return _of_texts(column, name, cells=not any(v is None for v in column.values))
+
+
+def _of_texts(column: Column, name: str, cells: bool) -> Guess:
+    """A column of texts; an empty one is null in a CSV file (``cells``)."""
+    values = [None if v is None or (cells and v == "") else v for v in column.values]
+    made = Guess(column.name, name, "string", values)
+    there = [v for v in values if v is not None]
+    if not there:
+        made.notes.append("no value in the rows looked at")
+        return made
+    marks = Counter(v for v in there if looks_of("double", column.name, v) and "nothing" in looks_of("double", column.name, v).like)  # type: ignore[union-attr]
+    if cells and len(marks) == 1 and (mark := next(iter(marks))) and marks[mark] < len(there):
+        without = [None if v == mark else v for v in values]
+        if _typed_texts(made, without):
+            made.nothing = mark
+            return made
+    if not _typed_texts(made, values) and cells:
+        hint = looks_of("double", column.name, there[0])
+        if hint is not None and hint.like in ("a number with commas between thousands", "a number with a decimal comma"):
+            made.notes.append(f"{hint.like}: {hint.hint}")
+    return made
+
+
+def _typed_texts(made: Guess, values: Sequence[str | None]) -> bool:
+    """Gives ``made`` the type that all texts fit, and these values; False if that is none but string."""
+    there = [v for v in values if v is not None]
+    padded = any(re.fullmatch(r"[+-]?0\d+", v) for v in there)
+    kind = next((t for t in _READ if not padded and all(fits_text(t, v) for v in there)), None)
+    if kind is not None:
+        made.type, made.values = kind, [None if v is None else _READ[kind](v) for v in values]
+        _epoch(made)
+        return True
+    if all(fits_text("timestamp", v) and "-" in v.strip()[4:] for v in there):
+        made.micros = [_instant(v) for v in values]
+        made.type = "date" if all(len(v.strip()) <= 10 for v in there) else "timestamp"
+        return True
+    form = _format(made.source, there)
+    if form is not None:
+        made.micros = [None if v is None else _formatted(v, form) for v in values]
+        if any(m is None and v is not None for m, v in zip(made.micros, values, strict=True)):
+            made.micros = None
+            return False
+        made.derive = f"try_to_timestamp({quoted(made.name)}, '{form}')"
+        made.notes.append(f"read as {form}")
+        return True
+    return False
+
+
+def _format(name: str, texts: Sequence[str]) -> str | None:
+    """The one pattern that all ``texts`` are dates of; of day and month the order that only one of the two allows, else the day first."""
+    found = Counter(_pattern(name, v) for v in texts)
+    if None in found or len(found) > 2:
+        return None
+    forms = {str(f) for f in found}
+    if len(forms) == 1:
+        return forms.pop()
+    month_first = {f for f in forms if f.startswith("MM")}
+    swapped = {f.replace("MM", "?").replace("dd", "MM").replace("?", "dd") for f in month_first}
+    if forms - month_first != swapped or any(int(re.split(r"\D", v.strip(), maxsplit=1)[0]) > 12 for v in texts):
+        return None
+    return month_first.pop()
+
+
+def _pattern(name: str, text: str) -> str | None:
+    looks = looks_of("timestamp", name, text)
+    m = _FORMAT.search(looks.hint) if looks is not None else None
+    return m[1] if m else None
+
+
+def _formatted(text: str, form: str) -> int | None:
+    python = form
+    for java, own in (("yyyy", "%Y"), ("yy", "%y"), ("MM", "%m"), ("dd", "%d"), ("HH", "%H"), ("mm", "%M"), ("ss", "%S")):
+        python = python.replace(java, own)
+    try:
+        return _micros(datetime.strptime(text.strip(), python).replace(tzinfo=UTC))
+    except ValueError:
+        return None
+
+
+def _instant(text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        at = datetime.fromisoformat(re.sub(r"\s*(UTC|GMT)$", "Z", text.strip()))
+    except ValueError:
+        return None
+    return _micros(at if at.tzinfo is not None else at.replace(tzinfo=UTC))
+
+
+def _micros(at: datetime) -> int:
+    return (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def _epoch(made: Guess) -> None:
+    """Takes numbers for instants if their name or size says so."""
+    there = [v for v in made.values if v is not None]
+    if made.type not in ("bigint", "double") or not made.timely or not there:
+        return
+    for digits, unit, function in _EPOCHS:
+        if all(_RECENT[0] <= v * unit <= _RECENT[1] for v in there) and len(str(int(max(there)))) <= digits:
+            made.micros = [None if v is None else int(v * unit) for v in made.values]
+            whole = made.type == "bigint" or function == "timestamp_seconds"
+            made.derive = f"{function}({quoted(made.name)})" if whole else f"{function}(cast({quoted(made.name)} as bigint))"
+            made.notes.append(f"{function.removeprefix('timestamp_')} since 1970")
+            return
+
+
+def _of_json(column: Column, name: str) -> Guess | None:
+    there = [v for v in column.values if v is not None]
+    order = ("boolean", "bigint", "double", "array<bigint>", "array<string>", "string")
+    kind = next((t for t in order if all(fits_json(t, v) for v in there)), None)
+    if kind is None or any(isinstance(v, dict) for v in there):
+        return None
+    if kind == "string" and not all(isinstance(v, str) for v in there):
+        return Guess(column.name, name, "string", [None if v is None else str(v) for v in column.values], notes=["values of several kinds"])
+    made = Guess(column.name, name, kind, column.values)
+    _epoch(made)
+    return made
+
+
+def _of_arrow(column: Column, name: str) -> Guess | None:
+    import pyarrow as pa
+
+    t, kind = pa.types, column.kind
+    if t.is_dictionary(kind):
+        kind = kind.value_type
+    text = t.is_string(kind) or t.is_large_string(kind) or t.is_string_view(kind)
+    if t.is_timestamp(kind):
+        made = Guess(column.name, name, "timestamp", column.values, list(column.values))
+        if kind.unit == "ns":
+            made.notes.append("nanoseconds: the engine does not read them; write the file with microseconds")
+        return made
+    if t.is_date(kind):
+        days = [None if v is None else _micros(datetime(v.year, v.month, v.day, tzinfo=UTC)) for v in column.values]
+        return Guess(column.name, name, "date", column.values, days)
+    if t.is_list(kind) or t.is_large_list(kind):
+        inner = kind.value_type
+        element = "string" if t.is_string(inner) else "int" if inner == pa.int32() else "bigint" if inner == pa.int64() else None
+        return None if element is None else Guess(column.name, name, f"array<{element}>", column.values)
+    found = (
+        "string" if text else "boolean" if t.is_boolean(kind) else "int" if kind in (pa.int8(), pa.int16(), pa.int32())
+        else "bigint" if kind == pa.int64() else "double" if kind == pa.float64() else "float" if kind == pa.float32()
+        else f"decimal({kind.precision},{kind.scale})" if t.is_decimal(kind) else None
+    )  # fmt: skip
+    if found is None:
+        return None
+    made = Guess(column.name, name, found, column.values)
+    _epoch(made)
+    return made
+
+
+def quoted(name: str) -> str:
+    """A column's name in Spark SQL: in backquotes where it would be a word of its own."""
+    from sqlglot.dialects.spark import Spark
+
+    word = Spark.Tokenizer.KEYWORDS.get(name.upper())
+    return f"`{name}`" if word is not None and word not in Spark.Parser.ID_VAR_TOKENS else name
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value.isoformat() if isinstance(value, date) else value

@@ -1,0 +1,192 @@
+"""A spec in YAML from what a sample looks like; what is a guess says so where it stands."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from skyband.framework.errors import SkybandError, printable
+from skyband.framework.guess.columns import Guess, guess_column, quoted
+from skyband.framework.guess.roles import Roles, roles_of
+from skyband.framework.guess.sample import Sample, sample_of
+from skyband.framework.spec.names import FIXED_COLUMNS, HEAD_COLUMNS, QUERY_COLUMN
+from skyband.framework.spec.units import format_duration
+from skyband.operators.expressions.canonical import name as attribute
+
+_TAKEN: Final = {*FIXED_COLUMNS, *HEAD_COLUMNS, QUERY_COLUMN, "seq", "time"}
+"""Names that a key or an id may not have, as the tables have columns of that name."""
+_CARRIED: Final = 3
+_UP: Final = 2
+"""Folders up that a relative path may begin with; from further away it is absolute."""
+_BESIDE: Final = 20
+"""Files beside the one named whose columns are looked at."""
+
+
+def draft(path: Path, spec: Path) -> tuple[str, list[str]]:
+    """(the text of a spec at ``spec`` over the file, folder or Delta table ``path``, what is not sure, in words).
+
+    SkybandError SKY-E201 if nothing can be made of it: it cannot be read, or no column tells when a row happened.
+    """
+    sample = sample_of(path)
+    columns, left_out = _columns(sample)
+    names = {c.name.lower() for c in columns}
+
+    def free(name: str) -> str:
+        while name.lower() in names or name.lower() in _TAKEN:
+            name += "_"
+        names.add(name.lower())
+        return name
+
+    roles = roles_of(columns, free)
+    if roles is None:
+        said = ", ".join(f"{c.name} ({c.type})" for c in columns)[:300]
+        hint = "every row needs an instant: add a column with one, or write a spec that derives it (skyband init writes an example)"
+        raise SkybandError("SKY-E201", printable(f"no column of {path} tells when a row happened: {said}"), hint=hint)
+    if roles.score is None:
+        text = next((c.name for c in columns if c.type == "string"), None)
+        roles.score = free("score_of_row")
+        roles.derive.append((roles.score, f"length({quoted(text)})" if text is not None else f"unix_micros({quoted(roles.time)})"))
+        roles.note("scoring", "no column has numbers")
+    unsure = [*sample.notes, *left_out, *(f"{c.name}: {n}" for c in columns for n in c.notes)]
+    unsure += [f"{about}: {n}" for about, notes in roles.notes.items() for n in notes]
+    return _text(path, spec, sample, columns, roles), [printable(u) for u in unsure]
+
+
+def _columns(sample: Sample) -> tuple[list[Guess], list[str]]:
+    """(the columns of a spec, what is left out and why)."""
+    made: list[Guess] = []
+    left_out: list[str] = []
+    used: set[str] = set()
+    for column in sample.columns:
+        name = re.sub(r"\W", "_", column.name, flags=re.ASCII)[:50] or "column"
+        # Names that begin with two underscores are Skyband's own.
+        name = name if re.match(r"_?[A-Za-z]", name) else f"c_{name.lstrip('_')}"
+        while name.lower() in used or name.lower() in _TAKEN:
+            name += "_"
+        guess = guess_column(column, name)
+        if guess is None:
+            left_out.append(f"{column.name}: left out, a spec has no columns like it")
+            continue
+        used.add(name.lower())
+        made.append(guess)
+    marks = {c.nothing for c in made if c.nothing is not None}
+    for c in made:
+        if c.nothing is not None:
+            c.notes.append(f"{c.nothing!r} is taken for null" + (", in all columns" if len(marks) == 1 else ""))
+    return made, left_out
+
+
+def _text(path: Path, spec: Path, sample: Sample, columns: Sequence[Guess], roles: Roles) -> str:
+    where, options = _place(path, spec, sample), list(sample.options)
+    marks = list(dict.fromkeys(c.nothing for c in columns if c.nothing is not None))
+    options += [("nullValue", marks[0])] if marks else []
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", path.name.split(".")[0]).strip("-_") or "job"
+    name = name[:40] if name[0].isalpha() else f"job-{name[:40]}"
+    here = spec.name
+    lines = [
+        f"# Made by skyband init from {_comment(path.name)}, by {'all its' if sample.whole else 'the first'} {sample.rows:,} rows.",
+        f"#   skyband validate {here}    what is wrong with this file",
+        f"#   skyband run {here}         run it; then: skyband query {here} top",
+        f"job: {name}",
+        "",
+        "source:",
+        f"  format: {sample.format}",
+        f"  path: {_quoted(where)}",
+        *(
+            [f"  options: {{{', '.join(f'{k}: {_quoted(v) if isinstance(v, str) else str(v).lower()}' for k, v in options)}}}"]
+            if options
+            else []
+        ),
+        "  schema:",
+        *(_column(c) for c in columns),
+        f"  id: [{', '.join(map(_plain, roles.id))}]{_noted(roles, 'id')}",
+        f"  event_time: {{column: {_plain(roles.time)}{_wait(roles)}}}{_noted(roles, 'event_time', 'watermark')}",
+    ]
+    if roles.keys:
+        lines.append(f"  # partition_by: [{roles.keys[0]}]   # makes each value a stream of its own, with results of its own")
+    if roles.derive:
+        lines += ["", "transform:", "  - derive:"]
+        lines += [f"      {_plain(n)}: {_quoted(e)}" for n, e in roles.derive]
+    window = "{count: 1000}" if roles.span is None else f"{{time: {format_duration(roles.span)}}}"
+    lines += [
+        "",
+        f"window: {window}",
+        "",
+        "scoring:",
+        f"  highest: {{expression: {_plain(attribute(str(roles.score)))}, direction: max}}{_noted(roles, 'scoring')}",
+        "",
+        "queries:",
+        f"  top: {{type: topk, scoring: highest, k: 10{_carry(columns, roles)}}}",
+        "",
+        f'sink: {{path: "./tables/{name}"}}',
+        "run: {trigger: once}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _place(path: Path, spec: Path, sample: Sample) -> str:
+    """``source.path`` from the spec's folder: for a file, the files of its folder that end as it does, if they have its columns."""
+    folder = path if path.is_dir() else path.parent
+    relative = os.path.relpath(folder.resolve(), spec.parent.resolve())
+    shown = "./" if relative == "." else f"{relative}/" if relative.startswith("..") else f"./{relative}/"
+    if relative.count("..") > _UP:
+        shown = f"{folder.resolve()}/"
+    if path.is_dir():
+        return shown
+    stem = "" if _alike(path, sample) else path.name[: -len(sample.ending)]
+    return f"{shown}{_literal(stem)}*{sample.ending}"
+
+
+def _alike(path: Path, sample: Sample) -> bool:
+    """Whether the files beside ``path`` that end as it does have its columns, as far as the first of them show."""
+    beside = [p for p in sorted(path.parent.iterdir()) if p.name.lower().endswith(sample.ending) and p.name[0] not in "._" and p != path]
+    try:
+        return all([c.name for c in sample_of(p, 1).columns] == [c.name for c in sample.columns] for p in beside[:_BESIDE])
+    except SkybandError:
+        return False
+
+
+def _literal(text: str) -> str:
+    """``text`` in a pattern, as it stands."""
+    return re.sub(r"[^\w.-]", "?", text)
+
+
+def _column(c: Guess) -> str:
+    said = c.type if c.source == c.name else f"{{type: {c.type}, from: {_quoted(c.source)}}}"
+    notes = "; ".join(c.notes)
+    return f"    {_plain(c.name)}: {said}" + (f"   # {_comment(notes)}" if notes else "")
+
+
+def _carry(columns: Sequence[Guess], roles: Roles) -> str:
+    can = [c for c in columns if c.name not in (*roles.id, roles.time, roles.score) and c.type == "string" and c.distinct > 1]
+    shown = ", ".join(_plain(c.name) for c in can[:_CARRIED])
+    return f", carry: [{shown}]" if shown else ""
+
+
+def _wait(roles: Roles) -> str:
+    return f", watermark: {format_duration(roles.watermark)}" if roles.watermark else ""
+
+
+def _noted(roles: Roles, *about: str) -> str:
+    notes = "; ".join(n for a in about for n in roles.notes.get(a, []))
+    return f"   # unsure: {_comment(notes)}" if notes else ""
+
+
+def _comment(text: str) -> str:
+    return printable(" ".join(text.split()))[:200]
+
+
+def _quoted(text: str) -> str:
+    """A text in YAML's double quotes; ``${`` stays what it is."""
+    made: str = yaml.safe_dump(text.replace("${", "$${"), default_style='"', width=1 << 30)
+    return made.strip()
+
+
+def _plain(name: str) -> str:
+    """A name as YAML takes it for a text: no, on, null and what begins with a backquote are none."""
+    return _quoted(name) if name[0] == "`" or yaml.safe_load(name) != name else name

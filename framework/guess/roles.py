@@ -1,0 +1,175 @@
+"""What the columns of a sample are for: which tells when a row happened, which tell rows apart, which is worth a score."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from itertools import combinations
+from typing import Any, Final
+
+from skyband.framework.guess.columns import Guess, quoted
+
+_PARTS: Final = ("year", "month", "day", "hour", "minute", "second")
+_OFTEN: Final = ("event_time", "ts", "timestamp", "time", "datetime", "date", "created_at", "updated_at")
+_NUMBERS: Final = ("bigint", "int", "double", "float")
+MINUTE: Final = 60_000_000
+_WAITS: Final = (MINUTE, 10 * MINUTE, 60 * MINUTE, 360 * MINUTE, 1440 * MINUTE, 7 * 1440 * MINUTE, 30 * 1440 * MINUTE)
+_SPANS: Final = (*_WAITS, 365 * 1440 * MINUTE)
+_HELD: Final = 1000
+"""Rows that the window of a first spec holds, about."""
+_TRIED: Final = 12
+"""Columns of which pairs and triples are tried as an id."""
+
+
+@dataclass(slots=True)
+class Roles:
+    """``time``: the column with the instants, under the name it has in the spec; ``derive``: (name, expression) in front of everything.
+
+    ``micros``: the instants of the rows, None where there is none. ``watermark``, ``span``: microseconds; ``span`` None: the rows say
+    nothing of time, the window is ``_HELD`` rows.
+    """
+
+    time: str
+    micros: list[int | None]
+    derive: list[tuple[str, str]]
+    id: list[str]
+    score: str | None
+    watermark: int
+    span: int | None
+    keys: list[str] = field(default_factory=list)
+    notes: dict[str, list[str]] = field(default_factory=dict)
+
+    def note(self, about: str, text: str) -> None:
+        """Something that is not sure, at the field ``about``."""
+        self.notes.setdefault(about, []).append(text)
+
+
+def roles_of(columns: Sequence[Guess], free: Any) -> Roles | None:
+    """What ``columns`` are for; None if none tells when. ``free`` makes a name that no column has.
+
+    O(rows * columns), and up to ``_TRIED``^2 passes over the rows if no column alone tells rows apart.
+    """
+    made = _time(columns, free)
+    if made is None:
+        return None
+    own = next((c for c in columns if c.name == made.time), None)
+    rest = [c for c in columns if c is not own and not (made.derive and c.derive is not None and made.derive[0][1] == c.derive)]
+    _identify(made, rest)
+    made.score = _score(made, rest)
+    made.keys = [
+        c.name for c in rest if c.type == "string" and 1 < c.distinct <= len(c.values) / 20 and not c.nulls and c.name not in made.id
+    ]
+    made.watermark = _disorder(made)
+    made.span = _span(made)
+    return made
+
+
+def _time(columns: Sequence[Guess], free: Any) -> Roles | None:
+    can = [c for c in columns if c.micros is not None and any(m is not None for m in c.micros)]
+    if not can:
+        return _of_parts(columns, free)
+
+    def rank(c: Guess) -> tuple[Any, ...]:
+        often = _OFTEN.index(c.source.lower()) if c.source.lower() in _OFTEN else len(_OFTEN)
+        return c.nulls > 0, c.derive is not None and not c.timely, often, not c.timely, -c.distinct
+
+    best = min(can, key=rank)
+    derive: list[tuple[str, str]] = []
+    name = best.name
+    if best.derive is not None:
+        name = free(f"{best.name}_time")
+        derive.append((name, best.derive))
+    elif best.type == "date":
+        best.type = "timestamp"
+    made = Roles(name, list(best.micros or []), derive, [], None, 0, None)
+    others = [c.name for c in can if c is not best]
+    if others:
+        made.note("event_time", f"or {', '.join(others[:5])}")
+    if best.nulls:
+        made.note("event_time", f"{best.nulls:,} of {len(best.values):,} rows have none: they would be rejected")
+    return made
+
+
+def _of_parts(columns: Sequence[Guess], free: Any) -> Roles | None:
+    """An instant put together from columns year, month, day and so on."""
+    by = {c.source.lower(): c for c in columns if c.type in ("bigint", "int") and not c.nulls}
+    there = [p for p in _PARTS if p in by]
+    if there[:3] != list(_PARTS[:3]) or there != list(_PARTS[: len(there)]):
+        return None
+    try:
+        micros: list[int | None] = [_whole(values) for values in zip(*(by[p].values for p in there), strict=True)]
+    except ValueError:
+        return None
+    said = [quoted(by[p].name) if p in by else "0" for p in _PARTS]
+    name = free("event_time")
+    made = Roles(name, micros, [(name, f"make_timestamp({', '.join(said)})")], [], None, 0, None)
+    made.note("event_time", f"put together from {', '.join(by[p].name for p in there)}")
+    return made
+
+
+def _whole(parts: Sequence[int]) -> int:
+    year, month, day, *clock = parts
+    seconds = sum(n * size for n, size in zip(clock, (3600, 60, 1), strict=False))
+    return ((date(year, month, day) - date(1970, 1, 1)).days * 86_400 + seconds) * 1_000_000
+
+
+def _identify(made: Roles, rest: Sequence[Guess]) -> None:
+    """The fewest columns that tell all rows apart: such as are called so, then any, then with the instant."""
+    rows = len(made.micros)
+    can = [c for c in rest if c.type in ("string", "bigint", "int", "date", "boolean") and not c.nulls]
+    named = [c for c in can if re.search(r"(^|_)(id|uuid|guid|key|number|no)$|^id", c.source, re.IGNORECASE)]
+    for c in [*named, *(c for c in can if c not in named)]:
+        if c.distinct == rows and (c in named or c.type == "string"):
+            made.id = [c.name]
+            if c not in named:
+                made.note("id", "no two rows looked at have the same")
+            return
+    ordered = sorted(can, key=lambda c: (c not in named, c.type != "string", c.distinct == 1, -c.distinct))[:_TRIED]
+    for size in (0, 1, 2):
+        for some in combinations([c for c in ordered if c.distinct > 1], size):
+            if len(set(zip(made.micros, *(c.values for c in some), strict=True))) == rows:
+                made.id = [*(c.name for c in some), made.time]
+                made.note("id", "no two rows looked at have the same")
+                return
+    made.id = [*(c.name for c in can), made.time]
+    made.note("id", "rows looked at repeat in these columns: the later ones would be rejected as duplicates")
+
+
+def _score(made: Roles, rest: Sequence[Guess]) -> str | None:
+    can = [c for c in rest if c.type in _NUMBERS and c.name not in made.id and c.micros is None and c.source.lower() not in _PARTS]
+    best = max(can, key=lambda c: (c.distinct > 1, c.type in ("double", "float"), c.distinct), default=None)
+    if best is None:
+        return None
+    others = [c.name for c in can if c is not best]
+    if others:
+        made.note("scoring", f"any number is a score, and so is what you make of them: {', '.join(others[:5])}")
+    return best.name
+
+
+def _instants(made: Roles) -> Iterator[int]:
+    return (m for m in made.micros if m is not None)
+
+
+def _disorder(made: Roles) -> int:
+    """How much later than a newer row a row came, rounded up; 0 if the rows are in order."""
+    newest, most = None, 0
+    for m in _instants(made):
+        newest = m if newest is None else max(newest, m)
+        most = max(most, newest - m)
+    if not most:
+        return 0
+    wait = next((w for w in _WAITS if w >= most), _WAITS[-1])
+    if wait > 1440 * MINUTE or most > wait:
+        made.note("watermark", "the rows looked at are far from being in order")
+    return wait
+
+
+def _span(made: Roles) -> int | None:
+    """A time that about ``_HELD`` rows fall into."""
+    there = sorted(_instants(made))
+    if len(there) < 2 or there[0] == there[-1]:
+        return None
+    every = (there[-1] - there[0]) / (len(there) - 1)
+    return next((s for s in _SPANS if s >= every * _HELD), _SPANS[-1])

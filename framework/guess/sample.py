@@ -1,0 +1,214 @@
+"""The first rows of a file, column by column, and how it has to be read."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, Final
+
+from skyband.framework.errors import SkybandError
+from skyband.framework.quality.looks import fits_text
+
+ROWS: Final = 10_000
+"""Rows that are looked at."""
+_LARGEST: Final = 64 << 20
+"""Bytes of a JSON document that is read whole."""
+_LINE: Final = 1 << 20
+"""Characters of a line of CSV or JSON that are still taken for one row."""
+_SEPARATORS: Final = ",;\t|"
+_ENDINGS: Final = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
+_BINARY: Final = {".parquet": "parquet", ".orc": "orc"}
+_PACKED: Final[dict[str, Any]] = {".gz": gzip.open, ".bz2": bz2.open}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """``name`` in the source; ``values``: texts (CSV), JSON values, or of a typed file None; ``kind``: the Arrow type of a typed file."""
+
+    name: str
+    values: tuple[Any, ...]
+    kind: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """``ending`` of the file's name, with that of what packs it (``.csv.gz``); ``whole``: the file has no more rows."""
+
+    format: str
+    ending: str
+    options: tuple[tuple[str, str | bool], ...]
+    columns: tuple[Column, ...]
+    rows: int
+    whole: bool
+    notes: tuple[str, ...] = ()
+
+
+def sample_of(path: Path, rows: int = ROWS) -> Sample:
+    """The first ``rows`` rows of the file (of the first file of a folder, or of a Delta table) at ``path``.
+
+    SkybandError SKY-E201 if it is not there, has no rows, or is nothing that can be read. O(``rows``); of a JSON document O(its size).
+    """
+    if (path / "_delta_log").is_dir():
+        return _delta(path, rows)
+    file = _first_file(path)
+    name, packed = file.name.lower(), ""
+    for ending in _PACKED:
+        if name.endswith(ending):
+            name, packed = name.removesuffix(ending), ending
+    ending = os.path.splitext(name)[1]
+    try:
+        if ending in _BINARY and not packed:
+            return _typed(file, _BINARY[ending], ending, rows)
+        if ending in _ENDINGS:
+            read = _csv if _ENDINGS[ending] == "csv" else _json
+            return read(file, ending + packed, rows)
+    except (OSError, EOFError, ValueError, csv.Error) as e:
+        raise _unreadable(file, str(e).splitlines()[0] if str(e) else type(e).__name__) from e
+    hint = f"those end in {', '.join((*_ENDINGS, *_BINARY))} (texts may be packed: .gz, .bz2); or a folder of them, or a Delta table"
+    raise SkybandError("SKY-E201", f"{file} is none of the files that can be looked at", hint=hint)
+
+
+def _first_file(path: Path) -> Path:
+    if path.is_dir():
+        files = [p for p in sorted(path.iterdir()) if p.is_file() and p.name[0] not in "._" and p.stat().st_size]
+        if not files:
+            raise SkybandError("SKY-E201", f"the folder {path} has no files", hint="name a file, or a folder of files")
+        return files[0]
+    if not path.is_file():
+        raise SkybandError("SKY-E201", f"there is no file {path}", hint="name a file, or a folder of files")
+    return path
+
+
+def _unreadable(path: Path, why: str) -> SkybandError:
+    return SkybandError("SKY-E201", f"{path} cannot be read: {why[:200]}", hint="name a file that can")
+
+
+def _open(file: Path, encoding: str) -> IO[str]:
+    opener = _PACKED.get(file.suffix.lower(), open)
+    made: IO[str] = opener(file, "rt", encoding=encoding, newline="")
+    return made
+
+
+def _lines(file: Path, encoding: str) -> Iterator[str]:
+    with _open(file, encoding) as f:
+        while line := f.readline(_LINE):
+            if len(line) == _LINE:
+                raise ValueError("a line is longer than a megabyte")
+            yield line
+
+
+def _csv(file: Path, ending: str, most: int) -> Sample:
+    encoding, notes = "utf-8-sig", []
+    try:
+        head = list(islice(_lines(file, encoding), 100))
+    except UnicodeDecodeError:
+        encoding = "iso-8859-1"
+        notes.append("the file is not UTF-8: it is read as ISO-8859-1")
+        head = list(islice(_lines(file, encoding), 100))
+    separator = max(_SEPARATORS, key=lambda s: _agreement(head, s))
+    read = csv.reader(_lines(file, encoding), delimiter=separator)
+    rows = [r for r in islice(read, most + 1) if r]
+    if not rows:
+        raise _unreadable(file, "it is empty")
+    whole = next(read, None) is None
+    header = _is_header(rows)
+    names = rows[0] if header else [f"column{i + 1}" for i in range(len(rows[0]))]
+    body = rows[1:] if header else rows[:most]
+    if not body:
+        raise _unreadable(file, "it has no rows below its header")
+    odd = sum(len(r) != len(names) for r in body)
+    if odd:
+        notes.append(f"{odd:,} of {len(body):,} rows have another number of cells than the first: they would be rejected")
+    body = [r for r in body if len(r) == len(names)]
+    options: list[tuple[str, str | bool]] = [] if separator == "," else [("sep", separator)]
+    options += [] if header else [("header", False)]
+    options += [("encoding", "ISO-8859-1")] if encoding == "iso-8859-1" else []
+    return Sample("csv", ending, tuple(options), _columns(names, body), len(body), whole, tuple(notes))
+
+
+def _agreement(head: Sequence[str], separator: str) -> tuple[int, int]:
+    """(lines with as many cells as the first, cells of the first), if there are two or more: a separator makes many of both."""
+    counts = [len(r) for r in csv.reader(head, delimiter=separator) if r]
+    if not counts or counts[0] < 2:
+        return 0, 0
+    return counts.count(counts[0]), counts[0]
+
+
+def _is_header(rows: Sequence[Sequence[str]]) -> bool:
+    """No cell of the first row is a number, a date or empty, and none comes twice."""
+    first = [c.strip() for c in rows[0]]
+    plain = not any(fits_text("double", c) or (fits_text("timestamp", c) and "-" in c) for c in first if c)
+    return plain and all(first) and len(set(first)) == len(first)
+
+
+def _json(file: Path, ending: str, most: int) -> Sample:
+    with _open(file, "utf-8-sig") as f:
+        begin = f.read(1024).lstrip()[:1]
+    if begin == "[":
+        with _open(file, "utf-8-sig") as f:
+            text = f.read(_LARGEST + 1)
+        if len(text) > _LARGEST:
+            raise ValueError("one JSON document of more than 64 MB; write an object a line instead")
+        found, whole = json.loads(text), True
+        options: tuple[tuple[str, str | bool], ...] = (("multiLine", True),)
+        rows, whole = found[:most], len(found) <= most
+    else:
+        options, lines = (), (line for line in _lines(file, "utf-8-sig") if line.strip())
+        rows = [json.loads(line) for line in islice(lines, most)]
+        whole = next(lines, None) is None
+    rows = [r for r in rows if isinstance(r, dict)]
+    if not rows:
+        raise _unreadable(file, "it has no rows that are JSON objects")
+    names = list(dict.fromkeys(n for r in rows for n in r))
+    return Sample("json", ending, options, _columns(names, [[r.get(n) for n in names] for r in rows]), len(rows), whole)
+
+
+def _columns(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[Column, ...]:
+    return tuple(Column(name, tuple(r[i] for r in rows)) for i, name in enumerate(names))
+
+
+def _typed(file: Path, kind: str, ending: str, most: int) -> Sample:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    try:
+        found = ds.dataset(str(file), format=kind)
+        return _of_arrow(kind, ending, found.head(most), found.count_rows() <= most, file)
+    except pa.ArrowException as e:
+        raise _unreadable(file, str(e).splitlines()[0]) from e
+
+
+def _delta(path: Path, most: int) -> Sample:
+    import pyarrow as pa
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    try:
+        found = DeltaTable(str(path)).to_pyarrow_dataset()
+        return _of_arrow("delta", "", found.head(most), found.count_rows() <= most, path)
+    except (DeltaError, pa.ArrowException, OSError) as e:
+        raise _unreadable(path, str(e).splitlines()[0]) from e
+
+
+def _of_arrow(kind: str, ending: str, rows: Any, whole: bool, path: Path) -> Sample:
+    if not rows.num_rows:
+        raise _unreadable(path, "it has no rows")
+    columns = tuple(Column(f.name, tuple(_plain(rows[i])), f.type) for i, f in enumerate(rows.schema))
+    return Sample(kind, ending, (), columns, rows.num_rows, whole)
+
+
+def _plain(column: Any) -> list[Any]:
+    """Values of a typed column as Python's; instants as whole microseconds."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_timestamp(column.type):
+        return list(pc.cast(pc.cast(column, pa.timestamp("us", column.type.tz), safe=False), pa.int64()).to_pylist())
+    return list(column.to_pylist())

@@ -1,0 +1,141 @@
+"""Where a job stands: whether it runs, how far it has come, what waits, what its tables hold. Only reads: no engine, no lock held."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Final, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.framework.errors import SkybandError
+from skyband.framework.plan.model import Plan
+from skyband.framework.reasons import REASONS
+from skyband.framework.sources.logs import last_batch
+from skyband.framework.sources.share import Share
+from skyband.framework.streaming.intact import look
+from skyband.framework.streaming.intact import told as lost
+from skyband.framework.streaming.layout import Layout, changed_since
+from skyband.framework.tables import delta_read
+from skyband.framework.tables.schemas import tables
+
+State = Literal["never run", "running", "stopped", "stopped in a batch"]
+_RECORD_LOCK: Final = "hhqqi4x"
+"""``struct flock`` of 64-bit Linux: type, whence, start, length, process."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """One table: its version, rows, data files and their bytes."""
+
+    name: str
+    version: int
+    rows: int
+    files: int
+    bytes: int
+
+
+@dataclass(slots=True)
+class Status:
+    """``process``: that of the engine that runs. Counts are those of the rows that ``runs`` still has (``run.keep``): ``since`` its oldest.
+
+    ``waiting``: files that lie there and have not been taken (None where that cannot be told). ``bytes``: all below the sink.
+    ``wrong``: what the next run would say.
+    """
+
+    job: str
+    sink: str
+    state: State
+    process: int | None = None
+    batch: int | None = None
+    batch_time: datetime | None = None
+    since: datetime | None = None
+    frontier: datetime | None = None
+    newest: datetime | None = None
+    pending: int = 0
+    rows: dict[str, int] = field(default_factory=dict)
+    rejected: dict[str, int] = field(default_factory=dict)
+    waiting: int | None = None
+    bytes: int = 0
+    tables: list[TableState] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+
+def status_of(plan: Plan) -> Status:
+    """Where the job stands. O(files of the sink and of the source, rows of ``runs``).
+
+    SkybandError SKY-E303 and SKY-E307 if what is below the sink is no job's of this version.
+    """
+    layout = Layout(plan.sink)
+    job = layout.load()
+    found = Status(plan.job, str(layout.root), "never run", waiting=Share(plan.source, layout.checkpoint).of)
+    if job is None:
+        return found
+    found.process = engine_of(layout)
+    planned, done = (last_batch(layout.checkpoint / log) for log in ("offsets", "commits"))
+    found.state = "running" if found.process is not None else "stopped in a batch" if planned > done else "stopped"
+    found.bytes = sum(os.path.getsize(p) for p in _files(layout.root))
+    found.wrong = [f"the spec is not that of the last run: {d}" for d in changed_since(plan, layout)]
+    if found.process is None:
+        held = look(plan, layout, job)
+        found.wrong += [held.ahead] if held.ahead else []
+        found.wrong += [lost(held.losses)] if held.losses else []
+    for spec in tables(plan):
+        found.tables += _table(layout.root, spec.name)
+    _runs(found, layout.root)
+    return found
+
+
+def engine_of(layout: Layout) -> int | None:
+    """The process of the engine that is at work on this sink, None if there is none. Asks for its lock without taking it."""
+    try:
+        with open(layout.home / "engine.lock", "rb") as file:
+            asked = struct.pack(_RECORD_LOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+            kind, _, _, _, process = struct.unpack(_RECORD_LOCK, fcntl.fcntl(file, fcntl.F_GETLK, asked))
+    except OSError:
+        return None
+    return None if kind == fcntl.F_UNLCK else int(process)
+
+
+def _table(root: Path, name: str) -> Iterator[TableState]:
+    try:
+        table = delta_read.open_table(root, name)
+    except SkybandError:
+        return
+    files = pa.table(table.get_add_actions(flatten=True))
+    rows, size = (pc.sum(files[c]).as_py() or 0 for c in ("num_records", "size_bytes"))
+    yield TableState(name, table.version(), rows, files.num_rows, size)
+
+
+def _runs(found: Status, root: Path) -> None:
+    """What the rows of ``runs`` say."""
+    classes = [c.name for c in REASONS]
+    counts = ["rows_in", "filtered", "accepted", "rejected", "changes"]
+    try:
+        rows = delta_read.read(delta_read.open_table(root, "runs"))
+    except SkybandError:
+        return
+    if not rows.num_rows:
+        return
+    last = rows.sort_by("batch_id").slice(rows.num_rows - 1).to_pylist()[0]
+    found.batch, found.batch_time, found.pending = last["batch_id"], last["batch_time"], last["pending"]
+    found.frontier, found.newest = last["frontier"], last["newest"]
+    found.since = pc.min(rows["batch_time"]).as_py()
+    found.rows = {c: pc.sum(rows[c]).as_py() for c in counts}
+    sums = Counter({c: pc.sum(rows[f"rejected_{c}"]).as_py() or 0 for c in classes})
+    found.rejected = {reason: n for reason, n in sums.most_common() if n}
+
+
+def _files(root: Path) -> Iterator[str]:
+    for where, _, names in os.walk(root):
+        for name in names:
+            path = os.path.join(where, name)
+            if os.path.isfile(path):
+                yield path

@@ -1,0 +1,352 @@
+"""``skyband init --from``: whatever the file, the spec is good, and its rows are what the spec says."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import json
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.orc
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from deltalake import DeltaTable, write_deltalake
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skyband.framework.errors import SkybandError
+from skyband.framework.guess.draft import draft
+from skyband.framework.quality.looks import fits_text
+from skyband.framework.spec.load import validate_file
+from skyband.jobs.cli import main
+from tests.spark.jobs import run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T0 = datetime(2024, 3, 1, tzinfo=UTC)
+
+
+def made(path: Path, spec: Path | None = None) -> tuple[dict[str, Any], str, list[str]]:
+    """The spec that is written for the file, which must be good, as YAML reads it and as text; what is said of it."""
+    spec = spec or path.parent / "job.yaml"
+    text, unsure = draft(path, spec)
+    spec.write_text(text, encoding="utf-8")
+    job, errors = validate_file(str(spec), {})
+    assert job is not None and not errors, [e.render() for e in errors]
+    found: dict[str, Any] = yaml.safe_load(text)
+    return found, text, unsure
+
+
+def rows_of(n: int, when: str) -> list[list[str]]:
+    return [[f"s{i % 7}", (T0 + timedelta(minutes=i)).strftime(when), f"{20 + i % 9}.5", str(i % 3)] for i in range(n)]
+
+
+def write_csv(path: Path, header: list[str] | None, rows: list[list[str]], sep: str = ",") -> Path:
+    out = io.StringIO()
+    csv.writer(out, delimiter=sep).writerows([*([header] if header else []), *rows])
+    data = out.getvalue().encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else bz2.compress(data) if path.suffix == ".bz2" else data)
+    return path
+
+
+NAMES = ["sensor", "ts", "temp", "level"]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.CSV", "a.csv.gz", "a.csv.bz2", "a.txt", "a.tsv"])
+@pytest.mark.parametrize("sep", [",", ";", "\t", "|"])
+def test_separators_packing_and_header(tmp_path: Path, name: str, sep: str) -> None:
+    path = write_csv(tmp_path / name, NAMES, rows_of(500, "%Y-%m-%d %H:%M:%S"), sep)
+    job, text, _ = made(path)
+    assert job["source"]["schema"] == {"sensor": "string", "ts": "timestamp", "temp": "double", "level": "bigint"}
+    assert job["source"].get("options", {}) == ({} if sep == "," else {"sep": sep})
+    assert job["source"]["path"] == f"./*{name[1:].lower()}" and job["source"]["event_time"] == {"column": "ts"}
+    assert (job["source"]["id"], job["scoring"]["highest"]["expression"]) == (["ts"], "temp")
+    assert job["window"] == {"time": "1 day"} and "# partition_by: [sensor]" in text
+    path = write_csv(tmp_path / name, None, rows_of(500, "%Y-%m-%d %H:%M:%S"), sep)
+    job, _, _ = made(path, tmp_path / "other.yaml")
+    assert list(job["source"]["schema"].values()) == ["string", "timestamp", "double", "bigint"]
+    assert job["source"]["options"]["header"] is False
+
+
+@pytest.mark.parametrize(
+    "when, derived",
+    [
+        ("%d/%m/%Y %H:%M:%S", "try_to_timestamp(ts, 'dd/MM/yyyy HH:mm:ss')"),
+        ("%m/%d/%Y %H:%M", "try_to_timestamp(ts, 'MM/dd/yyyy HH:mm')"),
+        ("%d.%m.%y %H:%M", "try_to_timestamp(ts, 'dd.MM.yy HH:mm')"),
+        ("%Y/%m/%d %H:%M:%S", "try_to_timestamp(ts, 'yyyy/MM/dd HH:mm:ss')"),
+    ],
+)
+def test_dates_in_other_spellings(tmp_path: Path, when: str, derived: str) -> None:
+    rows = [[r[0], (T0 + timedelta(hours=7 * i)).strftime(when), *r[2:]] for i, r in enumerate(rows_of(200, when))]
+    job, _, unsure = made(write_csv(tmp_path / "a.csv", NAMES, rows))
+    assert job["transform"] == [{"derive": {"ts_time": derived}}] and job["source"]["event_time"] == {"column": "ts_time"}
+    assert job["source"]["schema"]["ts"] == "string" and any(u.startswith("ts: read as ") for u in unsure)
+
+
+def test_days_that_no_order_of_day_and_month_fits_are_texts(tmp_path: Path) -> None:
+    rows = [[str(i), d, (T0 + timedelta(minutes=i)).isoformat()] for i, d in enumerate(["13/02/2024", "02/14/2024"] * 20)]
+    job, _, _ = made(write_csv(tmp_path / "a.csv", ["id", "day", "seen"], rows))
+    assert job["source"]["schema"] == {"id": "bigint", "day": "string", "seen": "timestamp"}
+
+
+@pytest.mark.parametrize("unit, function", [(1, "timestamp_seconds"), (1000, "timestamp_millis"), (10**6, "timestamp_micros")])
+@pytest.mark.parametrize("form", ["csv", "json", "parquet"])
+def test_instants_since_1970(tmp_path: Path, unit: int, function: str, form: str) -> None:
+    ts = [int((T0 + timedelta(minutes=i)).timestamp()) * unit for i in range(300)]
+    path = tmp_path / f"a.{form}"
+    if form == "csv":
+        write_csv(path, ["no", "ts"], [[str(i), str(t)] for i, t in enumerate(ts)])
+    elif form == "json":
+        path.write_text("".join(json.dumps({"no": i, "ts": t}) + "\n" for i, t in enumerate(ts)))
+    else:
+        pq.write_table(pa.table({"no": list(range(300)), "ts": ts}), path)
+    job, _, _ = made(path)
+    assert job["source"]["schema"] == {"no": "bigint", "ts": "bigint"}
+    assert job["transform"][0]["derive"]["ts_time"] == f"{function}(ts)" and job["source"]["id"] == ["no"]
+
+
+def test_instants_in_parts(tmp_path: Path) -> None:
+    hours = [T0 + timedelta(hours=i) for i in range(100)]
+    rows = [[str(t.year), str(t.month), str(t.day), str(t.hour), "1.5"] for t in hours]
+    job, _, _ = made(write_csv(tmp_path / "a.csv", ["Year", "month", "day", "hour", "rain"], rows))
+    assert job["transform"] == [{"derive": {"event_time": "make_timestamp(Year, month, day, hour, 0, 0)"}}]
+    assert job["source"]["id"] == ["event_time"] and job["scoring"]["highest"]["expression"] == "rain"
+
+
+def test_disorder_gives_the_watermark(tmp_path: Path) -> None:
+    rows = rows_of(300, "%Y-%m-%dT%H:%M:%S")
+    rows[100], rows[104] = rows[104], rows[100]
+    job, _, _ = made(write_csv(tmp_path / "a.csv", NAMES, rows))
+    assert job["source"]["event_time"] == {"column": "ts", "watermark": "10 minutes"}
+
+
+def test_what_stands_for_nothing(tmp_path: Path) -> None:
+    rows = [[*r[:2], "NA" if i % 10 == 3 else r[2], r[3]] for i, r in enumerate(rows_of(300, "%Y-%m-%d %H:%M:%S"))]
+    job, _, unsure = made(write_csv(tmp_path / "a.csv", NAMES, rows))
+    assert job["source"]["options"] == {"nullValue": "NA"} and job["source"]["schema"]["temp"] == "double"
+    assert "temp: 'NA' is taken for null, in all columns" in unsure
+
+
+def test_leading_zeros_stay_and_numbers_with_commas_are_told(tmp_path: Path) -> None:
+    rows = [[f"{i:05}", (T0 + timedelta(minutes=i)).isoformat(), f"{1000 + i:,}"] for i in range(100)]
+    job, _, unsure = made(write_csv(tmp_path / "a.csv", ["zip", "at", "amount"], rows))
+    assert job["source"]["schema"] == {"zip": "string", "at": "timestamp", "amount": "string"}
+    assert any("commas between thousands" in u and "replace(amount" in u for u in unsure)
+
+
+def test_files_beside_with_other_columns_are_not_read(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "trips 2024.csv", NAMES, rows_of(50, "%Y-%m-%d %H:%M:%S"))
+    assert made(path)[0]["source"]["path"] == "./*.csv"
+    write_csv(tmp_path / "other.csv", ["a", "b"], [["1", "2"]])
+    assert made(path)[0]["source"]["path"] == "./trips?2024*.csv"
+    (tmp_path / "specs").mkdir()
+    assert made(path, tmp_path / "specs" / "job.yaml")[0]["source"]["path"] == "../trips?2024*.csv"
+    (tmp_path / "in").mkdir()
+    write_csv(tmp_path / "in" / "x.csv", NAMES, rows_of(50, "%Y-%m-%d %H:%M:%S"))
+    assert made(tmp_path / "in")[0]["source"]["path"] == "./in/"
+
+
+def typed() -> pa.Table:
+    n = 120
+    return pa.table(
+        {
+            "id": pa.array(range(n), pa.int32()),
+            "When": pa.array([T0 + timedelta(minutes=i) for i in range(n)], pa.timestamp("us", "UTC")),
+            "day": pa.array([date(2024, 1, 1)] * n), "x": pa.array([i / 7 for i in range(n)], pa.float32()),
+            "paid": pa.array([Decimal("1.25")] * n, pa.decimal128(9, 2)), "tags": pa.array([["a", "b"]] * n), "ok": pa.array([True] * n),
+            "kind": pa.array(["u", "v"] * (n // 2)).dictionary_encode(), "where": pa.array([{"lat": 1.0}] * n), "no": ["x"] * n,
+        }
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["parquet", "orc", "delta"])
+def test_typed_files(tmp_path: Path, form: str) -> None:
+    path, rows = tmp_path / f"a.{form}", typed()
+    if form == "parquet":
+        pq.write_table(rows, path)
+    elif form == "orc":
+        rows = rows.drop_columns(["kind"])
+        pyarrow.orc.write_table(rows, path)
+    else:
+        write_deltalake(str(path), rows.drop_columns(["kind"]))
+    job, text, unsure = made(path)
+    schema = job["source"]["schema"]
+    assert (job["source"]["format"], schema["id"], schema["When"], schema["paid"]) == (form, "int", "timestamp", "decimal(9,2)")
+    assert (schema["tags"], schema["day"], schema["x"], schema["no"]) == ("array<string>", "date", "float", "string")
+    assert "where" not in schema and any(u.startswith("where: left out") for u in unsure) and '"no": string' in text
+    assert job["source"]["event_time"]["column"] == "When" and job["source"]["id"] == ["id"]
+
+
+def test_nested_and_mixed_json(tmp_path: Path) -> None:
+    rows = [
+        {
+            "id": f"e{i}",
+            "time": (T0 + timedelta(seconds=i)).isoformat(),
+            "v": i if i % 2 else i / 2,
+            "w": {"a": 1},
+            "m": i if i % 3 else "x",
+            "tags": ["p", "q"],
+        }
+        for i in range(90)
+    ]
+    path = tmp_path / "a.json"
+    for text in ("".join(json.dumps(r) + "\n" for r in rows), json.dumps(rows, indent=1)):
+        path.write_text(text)
+        job, _, unsure = made(path)
+        assert job["source"]["schema"] == {
+            "id": "string", "time_": {"type": "timestamp", "from": "time"}, "v": "double", "m": "string", "tags": "array<string>",
+        }  # fmt: skip
+        assert any(u.startswith("w: left out") for u in unsure) and "m: values of several kinds" in unsure
+        assert job["source"].get("options") == ({"multiLine": True} if text[0] == "[" else None)
+
+
+@pytest.mark.parametrize(
+    "name, data, said",
+    [
+        ("none.csv", None, "there is no file"),
+        ("a.csv", b"", "it is empty"),
+        ("a.csv", b"a,b\n", "no rows below its header"),
+        ("a.xlsx", b"PK", "none of the files"),
+        ("a.csv", b"a,b\n1,2\n3,4\n", "no column of .* tells when a row happened: a .bigint., b"),
+        ("a.json", b"{", "cannot be read"),
+        ("a.json", b"[1, 2]", "no rows that are JSON objects"),
+        ("a.parquet", b"PAR1", "cannot be read"),
+        ("a.csv.gz", b"no gzip", "cannot be read"),
+        ("a.csv", b"x" * (2 << 20), "longer than a megabyte"),
+        ("a.json", b"\xff\xfe\n", "cannot be read"),
+    ],
+)
+def test_files_nothing_can_be_made_of(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, data: bytes | None, said: str) -> None:
+    path = tmp_path / name
+    if data is not None:
+        path.write_bytes(data)
+    with pytest.raises(SkybandError, match=said) as e:
+        draft(path, tmp_path / "job.yaml")
+    assert e.value.code == "SKY-E201" and e.value.hint
+    assert main(["init", str(tmp_path / "job.yaml"), "--from", str(path)]) == 2
+    shown = capsys.readouterr()
+    assert shown.err.startswith("SKY-E201 ") and not (tmp_path / "job.yaml").exists()
+
+
+_CELLS = st.sampled_from(
+    [
+        "",
+        "1",
+        "-5",
+        "007",
+        "2.5",
+        "1e3",
+        "NaN",
+        "true",
+        "no",
+        "NA",
+        "2024-03-01",
+        "2024-03-01 10:00",
+        "01/02/2024",
+        "13/02/2024",
+        "1709251200",
+        "x",
+        "a,b",
+        'q"',
+        "ü\u202e",
+        "\x1b[1m",
+        "{a}",
+        "${HOME}",
+        "1,000",
+        " 3 ",
+        "99999999999999999999",
+    ]
+)
+_HEADS = st.sampled_from(
+    [
+        "id",
+        "ts",
+        "time",
+        "score",
+        "at",
+        "no",
+        "null",
+        "a b",
+        "ä",
+        "1st",
+        "x.y",
+        "batch_id",
+        "Year",
+        "month",
+        "day",
+        "rank",
+        "on",
+        "${X}",
+        "query",
+        "key: 1",
+        "#c",
+        "'",
+        '"',
+        "\x1b[0m",
+        "select",
+        "id_",
+        "ID",
+    ]
+)
+
+
+@given(heads=st.lists(_HEADS, min_size=1, max_size=5, unique=True), data=st.data(), n=st.integers(1, 8))
+def test_whatever_stands_in_a_file(tmp_path_factory: pytest.TempPathFactory, heads: list[str], data: st.DataObject, n: int) -> None:
+    """The spec is good, or it is said why there is none; and every cell has the type that is declared."""
+    folder = tmp_path_factory.mktemp("any")
+    rows = [[data.draw(_CELLS) for _ in heads] for _ in range(n)]
+    if data.draw(st.booleans()):
+        heads, rows = [*heads, "seen"], [[*r, (T0 + timedelta(hours=i)).isoformat()] for i, r in enumerate(rows)]
+    path = write_csv(folder / "a.csv", heads, rows)
+    try:
+        job, _, _ = made(path)
+    except SkybandError as e:
+        assert e.code == "SKY-E201" and e.hint
+        return
+    options = job["source"].get("options", {})
+    names = [c.get("from", n) if isinstance(c, dict) else n for n, c in job["source"]["schema"].items()]
+    types = [c["type"] if isinstance(c, dict) else c for c in job["source"]["schema"].values()]
+    cells = list(csv.reader(io.StringIO(path.read_bytes().decode(), newline=""), delimiter=options.get("sep", ",")))
+    body = cells if options.get("header") is False else cells[1:]
+    assert options.get("header") is False or [n.replace("$${", "${") for n in names] == cells[0]
+    for row in body:
+        for type_, cell in zip(types, row, strict=False):
+            assert cell in ("", options.get("nullValue")) or len(row) != len(types) or fits_text(type_, cell)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    "name",
+    ["prsa.csv", "conn.csv", "sp500_5yr.csv", "departures_stream.csv", "commits_anon.tsv", "rain_updates_1970_2021.tsv", "baskets.tsv"],
+)
+def test_real_files(tmp_path: Path, shared_data: Callable[[str], Path], name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = tmp_path / "job.yaml"
+    assert main(["init", str(spec), "--from", str(shared_data(f"data/{name}.gz"))]) == 0
+    assert main(["validate", "--data", str(spec)]) == 0
+    assert "good (1 query)" in capsys.readouterr().out
+
+
+@pytest.mark.spark
+def test_it_runs(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """No row of a file that a spec was made from is rejected, with the spec in the folder of its data."""
+    write_csv(tmp_path / "a.csv", ["on", "ts", "temp", "rank"], rows_of(400, "%d/%m/%Y %H:%M"), ";")
+    monkeypatch.chdir(tmp_path)
+    assert main(["init", "--from", "a.csv"]) == 0
+    run(spark, Path("job.yaml"))
+    runs = DeltaTable("tables/a/runs").to_pyarrow_table()
+    assert [pc.sum(runs[n]).as_py() for n in ("rows_in", "accepted", "rejected")] == [400, 400, 0]
+    capsys.readouterr()
+    assert main(["query", "job.yaml", "top"]) == 0
+    out = capsys.readouterr().out
+    assert "top: 10 rows" in out and out.count("28.5") == 10
