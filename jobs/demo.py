@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from skyband.framework.errors import printable
+
 SPEC = Path(__file__).resolve().parent.parent / "specs" / "flights.yaml"
 """The example job: beside this package's folder in a checkout and in an installed wheel alike."""
 
@@ -53,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     tables = warehouse / "flights"
     show(tables)
     page = write(load_plan(str(SPEC)), home / "report.html")
-    print(f"\nResults, runs and plan as one page, for any browser: {_short(page)}")
+    print(printable(f"\nResults, runs and plan as one page, for any browser: {_short(page)}"))
     print(
         "\nRead them elsewhere, with anything that reads Delta Lake. DuckDB:\n\n"
         f"  {statement_now(tables)}\n\n"

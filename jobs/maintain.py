@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from skyband.framework.errors import SkybandError, told
+from skyband.framework.errors import SkybandError, printable, told
 from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
 
@@ -58,5 +58,5 @@ def run(args: argparse.Namespace) -> int:
         by = 1000 if said.startswith("kB") else 1
         for when, at in (("before", 1), ("after", 2)):
             columns[f"{said} {when}"] = [-(-getattr(line[at], part) // by) for line in lines]
-    print(told(text_table(pa.table(columns))))
+    print(printable(text_table(pa.table(columns))))
     return 0

@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     with STOP.heeded():
         for name, tables, made in serve(spark, plans):
             print(printable(f"database {name}: {tables} tables, {made} views"))
-        print(f"jdbc:hive2://{HOST}:{args.port}/ (no password; Ctrl-C ends it)", flush=True)
+        print(printable(f"jdbc:hive2://{HOST}:{args.port}/ (no password; Ctrl-C ends it)"), flush=True)
         while STOP.signal is None:
             if not ENGINE.pids():
                 raise SkybandError("SKY-E305", "the engine died", hint=f"its log is {ENGINE.log}")

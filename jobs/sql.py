@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     rows = Statements(plan).ask(statement, None if limit is None else max(0, limit) + 1)
     if limit is not None and rows.num_rows > limit:
         rows = rows.slice(0, max(0, limit))
-        print(f"the first {rows.num_rows:,} rows; --limit N shows more", file=sys.stderr)
+        print(printable(f"the first {rows.num_rows:,} rows; --limit N shows more"), file=sys.stderr)
     shown = {"table": render.text_table, "csv": render.csv_text, "json": render.json_text}[args.format]
     try:
         text = shown(rows)
