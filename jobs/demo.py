@@ -42,16 +42,11 @@ def run(args: argparse.Namespace) -> int:
     write_itineraries(home / "itineraries", args.days)
     print(f"{files} days of flights out of New York City are in {_short(landing)}; running {_short(SPEC)} over them.", flush=True)
     os.environ["LANDING"], os.environ["WAREHOUSE"] = str(landing), str(warehouse)
-    asked = {
-        "once": True,
-        "continuous": False,
-        "finish": True,
-        "rebuild_results": False,
-        "quiet": args.quiet,
-        "lines": args.lines,
-        "recorded": args.recorded,
-    }
-    code = run_job.run(argparse.Namespace(spec=str(SPEC), **asked))
+    words = argparse.ArgumentParser().add_subparsers()
+    run_job.add_parser(words)
+    asked = words.choices["run"].parse_args([str(SPEC), "--once", "--finish", *(["--quiet"] if args.quiet else [])])
+    asked.lines, asked.recorded = args.lines, args.recorded
+    code = run_job.run(asked)
     tables = warehouse / "flights"
     show(tables)
     page = write(load_plan(str(SPEC)), home / "report.html")

@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         for r in rows:
             print(told(f"{'ok' if r['success'] else 'FAILED (' + r['severity'] + ')'} {r['table_name']}: {said(r)}"))
         state = "nothing is published" if published is None else f"the results up to batch {published} are published"
-        print(f"{len(rows)} checks after batch {batch}, {len(failed(rows))} failed; {state}")
+        print(told(f"{len(rows)} checks after batch {batch}, {len(failed(rows))} failed; {state}"))
     if args.docs is not None:
         _write(Path(args.docs), plan.job, found, told_of=args.format == "text")
     return int(bool(failed(rows, "critical")))

@@ -19,6 +19,7 @@ from deltalake import DeltaTable
 
 from skyband.framework.spec.load import validate_text
 from skyband.framework.tables.duck import Statements
+from skyband.jobs.cli import COMMANDS
 from skyband.jobs.spec import load_plan
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -97,7 +98,9 @@ def test_make_targets_exist() -> None:
     for block in blocks(PAGES_OF_COMMANDS):
         if block.info == "console":
             for command in re.findall(r"^\$ (.*?)\s*(?:#.*)?$", block.text, re.MULTILINE):
-                assert (command.startswith("make ") and command.split()[1] in targets) or (ROOT / command).exists(), command
+                first, *rest = command.split()
+                known = targets if first == "make" else {c.replace("_", "-") for c in COMMANDS} if first == "skyband" else set()
+                assert first == "ssh" or (rest and rest[0] in known) or (ROOT / command).exists(), command
 
 
 @pytest.mark.spark

@@ -49,13 +49,14 @@ def test_a_run_from_a_folder_full_of_pythons_names(tmp_path: Path) -> None:
     assert done.returncode == 4, done.stderr
     assert said[:2] == ["starting ../job/spec.yaml", f"job strange: 1 query over csv in {folder}/in, into {folder}/out"]
     assert said[2].startswith("batch 0: 100 rows, ") and not [line for line in said if " 0 rows" in line]
-    end, log, parse, error, _ = said[-5:]
+    end, log, parse, error, _, quality = said[-6:]
     assert end.startswith("done: 100 rows") and "; 1 row waits, at 2020-01-01 01:39:00, the newest row's time" in end
     assert log.startswith(f"the engine's log is {folder}/out/_skyband/logs/")
     assert parse.startswith(
         "WARNING: 10 of the 100 rows of this run (10.0 %) were rejected, reason parse: column 'ts' (timestamp) holds '15778"
     )
     assert "epoch seconds" in parse and "timestamp_seconds(ts)" in parse
+    assert quality.startswith("quality: ") and quality.endswith("not published: critical skyband_max_rejected")
     assert error.startswith("SKY-E501 10 of the 100 rows of this run (10.0 %) were rejected")
     outcome = json.loads((folder / "out.json").read_text())
     assert (outcome["status"], outcome["exit_code"]) == ("too_many_rejected", 4) and [e["code"] for e in outcome["errors"]] == ["SKY-E501"]

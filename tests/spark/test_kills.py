@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # Not among the chaos tests, which only `make test-all` runs: 20 kills belong to every run of the tests.
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
-KILLS = {"keyed": 7, "deletions": 5, "sets": 5, "loyalty": 3}
+KILLS = {"keyed": 5, "deletions": 5, "sets": 5, "loyalty": 5}
 """20 in all, over kinds that have every query type. Of the other kinds, in `make test-all` and `make kills`."""
 SOME = [pytest.param(kind, marks=() if kind in KILLS else pytest.mark.slow) for kind in KINDS]
 

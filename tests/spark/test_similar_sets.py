@@ -43,7 +43,7 @@ LASTING = ("twins", "angles", "hourly", "alike")
 """The others' items are told once."""
 
 
-@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize("keyed", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_files_restarts_and_partitions_leave_no_trace(spark: SparkSession, tmp_path: Path, keyed: bool) -> None:
     whole, parts = whole_and_in_parts(spark, tmp_path, stream(21, n=240), keyed, queries=QUERIES, scoring=TOKENS)
     keys = ("grp",) if keyed else ()
