@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.quiet:
         told.say(f"starting {args.spec}")
     plan = load_plan(args.spec)
-    from skyband.framework.quality.outcomes import newest_checks
+    from skyband.framework.quality.newest_checks import newest_checks
     from skyband.framework.quality.row_rules import demoted
     from skyband.framework.streaming.layout import Layout, fitting_job, own_place
     from skyband.framework.streaming.locks import one_run
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         try:
             return _run(args, plan, layout, told, began)
         finally:
-            outcome.look(lambda: newest_checks(plan, layout.root))
+            outcome.look(lambda: newest_checks(layout.root))
 
 
 def _look(source: SourceNode, first: bool) -> None:

@@ -7,14 +7,11 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from skyband.framework.plan.model import Plan
 from skyband.framework.tables.delta_read import open_table, read
 
 
-def newest_checks(plan: Plan, root: Path) -> list[dict[str, Any]]:
-    """A row per check of ``plan``; none if the last batch has not been checked. SkybandError SKY-E400 if a table cannot be read."""
-    if not plan.checks:
-        return []
+def newest_checks(root: Path) -> list[dict[str, Any]]:
+    """What the last gate wrote of the last batch, rules over runs too; none if it has not been there. SKY-E400 if a table is unreadable."""
     last = pc.max(read(open_table(root, "runs"), ["batch_id"])["batch_id"]).as_py()
     if last is None:
         return []
