@@ -32,17 +32,10 @@ def run(args: argparse.Namespace) -> int:
     from skyband.framework.quality.gate import broken, unseen
     from skyband.framework.quality.outcome import failed, said
     from skyband.framework.spec.places import overlap
-    from skyband.framework.streaming.layout import Layout
-    from skyband.framework.tables.driver_writer import DriverWriter
     from skyband.framework.tables.published import PUBLISHED
-    from skyband.framework.tables.sink import Sink
+    from skyband.jobs.ran import ran
 
-    layout = Layout(plan.sink)
-    job = layout.load()
-    sink = None if job is None else Sink(plan, DriverWriter(layout.root), job.generation)
-    last = None if sink is None else sink.last_run()
-    if sink is None or last is None:
-        raise SkybandError("SKY-E402", "this job has not run yet", hint="skyband run it first")
+    layout, _, sink, last = ran(plan)
     if args.docs is not None:
         for place in (plan.source.path, str(layout.root)):
             if place is not None and overlap(place, args.docs, real=True):

@@ -40,9 +40,7 @@ def run(args: argparse.Namespace) -> int:
     from skyband.framework.tables.driver_writer import DriverWriter
 
     layout = Layout(plan.sink)
-    job = layout.load()
-    if job is None:
-        raise SkybandError("SKY-E402", "this job has not run yet", hint="skyband run it first")
+    job = layout.known()
     writer = DriverWriter(layout.root)
     found = groups(writer)
     if args.reason is not None:

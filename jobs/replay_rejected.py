@@ -34,17 +34,12 @@ def run(args: argparse.Namespace) -> int:
     plan = load_plan(args.spec)
     from skyband.framework.sources.registry import source_format
     from skyband.framework.streaming import replayed
-    from skyband.framework.streaming.layout import Layout, changed_since
+    from skyband.framework.streaming.layout import changed_since
     from skyband.framework.streaming.replay_records import folder_of, said
     from skyband.framework.streaming.session import get_session
-    from skyband.framework.tables.driver_writer import DriverWriter
-    from skyband.framework.tables.sink import Sink
+    from skyband.jobs.ran import ran
 
-    layout = Layout(plan.sink)
-    job = layout.load()
-    last = None if job is None else Sink(plan, DriverWriter(layout.root), job.generation).last_run()
-    if job is None or last is None:
-        raise SkybandError("SKY-E402", "this job has not run yet", hint="skyband run it first")
+    layout, job, _, last = ran(plan)
     changed = [SkybandError("SKY-E150", d, hint="use the spec of the last run") for d in changed_since(plan, layout)]
     if changed:
         raise SpecErrors(changed)

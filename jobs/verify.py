@@ -45,9 +45,7 @@ def run(args: argparse.Namespace) -> int:
     from skyband.framework.verify.told import told as differing
 
     layout = Layout(plan.sink)
-    job = layout.load()
-    if job is None:
-        raise SkybandError("SKY-E402", "this job has not run yet", hint="skyband run it first")
+    job = layout.known()
     hint = "verify with the spec and the tables of queries of the last run"
     changed = [SkybandError("SKY-E150", d, hint=hint) for d in changed_since(plan, layout)]
     if changed:

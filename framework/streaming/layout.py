@@ -84,6 +84,13 @@ class Layout:
             raise _of_before(self.root)
         return job
 
+    def known(self) -> JobFile:
+        """The job file of a job that has run. Raises SkybandError SKY-E402 before the first run."""
+        job = self.load()
+        if job is None:
+            raise not_run()
+        return job
+
     def create(self, plan: Plan, partitions: int, header: list[str] | None) -> JobFile:
         """The job file of a first run; what an earlier attempt left behind without writing a row is removed."""
         for leftover in (self.checkpoint, self.control):
@@ -152,6 +159,11 @@ def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:
         hint = f"run the changed spec into a new sink path, or delete {layout.root} to start again from the source"
         raise SpecErrors([SkybandError("SKY-E150", d, hint=hint) for d in differences])
     return job
+
+
+def not_run() -> SkybandError:
+    """SKY-E402: there is nothing yet that could be asked."""
+    return SkybandError("SKY-E402", "this job has not run yet", hint="skyband run it first")
 
 
 def own_place(plan: Plan, layout: Layout) -> None:
