@@ -20,7 +20,7 @@ from skyband.framework.streaming.stopping import SIGNALLED, STOP
 
 COMMANDS = (
     "init", "validate", "explain", "run", "status", "query", "sql", "views", "report", "serve", "quality", "rejected", "replay_rejected",
-    "verify", "maintain", "airflow", "demo",
+    "verify", "maintain", "airflow", "warm", "demo",
 )  # fmt: skip
 
 LIVE = ("run", "demo")

@@ -17,7 +17,7 @@ from skyband.jobs.spec import load_plan
 if TYPE_CHECKING:
     from skyband.framework.outcome import Outcome
     from skyband.framework.plan.model import Plan, SourceNode
-    from skyband.framework.streaming.layout import Layout
+    from skyband.framework.streaming.layout import JobFile, Layout
     from skyband.framework.streaming.runner import Batch
     from skyband.framework.tables.sink import Sink
 
@@ -64,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
     from skyband.framework.quality.row_rules import demoted
     from skyband.framework.streaming.layout import Layout, fitting_job, own_place
     from skyband.framework.streaming.locks import one_run
+    from skyband.framework.streaming.resting import at_rest
     from skyband.framework.tables.delta_read import versions
     from skyband.framework.tables.schemas import tables
 
@@ -79,9 +80,12 @@ def run(args: argparse.Namespace) -> int:
 
     # Before the engine starts: a refusal comes at once.
     with one_run(layout, plan.job, wait):
-        _look(plan.source, first=fitting_job(plan, layout) is None)
+        job = fitting_job(plan, layout)
+        _look(plan.source, first=job is None)
         outcome.watch(plan.job, [q.name for q in plan.queries], lambda: versions(layout.root, [t.name for t in tables(plan)]))
         try:
+            if job is not None and _once(args, plan) and not args.rebuild_results and at_rest(plan, layout, job, args.finish):
+                return _rest(args, plan, layout, job, began)
             return _run(args, plan, layout, told, began)
         finally:
             outcome.look(lambda: newest_checks(layout.root))
@@ -104,6 +108,36 @@ def _what(plan: Plan) -> str:
     place = f" in {plan.source.path}" if plan.source.path is not None else ""
     many = f"{len(plan.queries)} quer{'y' if len(plan.queries) == 1 else 'ies'}"
     return f"job {plan.job}: {many} over {plan.source.format}{place}, into {plan.sink}"
+
+
+def _once(args: argparse.Namespace, plan: Plan) -> bool:
+    return args.once or args.finish or (plan.trigger_micros is None and not args.continuous)
+
+
+def _rest(args: argparse.Namespace, plan: Plan, layout: Layout, job: JobFile, began: float) -> int:
+    """The run of a job that has nothing to do: all that a run looks at is looked at, but no engine is started."""
+    from skyband.framework.quality.gate import Gate
+    from skyband.framework.sources.watch import FileWatch
+    from skyband.framework.streaming.intact import check
+    from skyband.framework.streaming.progress import Progress
+    from skyband.framework.tables.derive import derive
+    from skyband.framework.tables.schemas import derived_tables
+    from skyband.framework.tables.sink import Sink
+    from skyband.framework.tables.writer_factory import writer_for
+
+    told: Lines = args.lines
+    progress = Progress(told, args.quiet, plan, began)
+    held = check(plan, layout, job)
+    job = layout.renew(plan, job)
+    sink = Sink(plan, writer_for(plan.sink), job.generation)
+    sink.ensure_all()
+    for text in FileWatch(plan.source, layout.home, job.header, lambda *_: None).at_start(committed=False):
+        told.tell("warning", "warning", f"WARNING: {text}")
+    if any(held.versions.get(name) != held.planned for name in derived_tables(plan)):
+        derive(sink, held.planned)
+    progress.close()
+    failpoint("checks.before")
+    return Gate(plan, told).look(sink, None)
 
 
 def _run(args: argparse.Namespace, plan: Plan, layout: Layout, told: Lines, began: float) -> int:
@@ -140,8 +174,7 @@ def _run(args: argparse.Namespace, plan: Plan, layout: Layout, told: Lines, bega
         return gate.look(sink, progress.run_rows())
 
     runner = Runner(spark, plan, writer_for(plan.sink, spark), heard, warn=warn, phase=progress.phase, gate=look)
-    once = args.once or args.finish or (plan.trigger_micros is None and not args.continuous)
-    ended = runner.run(once=once, finish=args.finish, rebuild=args.rebuild_results)
+    ended = runner.run(once=_once(args, plan), finish=args.finish, rebuild=args.rebuild_results)
     progress.close()
     tell_warned(plan, progress.warned, progress.rows, told)
     too_many = report(plan, runner.sink, progress.run_rows(), runner.job.header, told)

@@ -66,6 +66,7 @@ class Layout:
         self.checkpoint = self.home / "checkpoint"
         self.control = self.home / "control"
         self.taken = self.home / "taken.json"
+        self.rest = self.home / "rest.json"
         self.file = self.home / "job.json"
 
     def load(self) -> JobFile | None:
