@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import time as clock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from skyband.framework.errors import SkybandError, SpecErrors
 from skyband.framework.failpoints import failpoint
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from skyband.framework.streaming.layout import JobFile, Layout
     from skyband.framework.streaming.runner import Batch
     from skyband.framework.tables.sink import Sink
+
+QUICK_BYTES: Final = 64 << 20
+"""A run with less to read is over before the JVM's second compiler has been of use."""
 
 EXIT_CODES = (
     "exit codes: 0 done, 1 something critical of quality failed (all is written, nothing published), 2 a mistake in the spec or the "
@@ -114,6 +118,14 @@ def _once(args: argparse.Namespace, plan: Plan) -> bool:
     return args.once or args.finish or (plan.trigger_micros is None and not args.continuous)
 
 
+def _quick(args: argparse.Namespace, plan: Plan, layout: Layout) -> bool:
+    """Whether so little waits to be read that the engine's start is most of the run."""
+    from skyband.framework.streaming.resting import waiting
+
+    there = waiting(plan.source, layout) if _once(args, plan) else None
+    return there is not None and sum(os.path.getsize(f) for f in there if os.path.exists(f)) <= QUICK_BYTES
+
+
 def _rest(args: argparse.Namespace, plan: Plan, layout: Layout, job: JobFile, began: float) -> int:
     """The run of a job that has nothing to do: all that a run looks at is looked at, but no engine is started."""
     from skyband.framework.quality.gate import Gate
@@ -163,7 +175,7 @@ def _run(args: argparse.Namespace, plan: Plan, layout: Layout, told: Lines, bega
     progress = Progress(told, args.quiet, plan, began)
     progress.phase("starting the engine")
     progress.show()
-    spark = get_session(plan.job, packages=source_format(plan.source.format).jars, home=layout.home)
+    spark = get_session(plan.job, packages=source_format(plan.source.format).jars, home=layout.home, quick=_quick(args, plan, layout))
     failpoint("engine.started")
     progress.phase("looking at tables and source")
     if told.live:

@@ -24,9 +24,9 @@ FORMATS = ("csv", "json", "parquet", "orc")
 def note(layout: Layout, job: JobFile, batch: int, finished: bool) -> None:
     """With ``batch`` all is done that lay there, and the engine has no further batch to make of it.
 
-    ``finished``: the input was declared complete after it.
+    ``finished``: the input has been declared complete after the newest row. Does nothing before the first batch.
     """
-    if not _noted(layout, job, batch, finished):
+    if batch >= 0 and not _noted(layout, job, batch, finished):
         durable.replace(layout.rest, json.dumps({"generation": job.generation, "batch": batch, "finished": finished}))
 
 

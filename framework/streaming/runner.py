@@ -161,9 +161,14 @@ class Runner:
             if ended and finish:
                 ended = self._finish()
             self._derive()
-            if ended and once and self.last_batch >= 0:
-                note(self.layout, self.job, last_batch(self.layout.checkpoint / "commits"), finish)
+            if ended and once:
+                self._rest()
         return ended or not once
+
+    def _rest(self) -> None:
+        """Notes that all is done. Files may have come while the end of those before was declared: then it is not declared for them."""
+        finished = self.newest is None or any(f > self.newest for _, f in self.job.finishes[-1:])
+        note(self.layout, self.job, last_batch(self.layout.checkpoint / "commits"), finished)
 
     def _job_file(self, rebuild: bool) -> tuple[JobFile, Found | None]:
         """The job file, and what earlier runs' tables hold: None if this is the first."""
