@@ -34,16 +34,20 @@ scoring:
 queries:
   pairs: {{type: topk_pairs, scoring: far, k: 2}}
   best: {{type: topk, scoring: high, k: 2}}
-  above: {{type: threshold, scoring: high, above: 5}}
-  sky: {{type: skyline, dimensions: {{x: min, y: max}}}}
-  twins: {{type: topk_similar_sets, tokens: words, k: 2}}
-  alike: {{type: similar_sets, tokens: words, min_score: 0.9}}
-  loyal: {{type: topk_loyalty, object: name, criteria: x > 3, k: 2}}
-quality: {{max_rejected: 100%}}
+{more}quality: {{max_rejected: 100%}}
 sink: {{path: {folder}/out}}
 run: {{trigger: once, max_files: 1}}
 """
-"""A job with every kind of operator."""
+MORE = """\
+  above: {type: threshold, scoring: high, above: 5}
+  sky: {type: skyline, dimensions: {x: min, y: max}}
+  twins: {type: topk_similar_sets, tokens: words, k: 2}
+  alike: {type: similar_sets, tokens: words, min_score: 0.9}
+  seen: {type: matches, tokens: words, k: 2}
+  loyal: {type: topk_loyalty, object: name, criteria: x > 3, k: 2}
+  steady: {type: threshold_loyalty, object: name, criteria: x > 3, at_least: 10 minutes}
+"""
+"""With these the job has every kind of operator."""
 
 FILES, ROWS = 3, 40
 
@@ -54,16 +58,17 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "warm",
         help="prepare this machine, so that runs start fast",
         description="Do once what first runs would do: fetch the engine's packages, compile the operators, and archive the engine's "
-        "classes, so that it starts in a third of the time. All of it lies in the folder SKYBAND_CACHE and the package's own; a minute or "
-        "two, 200 MB. For images and new machines; harmless to repeat.",
+        "classes, so that it starts in a third of the time. All of it lies in the folder SKYBAND_CACHE and the package's own; a minute, "
+        "200 MB. For images and new machines; harmless to repeat.",
     )
+    p.add_argument("--all", action="store_true", help="compile the operators of every query type, not of pairs and top-k alone; minutes")
     p.add_argument("--packages", action="store_true", help="fetch the engine's packages only")
     p.add_argument("--quiet", action="store_true", help="no lines but errors")
     p.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """0. SkybandError SKY-E200 or SKY-E300 if the engine does not start; without an archive (no room, an old Java) runs just start slower."""
+    """0. SkybandError SKY-E200 or SKY-E300 if the engine does not start. Without an archive (no room, an old Java) runs start, more slowly."""
     from pyspark.find_spark_home import _find_spark_home
 
     from skyband.framework.java import find_java_home
@@ -109,7 +114,7 @@ def _train(args: argparse.Namespace, folder: Path) -> None:
     words = argparse.ArgumentParser().add_subparsers()
     run_job.add_parser(words)
     spec = folder / "warm.yaml"
-    spec.write_text(SPEC.format(folder=folder))
+    spec.write_text(SPEC.format(folder=folder, more=MORE if args.all else ""))
     (folder / "in").mkdir()
     for number in range(2 * FILES):
         write(folder / "in" / f"{number}.csv", number)

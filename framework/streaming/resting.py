@@ -1,8 +1,8 @@
 """A job with nothing to do: known from the source's folder and the checkpoint, without an engine.
 
-A run that has read what lay there and been through to its end leaves a note, in ``<sink>/_skyband/rest.json``: with that batch the engine had
-nothing left to do. It stays true for as long as that batch is the checkpoint's last one, and its only one that is begun; what may have
-changed since is the source.
+A run that has read what lay there and been through to its end leaves a note, in ``<sink>/_skyband/rest.json``: with that batch the engine
+had nothing left to do. It stays true for as long as that batch is the checkpoint's last one, and no other is begun; what may have changed
+since is the source.
 """
 
 from __future__ import annotations
