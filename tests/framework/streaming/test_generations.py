@@ -33,6 +33,10 @@ STEPS = 28
 NEW_TABLES = {*SHARED, "both", "both_now", "added", "added_changes"}
 
 
+OTHERS = ("job_runs/_delta_log/0.json", "theirs/_delta_log/0.json", "_skyband/replayed/x.json", "_skyband/logs/engine.log", "note.txt")
+"""Files that are of no generation."""
+
+
 class Killed(BaseException):
     """As a signal would."""
 
@@ -49,7 +53,9 @@ def sink(root: Path, generation: str, tables: set[str]) -> None:
     control = (home / "control" / "finish-1.json").as_uri().replace("file:///", "file:///x%20y/")
     checkpoints.write(home / "checkpoint" / "sources" / "1" / "0", f'v1\n{{"path":"{control}"}}')
     checkpoints.write(home / "checkpoint" / "sources" / "1" / ".0.crc", "sum")
-    checkpoints.write(home / "checkpoint" / "state" / "0" / "_metadata" / "v2" / "0", f'v2\n{{"paths":["file:{home}/checkpoint/state/0/x"]}}')
+    checkpoints.write(
+        home / "checkpoint" / "state" / "0" / "_metadata" / "v2" / "0", f'v2\n{{"paths":["file:{home}/checkpoint/state/0/x"]}}'
+    )
     if generation == "new":
         checkpoints.write(home / "drop.json", generation)
     else:
@@ -62,7 +68,13 @@ def layout(tmp_path: Path) -> Layout:
     made = Layout(str(tmp_path / "out"))
     sink(made.root, "old", OLD_TABLES)
     sink(made.next, "new", NEW_TABLES)
-    for path in ("job_runs/_delta_log/0.json", "theirs/_delta_log/0.json", "_skyband/replayed/x.json", "_skyband/logs/engine.log", "note.txt"):
+    for path in (
+        "job_runs/_delta_log/0.json",
+        "theirs/_delta_log/0.json",
+        "_skyband/replayed/x.json",
+        "_skyband/logs/engine.log",
+        "note.txt",
+    ):
         checkpoints.write(made.root / path, "the job's")
     (made.next / "_skyband" / "lock").touch()
     return made
@@ -80,7 +92,13 @@ def assert_swapped(layout: Layout) -> None:
     assert held(layout.home / OLD) == ("old", OLD_TABLES, {"old"})
     assert not (layout.root / "gone").exists() and not layout.next.exists() and not (layout.home / JOURNAL).exists()
     assert (layout.home / "drop.json").exists() and not (layout.home / "taken.json").exists()
-    for path in ("job_runs/_delta_log/0.json", "theirs/_delta_log/0.json", "_skyband/replayed/x.json", "_skyband/logs/engine.log", "note.txt"):
+    for path in (
+        "job_runs/_delta_log/0.json",
+        "theirs/_delta_log/0.json",
+        "_skyband/replayed/x.json",
+        "_skyband/logs/engine.log",
+        "note.txt",
+    ):
         assert (layout.root / path).read_text() == "the job's"
     for path in ("sources/1/0", "state/0/_metadata/v2/0"):
         said = (layout.checkpoint / path).read_text()
