@@ -15,6 +15,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -87,8 +88,12 @@ def _said(home: Path) -> dict[str, Any]:
 
 
 def bytes_in(folder: Path) -> int:
-    """Bytes of all files below ``folder``; 0 if it is not there."""
-    return sum(p.stat().st_size for p in folder.rglob("*") if p.is_file() and not p.is_symlink())
+    """Bytes of all files below ``folder``, links aside; 0 if it is not there. A file that goes meanwhile counts, or not."""
+    size = 0
+    for path in folder.rglob("*"):
+        with suppress(OSError):
+            size += path.stat().st_size if path.is_file() and not path.is_symlink() else 0
+    return size
 
 
 def gone_files(layout: Layout) -> tuple[int, int]:
