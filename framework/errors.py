@@ -102,6 +102,10 @@ CODES: Final[dict[str, str]] = {
     "SKY-E502": "a row breaks a rule of severity fail: the run stopped",
     "SKY-E503": "a result breaks what always holds",
     "SKY-E504": "a rule over runs is broken",
+    # Generations of a job
+    "SKY-E510": "files that the job has read are gone: a rebuild would not have their rows",
+    "SKY-E511": "a new generation did not pass its gate, and was not swapped in",
+    "SKY-E512": "what would be removed is no job's sink",
     # Defects
     "SKY-E900": "a defect in Skyband",
 }

@@ -40,6 +40,8 @@ class Outcome:
         self.changes: Counter[str] = Counter()
         self.pending: int | None = None
         self.checks: Sequence[Mapping[str, Any]] = ()
+        self.ending: Callable[[int], None] = lambda code: None
+        """Told the exit code at any end, a signal's handler included."""
         self._before: Versions = {}
         self._after: Versions | None = None
         self._versions: Callable[[], Versions] | None = None
@@ -79,8 +81,26 @@ class Outcome:
                 self._after = self._versions()
                 self.checks = [{k: row[k] for k in CHECK_FIELDS} for row in checks()]
 
+    def figures(self) -> dict[str, int | None]:
+        """What the run did, in figures: its columns of table ``job_runs``."""
+        numbers = sorted(self.batches)
+        return {
+            "batches": len(numbers),
+            "first_batch_id": numbers[0] if numbers else None,
+            "last_batch_id": numbers[-1] if numbers else None,
+            "rows_in": self.rows["in"],
+            "accepted": self.rows["accepted"],
+            "rejected": self.rejected.total(),
+            "changes": self.changes.total(),
+        }
+
+    def anew(self) -> None:
+        """The tables are others than those that were there when the run began."""
+        self._before = {}
+
     def write(self, code: int, errors: Sequence[SkybandError]) -> None:
         """Writes the file in one step. ``errors``: all that were told. Raises OSError."""
+        self.ending(code)
         if self.path is not None:
             durable.replace(self.path, json.dumps(self._all(code, errors), indent=1) + "\n")
 
@@ -90,7 +110,7 @@ class Outcome:
         return {
             "format": FORMAT,
             "job": self.job,
-            "status": STATUSES.get(code, "stopped"),
+            "status": status_of(code),
             "exit_code": code,
             "started_at": self._started.isoformat(timespec="milliseconds"),
             "ended_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -106,6 +126,11 @@ class Outcome:
             "checks": list(self.checks),
             "errors": [_error(e) for e in errors],
         }
+
+
+def status_of(code: int) -> str:
+    """What an exit code of a run says."""
+    return STATUSES.get(code, "stopped")
 
 
 def _error(e: SkybandError) -> dict[str, Any]:

@@ -15,15 +15,16 @@ from skyband.framework.lines import Lines, lines
 from skyband.framework.outcome import Outcome
 from skyband.framework.streaming.engine import ENGINE, Stray
 from skyband.framework.streaming.engine_log import close_log
+from skyband.framework.streaming.failures import DEFECT, exit_code, failure
 from skyband.framework.streaming.python_path import leave_working_folder
 from skyband.framework.streaming.stopping import SIGNALLED, STOP
 
 COMMANDS = (
-    "init", "validate", "explain", "run", "status", "query", "sql", "views", "report", "serve", "quality", "rejected", "replay_rejected",
-    "verify", "maintain", "airflow", "warm", "demo",
+    "init", "validate", "explain", "run", "status", "history", "query", "sql", "views", "report", "serve", "quality", "rejected",
+    "replay_rejected", "verify", "maintain", "rebuild", "reset", "airflow", "warm", "demo",
 )  # fmt: skip
 
-LIVE = ("run", "demo")
+LIVE = ("run", "rebuild", "demo")
 """Commands that show on a terminal what they are at."""
 
 
@@ -82,20 +83,17 @@ class _Command:
         return code
 
     def _failed(self, e: Exception) -> int:
-        died = None if isinstance(e, SkybandError) and not e.code.startswith("SKY-E3") else ENGINE.death(e)
-        if died and STOP.signal is not None:
+        shown = failure(e)
+        if shown is None:
             # Who stops a service often signals all of its processes: the engine went first.
-            return self._stopped(STOP.signal)
-        if isinstance(e, BrokenPipeError) and not died:
+            return self._stopped(STOP.signal or 0)
+        if isinstance(e, BrokenPipeError) and shown.code == DEFECT:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
         if os.environ.get("SKYBAND_DEBUG"):
             print(told(traceback.format_exc()), file=self.stderr)
-        said = f"a defect of Skyband itself: {type(e).__name__}: {e}"
-        own = e if isinstance(e, SkybandError) else SkybandError("SKY-E900", said, hint="set SKYBAND_DEBUG=1 for the whole story")
-        shown = died or own
         self.lines.errors([shown])
-        return 3 if shown.code.startswith(("SKY-E3", "SKY-E9")) or shown.code == "SKY-E502" else 2
+        return exit_code(shown)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -16,6 +16,8 @@ from skyband.framework.streaming.stopping import SIGNALLED, STOP
 from skyband.jobs.spec import load_plan
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from skyband.framework.outcome import Outcome
     from skyband.framework.plan.model import Plan, SourceNode
     from skyband.framework.streaming.layout import JobFile, Layout
@@ -37,19 +39,24 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p = subparsers.add_parser(
         "run", help="run a job", description="Run a job's spec: once over what is there, or for good.", epilog=EXIT_CODES
     )
-    p.add_argument("spec")
+    add_arguments(p)
     how = p.add_mutually_exclusive_group()
     how.add_argument("--once", action="store_true", help="stop when all input there is has been processed, whatever run.trigger says")
     how.add_argument("--continuous", action="store_true", help="keep running until stopped (Ctrl-C), whatever run.trigger says")
-    p.add_argument("--finish", action="store_true", help="declare the input complete: also process what still waits behind the watermark")
     p.add_argument("--rebuild-results", action="store_true", help="first make the tables of results anew from the tables of changes")
+    p.set_defaults(run=run)
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    """The arguments of everything that streams a spec's rows."""
+    p.add_argument("spec")
+    p.add_argument("--finish", action="store_true", help="declare the input complete: also process what still waits behind the watermark")
     p.add_argument(
         "--demote", metavar="RULE", action="append", default=[], help="take this row rule of severity fail as reject; may be repeated"
     )
     p.add_argument("--quiet", action="store_true", help="no line per batch")
     p.add_argument("--log-format", choices=FORMATS, default="text", help="json: one object a line on stderr (default: %(default)s)")
     p.add_argument("--outcome", metavar="FILE", help="write what the run did as JSON, at its end, whatever end that is")
-    p.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -71,31 +78,33 @@ def run(args: argparse.Namespace) -> int:
     from skyband.framework.streaming.resting import at_rest
     from skyband.framework.tables.delta_read import versions
     from skyband.framework.tables.schemas import tables
+    from skyband.jobs.recorded import recorded
 
     told.job = plan.job
     plan = demoted(plan, args.demote)
     layout = Layout(plan.sink)
     own_place(plan, layout)
     if not args.quiet:
-        told.tell("info", "starting", _what(plan))
+        told.tell("info", "starting", what(plan))
 
     def wait(text: str) -> None:
         told.tell("warning", "waiting", text)
 
     # Before the engine starts: a refusal comes at once.
-    with one_run(layout, plan.job, wait):
+    with one_run(layout, plan.job, wait), recorded(args, "run", plan, layout) as record:
         job = fitting_job(plan, layout)
-        _look(plan.source, first=job is None)
+        look(plan.source, first=job is None)
+        record.begin()
         outcome.watch(plan.job, [q.name for q in plan.queries], lambda: versions(layout.root, [t.name for t in tables(plan)]))
         try:
             if job is not None and _once(args, plan) and not args.rebuild_results and at_rest(plan, layout, job, args.finish):
-                return _rest(args, plan, layout, job, began)
-            return _run(args, plan, layout, told, began)
+                return record.ended(_rest(args, plan, layout, job, began))
+            return record.ended(stream(args, plan, layout, layout.home, began))
         finally:
             outcome.look(lambda: newest_checks(layout.root))
 
 
-def _look(source: SourceNode, first: bool) -> None:
+def look(source: SourceNode, first: bool) -> None:
     """SkybandError if the source is not there (a mistake of the spec in the ``first`` run, later the machine's), or lacks columns."""
     from skyband.framework.sources import preflight
 
@@ -107,7 +116,7 @@ def _look(source: SourceNode, first: bool) -> None:
         raise SpecErrors(found)
 
 
-def _what(plan: Plan) -> str:
+def what(plan: Plan) -> str:
     """What is about to be run, in a line."""
     place = f" in {plan.source.path}" if plan.source.path is not None else ""
     many = f"{len(plan.queries)} quer{'y' if len(plan.queries) == 1 else 'ies'}"
@@ -152,7 +161,11 @@ def _rest(args: argparse.Namespace, plan: Plan, layout: Layout, job: JobFile, be
     return Gate(plan, told).look(sink, None)
 
 
-def _run(args: argparse.Namespace, plan: Plan, layout: Layout, told: Lines, began: float) -> int:
+def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, began: float) -> int:
+    """Streams ``plan`` into the tables of ``layout`` and passes them through the gate; the exit code. The engine's log goes to ``home``.
+
+    For who holds the job's lock.
+    """
     from skyband.framework.quality.gate import Gate
     from skyband.framework.quality.rejections import report
     from skyband.framework.quality.row_rules import tell_warned
@@ -171,21 +184,22 @@ def _run(args: argparse.Namespace, plan: Plan, layout: Layout, told: Lines, bega
         outcome.add(batch.number, rows, batch.reasons, batch.changes, batch.pending)
         progress(batch)
 
+    told: Lines = args.lines
     outcome: Outcome = args.recorded
     progress = Progress(told, args.quiet, plan, began)
     progress.phase("starting the engine")
     progress.show()
-    spark = get_session(plan.job, packages=source_format(plan.source.format).jars, home=layout.home, quick=_quick(args, plan, layout))
+    spark = get_session(plan.job, packages=source_format(plan.source.format).jars, home=home, quick=_quick(args, plan, layout))
     failpoint("engine.started")
     progress.phase("looking at tables and source")
     if told.live:
         progress.share = Share(plan.source, layout.checkpoint)
     gate = Gate(plan, told)
 
-    def look(sink: Sink) -> int:
+    def passed(sink: Sink) -> int:
         return gate.look(sink, progress.run_rows())
 
-    runner = Runner(spark, plan, writer_for(plan.sink, spark), heard, warn=warn, phase=progress.phase, gate=look)
+    runner = Runner(spark, plan, writer_for(plan.sink, spark), heard, warn=warn, phase=progress.phase, gate=passed)
     ended = runner.run(once=_once(args, plan), finish=args.finish, rebuild=args.rebuild_results)
     progress.close()
     tell_warned(plan, progress.warned, progress.rows, told)
@@ -194,4 +208,4 @@ def _run(args: argparse.Namespace, plan: Plan, layout: Layout, told: Lines, bega
         told.stopped(STOP.signal)
         return SIGNALLED + STOP.signal
     failpoint("checks.before")
-    return look(runner.sink) or too_many
+    return passed(runner.sink) or too_many

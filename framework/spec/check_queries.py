@@ -12,7 +12,7 @@ from skyband.framework.queries.registry import QUERY_TYPES, query_type
 from skyband.framework.spec.document import Path
 from skyband.framework.spec.expressions import is_linear, scoring_text, term_columns
 from skyband.framework.spec.models import ExpressionScoring, GlobalScoring, LinearScoring
-from skyband.framework.spec.names import FIXED_COLUMNS, HEAD_COLUMNS, JOB_TABLES, QUERY_COLUMN, TRAJECTORY, query_tables
+from skyband.framework.spec.names import FIXED_COLUMNS, HEAD_COLUMNS, JOB_RUNS, JOB_TABLES, QUERY_COLUMN, TRAJECTORY, query_tables
 from skyband.framework.spec.scope import PAIR_SIDES, ROW_SIDES, Scope
 from skyband.framework.spec.units import format_duration
 from skyband.operators.base import Kind, Window
@@ -175,7 +175,7 @@ def _result_columns(s: Scope, path: Path, query: QueryModel) -> None:
 def _tables(s: Scope) -> None:
     """Two names that would be one folder (case aside) collide."""
     doc = s.doc
-    taken: dict[str, str] = {t: "a table of every job" for t in JOB_TABLES}
+    taken: dict[str, str] = {t: "a table of every job" for t in (*JOB_TABLES, JOB_RUNS)}
     moving = moving_tables(s)
     for name in s.job.queries:
         path: Path = ("queries", name)
