@@ -12,6 +12,7 @@ from skyband.framework.lines import FORMATS, Lines
 from skyband.framework.messages import ACCEPTED, ROWS_IN
 from skyband.framework.reasons import FILTERED
 from skyband.framework.streaming.stopping import SIGNALLED, STOP
+from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from skyband.framework.tables.sink import Sink
 
 EXIT_CODES = (
-    "exit codes: 0 done, 1 something critical of quality failed (all is written, nothing published), 2 a mistake in the spec or the "
+    "0 done, 1 something critical of quality failed (all is written, nothing published), 2 a mistake in the spec or the "
     "command line, 3 the run failed, 4 more rows were rejected than quality.max_rejected allows (all is written), 130 or 143 stopped by a "
     "signal"
 )
@@ -31,7 +32,16 @@ EXIT_CODES = (
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The command's arguments."""
     p = subparsers.add_parser(
-        "run", help="run a job", description="Run a job's spec: once over what is there, or for good.", epilog=EXIT_CODES
+        "run",
+        help="run a job",
+        **described(
+            "Run a job's spec: once over what is there, or for good.",
+            "skyband run flights.yaml",
+            "skyband run flights.yaml --finish --quiet",
+            "skyband run flights.yaml --continuous --log-format json 2>> run.log",
+            "skyband run flights.yaml --format json > outcome.json",
+            codes=EXIT_CODES,
+        ),
     )
     p.add_argument("spec")
     how = p.add_mutually_exclusive_group()

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import os
+import sys
+from typing import TYPE_CHECKING, Final
 
-from skyband.framework.errors import SpecErrors
-from skyband.framework.plan.model import Plan
+from skyband.framework.errors import SkybandError, SpecErrors
+
+if TYPE_CHECKING:
+    from skyband.framework.plan.model import Plan
+    from skyband.framework.spec.models import Job
+
+STDIN: Final = "-"
+"""As the name of a spec: what standard input holds. Paths in it are seen from the working folder."""
+
+
+def read_spec(path: str) -> tuple[Job | None, list[SkybandError]]:
+    """The job of the spec at ``path``, and its mistakes in the order of the file; the job is None iff there are any."""
+    from skyband.framework.spec.load import validate_file
+
+    return validate_file(path, os.environ, sys.stdin.buffer.read() if path == STDIN else None)
 
 
 def load_plan(path: str) -> Plan:
     """The compiled plan of the spec at ``path``. Raises SpecErrors with all that is wrong with it."""
     from skyband.framework.plan.compile import compile_job
-    from skyband.framework.spec.load import validate_file
 
-    job, errors = validate_file(path, os.environ)
+    job, errors = read_spec(path)
     if errors or job is None:
         raise SpecErrors(errors)
     return compile_job(job)

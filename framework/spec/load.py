@@ -40,17 +40,19 @@ def validate_text(text: str, env: Mapping[str, str] | None = None, file: str = "
     return found.job, found.errors
 
 
-def validate_file(path: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> tuple[Job | None, list[SkybandError]]:
-    """Like ``validate_text``, for a file. A file that cannot be read is a mistake too."""
-    found = validated_file(path, env)
+def validate_file(
+    path: str | os.PathLike[str], env: Mapping[str, str] | None = None, raw: bytes | None = None
+) -> tuple[Job | None, list[SkybandError]]:
+    """Like ``validate_text``, for a file. A file that cannot be read is a mistake too. ``raw``: what it holds, if that is known."""
+    found = validated_file(path, env, raw)
     return found.job, found.errors
 
 
-def validated_file(path: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> Validated:
+def validated_file(path: str | os.PathLike[str], env: Mapping[str, str] | None = None, raw: bytes | None = None) -> Validated:
     """Like ``validate_file``, with the text, which shows no secret."""
     name = os.fspath(path)
     try:
-        raw = Path(path).read_bytes()
+        raw = Path(path).read_bytes() if raw is None else raw
     except OSError as e:
         hint = "skyband init writes a first spec" if isinstance(e, FileNotFoundError) else None
         return Validated(None, [SkybandError("SKY-E100", f"{name}: {(e.strerror or 'cannot be read').lower()}", hint)])

@@ -28,7 +28,7 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
     return made
 
 
-def test_a_table_a_csv_and_json_lines(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_a_csv_and_json(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
     ask = ["query", "spec.yaml", "near", "--k", "2", "--window", "12 rows", "--key", "grp=b"]
     expected = Reader(plan).snapshot("near", 2, Window(12, None), {"grp": "b"}).rows.to_pylist()
     assert main(ask) == 0
@@ -41,8 +41,9 @@ def test_a_table_a_csv_and_json_lines(plan: Plan, capsys: pytest.CaptureFixture[
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [(r["grp"], r["newer_seq"]) for r in rows] == [("b", str(expected[0]["newer_seq"]))]
     assert main([*ask, "--format", "json"]) == 0
-    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(r["score"], r["older_seq"]) for r in found] == [(r["score"], r["older_seq"]) for r in expected]
+    found = json.loads(capsys.readouterr().out)
+    assert (found["query"], found["of"], found["as_of"]) == ("near", 2, "2020-01-01T00:14:59.999999Z")
+    assert [(r["score"], r["older_seq"]) for r in found["rows"]] == [(r["score"], r["older_seq"]) for r in expected]
 
 
 def test_an_instant_before_everything_and_one_not_reached(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
