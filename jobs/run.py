@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     outcome.begin()
     if not args.quiet:
         told.say(f"starting {args.spec}")
-    plan = load_plan(args.spec)
+    plan = getattr(args, "plan", None) or load_plan(args.spec)
     from skyband.framework.quality.newest_checks import newest_checks
     from skyband.framework.quality.row_rules import demoted
     from skyband.framework.streaming.layout import Layout, fitting_job, own_place

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from skyband.framework.errors import SkybandError, SpecErrors
@@ -16,18 +17,21 @@ STDIN: Final = "-"
 """As the name of a spec: what standard input holds. Paths in it are seen from the working folder."""
 
 
-def read_spec(path: str) -> tuple[Job | None, list[SkybandError]]:
-    """The job of the spec at ``path``, and its mistakes in the order of the file; the job is None iff there are any."""
+def read_spec(path: str, env: Mapping[str, str] | None = None) -> tuple[Job | None, list[SkybandError]]:
+    """The job of the spec at ``path``, and its mistakes in the order of the file; the job is None iff there are any.
+
+    ``env``: values of ``${NAME}`` (default: the process's environment).
+    """
     from skyband.framework.spec.load import validate_file
 
-    return validate_file(path, os.environ, sys.stdin.buffer.read() if path == STDIN else None)
+    return validate_file(path, os.environ if env is None else env, sys.stdin.buffer.read() if path == STDIN else None)
 
 
-def load_plan(path: str) -> Plan:
+def load_plan(path: str, env: Mapping[str, str] | None = None) -> Plan:
     """The compiled plan of the spec at ``path``. Raises SpecErrors with all that is wrong with it."""
     from skyband.framework.plan.compile import compile_job
 
-    job, errors = read_spec(path)
+    job, errors = read_spec(path, env)
     if errors or job is None:
         raise SpecErrors(errors)
     return compile_job(job)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from skyband.jobs.answer import Answer
@@ -51,11 +52,11 @@ def run(args: argparse.Namespace) -> Answer:
     return Answer({"specs": found}, "\n".join(good) if good else None, 0 if len(good) == len(found) else 2)
 
 
-def mistakes(path: str, data: bool = False) -> tuple[Job | None, list[SkybandError]]:
+def mistakes(path: str, data: bool = False, env: Mapping[str, str] | None = None) -> tuple[Job | None, list[SkybandError]]:
     """The job of the spec at ``path`` (-: from standard input) and all that is wrong with it; with ``data``, with its source too."""
     from skyband.jobs.spec import read_spec
 
-    job, errors = read_spec(path)
+    job, errors = read_spec(path, env)
     return job, _of_data(job) if job is not None and data else errors
 
 
