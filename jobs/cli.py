@@ -22,8 +22,8 @@ from skyband.jobs.answer import Answer, refusal, show
 from skyband.jobs.described import EXIT_CODES, Parser, UsageError, asks_json, complete
 
 COMMANDS = (
-    "init", "validate", "explain", "run", "status", "query", "sql", "views", "report", "serve", "quality", "rejected", "replay_rejected",
-    "verify", "maintain", "airflow", "demo",
+    "init", "validate", "render", "explain", "graph", "plan", "run", "status", "query", "sql", "views", "report", "serve", "quality",
+    "rejected", "replay_rejected", "verify", "maintain", "airflow", "demo",
 )  # fmt: skip
 
 LIVE = ("run", "demo")

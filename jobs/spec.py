@@ -11,6 +11,7 @@ from skyband.framework.errors import SkybandError, SpecErrors
 
 if TYPE_CHECKING:
     from skyband.framework.plan.model import Plan
+    from skyband.framework.spec.load import Validated
     from skyband.framework.spec.models import Job
 
 STDIN: Final = "-"
@@ -22,9 +23,15 @@ def read_spec(path: str, env: Mapping[str, str] | None = None) -> tuple[Job | No
 
     ``env``: values of ``${NAME}`` (default: the process's environment).
     """
-    from skyband.framework.spec.load import validate_file
+    found = validated(path, env)
+    return found.job, found.errors
 
-    return validate_file(path, os.environ if env is None else env, sys.stdin.buffer.read() if path == STDIN else None)
+
+def validated(path: str, env: Mapping[str, str] | None = None) -> Validated:
+    """Like ``read_spec``, with what was read."""
+    from skyband.framework.spec.load import validated_file
+
+    return validated_file(path, os.environ if env is None else env, sys.stdin.buffer.read() if path == STDIN else None)
 
 
 def load_plan(path: str, env: Mapping[str, str] | None = None) -> Plan:

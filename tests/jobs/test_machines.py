@@ -54,7 +54,10 @@ def answer(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, Any]:
 ARGUMENTS: dict[str, list[str]] = {
     "init": ["{new}/first.yaml"],
     "validate": ["{spec}"],
+    "render": ["{spec}"],
     "explain": ["{spec}"],
+    "graph": ["{spec}"],
+    "plan": ["{spec}"],
     "status": ["{spec}"],
     "query": ["{spec}", "near"],
     "sql": ["{spec}", "select * from near_now"],

@@ -51,5 +51,7 @@ def test_the_page_has_every_function_with_its_arguments() -> None:
     for name, (of, arguments) in listed.items():
         function = getattr(skyband if of == "skyband" else skyband.Job, name, None)
         if inspect.isfunction(function) and arguments != "...":
-            taken = [f"{p.name}={p.default!r}" if p.default is not p.empty else p.name for p in inspect.signature(function).parameters.values()]
+            taken = [
+                f"{p.name}={p.default!r}" if p.default is not p.empty else p.name for p in inspect.signature(function).parameters.values()
+            ]
             assert [a for a in re.split(r", (?=\w+)", arguments or "") if a] == [a for a in taken if a != "self"], name
