@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import atexit
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -98,9 +97,10 @@ class Job:
         """
         from skyband.framework.outcome import Outcome
         from skyband.framework.streaming.engine import ENGINE
+        from skyband.framework.streaming.in_process import end_with_process
         from skyband.jobs import run
 
-        atexit.register(ENGINE.end)
+        end_with_process()
         outcome = Outcome(None, wanted=True)
         asked = argparse.Namespace(
             spec=self.path, plan=self._plan, once=True, continuous=False, finish=finish, rebuild_results=rebuild_results,
