@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from skyband.framework.redaction import redacted
 from skyband.operators.spelling import closest
@@ -148,6 +148,11 @@ class SkybandError(Exception):
         if self.hint:
             lines.append(f"  hint: {told(self.hint)}")
         return "\n".join(lines)
+
+    def plain(self) -> dict[str, Any]:
+        """The error for machines: ``code``, ``message``, ``hint`` and ``where`` (file, line, column), None where there is none."""
+        where = {"file": told(self.where.file), "line": self.where.line, "column": self.where.col} if self.where else None
+        return {"code": self.code, "message": told(self.message), "hint": told(self.hint) if self.hint else None, "where": where}
 
     def __str__(self) -> str:
         return self.render()

@@ -91,8 +91,8 @@ class JsonLines(Lines):
         """One line each."""
         self.failures += errors
         for e in errors:
-            where = {"file": e.where.file, "line": e.where.line, "column": e.where.col} if e.where else None
-            self.tell("error", "error", e.message, code=e.code, hint=e.hint, where=where)
+            plain = e.plain()
+            self.tell("error", "error", plain.pop("message"), **plain)
 
 
 def _shown(value: Any) -> Any:
@@ -102,9 +102,9 @@ def _shown(value: Any) -> Any:
     return told(value) if isinstance(value, str) else value
 
 
-def lines(form: str = "text", err: TextIO | None = None) -> Lines:
+def lines(form: str = "text", err: TextIO | None = None, out: TextIO | None = None) -> Lines:
     """The lines of a form of ``FORMATS``."""
-    return JsonLines(err) if form == "json" else Lines(err)
+    return JsonLines(err, out) if form == "json" else Lines(err, out)
 
 
 def warning_to_stderr(text: str) -> None:

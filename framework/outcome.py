@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from skyband.framework import durable
-from skyband.framework.errors import SkybandError, told
+from skyband.framework.errors import SkybandError
 
 FORMAT: Final = 1
 """Number of the file's format: grows when a field goes or changes its meaning, not when one is added."""
@@ -29,10 +29,11 @@ Versions = Mapping[str, int | None]
 
 
 class Outcome:
-    """One run's. ``path``: the file, None if nobody asked for one: then nothing is looked at nor written."""
+    """One run's. ``path``: the file, None if there shall be none. Unless there is one, or it is ``wanted``, nothing is looked at."""
 
-    def __init__(self, path: str | None) -> None:
+    def __init__(self, path: str | None, wanted: bool = False) -> None:
         self.path = None if path is None else Path(path)
+        self.wanted = wanted or path is not None
         self.job: str | None = None
         self.batches: list[int] = []
         self.rows: Counter[str] = Counter({"in": 0, "filtered": 0, "accepted": 0})
@@ -61,7 +62,7 @@ class Outcome:
     def watch(self, job: str, queries: Sequence[str], versions: Callable[[], Versions]) -> None:
         """The job is known; ``versions`` looks at its tables, now and when the run is over (``look``)."""
         self.job = job
-        if self.path is not None:
+        if self.wanted:
             self.changes.update(dict.fromkeys(queries, 0))
             self._versions, self._before = versions, versions()
 
@@ -102,9 +103,10 @@ class Outcome:
         """Writes the file in one step. ``errors``: all that were told. Raises OSError."""
         self.ending(code)
         if self.path is not None:
-            durable.replace(self.path, json.dumps(self._all(code, errors), indent=1) + "\n")
+            durable.replace(self.path, json.dumps(self.document(code, errors), indent=1) + "\n")
 
-    def _all(self, code: int, errors: Sequence[SkybandError]) -> dict[str, Any]:
+    def document(self, code: int, errors: Sequence[SkybandError]) -> dict[str, Any]:
+        """What the file holds. ``errors``: all that were told."""
         numbers = sorted(self.batches)
         after = self._after or {}
         return {
@@ -124,15 +126,10 @@ class Outcome:
             "changes": dict(self.changes),
             "tables": {name: {"from": self._before.get(name), "to": version} for name, version in after.items()},
             "checks": list(self.checks),
-            "errors": [_error(e) for e in errors],
+            "errors": [e.plain() for e in errors],
         }
 
 
 def status_of(code: int) -> str:
     """What an exit code of a run says."""
     return STATUSES.get(code, "stopped")
-
-
-def _error(e: SkybandError) -> dict[str, Any]:
-    where = {"file": told(e.where.file), "line": e.where.line, "column": e.where.col} if e.where else None
-    return {"code": e.code, "message": told(e.message), "hint": told(e.hint) if e.hint else None, "where": where}

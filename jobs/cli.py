@@ -10,6 +10,7 @@ import sys
 import traceback
 from typing import NoReturn, TextIO
 
+from skyband import __version__
 from skyband.framework.errors import SkybandError, SpecErrors, told
 from skyband.framework.lines import Lines, lines
 from skyband.framework.outcome import Outcome
@@ -18,14 +19,31 @@ from skyband.framework.streaming.engine_log import close_log
 from skyband.framework.streaming.failures import DEFECT, exit_code, failure
 from skyband.framework.streaming.python_path import leave_working_folder
 from skyband.framework.streaming.stopping import SIGNALLED, STOP
+from skyband.jobs.answer import Answer, refusal, show
+from skyband.jobs.described import EXIT_CODES, Parser, UsageError, asks_json, complete
 
 COMMANDS = (
-    "init", "validate", "explain", "run", "status", "history", "query", "sql", "views", "report", "serve", "quality", "rejected",
-    "replay_rejected", "verify", "maintain", "rebuild", "reset", "airflow", "warm", "demo",
+    "init", "validate", "render", "explain", "graph", "plan", "run", "status", "history", "query", "sql", "views", "report", "serve",
+    "quality", "rejected", "replay_rejected", "verify", "maintain", "rebuild", "reset", "airflow", "warm", "demo",
 )  # fmt: skip
 
 LIVE = ("run", "rebuild", "demo")
-"""Commands that show on a terminal what they are at."""
+"""Commands that run a job: they show on a terminal what they are at, and their JSON is the run's outcome."""
+
+
+def command_line() -> argparse.ArgumentParser:
+    """The parser of everything ``skyband`` takes. Imports what commands need to name their arguments, and no more."""
+    parser = Parser(
+        prog="skyband",
+        description="Continuous queries over sliding windows, exact per event, on Spark.",
+        epilog=f"exit codes: {EXIT_CODES}; `skyband COMMAND --help` has examples",
+    )
+    parser.add_argument("--version", action="version", version=f"skyband {__version__}")
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name in COMMANDS:
+        importlib.import_module(f"skyband.jobs.{name}").add_parser(subparsers)
+    complete(parser)
+    return parser
 
 
 class _Command:
@@ -35,22 +53,32 @@ class _Command:
         self.stderr = stderr
         self.lines = lines("text", stderr)
         self.outcome = Outcome(None)
+        self.json = False
+        self.answered = False
 
     def run(self, argv: list[str]) -> int:
         """The exit code. SystemExit for arguments that are none."""
-        parser = argparse.ArgumentParser(prog="skyband", description="Continuous queries over sliding windows, exact per event, on Spark.")
-        subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-        for name in COMMANDS:
-            importlib.import_module(f"skyband.jobs.{name}").add_parser(subparsers)
-        args = parser.parse_args(argv)
+        try:
+            args = command_line().parse_args(argv)
+        except UsageError as e:
+            if asks_json(argv):
+                hint = f"{e.parser.prog} --help"
+                show(Answer(refusal([SkybandError("SKY-E201", e.message, hint)]), None), "json")
+            argparse.ArgumentParser.error(e.parser, e.message)
+        self.json, live = args.format == "json", args.command in LIVE
         self.lines = args.lines = self._lines_for(args)
-        self.outcome = args.recorded = Outcome(getattr(args, "outcome", None))
+        self.outcome = args.recorded = Outcome(getattr(args, "outcome", None), wanted=self.json and live)
         return self._ended(self._run(args))
 
     def _run(self, args: argparse.Namespace) -> int:
         try:
             with contextlib.closing(self.lines):
-                return int(args.run(args))
+                answer = args.run(args)
+            if not isinstance(answer, Answer):
+                return int(answer)
+            show(answer, args.format)
+            self.answered = True
+            return answer.code
         except SpecErrors as e:
             self.lines.errors(e.errors)
             return 2
@@ -64,7 +92,8 @@ class _Command:
 
             if on_terminal(self.stderr):
                 return LiveLines(self.stderr)
-        return lines(form, self.stderr)
+        # What a command says on its way is no part of its JSON.
+        return lines(form, self.stderr, self.stderr if self.json else None)
 
     def stopped(self, number: int) -> int:
         """Says that a signal ended the command."""
@@ -75,7 +104,15 @@ class _Command:
         return SIGNALLED + number
 
     def _ended(self, code: int) -> int:
-        """Writes what the run did, if that was asked for; the exit code stays what it is."""
+        """Writes what the run did, if that was asked for, and what is left to say in JSON; the exit code stays what it is."""
+        if self.json and not self.answered:
+            self.answered = True
+            # Nobody may listen any more, or a signal's handler have interrupted a line (RuntimeError).
+            with contextlib.suppress(OSError, ValueError, RuntimeError):
+                if self.outcome.wanted:
+                    show(Answer(self.outcome.document(code, self.lines.failures), None), "json")
+                elif self.lines.failures:
+                    show(Answer(refusal(self.lines.failures), None), "json")
         try:
             self.outcome.write(code, self.lines.failures)
         except OSError as e:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from skyband.framework.errors import printable
+from skyband.jobs import run as run_job
+from skyband.jobs.described import described
+from skyband.jobs.run import EXIT_CODES
 
 SPEC = Path(__file__).resolve().parent.parent / "specs" / "flights.yaml"
 """The example job: beside this package's folder in a checkout and in an installed wheel alike."""
@@ -22,7 +27,16 @@ COLUMNS = (
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The command's arguments."""
-    p = subparsers.add_parser("demo", help="run the example job on a year of real flights", description=(__doc__ or "").split(": ", 1)[1])
+    p = subparsers.add_parser(
+        "demo",
+        help="run the example job on a year of real flights",
+        **described(
+            "Runs the example job over every departure from New York City in 2013, shows its results, and how to read them elsewhere.",
+            "skyband demo",
+            "skyband demo --days 14 --dir /tmp/flights",
+            codes=EXIT_CODES,
+        ),
+    )
     p.add_argument("--dir", default="build/demo", help="folder for data and tables (default: %(default)s)")
     p.add_argument("--days", type=int, default=365, help="take the first DAYS days of 2013 only (default: %(default)s)")
     p.add_argument("--quiet", action="store_true", help="no line per batch")
@@ -31,7 +45,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Writes the data (once), runs the job to its end, prints results. A second call finds nothing new and is quick."""
-    from skyband.jobs import run as run_job
+    # With JSON stdout has the run's outcome, which is the command line's to print.
+    with contextlib.redirect_stdout(sys.stderr) if args.format == "json" else contextlib.nullcontext():
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     from skyband.jobs.demo_data import write_itineraries, write_landing
     from skyband.jobs.report import write
     from skyband.jobs.spec import load_plan

@@ -6,23 +6,35 @@ import argparse
 import math
 from typing import Any
 
+from skyband.jobs.answer import Answer
+from skyband.jobs.described import described
+
 
 def add_parser(subparsers: Any) -> None:
     """Add the command to the command line."""
-    parser = subparsers.add_parser("explain", help="show the compiled plan and predicted sizes", description=__doc__)
-    parser.add_argument("spec", help="spec file")
+    parser = subparsers.add_parser(
+        "explain",
+        help="show the compiled plan and predicted sizes",
+        **described(
+            "Shows the compiled plan of a spec, which queries share state and how much of it to expect, without starting Spark.",
+            "skyband explain flights.yaml",
+            "skyband explain flights.yaml --rate 0.0107",
+            "skyband explain flights.yaml --format json",
+        ),
+    )
+    parser.add_argument("spec", help="spec file; -: from standard input")
     parser.add_argument("--rate", type=_rate, metavar="ROWS", help="assume so many rows a second (of one key), to size time windows")
     parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Print the plan. SpecErrors go to the caller."""
-    from skyband.framework.errors import told
+def run(args: argparse.Namespace) -> Answer:
+    """The plan. SpecErrors go to the caller."""
     from skyband.framework.plan.explain import explain
+    from skyband.framework.plan.facts import facts
     from skyband.jobs.spec import load_plan
 
-    print(told(explain(load_plan(args.spec), args.rate)))
-    return 0
+    plan = load_plan(args.spec)
+    return Answer(facts(plan, args.rate), explain(plan, args.rate))
 
 
 def _rate(text: str) -> float:

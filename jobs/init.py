@@ -6,6 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any, Final
 
+from skyband.jobs.answer import Answer
+from skyband.jobs.described import described
+
 DEFAULT_PATH: Final = "job.yaml"
 
 TEMPLATE: Final = Path(__file__).parent / "first_job.yaml"
@@ -14,15 +17,23 @@ TEMPLATE: Final = Path(__file__).parent / "first_job.yaml"
 
 def add_parser(subparsers: Any) -> None:
     """Add the command to the command line."""
-    parser = subparsers.add_parser("init", help="write a first spec", description=__doc__)
+    parser = subparsers.add_parser(
+        "init",
+        help="write a first spec",
+        **described(
+            "Writes a first spec, with comments, that validates: an example, or (--from) one that runs over your own data.",
+            "skyband init job.yaml",
+            "skyband init mine.yaml --from data/",
+        ),
+    )
     parser.add_argument("path", nargs="?", default=DEFAULT_PATH, help=f"file to write (default: {DEFAULT_PATH})")
     parser.add_argument("--from", dest="data", metavar="FILE", help="a CSV, JSON, Parquet or ORC file, a folder of them, or a Delta table")
     parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> Answer:
     """Write the spec; a file that is there already is never touched (SkybandError SKY-E202)."""
-    from skyband.framework.errors import SkybandError, printable
+    from skyband.framework.errors import SkybandError
 
     path = Path(args.path)
     if path.is_dir():
@@ -41,7 +52,6 @@ def run(args: argparse.Namespace) -> int:
         raise SkybandError("SKY-E202", f"{path} is there already", "name another file: skyband init other.yaml") from None
     except OSError as e:
         raise SkybandError("SKY-E203", f"{path} cannot be written: {(e.strerror or str(e)).lower()}") from None
-    for guess in unsure:
-        print(printable(f"look at {guess}"))
-    print(printable(f"wrote {path}; now: skyband {'run' if args.data else 'validate'} {path}"))
-    return 0
+    next_ = f"skyband {'run' if args.data else 'validate'} {path}"
+    said = [*(f"look at {guess}" for guess in unsure), f"wrote {path}; now: {next_}"]
+    return Answer({"wrote": path, "look_at": unsure, "now": next_}, "\n".join(said))

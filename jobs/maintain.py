@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import asdict
 
-from skyband.framework.errors import SkybandError, printable, told
+from skyband.framework.errors import SkybandError, told
+from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
 
@@ -26,8 +28,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Prints the sizes before and after. SkybandError SKY-E302 if a run is active, SKY-E402 if there was none yet."""
+def run(args: argparse.Namespace) -> Answer:
+    """The sizes before and after. SkybandError SKY-E302 if a run is active, SKY-E402 if there was none yet."""
     plan = load_plan(args.spec)
     from pathlib import Path
 
@@ -58,5 +60,5 @@ def run(args: argparse.Namespace) -> int:
         by = 1000 if said.startswith("kB") else 1
         for when, at in (("before", 1), ("after", 2)):
             columns[f"{said} {when}"] = [-(-getattr(line[at], part) // by) for line in lines]
-    print(printable(text_table(pa.table(columns))))
-    return 0
+    data = [{"name": name, "before": asdict(before), "after": asdict(after)} for name, before, after in lines]
+    return Answer({"tables": data}, text_table(pa.table(columns)))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
-from skyband.framework.errors import SkybandError, told
+from skyband.framework.errors import SkybandError
+from skyband.jobs.answer import Answer
+from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
 
 
@@ -15,18 +16,21 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p = subparsers.add_parser(
         "quality",
         help="check a job's tables now",
-        description="Asks the checks of quality.tables and the rules of quality.runs of the tables as they are, and prints what they find. "
-        "Writes nothing into the sink: what counts is what a run has recorded in table checks.",
-        epilog="exit codes: 0 nothing critical failed, 1 something critical failed, 2 nothing could be asked",
+        **described(
+            "Asks the checks of quality.tables and the rules of quality.runs of the tables as they are, and prints what they find. "
+            "Writes nothing into the sink: what counts is what a run has recorded in table checks.",
+            "skyband quality flights.yaml",
+            "skyband quality flights.yaml --docs build/quality",
+            codes="0 nothing critical failed, 1 something critical failed, 2 nothing could be asked",
+        ),
     )
     p.add_argument("spec")
     p.add_argument("--docs", metavar="FOLDER", help="also write Great Expectations' Data Docs there: static pages that load nothing")
-    p.add_argument("--format", choices=("text", "json"), default="text")
     p.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """0 if nothing critical failed, 1 if something did. SkybandError for everything a user can mend."""
+def run(args: argparse.Namespace) -> Answer:
+    """Code 0 if nothing critical failed, 1 if something did. SkybandError for everything a user can mend."""
     plan = load_plan(args.spec)
     from skyband.framework.quality import checks, run_rules
     from skyband.framework.quality.gate import broken, unseen
@@ -45,24 +49,19 @@ def run(args: argparse.Namespace) -> int:
     found = [*checks.evaluate(plan, sink.writer, span), *((o, None) for o in run_rules.evaluate(plan, sink.writer, span, None))]
     rows = [*(o.row("", batch) for o, _ in found), *broken(sink, batch)]
     published = sink.writer.version(PUBLISHED, sink.app_id(PUBLISHED))
-    if args.format == "json":
-        print(told(json.dumps({"batch": batch, "published": published, "checks": rows}, indent=1, default=str)))
-    else:
-        for r in rows:
-            print(told(f"{'ok' if r['success'] else 'FAILED (' + r['severity'] + ')'} {r['table_name']}: {said(r)}"))
-        state = "nothing is published" if published is None else f"the results up to batch {published} are published"
-        print(told(f"{len(rows)} checks after batch {batch}, {len(failed(rows))} failed; {state}"))
+    lines = [f"{'ok' if r['success'] else 'FAILED (' + r['severity'] + ')'} {r['table_name']}: {said(r)}" for r in rows]
+    state = "nothing is published" if published is None else f"the results up to batch {published} are published"
+    lines.append(f"{len(rows)} checks after batch {batch}, {len(failed(rows))} failed; {state}")
     if args.docs is not None:
-        _write(Path(args.docs), plan.job, found, told_of=args.format == "text")
-    return int(bool(failed(rows, "critical")))
+        lines.append(_write(Path(args.docs), plan.job, found))
+    return Answer({"batch": batch, "published": published, "checks": rows}, "\n".join(lines), int(bool(failed(rows, "critical"))))
 
 
-def _write(folder: Path, job: str, found: object, told_of: bool) -> None:
+def _write(folder: Path, job: str, found: object) -> str:
     from skyband.framework.quality import data_docs
 
     try:
         pages = data_docs.write(folder, job, found)  # type: ignore[arg-type]
     except OSError as e:
         raise SkybandError("SKY-E203", f"{folder} cannot be written: {e.strerror}") from e
-    if told_of:
-        print(told(f"{len(pages)} pages: {folder / 'index.html'}"))
+    return f"{len(pages)} pages: {folder / 'index.html'}"

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from skyband.framework.errors import SkybandError, told
+from skyband.jobs.answer import Answer
+from skyband.jobs.ask import ask
+from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
-from skyband.operators.base import Window
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from skyband.framework.tables.reader import Answer as Found
 
 DIALECTS = ("duckdb", "spark", "tsql", "postgres", "snowflake", "bigquery")
 """Engines that ``--sql`` writes for (those of ``tables.dialects``, which is only loaded when it is used)."""
@@ -19,7 +26,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p = subparsers.add_parser(
         "query",
         help="ask a job's tables",
-        description="A query's own result at any instant (--at), or any other k and window that its state holds, as of the last batch.",
+        **described(
+            "A query's own result at any instant (--at), or any other k and window that its state holds, as of the last batch.",
+            "skyband query flights.yaml parted",
+            "skyband query flights.yaml parted --at 2013-07-01T12:00 --limit 3",
+            'skyband query flights.yaml parted --k 5 --window "2 days" --format json',
+        ),
     )
     p.add_argument("spec")
     p.add_argument("query", help="name of a query of the spec")
@@ -36,14 +48,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Prints the rows; what there is to say about them goes to stderr. SkybandError for everything a user can mend."""
-    other = args.k is not None or args.window is not None
-    if args.at is not None and other:
-        raise SkybandError("SKY-E201", "--at goes with the query's own k and window", hint="leave out --at, or --k and --window")
-    at = parse_instant(args.at) if args.at is not None else None
-    window = parse_window(args.window) if args.window is not None else None
+def run(args: argparse.Namespace) -> Answer:
+    """The rows; what there is to say about them goes to stderr. SkybandError for everything a user can mend."""
     key = dict(_pair(k) for k in args.key)
+    limit = None if args.limit is None else max(0, args.limit)
     plan = load_plan(args.spec)
     from skyband.framework.streaming.layout import Layout, changed_since
     from skyband.framework.tables import render
@@ -52,43 +60,34 @@ def run(args: argparse.Namespace) -> int:
 
     for difference in changed_since(plan, Layout(plan.sink))[:3]:
         print(told(f"the spec is not that of the last run: {difference}"), file=sys.stderr)
-    reader, limit = Reader(plan), None if args.limit is None else max(0, args.limit)
-    answer = reader.snapshot(args.query, args.k, window, key) if other else reader.as_of(args.query, at, key, limit)
+    answer = ask(plan, args.query, args.at, args.k, args.window, key, limit)
     rows = answer.rows if limit is None else answer.rows.slice(0, limit)
     if answer.note:
         print(told(answer.note), file=sys.stderr)
-    if args.format == "table":
-        when = f", as of {render.instant_text(answer.as_of)} UTC" if answer.as_of is not None else ""
-        print(f"{args.query}: {answer.rows.num_rows} {'row' if answer.rows.num_rows == 1 else 'rows'}{when}")
-        if rows.num_rows:
-            print("\n" + render.text_table(rows))
+    data = {"query": args.query, "as_of": answer.as_of, "of": answer.rows.num_rows, "rows": []}
+    text = ""
+    if args.format == "json":
+        data["rows"] = rows.to_pylist()
     else:
-        print({"csv": render.csv_text, "json": render.json_text}[args.format](rows))
+        text = _table(args.query, answer, rows) if args.format == "table" else render.csv_text(rows)
     if args.sql:
-        statement = complete(plan, reader.query(args.query), answer.sql, answer.rows.column_names, args.sql, args.limit)
+        statement = complete(plan, Reader(plan).query(args.query), answer.sql, answer.rows.column_names, args.sql, args.limit)
         if told(statement) != statement:
             print("in the SQL ${NAME} stands for what that variable of the environment holds", file=sys.stderr)
-        print(told(f"\n{statement};"), file=sys.stdout if args.format == "table" else sys.stderr)
-    return 0
+        data["sql"] = told(statement)
+        if args.format == "table":
+            text += told(f"\n\n{statement};")
+        else:
+            print(told(f"\n{statement};"), file=sys.stderr)
+    return Answer(data, text, rows=True)
 
 
-def parse_instant(text: str) -> datetime:
-    """An ISO 8601 instant; UTC unless it says otherwise. SkybandError SKY-E201 if it is none."""
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError as e:
-        raise SkybandError("SKY-E201", f"--at {text!r} is not an instant", hint="write it as 2013-07-01T12:00 (UTC)") from e
-    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+def _table(name: str, answer: Found, rows: pa.Table) -> str:
+    from skyband.framework.tables import render
 
-
-def parse_window(text: str) -> Window:
-    """A window as ``1 day`` or ``500 rows`` (or both, with a comma). SkybandError SKY-E201 if it is none."""
-    from skyband.framework.spec import units
-
-    try:
-        return units.parse_window(text)
-    except ValueError as e:
-        raise SkybandError("SKY-E201", f"--window: {e}") from e
+    when = f", as of {render.instant_text(answer.as_of)} UTC" if answer.as_of is not None else ""
+    head = f"{name}: {answer.rows.num_rows} {'row' if answer.rows.num_rows == 1 else 'rows'}{when}"
+    return f"{head}\n\n{render.text_table(rows)}" if rows.num_rows else head
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyband.framework.errors import SkybandError, did_you_mean, one_of, told
+from skyband.framework.errors import SkybandError, did_you_mean, one_of
+from skyband.jobs.answer import Answer
+from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
 
 if TYPE_CHECKING:
@@ -20,17 +21,20 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p = subparsers.add_parser(
         "rejected",
         help="see and export rejected rows",
-        description="Groups the rows of table rejected by reason, with figures and examples; --export writes those of one as they came.",
+        **described(
+            "Groups the rows of table rejected by reason, with figures and examples; --export writes those of one as they came.",
+            "skyband rejected flights.yaml",
+            "skyband rejected flights.yaml --reason parse --export mended.csv",
+        ),
     )
     p.add_argument("spec")
     p.add_argument("--reason", metavar="R", help="only this reason, or class of reasons (rule: every rule)")
     p.add_argument("--export", metavar="FILE", help="write the rows of --reason as they came, to FILE.csv or FILE.jsonl, to be mended")
-    p.add_argument("--format", choices=("text", "json"), default="text")
     p.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """0. SkybandError for everything a user can mend."""
+def run(args: argparse.Namespace) -> Answer:
+    """Reasons, or what was exported. SkybandError for everything a user can mend."""
     if args.export is not None and args.reason is None:
         raise SkybandError("SKY-E201", "--export needs --reason", hint="`skyband rejected SPEC` shows which reasons there are")
     plan = load_plan(args.spec)
@@ -51,21 +55,14 @@ def run(args: argparse.Namespace) -> int:
             raise SkybandError("SKY-E201", f"no row was rejected for {args.reason!r}", hint=hint)
     if args.export is not None:
         target = _free(Path(args.export), plan, layout)
-        print(told(f"{export(plan, job.header, writer, args.reason, target):,} rows are in {args.export}"))
-        return 0
+        rows = export(plan, job.header, writer, args.reason, target)
+        return Answer({"wrote": args.export, "rows": rows}, f"{rows:,} rows are in {args.export}")
     again = {g.reason: explained(plan, job.header, g.reason, list(g.examples)) for g in found}
     put_back = _put_back(layout)
-    if args.format == "json":
-        shown = {"reasons": [{**g.shown(), "why": again[g.reason]} for g in found], "replayed": put_back}
-        print(told(json.dumps(shown, indent=1, default=str)))
-        return 0
-    for line in lines_of(found, lambda g: again[g.reason]):
-        print(told(line))
-    if not found:
-        print("no row was rejected")
+    lines = list(lines_of(found, lambda g: again[g.reason])) if found else ["no row was rejected"]
     for r in put_back:
-        print(told(f"{r['placed']:,} mended rows were put back as {r['name']} at {r['replayed_at']}; rejected again: {r['rejected']:,}"))
-    return 0
+        lines.append(f"{r['placed']:,} mended rows were put back as {r['name']} at {r['replayed_at']}; rejected again: {r['rejected']:,}")
+    return Answer({"reasons": [{**g.shown(), "why": again[g.reason]} for g in found], "replayed": put_back}, "\n".join(lines))
 
 
 def _free(target: Path, plan: Plan, layout: Layout) -> Path:

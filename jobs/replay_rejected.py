@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import asdict
 from pathlib import Path
 
-from skyband.framework.errors import SkybandError, SpecErrors, told
+from skyband.framework.errors import SkybandError, SpecErrors
+from skyband.jobs.answer import Answer
+from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
 
 
@@ -16,21 +17,23 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p = subparsers.add_parser(
         "replay-rejected",
         help="put mended rows back into the source",
-        description="Puts the rows of FILE, which is in the format of the source's files, into the source's folder as a file of their own. "
-        "Rows that would be rejected again, late ones too, are left out and told.",
-        epilog="exit codes: 0 all rows are put back, 1 some or all are left out, 2 nothing could be done",
+        **described(
+            "Puts the rows of FILE, which is in the format of the source's files, into the source's folder as a file of their own. "
+            "Rows that would be rejected again, late ones too, are left out and told.",
+            "skyband replay-rejected flights.yaml mended.csv",
+            codes="0 all rows are put back, 1 some or all are left out, 2 nothing could be done",
+        ),
     )
     p.add_argument("spec")
     p.add_argument("file", metavar="FILE", help="the mended rows, such as `skyband rejected SPEC --reason R --export FILE` wrote")
     p.add_argument(
         "--even-late", action="store_true", help="put late rows back too: they will be rejected as late again, by that file's name"
     )
-    p.add_argument("--format", choices=("text", "json"), default="text")
     p.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """0 if all rows are put back, 1 if some are left out. SkybandError for everything a user can mend."""
+def run(args: argparse.Namespace) -> Answer:
+    """Code 0 if all rows are put back, 1 if some are left out. SkybandError for everything a user can mend."""
     plan = load_plan(args.spec)
     from skyband.framework.sources.registry import source_format
     from skyband.framework.streaming import replayed
@@ -46,6 +49,4 @@ def run(args: argparse.Namespace) -> int:
     folder_of(plan)
     spark = get_session(plan.job, packages=source_format(plan.source.format).jars, home=layout.home)
     found = replayed.replay(spark, plan, layout, job, Path(args.file), last, args.even_late)
-    for line in [json.dumps(asdict(found))] if args.format == "json" else said(found):
-        print(told(line))
-    return 1 if found.left_out else 0
+    return Answer(asdict(found), "\n".join(said(found)), 1 if found.left_out else 0)

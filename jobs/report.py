@@ -6,8 +6,9 @@ import argparse
 from datetime import UTC, datetime
 from pathlib import Path
 
-from skyband.framework.errors import SkybandError, printable
+from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import Plan
+from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
 
@@ -29,12 +30,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> Answer:
     """Writes the file and says where. SkybandError SKY-E203 if it cannot be written, SKY-E400 if there are no tables yet."""
     plan = load_plan(args.spec)
     path = write(plan, Path(args.out) if args.out else Path(f"{plan.job}_report.html"))
-    print(printable(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB): open it in any browser"))
-    return 0
+    size = path.stat().st_size
+    return Answer({"wrote": path, "bytes": size}, f"wrote {path} ({size / 1e6:.1f} MB): open it in any browser")
 
 
 def write(plan: Plan, path: Path) -> Path:

@@ -13,6 +13,7 @@ from skyband.framework.lines import FORMATS, Lines
 from skyband.framework.messages import ACCEPTED, ROWS_IN
 from skyband.framework.reasons import FILTERED
 from skyband.framework.streaming.stopping import SIGNALLED, STOP
+from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ QUICK_BYTES: Final = 64 << 20
 """A run with less to read is over before the JVM's second compiler has been of use."""
 
 EXIT_CODES = (
-    "exit codes: 0 done, 1 something critical of quality failed (all is written, nothing published), 2 a mistake in the spec or the "
+    "0 done, 1 something critical of quality failed (all is written, nothing published), 2 a mistake in the spec or the "
     "command line, 3 the run failed, 4 more rows were rejected than quality.max_rejected allows (all is written), 130 or 143 stopped by a "
     "signal"
 )
@@ -37,7 +38,16 @@ EXIT_CODES = (
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The command's arguments."""
     p = subparsers.add_parser(
-        "run", help="run a job", description="Run a job's spec: once over what is there, or for good.", epilog=EXIT_CODES
+        "run",
+        help="run a job",
+        **described(
+            "Run a job's spec: once over what is there, or for good.",
+            "skyband run flights.yaml",
+            "skyband run flights.yaml --finish --quiet",
+            "skyband run flights.yaml --continuous --log-format json 2>> run.log",
+            "skyband run flights.yaml --format json > outcome.json",
+            codes=EXIT_CODES,
+        ),
     )
     add_arguments(p)
     how = p.add_mutually_exclusive_group()
@@ -70,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     outcome.begin()
     if not args.quiet:
         told.say(f"starting {args.spec}")
-    plan = load_plan(args.spec)
+    plan = getattr(args, "plan", None) or load_plan(args.spec)
     from skyband.framework.quality.newest_checks import newest_checks
     from skyband.framework.quality.row_rules import demoted
     from skyband.framework.streaming.layout import Layout, fitting_job, own_place

@@ -7,7 +7,8 @@ import socket
 import time as clock
 from typing import Final
 
-from skyband.framework.errors import SkybandError, printable
+from skyband.framework.errors import SkybandError
+from skyband.jobs.answer import Answer, show
 from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
 
@@ -52,9 +53,10 @@ def run(args: argparse.Namespace) -> int:
             raise SkybandError("SKY-E201", f"port {args.port} cannot be had: {(e.strerror or str(e)).lower()}", hint="--port N") from e
     spark = get_session("skyband-serve", extra=settings(args.port))
     with STOP.heeded():
-        for name, tables, made in serve(spark, plans):
-            print(printable(f"database {name}: {tables} tables, {made} views"))
-        print(printable(f"jdbc:hive2://{HOST}:{args.port}/ (no password; Ctrl-C ends it)"), flush=True)
+        made = [{"name": name, "tables": tables, "views": views} for name, tables, views in serve(spark, plans)]
+        url = f"jdbc:hive2://{HOST}:{args.port}/"
+        text = [*(f"database {d['name']}: {d['tables']} tables, {d['views']} views" for d in made), f"{url} (no password; Ctrl-C ends it)"]
+        show(Answer({"url": url, "databases": made}, "\n".join(text)), args.format)
         while STOP.signal is None:
             if not ENGINE.pids():
                 raise SkybandError("SKY-E305", "the engine died", hint=f"its log is {ENGINE.log}")

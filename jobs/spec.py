@@ -3,24 +3,48 @@
 from __future__ import annotations
 
 import os
+import sys
 import time as clock
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from skyband.framework.errors import SkybandError, SpecErrors
-from skyband.framework.plan.model import Plan
 from skyband.framework.spec.places import without_scheme
+
+if TYPE_CHECKING:
+    from skyband.framework.plan.model import Plan
+    from skyband.framework.spec.load import Validated
+    from skyband.framework.spec.models import Job
 
 _SECONDS: Final = 5.0
 
+STDIN: Final = "-"
+"""As the name of a spec: what standard input holds. Paths in it are seen from the working folder."""
 
-def load_plan(path: str) -> Plan:
+
+def read_spec(path: str, env: Mapping[str, str] | None = None) -> tuple[Job | None, list[SkybandError]]:
+    """The job of the spec at ``path``, and its mistakes in the order of the file; the job is None iff there are any.
+
+    ``env``: values of ``${NAME}`` (default: the process's environment).
+    """
+    found = validated(path, env)
+    return found.job, found.errors
+
+
+def validated(path: str, env: Mapping[str, str] | None = None) -> Validated:
+    """Like ``read_spec``, with what was read."""
+    from skyband.framework.spec.load import validated_file
+
+    return validated_file(path, os.environ if env is None else env, sys.stdin.buffer.read() if path == STDIN else None)
+
+
+def load_plan(path: str, env: Mapping[str, str] | None = None) -> Plan:
     """The compiled plan of the spec at ``path``, whose tables are of one generation. Raises SpecErrors with all that is wrong with it."""
     from skyband.framework.plan.compile import compile_job
-    from skyband.framework.spec.load import validate_file
 
-    job, errors = validate_file(path, os.environ)
+    job, errors = read_spec(path, env)
     if errors or job is None:
         raise SpecErrors(errors)
     plan = compile_job(job)

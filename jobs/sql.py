@@ -7,6 +7,7 @@ import sys
 from typing import Final
 
 from skyband.framework.errors import SkybandError, printable, told
+from skyband.jobs.answer import Answer, plain
 from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
 
@@ -35,8 +36,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Prints the rows; what there is to say about them goes to stderr. SkybandError for everything a user can mend."""
+def run(args: argparse.Namespace) -> Answer:
+    """The rows; what there is to say about them goes to stderr. SkybandError for everything a user can mend."""
     statement = sys.stdin.read() if args.statement == "-" else args.statement
     if not statement.strip():
         raise SkybandError("SKY-E201", "there is no statement", hint='skyband sql SPEC "select ..."')
@@ -52,11 +53,11 @@ def run(args: argparse.Namespace) -> int:
     if limit is not None and rows.num_rows > limit:
         rows = rows.slice(0, max(0, limit))
         print(printable(f"the first {rows.num_rows:,} rows; --limit N shows more"), file=sys.stderr)
-    shown = {"table": render.text_table, "csv": render.csv_text, "json": render.json_text}[args.format]
     try:
-        text = shown(rows)
+        if args.format == "json":
+            return Answer({"rows": plain(rows.to_pylist())}, None, rows=True)
+        text = render.csv_text(rows) if args.format == "csv" else render.text_table(rows)
     except (ValueError, OverflowError) as e:
         hint = "have it as text: cast(... as varchar)"
         raise SkybandError("SKY-E404", f"a value of the answer is none that Python knows: {e}", hint=hint) from e
-    print(printable(text if rows.num_rows or args.format != "table" else f"no rows of {', '.join(rows.column_names)}"))
-    return 0
+    return Answer(None, text if rows.num_rows or args.format != "table" else f"no rows of {', '.join(rows.column_names)}", rows=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import asdict
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from skyband.framework.errors import told
+from skyband.jobs.answer import Answer
+from skyband.jobs.described import described
 
 if TYPE_CHECKING:
     from skyband.framework.streaming.status import Status
@@ -19,27 +19,24 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p = subparsers.add_parser(
         "status",
         help="say where a job stands",
-        description="Whether a job runs, how far it has come, what waits, and what its tables hold.",
-        epilog="exit codes: 0 all is well, 1 the next run would refuse (it is said why), 2 a mistake in the spec or the command line",
+        **described(
+            "Whether a job runs, how far it has come, what waits, and what its tables hold.",
+            "skyband status flights.yaml",
+            "skyband status flights.yaml --format json",
+            codes="0 all is well, 1 the next run would refuse (it is said why), 2 a mistake in the spec or the command line",
+        ),
     )
     p.add_argument("spec")
-    p.add_argument("--format", choices=("text", "json"), default="text", help="json: one object (default: %(default)s)")
     p.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """0, or 1 if something is wrong with what the job has stored."""
+def run(args: argparse.Namespace) -> Answer:
+    """Code 0, or 1 if something is wrong with what the job has stored."""
     from skyband.framework.streaming.status import status_of
     from skyband.jobs.spec import load_plan
 
     found = status_of(load_plan(args.spec))
-    shown = json.dumps(_plain(found), indent=1, ensure_ascii=False) if args.format == "json" else "\n".join(_lines(found))
-    print(told(shown))
-    return 1 if found.wrong else 0
-
-
-def _plain(found: Status) -> dict[str, Any]:
-    return {k: v.isoformat() if isinstance(v, datetime) else v for k, v in asdict(found).items()}
+    return Answer(asdict(found), "\n".join(_lines(found)), 1 if found.wrong else 0)
 
 
 def _lines(found: Status) -> list[str]:

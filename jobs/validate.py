@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+
+from skyband.jobs.answer import Answer
+from skyband.jobs.described import described
 
 if TYPE_CHECKING:
     from skyband.framework.errors import SkybandError
@@ -13,31 +17,47 @@ if TYPE_CHECKING:
 
 def add_parser(subparsers: Any) -> None:
     """Add the command to the command line."""
-    parser = subparsers.add_parser("validate", help="say everything that is wrong with a spec", description=__doc__)
-    parser.add_argument("spec", nargs="+", help="spec files")
+    parser = subparsers.add_parser(
+        "validate",
+        help="say everything that is wrong with a spec",
+        **described(
+            "Says everything that is wrong with a spec, each mistake with its place and what to do, without starting Spark.",
+            "skyband validate flights.yaml",
+            "skyband validate --data flights.yaml sensors.yaml",
+            "sed 's/k: 10/k: 20/' flights.yaml | skyband validate - --format json",
+            codes="0 all specs are good, 2 one has mistakes, or cannot be read",
+        ),
+    )
+    parser.add_argument("spec", nargs="+", help="spec files; -: from standard input")
     parser.add_argument("--data", action="store_true", help="also look at the source: is it there, do its files have the spec's columns")
     parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """0 if all specs are good, 2 if any is not. Mistakes go to stderr."""
+def run(args: argparse.Namespace) -> Answer:
+    """Code 0 if all specs are good, 2 if any is not. Mistakes go to stderr."""
     from skyband.framework.errors import printable
-    from skyband.framework.spec.load import validate_file
 
-    bad = 0
+    good, found = [], []
     for n, path in enumerate(args.spec):
-        job, errors = validate_file(path)
-        if job is not None and args.data:
-            errors = _of_data(job)
+        job, errors = mistakes(path, args.data)
+        name, queries = (job.job, list(job.queries)) if job is not None else (None, [])
+        found.append({"file": path, "good": not errors, "job": name, "queries": queries, "errors": [e.plain() for e in errors]})
         if job is not None and not errors:
-            print(printable(f"{path}: good ({len(job.queries)} {'query' if len(job.queries) == 1 else 'queries'})"))
+            good.append(printable(f"{path}: good ({len(job.queries)} {'query' if len(job.queries) == 1 else 'queries'})"))
             continue
-        bad += 1
         if n:
             print(file=sys.stderr)
         print("\n\n".join(e.render() for e in errors), file=sys.stderr)
         print(printable(f"\n{path}: {len(errors)} {'mistake' if len(errors) == 1 else 'mistakes'}"), file=sys.stderr)
-    return 2 if bad else 0
+    return Answer({"specs": found}, "\n".join(good) if good else None, 0 if len(good) == len(found) else 2)
+
+
+def mistakes(path: str, data: bool = False, env: Mapping[str, str] | None = None) -> tuple[Job | None, list[SkybandError]]:
+    """The job of the spec at ``path`` (-: from standard input) and all that is wrong with it; with ``data``, with its source too."""
+    from skyband.jobs.spec import read_spec
+
+    job, errors = read_spec(path, env)
+    return job, _of_data(job) if job is not None and data else errors
 
 
 def _of_data(job: Job) -> list[SkybandError]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from skyband.framework.errors import printable, told
+from skyband.framework.errors import told
+from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
 from skyband.jobs.query import DIALECTS
 from skyband.jobs.spec import load_plan
@@ -29,21 +30,20 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Prints the statements, or the dictionary; reads no table."""
+def run(args: argparse.Namespace) -> Answer:
+    """The statements, or the dictionary; reads no table."""
     plan = load_plan(args.spec)
     if args.dictionary:
         from skyband.framework.tables.dictionary import dictionary
         from skyband.framework.tables.duck import described
 
-        print(printable(dictionary(plan, described(plan))))
-        return 0
+        text = dictionary(plan, described(plan))
+        return Answer({"dictionary": text}, text, rows=True)
     from skyband.framework.tables.dialects import view
     from skyband.framework.tables.views import views
 
-    statements = [f"-- {v.comment}\n{view(plan, v.name, v.sql, args.dialect)};" for v in views(plan)]
-    text = "\n\n".join(statements)
+    made = [{"name": v.name, "comment": v.comment, "sql": view(plan, v.name, v.sql, args.dialect)} for v in views(plan)]
+    text = "\n\n".join(f"-- {v['comment']}\n{v['sql']};" for v in made)
     if told(text) != text:
         print("in the SQL ${NAME} stands for what that variable of the environment holds", file=sys.stderr)
-    print(told(text))
-    return 0
+    return Answer({"dialect": args.dialect, "views": made}, text)

@@ -22,7 +22,7 @@ ARROWS = {
     "framework": {"operators", "framework"},
     "jobs": {"operators", "framework", "jobs"},
     "airflow_dags": {"airflow_dags"},
-    "skyband": set(),
+    "skyband": {"framework", "jobs"},
 }
 SPARK = {"pyspark", "delta", "py4j"}
 """Only ``framework``'s ``sources``, ``streaming``, ``tables`` and ``verify`` import these."""

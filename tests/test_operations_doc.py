@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import re
 from pathlib import Path
 
@@ -31,7 +32,21 @@ def source() -> str:
 
 
 def test_every_variable_that_the_code_knows_is_listed() -> None:
-    assert {c.strip("`") for c in first_cells("Environment variables")} == set(re.findall(r"[\"'](SKYBAND_[A-Z_]+)[\"']", source()))
+    listed = {name for cell in first_cells("Environment variables") for name in re.findall(r"`(\w+)`", cell)}
+    rich = {"NO_COLOR"}
+    assert listed == set(re.findall(r"[\"'](SKYBAND_[A-Z_]+)[\"']", source())) | variables_read() | rich
+
+
+def variables_read() -> set[str]:
+    """The environment variables that the code asks for by their names."""
+    asked = set()
+    files = [p for part in ("framework", "jobs", "operators", "airflow_dags") for p in (ROOT / part).rglob("*.py")]
+    for node in (n for p in files for n in ast.walk(ast.parse(p.read_text(encoding="utf-8")))):
+        if isinstance(node, ast.Call) and re.fullmatch(r"os\.(environ\.\w+|getenv)", ast.unparse(node.func)):
+            asked |= {a.value for a in node.args[:1] if isinstance(a, ast.Constant)}
+        elif isinstance(node, ast.Subscript) and ast.unparse(node.value) == "os.environ" and isinstance(node.ctx, ast.Load):
+            asked |= {node.slice.value} if isinstance(node.slice, ast.Constant) else set()
+    return {str(name) for name in asked}
 
 
 def test_every_exit_code_is_listed() -> None:

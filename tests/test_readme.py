@@ -27,7 +27,9 @@ PAGES = ("README.md", "docs/authors.md")
 """In the order in which they are read."""
 COOKBOOK = "docs/bi.md"
 """Its SQL is for `skyband sql`."""
-PAGES_OF_COMMANDS = (*PAGES, COOKBOOK, "docs/developers.md")
+COMMANDS_PAGE = "docs/commands.md"
+PYTHON = "docs/python.md"
+PAGES_OF_COMMANDS = (*PAGES, COOKBOOK, COMMANDS_PAGE, PYTHON, "docs/developers.md")
 DAYS = 14
 
 
@@ -148,11 +150,15 @@ def test_commands_and_sql_run_after_the_demo(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("LANDING", str(home / "build" / "demo" / "landing"))
     monkeypatch.setenv("WAREHOUSE", str(tables.parent))
     statements = Statements(load_plan(str(home / "specs" / "flights.yaml")))
-    for block in blocks((COOKBOOK,)):
+    for block in blocks((COOKBOOK, COMMANDS_PAGE)):
         if block.info == "sh":
             sh(block.text, block)
         elif block.info == "sql":
             assert statements.ask(block.text).num_rows, f"{block} gives no row"
+
+    program = "\n".join(b.text for b in blocks((PYTHON,)) if b.info == "python")
+    done = subprocess.run([sys.executable, "-c", program], cwd=home, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0 and "SKY-E106" in done.stdout, f"{PYTHON}: {done.stdout}\n{done.stderr}"
 
     # The statement the demo prints, as DuckDB reads it (its Delta extension is not part of the package, so the table is handed over).
     statement = re.search(r"select rank.*?;", shown, re.DOTALL)

@@ -1,6 +1,9 @@
-"""A plan as a Mermaid flow chart: source, intake, shared states, queries, tables."""
+"""A plan as a chart: source, intake, shared states, queries, tables; in Mermaid's language and in Graphviz' (DOT)."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
 
 from skyband.framework.errors import told
 from skyband.framework.plan.model import Plan, QueryNode
@@ -13,21 +16,60 @@ def tables_of_query(q: QueryNode) -> list[str]:
     return [f"{q.name}_changes", *lasting, *([q.name + TRAJECTORY] if q.item.motion is not None else [])]
 
 
-def mermaid(plan: Plan) -> str:
-    """The chart's text. Labels hold names and types only: nothing of expressions, paths or options. O(queries)."""
-    lines = [
-        "flowchart LR",
-        f'  source[("{_label(plan.source.format)}")] --> intake["{_label(", ".join(_intake(plan)))}"]',
-        '  rejected[("rejected")]',
-    ]
-    lines.append("  intake -.-> rejected")
-    for n, node in enumerate(plan.operators):
-        lines.append(f'  intake --> state{n}["state {_label(node.name)}"]')
+@dataclass(frozen=True, slots=True)
+class Node:
+    """``lines``: its label. A ``store`` holds rows, a ``step`` does something."""
+
+    id: str
+    kind: Literal["store", "step"]
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """From one node to another; ``aside``: what does not take part."""
+
+    start: Node
+    end: Node
+    aside: bool = False
+
+
+def edges(plan: Plan) -> list[Edge]:
+    """The whole chart: every node is in an edge. Labels hold names and types only: nothing of expressions, paths or options. O(queries)."""
+    intake = Node("intake", "step", (", ".join(_intake(plan)),))
+    found = [Edge(Node("source", "store", (plan.source.format,)), intake), Edge(intake, Node("rejected", "store", ("rejected",)), True)]
+    states = [Node(f"state{n}", "step", (f"state {node.name}",)) for n, node in enumerate(plan.operators)]
+    found += [Edge(intake, state) for state in states]
     for n, q in enumerate(plan.queries):
-        lines.append(f'  state{q.operator} --> query{n}["{_label(q.name)}<br/>{_label(q.type)}"]')
-        tables = "<br/>".join(map(_label, tables_of_query(q)))
-        lines.append(f'  query{n} --> tables{n}[("{tables}")]')
-    return "\n".join(lines)
+        query = Node(f"query{n}", "step", (q.name, q.type))
+        found.append(Edge(states[q.operator], query))
+        found.append(Edge(query, Node(f"tables{n}", "store", tuple(tables_of_query(q)))))
+    return found
+
+
+def mermaid(plan: Plan) -> str:
+    """The chart as a Mermaid flow chart."""
+    said: set[str] = set()
+
+    def shown(node: Node) -> str:
+        if node.id in said:
+            return node.id
+        said.add(node.id)
+        label = "<br/>".join(map(_label, node.lines))
+        return f'{node.id}[("{label}")]' if node.kind == "store" else f'{node.id}["{label}"]'
+
+    return "\n".join(["flowchart LR", *(f"  {shown(e.start)} {'-.->' if e.aside else '-->'} {shown(e.end)}" for e in edges(plan))])
+
+
+def dot(plan: Plan) -> str:
+    """The chart as a digraph of Graphviz' language."""
+    found = edges(plan)
+    nodes = {n.id: n for e in found for n in (e.start, e.end)}
+    shapes: Final = {"store": "cylinder", "step": "box"}
+    lines = [f"digraph {_quoted((plan.job,))} {{", "  rankdir=LR;"]
+    lines += [f"  {n.id} [shape={shapes[n.kind]}, label={_quoted(n.lines)}];" for n in nodes.values()]
+    lines += [f"  {e.start.id} -> {e.end.id}{' [style=dotted]' if e.aside else ''};" for e in found]
+    return "\n".join([*lines, "}"])
 
 
 def _intake(plan: Plan) -> list[str]:
@@ -38,3 +80,8 @@ def _intake(plan: Plan) -> list[str]:
 def _label(text: str) -> str:
     """Text that ends no label and starts no markup."""
     return "".join(c if c.isalnum() or c in "_-.,+ " else f"#{ord(c)};" for c in told(text))
+
+
+def _quoted(lines: tuple[str, ...]) -> str:
+    r"""Lines as a string of DOT. Besides quotes and backslashes only ``\n`` means something in it: ``<`` and ``&`` are themselves."""
+    return '"' + "\\n".join(told(line).replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ") for line in lines) + '"'

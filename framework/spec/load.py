@@ -10,6 +10,7 @@ from typing import Final
 
 from skyband.framework.errors import SkybandError, SpecErrors, Where, sort_errors
 from skyband.framework.spec.check import check
+from skyband.framework.spec.document import Document
 from skyband.framework.spec.model_errors import read_job
 from skyband.framework.spec.models import Job
 from skyband.framework.spec.positions import SourceText
@@ -23,11 +24,15 @@ _COMPARISONS: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Validated:
-    """``job`` is None iff there are ``errors``, which are in the order of the file. ``source``: its text (None if it cannot be read)."""
+    """``job`` is None iff there are ``errors``, which are in the order of the file.
+
+    ``source``: its text, ``document`` what was read from it (None if it cannot be read).
+    """
 
     job: Job | None
     errors: list[SkybandError]
     source: SourceText | None = None
+    document: Document | None = None
 
 
 def validate_text(text: str, env: Mapping[str, str] | None = None, file: str = "<spec>") -> tuple[Job | None, list[SkybandError]]:
@@ -46,11 +51,11 @@ def validate_file(path: str | os.PathLike[str], env: Mapping[str, str] | None = 
     return found.job, found.errors
 
 
-def validated_file(path: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> Validated:
-    """Like ``validate_file``, with the text, which shows no secret."""
+def validated_file(path: str | os.PathLike[str], env: Mapping[str, str] | None = None, raw: bytes | None = None) -> Validated:
+    """Like ``validate_file``, with the text, which shows no secret. ``raw``: what the file holds, if that is known."""
     name = os.fspath(path)
     try:
-        raw = Path(path).read_bytes()
+        raw = Path(path).read_bytes() if raw is None else raw
     except OSError as e:
         hint = "skyband init writes a first spec" if isinstance(e, FileNotFoundError) else None
         return Validated(None, [SkybandError("SKY-E100", f"{name}: {(e.strerror or 'cannot be read').lower()}", hint)])
@@ -76,7 +81,7 @@ def _validated(text: str, env: Mapping[str, str] | None, file: str) -> Validated
         errors = [
             SkybandError("SKY-E900", "the spec cannot be read, and Skyband cannot say why", "please report this spec", Where(file, 1, 1))
         ]
-    return Validated(None if errors else job, errors, doc.source)
+    return Validated(None if errors else job, errors, doc.source, doc)
 
 
 def load_job(path: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> Job:

@@ -1,10 +1,9 @@
-"""Rows as text for a terminal, CSV or JSON lines."""
+"""Rows as text for a terminal, or CSV."""
 
 from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Sequence
 from datetime import date, datetime
 from typing import Any
@@ -59,30 +58,12 @@ def csv_text(rows: pa.Table) -> str:
     return printable(out.getvalue().rstrip("\n"))
 
 
-def json_text(rows: pa.Table) -> str:
-    """The rows as JSON, one object a line; NaN and infinities, which JSON lacks, as text."""
-    lines = (json.dumps(_json(row), ensure_ascii=False) for row in rows.to_pylist())
-    return "\n".join(printable(line) for line in lines)
-
-
 def _exact(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     if isinstance(value, date):
         return value.isoformat()
     return repr(value) if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else value
-
-
-def _json(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if value - value == 0 else repr(value)
-    if isinstance(value, (datetime, date)):
-        return _exact(value)
-    if isinstance(value, dict):
-        return {str(n): _json(v) for n, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_json(v) for v in value]
-    return value if value is None or isinstance(value, (str, int)) else str(value)
 
 
 def _is_number(kind: pa.DataType) -> bool:

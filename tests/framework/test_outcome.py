@@ -112,6 +112,6 @@ def test_every_field_is_documented() -> None:
     doc = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8").split("## Outcome of a run\n", 1)[1].split("\n## ", 1)[0]
     listed = {name for line in doc.splitlines() if line.startswith("| `") for name in re.findall(r"`(\w+)`", line.split("|")[1])}
     outcome = Outcome("-")
-    assert listed == set(outcome._all(0, []))
+    assert listed == set(outcome.document(0, []))
     assert set(re.findall(r"`(\w+)`", next(x for x in doc.splitlines() if x.startswith("| `status`")))) >= {*STATUSES.values(), "stopped"}
     assert set(re.findall(r"`(\w+)`", next(x for x in doc.splitlines() if x.startswith("| `checks`")))) >= set(CHECK_FIELDS)

@@ -10,7 +10,8 @@ import pytest
 
 from skyband.framework.errors import SkybandError, Where, printable
 from skyband.framework.spec.load import validate_text
-from skyband.framework.tables.render import csv_text, json_text, text_table
+from skyband.framework.tables.render import csv_text, text_table
+from skyband.jobs.answer import Answer, show
 from tests.framework.spec.examples import ENV, SENSORS
 
 EVIL = "a\x1b]0;owned\x07\x9b2J\u202eb\r\x7f"
@@ -44,8 +45,10 @@ def test_escapes_of_yaml_do_not_come_out_of_an_error(written: str) -> None:
             assert not steering(e.render())
 
 
-def test_results_spell_control_characters_out() -> None:
+def test_results_spell_control_characters_out(capsys: pytest.CaptureFixture[str]) -> None:
     rows = pa.table({"name" + EVIL: [EVIL, "two\nlines, one cell"], "n": [1, 2]})
-    assert not steering(csv_text(rows)) and not steering(text_table(rows)) and not steering(json_text(rows))
+    show(Answer({"rows": rows.to_pylist()}, None, rows=True), "json")
+    shown = capsys.readouterr().out
+    assert not steering(csv_text(rows)) and not steering(text_table(rows)) and not steering(shown)
     assert "two\nlines" in csv_text(rows)
-    assert [json.loads(line)["name" + EVIL] for line in json_text(rows).splitlines()] == [EVIL, "two\nlines, one cell"]
+    assert [row["name" + EVIL] for row in json.loads(shown)["rows"]] == [EVIL, "two\nlines, one cell"]

@@ -79,7 +79,7 @@ def same(whole: Path, parts: Path, query: str, streams: Sequence[str]) -> pa.Tab
 
 def verified(spec: Path) -> bool:
     """What ``skyband verify`` says."""
-    return verify.run(argparse.Namespace(spec=str(spec), keys=3, instants=40, seed=1, replay_only=False)) == 0
+    return verify.run(argparse.Namespace(spec=str(spec), keys=3, instants=40, seed=1, replay_only=False)).code == 0
 
 
 def without_spark(folder: Path, query: str, keys: Sequence[str]) -> pa.Table:

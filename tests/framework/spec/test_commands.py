@@ -8,6 +8,7 @@ import pytest
 from skyband.framework.errors import CODES, SkybandError, SpecErrors
 from skyband.framework.spec.load import validate_file
 from skyband.jobs import explain, init, validate
+from skyband.jobs.answer import show
 from tests.framework.spec.examples import ENV, SENSORS
 
 
@@ -17,7 +18,9 @@ def run(*argv: str) -> int:
     for command in (init, validate, explain):
         command.add_parser(subparsers)
     args = parser.parse_args(argv)
-    return int(args.run(args))
+    answer = args.run(args)
+    show(answer, "text")
+    return int(answer.code)
 
 
 def test_init_writes_a_spec_that_validates_and_explains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ import pytest
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.tables.reader import Reader
+from skyband.jobs import ask
 from skyband.jobs import query as command
 from skyband.jobs.cli import main
 from skyband.operators.base import Window
@@ -28,7 +29,7 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
     return made
 
 
-def test_a_table_a_csv_and_json_lines(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_a_csv_and_json(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
     ask = ["query", "spec.yaml", "near", "--k", "2", "--window", "12 rows", "--key", "grp=b"]
     expected = Reader(plan).snapshot("near", 2, Window(12, None), {"grp": "b"}).rows.to_pylist()
     assert main(ask) == 0
@@ -41,8 +42,9 @@ def test_a_table_a_csv_and_json_lines(plan: Plan, capsys: pytest.CaptureFixture[
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [(r["grp"], r["newer_seq"]) for r in rows] == [("b", str(expected[0]["newer_seq"]))]
     assert main([*ask, "--format", "json"]) == 0
-    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(r["score"], r["older_seq"]) for r in found] == [(r["score"], r["older_seq"]) for r in expected]
+    found = json.loads(capsys.readouterr().out)
+    assert (found["query"], found["of"], found["as_of"]) == ("near", 2, "2020-01-01T00:14:59.999999Z")
+    assert [(r["score"], r["older_seq"]) for r in found["rows"]] == [(r["score"], r["older_seq"]) for r in expected]
 
 
 def test_an_instant_before_everything_and_one_not_reached(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,12 +65,12 @@ def test_bad_arguments_are_named(plan: Plan, capsys: pytest.CaptureFixture[str],
 
 
 def test_instants_and_windows_are_read() -> None:
-    assert command.parse_instant("2013-07-01T12:00") == datetime(2013, 7, 1, 12, tzinfo=UTC)
-    assert command.parse_instant("2013-07-01T12:00+02:00") == datetime(2013, 7, 1, 10, tzinfo=UTC)
-    assert command.parse_window("1 day") == Window(None, 86_400_000_000)
-    assert command.parse_window("500 rows, 2 hours") == Window(500, 7_200_000_000)
+    assert ask.parse_instant("2013-07-01T12:00") == datetime(2013, 7, 1, 12, tzinfo=UTC)
+    assert ask.parse_instant("2013-07-01T12:00+02:00") == datetime(2013, 7, 1, 10, tzinfo=UTC)
+    assert ask.parse_window("1 day") == Window(None, 86_400_000_000)
+    assert ask.parse_window("500 rows, 2 hours") == Window(500, 7_200_000_000)
     with pytest.raises(SkybandError):
-        command.parse_window("0 rows")
+        ask.parse_window("0 rows")
 
 
 def test_no_spark_is_imported() -> None:

@@ -25,14 +25,14 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
     return made
 
 
-def test_a_table_a_csv_and_json_lines(plan: Plan, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_a_csv_and_json(plan: Plan, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     statement = 'select grp, "rank", score, as_of from near_now order by grp, 2'
     assert main(["sql", "spec.yaml", statement]) == 0
     table = capsys.readouterr().out.splitlines()
     assert table[0].split() == ["grp", "rank", "score", "as_of"] and len(table) > 3
     monkeypatch.setattr("sys.stdin", io.StringIO(statement))
     assert main(["sql", "spec.yaml", "--format", "json", "-"]) == 0
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    rows = json.loads(capsys.readouterr().out)["rows"]
     assert [r["rank"] for r in rows] == [int(line.split()[1]) for line in table[2:]]
     assert main(["sql", "spec.yaml", statement, "--format", "csv", "--limit", "1"]) == 0
     told = capsys.readouterr()
@@ -65,7 +65,7 @@ def test_every_type_of_value_is_printed(plan: Plan, capsys: pytest.CaptureFixtur
         assert main(["sql", "spec.yaml", statement, "--format", form]) == 0, form
         told = capsys.readouterr()
         assert "\x1b" not in told.out and not told.err
-    row = json.loads(told.out)
+    (row,) = json.loads(told.out)["rows"]
     assert len(row) == 14 and "\\u001b" in told.out
     assert main(["sql", "spec.yaml", "select timestamp 'infinity'"]) == 2
     assert "SKY-E404" in capsys.readouterr().err

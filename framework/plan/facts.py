@@ -1,0 +1,59 @@
+"""A plan as plain data, for machines (``explain --format json``). Nothing of the source's path, its options or the sink is in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skyband.framework.plan.explain import explain, tables_of
+from skyband.framework.plan.graph import tables_of_query
+from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
+from skyband.framework.queries.registry import query_type
+from skyband.operators.base import Window
+
+
+def facts(plan: Plan, rate: float | None = None) -> dict[str, Any]:
+    """What ``explain`` tells: the stream, shared states, queries and tables; ``text``: the same for people. O(plan)."""
+    return {
+        "job": plan.job,
+        "source": {"format": plan.source.format, "columns": {f.name: f.type for f in plan.source.fields}},
+        "id": list(plan.intake.id),
+        "event_time": plan.intake.event_time,
+        "partition_by": list(plan.intake.partition_by),
+        "window": _window(plan.window),
+        "states": [_state(plan, node, rate) for node in plan.operators],
+        "queries": [_query(plan, q) for q in plan.queries],
+        "tables": tables_of(plan),
+        "text": explain(plan, rate),
+    }
+
+
+def _state(plan: Plan, node: OperatorNode, rate: float | None) -> dict[str, Any]:
+    kind = query_type(plan.queries[next(i for i, q in enumerate(plan.queries) if q.name in node.queries)].type)
+    size = [line.strip() for line in kind.size(plan, node, rate)]
+    return {
+        "name": node.name,
+        "operator": type(node.operator).__name__,
+        "why": node.why,
+        "k": node.k,
+        "window": _window(node.window),
+        "queries": list(node.queries),
+        "skyband": node.skyband,
+        "size": size,
+    }
+
+
+def _query(plan: Plan, q: QueryNode) -> dict[str, Any]:
+    return {
+        "name": q.name,
+        "type": q.type,
+        "state": plan.operators[q.operator].name,
+        "k": q.k,
+        "window": _window(q.window),
+        "every_seconds": None if q.every_micros is None else q.every_micros / 1e6,
+        "members": list(q.members),
+        "tables": tables_of_query(q),
+    }
+
+
+def _window(w: Window) -> dict[str, Any]:
+    return {"rows": w.count, "seconds": None if w.micros is None else w.micros / 1e6}

@@ -1,0 +1,156 @@
+"""Everything that ``verify`` does, part by part: losses, replay, books, source. Each part is told as soon as it is known."""
+
+from __future__ import annotations
+
+import time as clock
+from dataclasses import dataclass, field
+from typing import Any
+
+from skyband.framework.errors import SkybandError, SpecErrors
+from skyband.framework.lines import Lines
+from skyband.framework.plan.model import Plan
+from skyband.framework.streaming.intact import look
+from skyband.framework.streaming.intact import told as losses_told
+from skyband.framework.streaming.layout import JobFile, Layout, changed_since
+from skyband.framework.verify.books import compare_books
+from skyband.framework.verify.clocks import Clocks
+from skyband.framework.verify.replay import replay
+from skyband.framework.verify.sample import compare
+from skyband.framework.verify.stored import Stored, runs_gone
+from skyband.framework.verify.told import told
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """How much is recomputed from the source: so many keys, and of each so many instants a query; ``seed`` chooses them."""
+
+    keys: int = 5
+    instants: int = 60
+    seed: int = 0
+
+
+@dataclass(slots=True)
+class Verified:
+    """What ``verify`` found. ``unproved``: why nothing could be shown, None if something was. ``parts``: what was told, with figures."""
+
+    job: str
+    differences: int = 0
+    unproved: str | None = None
+    parts: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether something was compared and nothing differs."""
+        return not self.differences and self.unproved is None
+
+
+def verify(plan: Plan, sample: Sample | None, lines: Lines) -> Verified:
+    """Replays all changes, adds up the books, and holds a ``sample`` of results against brute force (None: does not read the source).
+
+    ``lines`` are told of every part. SpecErrors of SKY-E150 if the spec is not that of the last run, SkybandError SKY-E402 before the
+    first one. O(changes of the job, plus the source if it is read).
+    """
+    return _Verification(plan, lines).all(sample)
+
+
+class _Verification:
+    def __init__(self, plan: Plan, lines: Lines) -> None:
+        self.plan = plan
+        self.lines = lines
+        self.found = Verified(plan.job)
+
+    def all(self, sample: Sample | None) -> Verified:
+        layout = Layout(self.plan.sink)
+        job = layout.known()
+        hint = "verify with the spec and the tables of queries of the last run"
+        changed = [SkybandError("SKY-E150", d, hint=hint) for d in changed_since(self.plan, layout)]
+        if changed:
+            raise SpecErrors(changed)
+        held = look(self.plan, layout, job)
+        if held.losses or held.ahead:
+            self._differ(max(1, len(held.losses)))
+            self.report("lost", f"DIFFERENT: {held.ahead or losses_told(held.losses)}", losses=len(held.losses))
+            return self.found
+        stored = Stored(self.plan)
+        clocks = Clocks(stored)
+        nothing = None if self._changes(stored, clocks) else "the tables hold no change of any result"
+        self._books(stored, clocks)
+        if sample is not None:
+            try:
+                nothing = self._source(stored, clocks, layout, job, sample)
+            except SkybandError as e:
+                if e.code != "SKY-E301":
+                    raise
+                self.report("not_compared", f"not compared with the source: {e.message}")
+        self._end(nothing)
+        return self.found
+
+    def report(self, event: str, text: str, **figures: Any) -> None:
+        """A part of what was found, which is told at once."""
+        self.found.parts.append({"part": event, "said": text, **figures})
+        self.lines.report(event, text, **figures)
+
+    def _differ(self, differences: int) -> None:
+        self.found.differences += differences
+
+    def _changes(self, stored: Stored, clocks: Clocks) -> int:
+        """Changes that were replayed."""
+        changes = 0
+        for query in self.plan.queries:
+            found = replay(stored, query, clocks)
+            changes += found.changes
+            self._differ(len(found.differences))
+            fine = f"equal to table `{query.name}`" if query.item.lasting else "each told once"
+            verdict = f"DIFFERENT\n{told(found.differences)}" if found.differences else fine
+            text = f"{query.name}: replayed {found.changes:,} changes in {found.steps:,} steps: {verdict}"
+            figures = {"query": query.name, "changes": found.changes, "steps": found.steps, "differences": len(found.differences)}
+            self.report("replayed", text, **figures)
+        return changes
+
+    def _books(self, stored: Stored, clocks: Clocks) -> None:
+        gone = runs_gone(stored)
+        if gone is not None:
+            self.report("runs_gone", f"runs: {gone}")
+        off = [*clocks.differences, *compare_books(stored, clocks)]
+        self._differ(len(off))
+        said = f"DIFFERENT\n{told(off)}" if off else "runs, heads and rejected add up with the other tables"
+        self.report("books", f"books: {said}", differences=len(off))
+
+    def _source(self, stored: Stored, clocks: Clocks, layout: Layout, job: JobFile, sample: Sample) -> str | None:
+        """Why nothing has been shown, if so."""
+        started = clock.monotonic()
+        found = compare(stored, clocks, layout, job, sample.keys, sample.instants, sample.seed)
+        wrong = len(found.differences)
+        self._differ(wrong)
+        if wrong:
+            first = found.differences[0]
+            self.report("different", f"DIFFERENT from the source\n{told(found.differences)}", differences=wrong, at=first.at)
+        spent = clock.monotonic() - started
+        left_out = f", {found.skipped} left out (window too large for brute force)" if found.skipped else ""
+        self.report(
+            "compared",
+            f"source: {found.rows:,} accepted rows of {found.keys} of {found.of_keys} keys, "
+            f"{found.looked} results and the changes of {found.steps} instants recomputed by brute force{left_out}, "
+            f"{wrong} different ({spent:.1f} s)",
+            rows=found.rows,
+            keys=found.keys,
+            results=found.looked,
+            steps=found.steps,
+            left_out=found.skipped,
+            differences=wrong,
+            seconds=round(spent, 3),
+        )
+        if not found.rows:
+            return "no row of the source has been accepted"
+        large = " (each window is too large for brute force)" if found.skipped else ""
+        return None if found.looked else f"no result has been recomputed{large}"
+
+    def _end(self, nothing: str | None) -> None:
+        wrong = self.found.differences
+        if nothing is not None and not wrong:
+            self.found.unproved = nothing
+            text = f"NOTHING SHOWN: {nothing}, so nothing has been verified; see tables `rejected` and `runs`"
+            self.report("nothing_shown", text)
+            return
+        text = "verified: no difference found" if not wrong else f"DIFFERENT: {wrong} difference{'s' if wrong > 1 else ''} found"
+        self.report("verified", text, differences=wrong)

@@ -1,0 +1,201 @@
+"""``import skyband``: one spec and everything that can be asked of its job, by the functions that the commands call (docs/python.md)."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from skyband.framework.errors import SkybandError, SpecErrors, told
+from skyband.framework.lines import Lines
+from skyband.jobs.spec import load_plan
+from skyband.jobs.validate import mistakes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from skyband.framework.plan.model import Plan
+    from skyband.framework.streaming.status import Status
+    from skyband.framework.tables.reader import Answer
+    from skyband.framework.verify.whole import Verified
+
+
+def load(path: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> Job:
+    """The job of the spec at ``path``. ``env``: values of its ``${NAME}``s (default: the process's environment).
+
+    Raises SpecErrors with all mistakes of the file at once. Reads the spec and its tables of queries, neither source nor sink.
+    """
+    return Job(os.fspath(path), load_plan(os.fspath(path), env))
+
+
+def validate(path: str | os.PathLike[str], env: Mapping[str, str] | None = None, data: bool = False) -> list[SkybandError]:
+    """Everything that is wrong with the spec at ``path``, in the order of the file; with ``data`` its source is looked at, too.
+
+    Empty if all is well. Raises nothing for what the file holds.
+    """
+    return mistakes(os.fspath(path), data, env)[1]
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """How a run ended: ``status`` and ``exit_code`` of the command, and its ``outcome`` (docs/operations.md Outcome of a run)."""
+
+    status: str
+    exit_code: int
+    outcome: dict[str, Any]
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything was done, and published."""
+        return self.exit_code == 0
+
+
+class Job:
+    """One job, by its spec as it was when it was loaded. Cheap; holds nothing open."""
+
+    def __init__(self, path: str, plan: Plan) -> None:
+        self.path = path
+        self._plan = plan
+
+    def __repr__(self) -> str:
+        return f"<skyband.Job {self.name}: {', '.join(self.queries)}>"
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self._plan.job
+
+    @property
+    def queries(self) -> tuple[str, ...]:
+        """The names of its queries, in the order of the spec."""
+        return tuple(q.name for q in self._plan.queries)
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The names of the tables it writes (docs/semantics.md Tables), whether they are there yet or not."""
+        from skyband.framework.tables.schemas import tables
+
+        return tuple(t.name for t in tables(self._plan))
+
+    def explain(self, rate: float | None = None) -> str:
+        """The compiled plan as text. ``rate``: rows a second of one key, to size windows of time."""
+        from skyband.framework.plan.explain import explain
+
+        return told(explain(self._plan, rate))
+
+    def run(
+        self, finish: bool = False, rebuild_results: bool = False, demote: Sequence[str] = (), log: Callable[[str], None] | None = None
+    ) -> RunResult:
+        """Takes what is new in the source and stops; the engine, which stays until this process ends, starts with the first run.
+
+        ``finish`` declares the input complete; ``demote`` names row rules of severity ``fail`` to be taken as ``reject``; ``log`` hears
+        of every batch (warnings go to stderr if nobody does). Raises SkybandError or SpecErrors where the command ends with code 2 or 3;
+        checks that fail and too many rejected rows are results. Continuous runs are the command's.
+        """
+        from skyband.framework.outcome import Outcome
+        from skyband.framework.streaming.engine import ENGINE
+        from skyband.framework.streaming.in_process import end_with_process
+        from skyband.jobs import run
+
+        end_with_process()
+        outcome = Outcome(None, wanted=True)
+        asked = argparse.Namespace(
+            spec=self.path, plan=self._plan, once=True, continuous=False, finish=finish, rebuild_results=rebuild_results,
+            demote=list(demote), quiet=log is None, lines=Lines() if log is None else _Heard(log), recorded=outcome,
+        )  # fmt: skip
+        try:
+            code = run.run(asked)
+        except Exception as e:
+            died = None if isinstance(e, (SkybandError, SpecErrors)) else ENGINE.death(e)
+            if died is not None:
+                raise died from e
+            raise
+        document = outcome.document(code, asked.lines.failures)
+        return RunResult(document["status"], code, document)
+
+    def query(
+        self,
+        name: str,
+        at: datetime | str | None = None,
+        k: int | None = None,
+        window: str | None = None,
+        key: Mapping[str, str] | None = None,
+        limit: int | None = None,
+    ) -> pa.Table:
+        """The rows of ``ask``, at most ``limit`` of them: key columns, ``rank``, columns of the items, score."""
+        rows = self.ask(name, at, k, window, key, limit).rows
+        return rows if limit is None else rows.slice(0, max(0, limit))
+
+    def ask(
+        self,
+        name: str,
+        at: datetime | str | None = None,
+        k: int | None = None,
+        window: str | None = None,
+        key: Mapping[str, str] | None = None,
+        limit: int | None = None,
+    ) -> Answer:
+        """A query's own result ``at`` an instant (default: the last complete), or its best ``k`` within ``window`` as of the last batch.
+
+        The answer has its ``rows``, the instant they stand for (``as_of``), a ``note``, and the ``sql`` that gives them in DuckDB. ``at``
+        without a time zone is UTC; ``window`` is ``"2 days"``, ``"500 rows"`` or both; ``key`` the values of ``partition_by``. Without
+        Spark. Raises SkybandError: SKY-E201 for what the tables cannot answer, SKY-E400 and SKY-E402 for what is not there yet.
+        """
+        from skyband.jobs.ask import ask
+
+        return ask(self._plan, name, at, k, window, key, limit)
+
+    def sql(self, statement: str, limit: int | None = None) -> pa.Table:
+        """The rows of one DuckDB query over the job's tables and views; it can read nothing else. SkybandError SKY-E404, E201, E400."""
+        from skyband.framework.tables.duck import Statements
+
+        return Statements(self._plan).ask(statement, limit)
+
+    def table(self, name: str) -> pa.Table:
+        """A whole table, by its name in ``tables``. Raises SkybandError SKY-E400 if it is not there. O(rows) in memory."""
+        from skyband.framework.tables.reader import Reader
+
+        return Reader(self._plan).read(name)
+
+    def status(self) -> Status:
+        """Where the job stands: whether it runs, how far it has come, what waits, what is wrong. Only reads."""
+        from skyband.framework.streaming.status import status_of
+
+        return status_of(self._plan)
+
+    def verify(self, keys: int = 5, instants: int = 60, seed: int = 0, source: bool = True) -> Verified:
+        """Replays all changes, adds up the books and, with ``source``, recomputes a sample of results from the source by brute force.
+
+        Without Spark if ``source`` is false. What is found is in the answer; nothing is printed. Raises SkybandError SKY-E402 before the
+        first run, SpecErrors of SKY-E150 for another spec than the last run's.
+        """
+        from skyband.framework.verify.whole import Sample, verify
+
+        return verify(self._plan, Sample(keys, instants, seed) if source else None, _Heard(lambda text: None))
+
+
+class _Heard(Lines):
+    """Lines that somebody hears in place of stderr."""
+
+    def __init__(self, log: Callable[[str], None]) -> None:
+        super().__init__()
+        self._log = log
+
+    def tell(self, level: str, event: str, text: str, **figures: Any) -> None:
+        """See ``Lines.tell``."""
+        self._log(told(text))
+
+    def say(self, text: str) -> None:
+        """See ``Lines.say``."""
+        self._log(told(text))
+
+    def report(self, event: str, text: str, **figures: Any) -> None:
+        """See ``Lines.report``."""
+        self._log(told(text))
+
+    def errors(self, errors: Sequence[SkybandError]) -> None:
+        """They are raised."""
+        self.failures += errors
