@@ -102,6 +102,10 @@ CODES: Final[dict[str, str]] = {
     "SKY-E502": "a row breaks a rule of severity fail: the run stopped",
     "SKY-E503": "a result breaks what always holds",
     "SKY-E504": "a rule over runs is broken",
+    # Tests of a spec
+    "SKY-E530": "a test of the spec cannot be run as it is written",
+    "SKY-E531": "something that only the engine can do",
+    "SKY-E532": "a test of the spec failed",
     # Defects
     "SKY-E900": "a defect in Skyband",
 }

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from skyband.framework.errors import SkybandError, SpecErrors, Where, sort_errors
 from skyband.framework.spec.check import check
+from skyband.framework.spec.document import Path as At
 from skyband.framework.spec.model_errors import read_job
 from skyband.framework.spec.models import Job
-from skyband.framework.spec.positions import SourceText
+from skyband.framework.spec.positions import Place, SourceText
 from skyband.framework.spec.relative import beside
 from skyband.framework.spec.yaml_recovery import read_text
 from skyband.operators.spelling import bounded
@@ -23,11 +24,15 @@ _COMPARISONS: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Validated:
-    """``job`` is None iff there are ``errors``, which are in the order of the file. ``source``: its text (None if it cannot be read)."""
+    """``job`` is None iff there are ``errors``, which are in the order of the file. ``source``: its text (None if it cannot be read);
+
+    ``places``: where its values stand.
+    """
 
     job: Job | None
     errors: list[SkybandError]
     source: SourceText | None = None
+    places: Mapping[At, Place] = field(default_factory=dict)
 
 
 def validate_text(text: str, env: Mapping[str, str] | None = None, file: str = "<spec>") -> tuple[Job | None, list[SkybandError]]:
@@ -76,7 +81,7 @@ def _validated(text: str, env: Mapping[str, str] | None, file: str) -> Validated
         errors = [
             SkybandError("SKY-E900", "the spec cannot be read, and Skyband cannot say why", "please report this spec", Where(file, 1, 1))
         ]
-    return Validated(None if errors else job, errors, doc.source)
+    return Validated(None if errors else job, errors, doc.source, doc.places)
 
 
 def load_job(path: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> Job:
