@@ -159,8 +159,26 @@ def _like(parts: list[Part], node: Any) -> Part:
     (type_, value), (_, pattern) = parts
     if type_ != "string" or not isinstance(node.expression, exp.Literal):
         raise Unclear("like with such operands")
-    told = re.compile("".join(".*" if c == "%" else "." if c == "_" else re.escape(c) for c in pattern(None)), re.DOTALL)
-    return "boolean", lambda row: None if (v := value(row)) is None else told.fullmatch(v) is not None
+    told = pattern(None)
+    return "boolean", lambda row: None if (v := value(row)) is None else _fits(v, told)
+
+
+def _fits(text: str, pattern: str) -> bool:
+    """Whether ``pattern`` of characters, ``_`` and ``%`` is like ``text``. O(len(text) * len(pattern)) at most, whatever they hold."""
+    at = place = 0
+    star, kept = -1, 0
+    while at < len(text):
+        if place < len(pattern) and pattern[place] == "%":
+            star, kept = place, at
+            place += 1
+        elif place < len(pattern) and pattern[place] in ("_", text[at]):
+            at, place = at + 1, place + 1
+        elif star >= 0:
+            kept += 1
+            at, place = kept, star + 1
+        else:
+            return False
+    return not pattern[place:].strip("%")
 
 
 def _trim(parts: list[Part], node: Any) -> Part:
