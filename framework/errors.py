@@ -105,7 +105,7 @@ CODES: Final[dict[str, str]] = {
     # Tests of a spec
     "SKY-E530": "a test of the spec cannot be run as it is written",
     "SKY-E531": "something that only the engine can do",
-    "SKY-E532": "a test of the spec failed",
+    "SKY-E532": "of the source's first rows, more would be rejected than the spec allows",
     # Defects
     "SKY-E900": "a defect in Skyband",
 }

@@ -19,7 +19,7 @@ from skyband.framework.streaming.python_path import leave_working_folder
 from skyband.framework.streaming.stopping import SIGNALLED, STOP
 
 COMMANDS = (
-    "init", "validate", "test", "explain", "run", "status", "query", "sql", "views", "report", "serve", "quality", "rejected",
+    "init", "validate", "preview", "test", "explain", "run", "status", "query", "sql", "views", "report", "serve", "quality", "rejected",
     "replay_rejected", "verify", "maintain", "airflow", "demo",
 )  # fmt: skip
 

@@ -15,22 +15,27 @@ def add_parser(subparsers: Any) -> None:
     """Add the command to the command line."""
     parser = subparsers.add_parser("validate", help="say everything that is wrong with a spec", description=__doc__)
     parser.add_argument("spec", nargs="+", help="spec files")
-    parser.add_argument("--data", action="store_true", help="also look at the source: is it there, do its files have the spec's columns")
+    parser.add_argument(
+        "--data",
+        action="store_true",
+        help="also look at the source: its columns, and how many of its first rows would be rejected",
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """0 if all specs are good, 2 if any is not. Mistakes go to stderr."""
-    from skyband.framework.errors import printable
+    from skyband.framework.errors import printable, told
     from skyband.framework.spec.load import validate_file
 
     bad = 0
     for n, path in enumerate(args.spec):
         job, errors = validate_file(path)
+        looked = ""
         if job is not None and args.data:
-            errors = _of_data(job)
+            errors, looked = _of_data(job)
         if job is not None and not errors:
-            print(printable(f"{path}: good ({len(job.queries)} {'query' if len(job.queries) == 1 else 'queries'})"))
+            print(told(f"{path}: good ({len(job.queries)} {'query' if len(job.queries) == 1 else 'queries'}){looked}"))
             continue
         bad += 1
         if n:
@@ -40,15 +45,20 @@ def run(args: argparse.Namespace) -> int:
     return 2 if bad else 0
 
 
-def _of_data(job: Job) -> list[SkybandError]:
-    """What is wrong with the source of a good spec: SKY-E206, or what keeps its plan from being made."""
+def _of_data(job: Job) -> tuple[list[SkybandError], str]:
+    """(what is wrong with the source of a good spec, or keeps its plan from being made; what its first rows are like, in words)."""
     from skyband.framework.errors import SkybandError
     from skyband.framework.plan.compile import compile_job
     from skyband.framework.sources import preflight
 
     try:
-        source = compile_job(job).source
+        plan = compile_job(job)
     except SkybandError as e:
-        return [e]
-    gone = preflight.missing(source)
-    return [gone] if gone is not None else preflight.columns(source, every=True)
+        return [e], ""
+    gone = preflight.missing(plan.source)
+    wrong = [gone] if gone is not None else preflight.columns(plan.source, every=True)
+    if wrong:
+        return wrong, ""
+    from skyband.framework.preview.share import share_of
+
+    return share_of(plan)

@@ -78,7 +78,7 @@ class _Compiler:
             if isinstance(node, kind):
                 return method(self, node)
         known = FUNCTIONS.get(type(node).__name__)
-        if known is None:
+        if known is None or any(value and name not in _ARGUMENTS for name, value in node.args.items()):
             raise Unclear(node.sql(dialect="spark")[:80])
         parts = [self.of(p) for p in (node.this, node.args.get("expression"), *node.expressions) if isinstance(p, exp.Expression)]
         return Typed(*known([(p.type, p.value) for p in parts], node))
@@ -242,11 +242,13 @@ class _Compiler:
 
     def cast(self, node: Any) -> Typed:
         found, to = self.of(node.this), _TYPES.get(node.to.this.name)
-        if to is None:
+        if to is None or node.args.get("safe") or node.args.get("format"):
             raise Unclear(node.sql(dialect="spark")[:80])
         return Typed(to, casting(found.type, to, found.value, literal=isinstance(node.this, exp.Literal)))
 
 
+_ARGUMENTS: Final = frozenset({"this", "expression", "expressions", "safe", "ignore_nulls", "negate"})
+"""Parts of a function's node that are heeded (``safe`` and ``ignore_nulls`` are how Spark's are): with any other it is another function."""
 _NULL: Final = Typed("null", lambda row: None)
 _TYPES: Final = {
     "INT": "int", "BIGINT": "bigint", "DOUBLE": "double", "TIMESTAMPTZ": "timestamp", "TIMESTAMP": "timestamp", "DATE": "date",

@@ -53,12 +53,14 @@ GOOD = [
     "greatest(i, j)", "least(i, j)", "greatest(y, x, 1e0)", "least(y, x)", "abs(i)", "abs(x)", "abs(big)", "length(s)", "lower('ABc')",
     "upper('ABc')", "sqrt(x)", "floor(y)", "ceil(y)", "floor(x)", "unix_micros(ts)", "hour(ts)", "minute(ts)", "concat(s, '-', t)",
     "s || t", "trim(s)", "startswith(s, 'a')", "endswith(s, 'c')", "contains(s, 'b')", "s like '%b%'", "s like '_'", "s not like 'a%'",
-    "s rlike '[ab]+$'", "ts + interval 1 hour", "ts - interval '2' days", "cast(i as double)", "cast(i as bigint)",
+    "s rlike '[ab]+$'", "s not rlike 'b'", "s not like '_'", "s like '%%'", "s like ''", "s like '%a_'",
+    "ts + interval 1 hour", "ts - interval '2' days", "cast(i as double)", "cast(i as bigint)",
     "cast(x as int)", "cast(y as bigint)", "cast(i as string)", "cast(big as int)", "cast(day as timestamp)",
     "cast('2013-01-01' as date)", "(i + j) / 2 > x", "`x` + X", "true", "x > 1 = true",
 ]  # fmt: skip
 REFUSED = {
-    "round(x, 1)": "ROUND", "i * 0.1": "point", "f + 1": "float", "dec > 1": "decimal(10,2)", "s > 1": "int and string", "s + 1": "string",
+    "round(x, 1)": "ROUND", "floor(x, 1)": "floor", "try_cast(big as int)": "cast", "s like 'a' escape '#'": "like", "s ilike 'a'": "ilike",
+    "i * 0.1": "point", "f + 1": "float", "dec > 1": "decimal(10,2)", "s > 1": "int and string", "s + 1": "string",
     "upper(x)": "upper", "date_trunc('hour', ts)": "date_trunc", "ts - ts": "timestamp", "s like t": "like", "s rlike '\\\\d'": "backslash",
     "to_timestamp(s)": "cast", "substring(s, 1, 2)": "SUBSTRING", "array_size(l)": "", "i in (1, 2e0, 3.5)": "in over", "ltrim(s)": "trim",
     "ts + interval 1 month": "interval", "exists(l, e -> e = 'a')": "", "cast(s as int)": "cast of string",
