@@ -74,13 +74,15 @@ def _rejected(found: Judged) -> None:
     many = found.rows.num_rows
     rejected = sum(found.rejected.values())
     accepted = many - found.filtered - rejected
-    print(f"\nof {many:,} rows {accepted:,} would be accepted, {found.filtered:,} filtered, {rejected:,} rejected ({found.percent:.1f} %)")
+    said = f"{accepted:,} would be accepted, {found.filtered:,} filtered, {rejected:,} rejected ({found.percent:.1f} %)"
+    print(told(f"\nof {many:,} rows {said}"))
     for reason, n in sorted(found.rejected.items(), key=lambda r: (-r[1], r[0])):
         print(told(f"  {n:,} x {reason}"))
     for text in texts_of(found.first):
         print(told(f"  parse: {text}"))
     if found.first.doubtful:
-        print(f"{found.first.doubtful:,} more rows are left out: quotes within quotes, or values that the engine may read in another way")
+        why = "quotes within quotes, or values that the engine may read in another way"
+        print(told(f"{found.first.doubtful:,} more rows are left out: {why}"))
 
 
 def _results(plan: Plan, found: Judged) -> None:
