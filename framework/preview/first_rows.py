@@ -11,7 +11,7 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
@@ -73,8 +73,8 @@ class _Doubtful(Exception):
     """The engine may read a value otherwise."""
 
 
-def first_rows(source: SourceNode, most: int) -> FirstRows:
-    """The first ``most`` rows, file by file in the order of modification. O(``most``).
+def first_rows(source: SourceNode, most: int, files: Sequence[str] | None = None) -> FirstRows:
+    """The first ``most`` rows, file by file in the order of modification, or of ``files`` in their order. O(``most``).
 
     SkybandError SKY-E531 where only the engine knows how they are read, SKY-E206 if there are none, SKY-E201 if a file cannot be read.
     """
@@ -86,7 +86,7 @@ def first_rows(source: SourceNode, most: int) -> FirstRows:
     if gone is not None:
         raise gone
     found = FirstRows()
-    paths = [str(preflight.local_folder(str(source.path)))] if source.format == "delta" else _by_age(source)
+    paths = [str(preflight.local_folder(str(source.path)))] if source.format == "delta" else files if files is not None else _by_age(source)
     found.many = len(paths)
     if not paths:
         raise SkybandError(

@@ -13,6 +13,7 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.preview.first_rows import FirstRows, first_rows
 from skyband.framework.reasons import FILTERED, REASON
 from skyband.framework.rehearsal.rehearsal import Rehearsal
+from skyband.framework.rehearsal.rows import Rows
 from skyband.framework.streaming import reports, tokens
 from skyband.framework.tables.schemas import changes_name, now_name
 
@@ -46,11 +47,7 @@ def judged(plan: Plan, most: int = LOOKED, results: bool = True) -> Judged:
     """
     found = first_rows(plan.source, most)
     job = Rehearsal(plan)
-    rows = job.rows.table(found.rows, found.reasons, found.texts)
-    for node in plan.intake.tokens:
-        made = tokens.reasons(node, tokens.sets(node, rows[node.column], tokens.key_of("")))
-        rows = rows.set_column(rows.column_names.index(REASON), REASON, pa.chunked_array([_either(rows[REASON], made)]))
-    rows = reports.judged(rows, plan.intake.reports, plan.texts)
+    rows = with_reasons(plan, found)
     if results:
         job.drop(found.rows, found.reasons, found.texts)
         job.finish()
@@ -58,6 +55,15 @@ def judged(plan: Plan, most: int = LOOKED, results: bool = True) -> Judged:
     told = tables["rejected"]["reason"].to_pylist() if results else [r for r in rows[REASON].to_pylist() if r is not None]
     rejected = Counter(r for r in told if r != FILTERED)
     return Judged(found, rows, rejected, rows[REASON].to_pylist().count(FILTERED), tables)
+
+
+def with_reasons(plan: Plan, found: FirstRows) -> pa.Table:
+    """All columns of the rows, and the reason of those that would not become rows of the stream (ids and lateness apart). O(rows)."""
+    rows = Rows(plan.intake).table(found.rows, found.reasons, found.texts)
+    for node in plan.intake.tokens:
+        made = tokens.reasons(node, tokens.sets(node, rows[node.column], tokens.key_of("")))
+        rows = rows.set_column(rows.column_names.index(REASON), REASON, pa.chunked_array([_either(rows[REASON], made)]))
+    return reports.judged(rows, plan.intake.reports, plan.texts)
 
 
 def _either(first: pa.ChunkedArray, second: pa.Array) -> pa.Array:

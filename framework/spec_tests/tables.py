@@ -42,19 +42,7 @@ class Looked:
 
     def plain(self, value: Any, column: str) -> Any:
         """A value, of a table or as a test writes it, such that two are equal iff they are the same."""
-        type_ = self.types[column]
-        if isinstance(value, datetime):
-            value = (value.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
-        elif isinstance(value, date):
-            value = (value - _EPOCH.date()).days * 86_400_000_000
-        elif isinstance(value, Decimal):
-            value = float(value)
-        elif not (pa.types.is_timestamp(type_) or pa.types.is_date(type_)) or isinstance(value, str):
-            value = cell(value, kind_of_arrow(type_))
-        if isinstance(value, float):
-            value = float(np.float32(value)) if type_ == pa.float32() else value
-            return "nan" if value != value else value + 0.0
-        return tuple(value) if isinstance(value, list) else value
+        return plain_value(value, self.types[column])
 
     def native(self, value: Any, column: str) -> Any:
         """A value as a test writes it, as the table would have it."""
@@ -121,6 +109,22 @@ def names_of(query: QueryNode) -> tuple[str, ...]:
 def recorded_tables(plan: Plan, tables: Tables) -> list[str]:
     """The tables that are recorded for a test that expects nothing yet: the changes, and what was rejected, if anything was."""
     return [*(changes_name(q.name) for q in plan.queries), *([REJECTED] if tables[REJECTED].num_rows else [])]
+
+
+def plain_value(value: Any, type_: pa.DataType) -> Any:
+    """A value of a column of ``type_``, of a table or as ``cells.cell`` takes it, such that two are equal iff they are the same."""
+    if isinstance(value, datetime):
+        value = (value.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
+    elif isinstance(value, date):
+        value = (value - _EPOCH.date()).days * 86_400_000_000
+    elif isinstance(value, Decimal):
+        value = float(value)
+    elif not (pa.types.is_timestamp(type_) or pa.types.is_date(type_)) or isinstance(value, str):
+        value = cell(value, kind_of_arrow(type_))
+    if isinstance(value, float):
+        value = float(np.float32(value)) if type_ == pa.float32() else value
+        return "nan" if value != value else value + 0.0
+    return tuple(value) if isinstance(value, list) else value
 
 
 def kind_of_arrow(type_: pa.DataType) -> Kind:
