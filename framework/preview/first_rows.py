@@ -214,9 +214,11 @@ def _of_text(text: str, f: Field) -> Any:
     if f.type == "boolean":
         return text.lower() == "true"
     if f.type.startswith("decimal"):
-        if "." in text and len(text.strip().partition(".")[2]) > int(f.type.rstrip(")").split(",")[1]):
+        precision, scale = (int(n) for n in f.type.removeprefix("decimal(").rstrip(")").split(","))
+        number = Decimal(text.strip())
+        if number != round(number, scale) or abs(number) >= 10 ** (precision - scale):
             raise _Doubtful
-        return Decimal(text.strip())
+        return round(number, scale)
     return in_engine(cell(text, "time"), f.type)
 
 
