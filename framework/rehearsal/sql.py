@@ -65,7 +65,8 @@ def condition(sql: str, types: Mapping[str, str], what: str) -> Callable[[Row], 
 
 def needs_engine(what: str, why: str) -> SkybandError:
     """SKY-E531."""
-    return SkybandError("SKY-E531", f"{what} uses {why}, which is not evaluated without the engine", hint="use the engine: --engine")
+    hint = "the engine evaluates it: skyband test --engine, or skyband run"
+    return SkybandError("SKY-E531", f"{what} uses {why}, which is not evaluated without the engine", hint=hint)
 
 
 class _Compiler:

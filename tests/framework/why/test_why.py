@@ -64,7 +64,7 @@ class Job:
         return item_of(self.plan, self.query(query), [str(i) for i in ids])
 
 
-@pytest.fixture(scope="module", params=seeds(0, 2))
+@pytest.fixture(scope="module", params=seeds(0, 1))
 def job(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Job, list[Row]]:
     rows = random_rows(request.param)
     return Job(tmp_path_factory.mktemp("why"), rows), rows
