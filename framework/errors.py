@@ -106,6 +106,10 @@ CODES: Final[dict[str, str]] = {
     "SKY-E510": "files that the job has read are gone: a rebuild would not have their rows",
     "SKY-E511": "a new generation did not pass its gate, and was not swapped in",
     "SKY-E512": "what would be removed is no job's sink",
+    # Tests of a spec
+    "SKY-E530": "a test of the spec cannot be run as it is written",
+    "SKY-E531": "something that only the engine can do",
+    "SKY-E532": "of the source's first rows, more would be rejected than the spec allows",
     # Defects
     "SKY-E900": "a defect in Skyband",
 }

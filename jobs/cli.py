@@ -23,8 +23,8 @@ from skyband.jobs.answer import Answer, refusal, show
 from skyband.jobs.described import EXIT_CODES, Parser, UsageError, asks_json, complete
 
 COMMANDS = (
-    "init", "validate", "render", "explain", "graph", "plan", "run", "status", "history", "query", "sql", "views", "report", "serve",
-    "quality", "rejected", "replay_rejected", "verify", "maintain", "rebuild", "reset", "airflow", "warm", "demo",
+    "init", "validate", "preview", "test", "render", "explain", "graph", "plan", "run", "status", "history", "query", "sql", "views",
+    "report", "serve", "quality", "rejected", "replay_rejected", "verify", "why", "maintain", "rebuild", "reset", "airflow", "warm", "demo",
 )  # fmt: skip
 
 LIVE = ("run", "rebuild", "demo")

@@ -88,7 +88,8 @@ def test_yaml_blocks_are_good_specs(block: Block) -> None:
 
 
 def test_the_first_spec_for_authors_is_the_demos() -> None:
-    assert yaml.safe_load(DEMO.text) == yaml.safe_load((ROOT / "specs" / "flights.yaml").read_text(encoding="utf-8"))
+    whole = yaml.safe_load((ROOT / "specs" / "flights.yaml").read_text(encoding="utf-8"))
+    assert yaml.safe_load(DEMO.text) == {name: value for name, value in whole.items() if name != "tests"}
 
 
 def test_the_readme_is_short() -> None:

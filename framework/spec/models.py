@@ -16,6 +16,7 @@ from pydantic_core import PydanticCustomError
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.sources.registry import SOURCES
 from skyband.framework.spec.base_model import Model
+from skyband.framework.spec.example_models import SpecTest
 from skyband.framework.spec.quality_models import Quality
 from skyband.framework.spec.schedule_models import Schedule
 from skyband.framework.spec.units import (
@@ -311,6 +312,7 @@ class Job(Model):
     sink: Sink = Field(description="Where the tables go.")
     run: Run = Field(default=Run(), description="How the job runs.")
     schedule: Schedule | None = Field(default=None, description="When Airflow runs the job.")
+    tests: tuple[SpecTest, ...] = Field(default=(), description="Rows in, tables out: what skyband test runs, and a run does not look at.")
 
     _variables: tuple[tuple[tuple[str | int, ...], str], ...] = PrivateAttr(())
     _relative_source: str | None = PrivateAttr(None)
