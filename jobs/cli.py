@@ -19,8 +19,8 @@ from skyband.framework.streaming.python_path import leave_working_folder
 from skyband.framework.streaming.stopping import SIGNALLED, STOP
 
 COMMANDS = (
-    "init", "validate", "explain", "run", "status", "query", "sql", "views", "report", "serve", "quality", "rejected", "replay_rejected",
-    "verify", "maintain", "airflow", "demo",
+    "init", "schema", "validate", "explain", "run", "status", "query", "sql", "views", "report", "serve", "quality", "rejected",
+    "replay_rejected", "verify", "maintain", "airflow", "demo",
 )  # fmt: skip
 
 LIVE = ("run", "demo")

@@ -7,14 +7,15 @@ import pytest
 
 from skyband.framework.errors import CODES, SkybandError, SpecErrors
 from skyband.framework.spec.load import validate_file
-from skyband.jobs import explain, init, validate
+from skyband.framework.spec.schema import SCHEMA_PATH, schema_text
+from skyband.jobs import explain, init, schema, validate
 from tests.framework.spec.examples import ENV, SENSORS
 
 
 def run(*argv: str) -> int:
     parser = argparse.ArgumentParser()
     subparsers = parser.add_subparsers()
-    for command in (init, validate, explain):
+    for command in (init, schema, validate, explain):
         command.add_parser(subparsers)
     args = parser.parse_args(argv)
     return int(args.run(args))
@@ -41,6 +42,29 @@ def test_init_never_overwrites(tmp_path: Path) -> None:
         run("init", str(tmp_path / "nowhere" / "x.yaml"))
     assert e.value.code == "SKY-E203"
     assert run("init", str(tmp_path)) == 0 and (tmp_path / "job.yaml").exists()
+
+
+def test_init_puts_the_schema_beside_the_spec(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = tmp_path / init.SCHEMA
+    assert run("init", str(tmp_path / "a.yaml")) == 0
+    assert (tmp_path / "a.yaml").read_text().startswith(f"# yaml-language-server: $schema={init.SCHEMA}\n")
+    assert kept.read_text(encoding="utf-8") == schema_text() and init.SCHEMA.startswith(".")
+    capsys.readouterr()
+    assert run("schema") == 0
+    assert capsys.readouterr().out == schema_text()
+    kept.write_text('{"title": "Skyband job", "of": "an older version"}')
+    assert run("init", str(tmp_path / "b.yaml")) == 0
+    assert kept.read_text(encoding="utf-8") == schema_text()
+    for other in ('{"title": "mine"}', "mine", "[" * 9000):
+        kept.write_text(other)
+        (tmp_path / "b.yaml").unlink()
+        assert run("init", str(tmp_path / "b.yaml")) == 0
+        assert kept.read_text() == other
+
+
+def test_the_examples_name_the_schema_beside_them() -> None:
+    for path in (SCHEMA_PATH.parent).glob("*.yaml"):
+        assert path.read_text(encoding="utf-8").startswith(f"# yaml-language-server: $schema={SCHEMA_PATH.name}\n"), path
 
 
 def test_validate_tells_all_mistakes_of_all_files(
