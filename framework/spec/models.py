@@ -53,7 +53,7 @@ MAX_TOKENS: Final = 1_000_000
 WORDS: Final = r"[\pL\pN_]+"
 """What a word is unless a spec says otherwise: letters, digits and underscores of any script."""
 
-_DECIMAL: Final = re.compile(r"decimal\s*\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
+_DECIMAL: Final = re.compile(r"decimal\s*\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\)")
 
 
 def _column_type(value: str) -> str:

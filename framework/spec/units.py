@@ -15,11 +15,11 @@ _UNITS: Final[dict[str, int]] = {
     "minute": 60_000_000, "min": 60_000_000, "hour": 3_600_000_000, "h": 3_600_000_000, "day": 86_400_000_000, "d": 86_400_000_000,
     "week": 604_800_000_000,
 }  # fmt: skip
-_PART: Final = re.compile(r"\s*(\d{1,20}(?:\.\d{1,20})?)\s*([A-Za-z]+)")
+_PART: Final = re.compile(r"\s*([0-9]{1,20}(?:\.[0-9]{1,20})?)\s*([A-Za-z]+)")
 _MAX_MICROS: Final = 2**62
-_PERCENT: Final = re.compile(r"\s*(\d{1,3}(?:\.\d{1,9})?)\s*%\s*")
-_BATCHES: Final = re.compile(r"\s*(\d{1,9})\s*(batch|batches)\s*")
-_SIZE: Final = re.compile(r"\s*(\d{1,20})\s*(b|k|kb|m|mb|g|gb)?\s*", re.IGNORECASE)
+_PERCENT: Final = re.compile(r"\s*([0-9]{1,3}(?:\.[0-9]{1,9})?)\s*%\s*")
+_BATCHES: Final = re.compile(r"\s*([0-9]{1,9})\s*(batch|batches)\s*")
+_SIZE: Final = re.compile(r"\s*([0-9]{1,20})\s*(b|k|kb|m|mb|g|gb)?\s*", re.IGNORECASE)
 
 DURATION_HINT: Final = "write a number and a unit, such as 30 seconds, 10 minutes, 1 hour, 7 days"
 
