@@ -32,7 +32,8 @@ TYPES = {
 }
 PIECES = [
     "1", "0", "10", "100", "007", "1.5", " ", "  ", "%", "hour", "HOURS", "s", "us", "min", "d", "weeks", "month", "b", "kb", "M", "g",
-    "batch", "Batches", "batches", "int", "Integer", "STRING", "array", "<", ">", "string", "decimal", "(", ",", ")", "x", "_", "-", "", "\u0663",
+    "batch", "Batches", "batches", "int", "Integer", "STRING", "array", "<", ">", "string", "decimal", "(", ",", ")", "x", "_", "-",
+    "", "\u0663",
 ]  # fmt: skip
 
 
