@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from skyband.framework.errors import SkybandError, SpecErrors, Where, sort_errors
+from skyband.framework.spec.assemble import read_text
 from skyband.framework.spec.check import check
 from skyband.framework.spec.model_errors import read_job
 from skyband.framework.spec.models import Job
 from skyband.framework.spec.positions import SourceText
 from skyband.framework.spec.relative import beside
-from skyband.framework.spec.yaml_recovery import read_text
 from skyband.operators.spelling import bounded
 
 _COMPARISONS: Final = 100_000
@@ -23,11 +23,14 @@ _COMPARISONS: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Validated:
-    """``job`` is None iff there are ``errors``, which are in the order of the file. ``source``: its text (None if it cannot be read)."""
+    """``job`` is None iff there are ``errors``, which are in the order of the file. ``source``: its text (None if it cannot be read),
+    ``included``: those of the files that it includes.
+    """
 
     job: Job | None
     errors: list[SkybandError]
     source: SourceText | None = None
+    included: tuple[SourceText, ...] = ()
 
 
 def validate_text(text: str, env: Mapping[str, str] | None = None, file: str = "<spec>") -> tuple[Job | None, list[SkybandError]]:
@@ -76,7 +79,7 @@ def _validated(text: str, env: Mapping[str, str] | None, file: str) -> Validated
         errors = [
             SkybandError("SKY-E900", "the spec cannot be read, and Skyband cannot say why", "please report this spec", Where(file, 1, 1))
         ]
-    return Validated(None if errors else job, errors, doc.source)
+    return Validated(None if errors else job, errors, doc.source, doc.included)
 
 
 def load_job(path: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> Job:

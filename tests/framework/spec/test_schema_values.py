@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from skyband.framework.spec import models, units
+from skyband.framework.spec.assemble import read_text
 from skyband.framework.spec.load import validate_text
 from skyband.framework.spec.schema import job_schema
 from skyband.framework.spec.schema_values import for_editors
-from skyband.framework.spec.yaml_recovery import read_text
 from tests.framework.spec.examples import ENV, SENSORS
 from tests.framework.spec.fuzz import mutant
 from tests.seeds import cases
