@@ -17,6 +17,7 @@ from skyband.framework.streaming.engine import ENGINE, Stray
 from skyband.framework.streaming.engine_log import close_log
 from skyband.framework.streaming.python_path import leave_working_folder
 from skyband.framework.streaming.stopping import SIGNALLED, STOP
+from skyband.jobs.profile import SpecParser, choose_profile
 
 COMMANDS = (
     "init", "schema", "validate", "explain", "run", "status", "query", "sql", "views", "report", "serve", "quality", "rejected",
@@ -38,10 +39,11 @@ class _Command:
     def run(self, argv: list[str]) -> int:
         """The exit code. SystemExit for arguments that are none."""
         parser = argparse.ArgumentParser(prog="skyband", description="Continuous queries over sliding windows, exact per event, on Spark.")
-        subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+        subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=SpecParser)
         for name in COMMANDS:
             importlib.import_module(f"skyband.jobs.{name}").add_parser(subparsers)
         args = parser.parse_args(argv)
+        choose_profile(args)
         self.lines = args.lines = self._lines_for(args)
         self.outcome = args.recorded = Outcome(getattr(args, "outcome", None))
         return self._ended(self._run(args))

@@ -17,6 +17,7 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "schema", help="print the JSON schema of specs, for editors", **described(said, "skyband schema > .skyband.schema.json")
     )
+    parser.add_argument("--fragment", action="store_true", help="the schema of files that specs include")
     parser.set_defaults(run=run)
 
 
@@ -25,5 +26,5 @@ def run(args: argparse.Namespace) -> int:
     from skyband.framework.errors import printable
     from skyband.framework.spec.schema import schema_text
 
-    print(printable(schema_text()), end="")
+    print(printable(schema_text(args.fragment)), end="")
     return 0

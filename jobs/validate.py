@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """0 if all specs are good, 2 if any is not. Mistakes go to stderr."""
     from skyband.framework.errors import printable
+    from skyband.framework.spec.assemble import PROFILE
     from skyband.framework.spec.load import validate_file
 
     bad = 0
@@ -30,7 +32,8 @@ def run(args: argparse.Namespace) -> int:
         if job is not None and args.data:
             errors = _of_data(job)
         if job is not None and not errors:
-            print(printable(f"{path}: good ({len(job.queries)} {'query' if len(job.queries) == 1 else 'queries'})"))
+            profile = f", profile {os.environ[PROFILE]}" if os.environ.get(PROFILE) else ""
+            print(printable(f"{path}: good ({len(job.queries)} {'query' if len(job.queries) == 1 else 'queries'}{profile})"))
             continue
         bad += 1
         if n:

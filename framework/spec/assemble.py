@@ -177,9 +177,11 @@ class _Assembly:
             said = f"the parameter {name!r} is a list or has fields: it cannot stand inside a text"
             doc.add("SKY-E109", said, where(node), f'let the whole value be "${{{name}}}"')
             doc.poisoned.add(())
+        idle = set(parameters) - filling.used - elsewhere
+        unknown = names(root) - set(parameters) if idle else set()
         for name, (key, _) in parameters.items():
-            if NAME.fullmatch(name) and name not in filling.used | elsewhere and key.start_mark.name == self.main.text.file:
-                doc.add("SKY-E109", f"nothing in the spec says ${{{name}}}", where(key), did_you_mean(name, names(root) - set(parameters)))
+            if name in idle and NAME.fullmatch(name) and key.start_mark.name == self.main.text.file:
+                doc.add("SKY-E109", f"nothing in the spec says ${{{name}}}", where(key), did_you_mean(name, unknown))
 
 
 def _is_empty(node: yaml.Node) -> bool:

@@ -16,6 +16,7 @@ from pydantic.fields import FieldInfo
 
 from skyband.framework.queries.registry import QUERY_TYPES
 from skyband.framework.spec.models import Job
+from skyband.framework.spec.schema_parts import FRAGMENT, of_specs
 from skyband.framework.spec.schema_values import for_editors
 from skyband.framework.spec.units import Name
 
@@ -31,13 +32,19 @@ def job_schema() -> dict[str, Any]:
     queries = dict[Name, Annotated[Union[models], Field(discriminator="type")]]  # type: ignore[valid-type]  # noqa: UP007
     described = FieldInfo.merge_field_infos(Job.model_fields["queries"], annotation=queries)
     whole = create_model("Job", __base__=Job, __doc__=Job.__doc__, queries=(queries, described))
-    schema = for_editors(whole.model_json_schema(by_alias=True))
+    schema = of_specs(for_editors(whole.model_json_schema(by_alias=True)))
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": _TITLE}
 
 
-def schema_text() -> str:
-    """The schema as the file holds it."""
-    return json.dumps(job_schema(), indent=2, sort_keys=False) + "\n"
+def fragment_schema() -> dict[str, Any]:
+    """The schema of a file that specs include."""
+    whole = job_schema()
+    return {"$schema": whole["$schema"], "$defs": whole["$defs"], "$ref": FRAGMENT, "title": _TITLE}
+
+
+def schema_text(fragment: bool = False) -> str:
+    """The schema of a spec, or of a file that specs include, as the file holds it."""
+    return json.dumps(fragment_schema() if fragment else job_schema(), indent=2, sort_keys=False) + "\n"
 
 
 def is_schema(text: str) -> bool:

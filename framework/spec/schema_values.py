@@ -8,9 +8,11 @@ _VARIABLE: Final = r"\$\{"
 _KEPT: Final = ("title", "description", "default", "examples")
 """What is said of a field, whatever its values are."""
 _TEXTS: Final = {
-    "integer": (r"^\s*[-+]?[0-9][0-9_.]*\s*$", 'a whole number, or "${NAME}"'),
-    "number": (r"^\s*[-+]?[0-9.][0-9_.eE+-]*\s*$", 'a number, or "${NAME}"'),
-    "boolean": (r"^([Tt](rue)?|TRUE|[Ff](alse)?|FALSE|[Yy](es)?|YES|[Nn]o?|NO|[Oo](n|ff)|ON|OFF|1|0)$", 'true or false, or "${NAME}"'),
+    "integer": (r"^\s*[-+]?[0-9][0-9_.]*\s*$|\$\{", 'a whole number, or "${NAME}"'),
+    "number": (r"^\s*[-+]?[0-9.][0-9_.eE+-]*\s*$|\$\{", 'a number, or "${NAME}"'),
+    "boolean": (r"^([Tt](rue)?|TRUE|[Ff](alse)?|FALSE|[Yy](es)?|YES|[Nn]o?|NO|[Oo](n|ff)|ON|OFF|1|0)$|\$\{", 'true or false, or "${NAME}"'),
+    "array": (r"^\s*\$\{[A-Za-z0-9_]+\}\s*$", 'a list, such as [a, b], or a parameter that is one, as "${name}"'),
+    "object": (r"^\s*\$\{[A-Za-z0-9_]+\}\s*$", 'fields, such as {name: value}, or a parameter that has them, as "${name}"'),
 }
 """Text that is taken for a value of the type, and what an editor says of other text."""
 
@@ -22,7 +24,7 @@ def for_editors(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     result = {key: for_editors(s) for key, s in schema.items()}
-    return _with_words(_named(_with_variables(_without_null(result))))
+    return _with_words(_named(_with_variables(_any_of(_without_null(result)))))
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
@@ -37,12 +39,21 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     return {**result, "anyOf": values} if values else result
 
 
+def _any_of(schema: dict[str, Any]) -> dict[str, Any]:
+    """With ``anyOf`` for kinds of values: text with a parameter in it may be of several."""
+    if "oneOf" not in schema or all(set(s) == {"required"} for s in schema["oneOf"]):
+        return schema
+    return {"anyOf" if key == "oneOf" else key: s for key, s in schema.items() if key != "discriminator"}
+
+
 def _with_variables(schema: dict[str, Any]) -> dict[str, Any]:
     """With text that has ``${NAME}`` in it as a further spelling of a plain value."""
     type_ = schema.get("type")
     if isinstance(type_, str) and type_ in _TEXTS:
         pattern, what = _TEXTS[type_]
-        return {**schema, "type": [type_, "string"], "pattern": f"{pattern}|{_VARIABLE}", "patternErrorMessage": what}
+        made = {**schema, "type": [type_, "string"], "pattern": pattern, "patternErrorMessage": what}
+        rules = {key: made.pop(key) for key in ("oneOf", "not") if key in made}  # on which fields go together: text has none
+        return {**made, "if": {"type": type_}, "then": rules} if rules else made
     if isinstance(schema.get("pattern"), str):
         # The length of what a variable stands for is not that of its name.
         return {key: s for key, s in schema.items() if key != "maxLength"} | {"pattern": f"{schema['pattern']}|{_VARIABLE}"}

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.errors import CODES, SkybandError, SpecErrors
+from skyband.framework.spec.assemble import PROFILE
 from skyband.framework.spec.load import validate_file
 from skyband.framework.spec.schema import SCHEMA_PATH, schema_text
 from skyband.jobs import explain, init, schema, validate
+from skyband.jobs.cli import main
 from tests.framework.spec.examples import ENV, SENSORS
 
 
@@ -115,3 +117,26 @@ def test_every_code_in_use_is_registered() -> None:
         for path in (root / part).rglob("*.py"):
             used |= set(re.findall(r"SKY-E\d{3}\b", path.read_text(encoding="utf-8")))
     assert used <= set(CODES)
+
+
+def test_a_profile_is_chosen_by_an_option_or_the_environment(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in ENV.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv(PROFILE, "")  # so that it is put back
+    path = tmp_path / "spec.yaml"
+    path.write_text(SENSORS + "profiles: {dev: {job: job-of-dev, queries: {anomalies: {k: 3}}}, prod: }\n")
+
+    def explained(*argv: str) -> str:
+        monkeypatch.setenv(PROFILE, "")
+        assert main(["explain", str(path), *argv]) == 0
+        return capsys.readouterr().out
+
+    assert [n for n in ("dev", "prod", "") if "job job-of-dev" in explained("--profile", n)] == ["dev"]
+    assert main(["validate", "--profile", "dev", str(path)]) == 0
+    assert "good (3 queries, profile dev)" in capsys.readouterr().out
+    monkeypatch.setenv(PROFILE, "dve")
+    assert main(["validate", str(path)]) == 2
+    assert "SKY-E109" in capsys.readouterr().err
+    assert main(["schema", "--fragment"]) == 0 and '"$ref": "#/$defs/Fragment"' in capsys.readouterr().out

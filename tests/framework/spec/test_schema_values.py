@@ -8,6 +8,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
@@ -15,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from skyband.framework.spec import models, units
 from skyband.framework.spec.assemble import read_text
 from skyband.framework.spec.load import validate_text
-from skyband.framework.spec.schema import job_schema
+from skyband.framework.spec.schema import fragment_schema, job_schema
 from skyband.framework.spec.schema_values import for_editors
 from tests.framework.spec.examples import ENV, SENSORS
 from tests.framework.spec.fuzz import mutant
@@ -73,7 +74,37 @@ def test_a_spec_made_of_variables_fits() -> None:
     text = text.replace("{sensor: string,", '{sensor: "${T}",')
     job, errors = validate_text(text, env)
     assert job is not None and not errors
-    jsonschema.validate(read_text("x", text, {}).data, job_schema())
+    jsonschema.validate(yaml.safe_load(text), job_schema())
+
+
+def test_a_spec_of_parameters_fits() -> None:
+    data = yaml.safe_load(SENSORS)
+    data["parameters"] = {}
+    for section in ("source", "window", "scoring", "queries", "sink", "run", "schedule", "transform"):
+        assert jsonschema.Draft202012Validator(job_schema()).is_valid({**data, section: "${x}"}), section
+    data["run"] = {"trigger": "${often}", "max_files": "${files}"}
+    data["scoring"]["closest"]["terms"] = ["${term}", {"sum": "temp"}]
+    data["queries"]["twins"] = {**data["queries"]["twins"], "carry": "${carry}", "window": "${window}"}
+    data["queries"]["other"] = "${query}"
+    data["source"] |= {"id": ["${id}"], "schema": "${schema}", "event_time": "${time}"}
+    jsonschema.validate(data, job_schema())
+
+
+def test_parts_need_nothing_and_know_their_fields() -> None:
+    """A spec that includes others may lack anything; profiles and fragments too; all of them refuse what no spec has."""
+    schema = jsonschema.Draft202012Validator(job_schema())
+    whole = yaml.safe_load(SENSORS)
+    part = {"job": "x", "include": ["parts/_a.yaml"], "source": {"path": "x"}, "queries": {"anomalies": {"k": 3}}, "run": {}}
+    assert schema.is_valid(part) and not schema.is_valid({**part, "include": "a.txt"})
+    assert not schema.is_valid({key: value for key, value in part.items() if key != "include"})
+    for bad in ({"sauce": {}}, {"queries": {"anomalies": {"kk": 3}}}, {"window": {"time": "1 moon"}}):
+        assert not schema.is_valid({**part, **bad}) and not schema.is_valid({**whole, "profiles": {"dev": bad}})
+    good = {"window": {"count": 3}, "queries": {"anomalies": {"k": 3}}, "parameters": {"a": [1]}}
+    assert schema.is_valid({**whole, "parameters": {"a": {}}, "profiles": {"dev": good, "prod": None}})
+    assert not schema.is_valid({**whole, "profiles": {"dev": {"include": "a.yaml"}}})
+    fragment = jsonschema.Draft202012Validator(fragment_schema())
+    assert fragment.is_valid({**good, "profiles": {"dev": good}}) and not fragment.is_valid({"include": "a.yaml"})
+    assert not fragment.is_valid({"window": {"kount": 3}})
 
 
 def test_damaged_specs_that_are_good_all_the_same_fit() -> None:
