@@ -1,7 +1,7 @@
 # Two commands for a fresh machine with Python 3.11+, Java, make and git: `make demo` and `make test`.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup demo quick test test-all fuzz kills lint format bench requirements airflow airflow-ui airflow-test clean
+.PHONY: help setup demo quick test test-all fuzz kills lint format bench requirements airflow airflow-ui airflow-test editor-test clean
 
 PYTHON ?=
 SKYBAND_SHARED ?= ../shared
@@ -57,6 +57,10 @@ airflow-ui: airflow ## run Airflow at http://127.0.0.1:8080 with a DAG per spec,
 
 airflow-test: airflow ## the tests that need Airflow
 	@$(BIN)/python -m pytest --durations=20 -m airflow tests/airflow
+
+editor-test: setup ## what an editor shows of specs, by the real yaml-language-server (needs Node.js and npm)
+	@npm install --no-audit --no-fund --no-save --prefix build/editor yaml-language-server@1.25.0
+	@$(BIN)/python -m pytest --durations=20 tests/framework/spec/test_editor.py
 
 clean: ## remove what was built, and the environment
 	@rm -rf build .venv .venv-airflow

@@ -33,6 +33,8 @@ CODES: Final[dict[str, str]] = {
     "SKY-E105": "the file is empty or not a mapping",
     "SKY-E106": "an environment variable is not set",
     "SKY-E107": "a malformed ${NAME} reference",
+    "SKY-E108": "a file that the spec includes cannot be used",
+    "SKY-E109": "an unknown profile, or a parameter that is of no use",
     # Shape of the spec
     "SKY-E110": "unknown field",
     "SKY-E111": "missing field",

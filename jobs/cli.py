@@ -21,10 +21,12 @@ from skyband.framework.streaming.python_path import leave_working_folder
 from skyband.framework.streaming.stopping import SIGNALLED, STOP
 from skyband.jobs.answer import Answer, refusal, show
 from skyband.jobs.described import EXIT_CODES, Parser, UsageError, asks_json, complete
+from skyband.jobs.profile import SpecParser, choose_profile
 
 COMMANDS = (
-    "init", "validate", "preview", "test", "render", "explain", "graph", "plan", "run", "status", "history", "query", "sql", "views",
-    "report", "serve", "quality", "rejected", "replay_rejected", "verify", "why", "maintain", "rebuild", "reset", "airflow", "warm", "demo",
+    "init", "schema", "validate", "preview", "test", "render", "explain", "graph", "plan", "run", "status", "history", "query", "sql",
+    "views", "report", "serve", "quality", "rejected", "replay_rejected", "verify", "why", "maintain", "rebuild", "reset", "airflow",
+    "warm", "demo",
 )  # fmt: skip
 
 LIVE = ("run", "rebuild", "demo")
@@ -39,7 +41,7 @@ def command_line() -> argparse.ArgumentParser:
         epilog=f"exit codes: {EXIT_CODES}; `skyband COMMAND --help` has examples",
     )
     parser.add_argument("--version", action="version", version=f"skyband {__version__}")
-    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=SpecParser)
     for name in COMMANDS:
         importlib.import_module(f"skyband.jobs.{name}").add_parser(subparsers)
     complete(parser)
@@ -65,6 +67,7 @@ class _Command:
                 hint = f"{e.parser.prog} --help"
                 show(Answer(refusal([SkybandError("SKY-E201", e.message, hint)]), None), "json")
             argparse.ArgumentParser.error(e.parser, e.message)
+        choose_profile(args)
         self.json, live = args.format == "json", args.command in LIVE
         self.lines = args.lines = self._lines_for(args)
         self.outcome = args.recorded = Outcome(getattr(args, "outcome", None), wanted=self.json and live)

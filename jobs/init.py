@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,6 +11,12 @@ from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
 
 DEFAULT_PATH: Final = "job.yaml"
+
+SCHEMA: Final = ".skyband.schema.json"
+"""The file with the JSON schema beside a spec. Its name begins with a dot: it may lie in a source's folder, whose readers pass it over."""
+
+MODELINE: Final = f"# yaml-language-server: $schema={SCHEMA}\n"
+"""What tells an editor about it."""
 
 TEMPLATE: Final = Path(__file__).parent / "first_job.yaml"
 """The spec that is written, under the name the user gives it."""
@@ -47,11 +54,22 @@ def run(args: argparse.Namespace) -> Answer:
         text, unsure = draft(Path(args.data), path)
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(text)
+            file.write(MODELINE + text)
     except FileExistsError:
         raise SkybandError("SKY-E202", f"{path} is there already", "name another file: skyband init other.yaml") from None
     except OSError as e:
         raise SkybandError("SKY-E203", f"{path} cannot be written: {(e.strerror or str(e)).lower()}") from None
+    _put_schema(path.parent / SCHEMA)
     next_ = f"skyband {'run' if args.data else 'validate'} {path}"
     said = [*(f"look at {guess}" for guess in unsure), f"wrote {path}; now: {next_}"]
     return Answer({"wrote": path, "look_at": unsure, "now": next_}, "\n".join(said))
+
+
+def _put_schema(path: Path) -> None:
+    """Puts the schema beside a spec, in the place of an older one; whatever else has its name stays. Without it the spec is no worse."""
+    from skyband.framework.durable import replace
+    from skyband.framework.spec.schema import is_schema, schema_text
+
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        if not path.exists() or (path.is_file() and is_schema(path.read_text(encoding="utf-8"))):
+            replace(path, schema_text())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -29,13 +30,16 @@ def add_parser(subparsers: Any) -> None:
         ),
     )
     parser.add_argument("spec", nargs="+", help="spec files; -: from standard input")
-    parser.add_argument("--data", action="store_true", help="also look at the source: its columns, and how many of its first rows would be rejected")
+    parser.add_argument(
+        "--data", action="store_true", help="also look at the source: its columns, and how many of its first rows would be rejected"
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> Answer:
     """Code 0 if all specs are good, 2 if any is not. Mistakes go to stderr."""
     from skyband.framework.errors import printable, told
+    from skyband.framework.spec.assemble import PROFILE
 
     good, found = [], []
     for n, path in enumerate(args.spec):
@@ -43,7 +47,8 @@ def run(args: argparse.Namespace) -> Answer:
         name, queries = (job.job, list(job.queries)) if job is not None else (None, [])
         found.append({"file": path, "good": not errors, "job": name, "queries": queries, "errors": [e.plain() for e in errors]})
         if job is not None and not errors:
-            good.append(told(f"{path}: good ({len(job.queries)} {'query' if len(job.queries) == 1 else 'queries'}){looked}"))
+            profile = f", profile {os.environ[PROFILE]}" if os.environ.get(PROFILE) else ""
+            good.append(told(f"{path}: good ({len(job.queries)} {'query' if len(job.queries) == 1 else 'queries'}{profile}){looked}"))
             continue
         if n:
             print(file=sys.stderr)

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from skyband.framework.errors import SkybandError, did_you_mean, one_of, told
-from skyband.jobs.query import parse_instant
+from skyband.jobs.ask import parse_instant
 from skyband.jobs.spec import load_plan
 
 EPILOG = """\

@@ -30,6 +30,8 @@ from skyband.framework.spec.units import (
     PositiveDuration,
     Size,
     Text,
+    any_case,
+    written,
 )
 from skyband.operators.base import Kind
 
@@ -52,7 +54,7 @@ MAX_TOKENS: Final = 1_000_000
 WORDS: Final = r"[\pL\pN_]+"
 """What a word is unless a spec says otherwise: letters, digits and underscores of any script."""
 
-_DECIMAL: Final = re.compile(r"decimal\s*\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
+_DECIMAL: Final = re.compile(r"decimal\s*\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\)")
 
 
 def _column_type(value: str) -> str:
@@ -71,7 +73,18 @@ def kind_of(type_: str) -> Kind:
     return TYPES.get(type_, "float")
 
 
-ColumnType = Annotated[str, AfterValidator(_column_type), WithJsonSchema({"type": "string", "examples": [*TYPES, "decimal(10,2)"]})]
+_TYPE_SCHEMA: Final = {
+    "type": "string",
+    "anyOf": [  # names to choose from, and other spellings of them
+        {"enum": [*TYPES, "decimal(10,2)"]},
+        written(
+            f"types: {', '.join(TYPES)}, decimal(p,s)",
+            *(any_case(name).replace("<", r"\s*<\s*").replace(">", r"\s*>") for name in (*TYPES, *TYPE_ALIASES)),
+            rf"{any_case('decimal')}\s*\(\s*[0-9]{{1,2}}\s*,\s*[0-9]{{1,2}}\s*\)",
+        ),
+    ],
+}
+ColumnType = Annotated[str, AfterValidator(_column_type), WithJsonSchema(_TYPE_SCHEMA)]
 
 
 class SourceColumn(Model):
