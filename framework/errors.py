@@ -102,6 +102,8 @@ CODES: Final[dict[str, str]] = {
     "SKY-E502": "a row breaks a rule of severity fail: the run stopped",
     "SKY-E503": "a result breaks what always holds",
     "SKY-E504": "a rule over runs is broken",
+    # Telling others
+    "SKY-E560": "a receiver was not told how a run ended",
     # Defects
     "SKY-E900": "a defect in Skyband",
 }

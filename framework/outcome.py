@@ -16,11 +16,12 @@ from typing import Any, Final
 
 from skyband.framework import durable
 from skyband.framework.errors import SkybandError, told
+from skyband.framework.notify import Receivers
 
 FORMAT: Final = 1
 """Number of the file's format: grows when a field goes or changes its meaning, not when one is added."""
 STATUSES: Final = {0: "done", 1: "checks_failed", 2: "refused", 3: "failed", 4: "too_many_rejected"}
-"""By exit code; all others are ``stopped``."""
+"""By exit code; all others are ``stopped``. A notification in the middle of a run has ``running``."""
 CHECK_FIELDS: Final = ("table_name", "expectation", "arguments", "severity", "success", "observed", "rows_checked", "unexpected", "error")
 """Columns of table ``checks`` that a check's outcome has."""
 
@@ -29,10 +30,14 @@ Versions = Mapping[str, int | None]
 
 
 class Outcome:
-    """One run's. ``path``: the file, None if nobody asked for one: then nothing is looked at nor written."""
+    """One run's. ``path``: the file, None if nobody asked for one. ``receivers``: who is told of a run that failed.
+
+    If there is neither, nothing is looked at nor written.
+    """
 
     def __init__(self, path: str | None) -> None:
         self.path = None if path is None else Path(path)
+        self.receivers = Receivers()
         self.job: str | None = None
         self.batches: list[int] = []
         self.rows: Counter[str] = Counter({"in": 0, "filtered": 0, "accepted": 0})
@@ -59,7 +64,7 @@ class Outcome:
     def watch(self, job: str, queries: Sequence[str], versions: Callable[[], Versions]) -> None:
         """The job is known; ``versions`` looks at its tables, now and when the run is over (``look``)."""
         self.job = job
-        if self.path is not None:
+        if self.path is not None or self.receivers:
             self.changes.update(dict.fromkeys(queries, 0))
             self._versions, self._before = versions, versions()
 
@@ -84,16 +89,23 @@ class Outcome:
         if self.path is not None:
             durable.replace(self.path, json.dumps(self._all(code, errors), indent=1) + "\n")
 
-    def _all(self, code: int, errors: Sequence[SkybandError]) -> dict[str, Any]:
+    def notify(self, code: int | None, errors: Sequence[SkybandError]) -> list[SkybandError]:
+        """Tells the receivers of a run that failed; what went wrong with that. ``code``: None while it goes on, though its gate failed.
+
+        Nothing is told of a run that is done, or that a signal stopped: who sent it knows.
+        """
+        return self.receivers.tell(self._all(code, errors)) if code is None or STATUSES.get(code, "done") != "done" else []
+
+    def _all(self, code: int | None, errors: Sequence[SkybandError]) -> dict[str, Any]:
         numbers = sorted(self.batches)
         after = self._after or {}
         return {
             "format": FORMAT,
             "job": self.job,
-            "status": STATUSES.get(code, "stopped"),
+            "status": "running" if code is None else STATUSES.get(code, "stopped"),
             "exit_code": code,
             "started_at": self._started.isoformat(timespec="milliseconds"),
-            "ended_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "ended_at": None if code is None else datetime.now(UTC).isoformat(timespec="milliseconds"),
             "wall_seconds": round(clock.monotonic() - self._began, 3),
             "batches": {"count": len(numbers), "first": numbers[0] if numbers else None, "last": numbers[-1] if numbers else None},
             "rows": {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import time as clock
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from skyband.framework.errors import SkybandError, SpecErrors
 from skyband.framework.failpoints import failpoint
 from skyband.framework.lines import FORMATS, Lines
 from skyband.framework.messages import ACCEPTED, ROWS_IN
+from skyband.framework.notify import Receivers
 from skyband.framework.reasons import FILTERED
 from skyband.framework.streaming.stopping import SIGNALLED, STOP
 from skyband.jobs.spec import load_plan
@@ -45,6 +47,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p.add_argument("--quiet", action="store_true", help="no line per batch")
     p.add_argument("--log-format", choices=FORMATS, default="text", help="json: one object a line on stderr (default: %(default)s)")
     p.add_argument("--outcome", metavar="FILE", help="write what the run did as JSON, at its end, whatever end that is")
+    p.add_argument(
+        "--notify-command",
+        metavar="COMMAND",
+        help="a command that a failed run starts (no shell), what it did as JSON on its standard input; default: $SKYBAND_NOTIFY_COMMAND",
+    )
     p.set_defaults(run=run)
 
 
@@ -56,10 +63,12 @@ def run(args: argparse.Namespace) -> int:
     began = clock.monotonic()
     told: Lines = args.lines
     outcome: Outcome = args.recorded
+    outcome.receivers = Receivers.of(os.environ, args.notify_command)
     outcome.begin()
     if not args.quiet:
         told.say(f"starting {args.spec}")
     plan = load_plan(args.spec)
+    from skyband.framework.extras import need
     from skyband.framework.quality.newest_checks import newest_checks
     from skyband.framework.quality.row_rules import demoted
     from skyband.framework.streaming.layout import Layout, fitting_job, own_place
@@ -68,6 +77,8 @@ def run(args: argparse.Namespace) -> int:
     from skyband.framework.tables.schemas import tables
 
     told.job = plan.job
+    if plan.checks:
+        need("quality", "quality.tables")
     plan = demoted(plan, args.demote)
     layout = Layout(plan.sink)
     own_place(plan, layout)
@@ -108,6 +119,7 @@ def _what(plan: Plan) -> str:
 
 def _run(args: argparse.Namespace, plan: Plan, layout: Layout, told: Lines, began: float) -> int:
     from skyband.framework.quality.gate import Gate
+    from skyband.framework.quality.newest_checks import newest_checks
     from skyband.framework.quality.rejections import report
     from skyband.framework.quality.row_rules import tell_warned
     from skyband.framework.sources.registry import source_format
@@ -136,10 +148,14 @@ def _run(args: argparse.Namespace, plan: Plan, layout: Layout, told: Lines, bega
         progress.share = Share(plan.source, layout.checkpoint)
     gate = Gate(plan, told)
 
-    def look(sink: Sink) -> int:
-        return gate.look(sink, progress.run_rows())
+    def in_passing(sink: Sink) -> None:
+        # The run goes on, whatever the gate says: who is told of failures hears of this one now.
+        before = gate.code
+        if gate.look(sink, progress.run_rows()) != before:
+            outcome.look(lambda: newest_checks(layout.root))
+            told.errors(outcome.notify(None, tuple(told.failures)))
 
-    runner = Runner(spark, plan, writer_for(plan.sink, spark), heard, warn=warn, phase=progress.phase, gate=look)
+    runner = Runner(spark, plan, writer_for(plan.sink, spark), heard, warn=warn, phase=progress.phase, gate=in_passing)
     once = args.once or args.finish or (plan.trigger_micros is None and not args.continuous)
     ended = runner.run(once=once, finish=args.finish, rebuild=args.rebuild_results)
     progress.close()
@@ -149,4 +165,4 @@ def _run(args: argparse.Namespace, plan: Plan, layout: Layout, told: Lines, bega
         told.stopped(STOP.signal)
         return SIGNALLED + STOP.signal
     failpoint("checks.before")
-    return look(runner.sink) or too_many
+    return gate.look(runner.sink, progress.run_rows()) or too_many
