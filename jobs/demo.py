@@ -31,11 +31,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Writes the data (once), runs the job to its end, prints results. A second call finds nothing new and is quick."""
+    from skyband.framework.extras import need
     from skyband.jobs import run as run_job
     from skyband.jobs.demo_data import write_itineraries, write_landing
     from skyband.jobs.report import write
     from skyband.jobs.spec import load_plan
 
+    for extra in ("demo", "report"):
+        need(extra, "the demo")
     home = Path(args.dir).absolute()
     landing, warehouse = home / "landing", home / "tables"
     files = write_landing(landing, args.days)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.extras import extra
 from skyband.framework.plan.model import Check, Plan
 from skyband.framework.quality.expectations import EXPECTATIONS, ROW_CONDITION, SHAPE, Wrong, arguments
 from skyband.framework.quality.frames import MOST, by_row, named, pieces
@@ -76,11 +77,11 @@ def import_gx() -> Any:
     for name in ("great_expectations", "posthog", "backoff"):
         logging.getLogger(name).setLevel(logging.ERROR)
     try:
-        import great_expectations as gx
+        with extra("quality", "quality.tables"):
+            import great_expectations as gx
     except (ImportError, SystemExit) as e:
-        raise SkybandError(
-            "SKY-E200", f"quality.tables needs Great Expectations, which cannot be imported: {e}", hint="install it (1.24)"
-        ) from e
+        said = f"quality.tables needs Great Expectations, which cannot be imported: {e}"
+        raise SkybandError("SKY-E200", said, hint="pip install 'skyband[quality]'") from e
     return gx
 
 
