@@ -1,4 +1,7 @@
-"""``skyband init``: write a first spec, with comments, that validates: an example, or (``--from``) one over your own file."""
+"""``skyband init``: write a first spec, with comments, that validates: an example, or (``--from``) one over your own file.
+
+``--plugin`` writes a project instead: parts of one's own, with tests, to be installed beside Skyband.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,22 @@ def add_parser(subparsers: Any) -> None:
     """Add the command to the command line."""
     parser = subparsers.add_parser("init", help="write a first spec", description=__doc__)
     parser.add_argument("path", nargs="?", default=DEFAULT_PATH, help=f"file to write (default: {DEFAULT_PATH})")
-    parser.add_argument("--from", dest="data", metavar="FILE", help="a CSV, JSON, Parquet or ORC file, a folder of them, or a Delta table")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--plugin", metavar="FOLDER", help="write a project instead: a query type, a scoring function, a source, a check")
+    what.add_argument("--from", dest="data", metavar="FILE", help="a CSV, JSON, Parquet or ORC file, a folder of them, or a Delta table")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the spec; a file that is there already is never touched (SkybandError SKY-E202)."""
+    """Write the spec, or the project; a file that is there already is never touched (SkybandError SKY-E202)."""
     from skyband.framework.errors import SkybandError, printable
 
+    if args.plugin is not None:
+        from skyband.jobs.init_plugin import write_plugin
+
+        package = write_plugin(Path(args.plugin))
+        print(printable(f"wrote package {package} into {args.plugin}; now: see {Path(args.plugin) / 'README.md'}"))
+        return 0
     path = Path(args.path)
     if path.is_dir():
         path = path / DEFAULT_PATH

@@ -69,6 +69,7 @@ def run(args: argparse.Namespace) -> int:
         told.say(f"starting {args.spec}")
     plan = load_plan(args.spec)
     from skyband.framework.extras import need
+    from skyband.framework.quality.checks import asks_library
     from skyband.framework.quality.newest_checks import newest_checks
     from skyband.framework.quality.row_rules import demoted
     from skyband.framework.streaming.layout import Layout, fitting_job, own_place
@@ -77,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     from skyband.framework.tables.schemas import tables
 
     told.job = plan.job
-    if plan.checks:
+    if any(asks_library(c) for c in plan.checks):
         need("quality", "quality.tables")
     plan = demoted(plan, args.demote)
     layout = Layout(plan.sink)

@@ -10,8 +10,8 @@ import pytest
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.queries.registry import QUERY_TYPES
 from skyband.framework.spec.load import validate_text
+from skyband.jobs.plugin_template.package.query_type import FREQUENT
 from skyband.operators.contract import check_operator
-from tests.frequent import FREQUENT
 
 ROOT = Path(__file__).resolve().parents[3]
 
