@@ -10,13 +10,9 @@ import json
 import os
 import shlex
 import signal
-import subprocess
 import threading
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from http.client import HTTPException
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -31,13 +27,6 @@ SECONDS: Final = 10.0
 
 class _Failed(Exception):
     """A receiver did not take it; the message is for the user and holds no secret."""
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """What is told goes to the receiver that was named, and to no other."""
-
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        """None: the redirection is an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +72,21 @@ class Receivers:
         return found
 
     def _post(self, data: bytes) -> None:
+        # Imported by runs that failed, not by every command.
+        import urllib.error
+        import urllib.request
+        from http.client import HTTPException
+
+        class NoRedirect(urllib.request.HTTPRedirectHandler):
+            """What is told goes to the receiver that was named, and to no other."""
+
+            def redirect_request(self, *_: Any, **__: Any) -> None:
+                """None: the redirection is an error."""
+
         head = {"Content-Type": "application/json", "User-Agent": "skyband"}
         request = urllib.request.Request(str(self.webhook), data, head, method="POST")
         try:
-            with urllib.request.build_opener(_NoRedirect).open(request, timeout=self.seconds):
+            with urllib.request.build_opener(NoRedirect).open(request, timeout=self.seconds):
                 pass
         except urllib.error.HTTPError as e:
             raise _Failed(f"it answered {e.code}") from None
@@ -97,6 +97,8 @@ class Receivers:
             raise _Failed(why) from None
 
     def _run(self, data: bytes) -> None:
+        import subprocess
+
         try:
             process = subprocess.Popen(
                 self.command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True

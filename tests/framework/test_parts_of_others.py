@@ -26,7 +26,7 @@ job: sensors
 source:
   format: csv
   path: in
-  schema: {id: bigint, ts: timestamp, x: double, "odd name": double, who: string}
+  schema: {id: bigint, ts: timestamp, x: double, between: double, who: string}
   id: [id]
   event_time: {column: ts}
 window: {count: 100}
@@ -71,8 +71,8 @@ def errors_of(text: str) -> list[str]:
     ("old", "function", "expression"),
     [
         ("topk_pairs", "{function: gap, columns: {value: x}}", "{expression: abs(a.x - b.x)}"),
-        ("topk_pairs", "{function: gap, columns: {value: odd name}}", "{expression: abs(a.`odd name` - b.`odd name`)}"),
-        ("topk", "{function: total, columns: {y: odd name}}", "{expression: x + 2 * `odd name`}"),
+        ("topk_pairs", "{function: gap, columns: {value: between}}", "{expression: abs(a.`between` - b.`between`)}"),
+        ("topk", "{function: total, columns: {y: between}}", "{expression: x + 2 * `between`}"),
     ],
 )
 def test_a_function_is_the_expression_it_stands_for(old: str, function: str, expression: str) -> None:
@@ -88,7 +88,7 @@ def test_a_function_is_the_expression_it_stands_for(old: str, function: str, exp
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("function: gap", "function: gapp", "job.yaml:9:21 SKY-E121 no scoring function 'gapp' is installed"),
+        ("function: gap", "function: gapp", "job.yaml:10:21 SKY-E121 no scoring function 'gapp' is installed"),
         ("{value: x}", "{valu: x}", "SKY-E110 gap takes no 'valu'"),
         ("{value: x}", "{value: xx}", "SKY-E120 unknown column 'xx'"),
         (", columns: {value: x}", "", "SKY-E120 unknown column 'value'"),
