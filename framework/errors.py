@@ -112,6 +112,8 @@ CODES: Final[dict[str, str]] = {
     "SKY-E530": "a test of the spec cannot be run as it is written",
     "SKY-E531": "something that only the engine can do",
     "SKY-E532": "of the source's first rows, more would be rejected than the spec allows",
+    # Telling others
+    "SKY-E560": "a receiver was not told how a run ended",
     # Defects
     "SKY-E900": "a defect in Skyband",
 }

@@ -16,11 +16,12 @@ from typing import Any, Final
 
 from skyband.framework import durable
 from skyband.framework.errors import SkybandError
+from skyband.framework.notify import Receivers
 
 FORMAT: Final = 1
 """Number of the file's format: grows when a field goes or changes its meaning, not when one is added."""
 STATUSES: Final = {0: "done", 1: "checks_failed", 2: "refused", 3: "failed", 4: "too_many_rejected"}
-"""By exit code; all others are ``stopped``."""
+"""By exit code; all others are ``stopped``. A notification in the middle of a run has ``running``."""
 CHECK_FIELDS: Final = ("table_name", "expectation", "arguments", "severity", "success", "observed", "rows_checked", "unexpected", "error")
 """Columns of table ``checks`` that a check's outcome has."""
 
@@ -29,11 +30,15 @@ Versions = Mapping[str, int | None]
 
 
 class Outcome:
-    """One run's. ``path``: the file, None if there shall be none. Unless there is one, or it is ``wanted``, nothing is looked at."""
+    """One run's. ``path``: the file, None if there shall be none. ``receivers``: who is told of a run that failed.
+
+    Unless there is one or the other, or it is ``wanted``, nothing is looked at.
+    """
 
     def __init__(self, path: str | None, wanted: bool = False) -> None:
         self.path = None if path is None else Path(path)
-        self.wanted = wanted or path is not None
+        self._wanted = wanted or path is not None
+        self.receivers = Receivers()
         self.job: str | None = None
         self.batches: list[int] = []
         self.rows: Counter[str] = Counter({"in": 0, "filtered": 0, "accepted": 0})
@@ -48,6 +53,11 @@ class Outcome:
         self._versions: Callable[[], Versions] | None = None
         self._began = clock.monotonic()
         self._started = datetime.now(UTC)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody asks for it."""
+        return self._wanted or bool(self.receivers)
 
     def begin(self) -> None:
         """Takes away what an earlier run left in the file. SkybandError SKY-E203 if its folder cannot be written."""
@@ -105,17 +115,24 @@ class Outcome:
         if self.path is not None:
             durable.replace(self.path, json.dumps(self.document(code, errors), indent=1) + "\n")
 
-    def document(self, code: int, errors: Sequence[SkybandError]) -> dict[str, Any]:
+    def notify(self, code: int | None, errors: Sequence[SkybandError]) -> list[SkybandError]:
+        """Tells the receivers of a run that failed; what went wrong with that. ``code``: None while it goes on, though its gate failed.
+
+        Nothing is told of a run that is done, or that a signal stopped: who sent it knows.
+        """
+        return self.receivers.tell(self.document(code, errors)) if code is None or STATUSES.get(code, "done") != "done" else []
+
+    def document(self, code: int | None, errors: Sequence[SkybandError]) -> dict[str, Any]:
         """What the file holds. ``errors``: all that were told."""
         numbers = sorted(self.batches)
         after = self._after or {}
         return {
             "format": FORMAT,
             "job": self.job,
-            "status": status_of(code),
+            "status": "running" if code is None else status_of(code),
             "exit_code": code,
             "started_at": self._started.isoformat(timespec="milliseconds"),
-            "ended_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "ended_at": None if code is None else datetime.now(UTC).isoformat(timespec="milliseconds"),
             "wall_seconds": round(clock.monotonic() - self._began, 3),
             "batches": {"count": len(numbers), "first": numbers[0] if numbers else None, "last": numbers[-1] if numbers else None},
             "rows": {

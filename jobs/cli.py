@@ -107,7 +107,7 @@ class _Command:
         return SIGNALLED + number
 
     def _ended(self, code: int) -> int:
-        """Writes what the run did, if that was asked for, and what is left to say in JSON; the exit code stays what it is."""
+        """Writes and tells what the run did, if that was asked for, and what is left to say in JSON; the exit code stays what it is."""
         if self.json and not self.answered:
             self.answered = True
             # Nobody may listen any more, or a signal's handler have interrupted a line (RuntimeError).
@@ -120,6 +120,7 @@ class _Command:
             self.outcome.write(code, self.lines.failures)
         except OSError as e:
             self.lines.errors([SkybandError("SKY-E203", f"--outcome {self.outcome.path} cannot be written: {e.strerror}")])
+        self.lines.errors(self.outcome.notify(code, tuple(self.lines.failures)))
         return code
 
     def _failed(self, e: Exception) -> int:

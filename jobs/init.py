@@ -1,4 +1,7 @@
-"""``skyband init``: write a first spec, with comments, that validates: an example, or (``--from``) one over your own file."""
+"""``skyband init``: write a first spec, with comments, that validates: an example, or (``--from``) one over your own file.
+
+``--plugin`` writes a project instead: parts of one's own, with tests, to be installed beside Skyband.
+"""
 
 from __future__ import annotations
 
@@ -28,20 +31,32 @@ def add_parser(subparsers: Any) -> None:
         "init",
         help="write a first spec",
         **described(
-            "Writes a first spec, with comments, that validates: an example, or (--from) one that runs over your own data.",
+            "Writes a first spec, with comments, that validates: an example, or (--from) one that runs over your own data; or "
+            "(--plugin) a project for parts of your own.",
             "skyband init job.yaml",
             "skyband init mine.yaml --from data/",
+            "skyband init --plugin my_parts",
         ),
     )
     parser.add_argument("path", nargs="?", default=DEFAULT_PATH, help=f"file to write (default: {DEFAULT_PATH})")
-    parser.add_argument("--from", dest="data", metavar="FILE", help="a CSV, JSON, Parquet or ORC file, a folder of them, or a Delta table")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--plugin", metavar="FOLDER", help="write a project instead: a query type, a scoring function, a source, a check")
+    what.add_argument("--from", dest="data", metavar="FILE", help="a CSV, JSON, Parquet or ORC file, a folder of them, or a Delta table")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """Write the spec; a file that is there already is never touched (SkybandError SKY-E202)."""
+    """Write the spec, or the project; a file that is there already is never touched (SkybandError SKY-E202)."""
     from skyband.framework.errors import SkybandError
 
+    if args.plugin is not None:
+        from skyband.jobs.init_plugin import write_plugin
+
+        package = write_plugin(Path(args.plugin))
+        next_ = str(Path(args.plugin) / "README.md")
+        return Answer(
+            {"wrote": args.plugin, "package": package, "now": next_}, f"wrote package {package} into {args.plugin}; now: see {next_}"
+        )
     path = Path(args.path)
     if path.is_dir():
         path = path / DEFAULT_PATH

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import time as clock
 from typing import TYPE_CHECKING
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.notify import Receivers
 from skyband.jobs.described import described
 from skyband.jobs.run import add_arguments, look, stream, what
 from skyband.jobs.spec import load_plan
@@ -51,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
     began = clock.monotonic()
     told: Lines = args.lines
     outcome: Outcome = args.recorded
+    outcome.receivers = Receivers.of(os.environ, args.notify_command)
     outcome.begin()
     plan = load_plan(args.spec)
     from skyband.framework.quality.row_rules import demoted

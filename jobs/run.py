@@ -11,6 +11,7 @@ from skyband.framework.errors import SkybandError, SpecErrors
 from skyband.framework.failpoints import failpoint
 from skyband.framework.lines import FORMATS, Lines
 from skyband.framework.messages import ACCEPTED, ROWS_IN
+from skyband.framework.notify import Receivers
 from skyband.framework.reasons import FILTERED
 from skyband.framework.streaming.stopping import SIGNALLED, STOP
 from skyband.jobs.described import described
@@ -67,6 +68,11 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--quiet", action="store_true", help="no line per batch")
     p.add_argument("--log-format", choices=FORMATS, default="text", help="json: one object a line on stderr (default: %(default)s)")
     p.add_argument("--outcome", metavar="FILE", help="write what the run did as JSON, at its end, whatever end that is")
+    p.add_argument(
+        "--notify-command",
+        metavar="COMMAND",
+        help="a command that a failed run starts (no shell), what it did as JSON on its standard input; default: $SKYBAND_NOTIFY_COMMAND",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -77,10 +83,13 @@ def run(args: argparse.Namespace) -> int:
     began = clock.monotonic()
     told: Lines = args.lines
     outcome: Outcome = args.recorded
+    outcome.receivers = Receivers.of(os.environ, args.notify_command)
     outcome.begin()
     if not args.quiet:
         told.say(f"starting {args.spec}")
     plan = getattr(args, "plan", None) or load_plan(args.spec)
+    from skyband.framework.extras import need
+    from skyband.framework.quality.checks import asks_library
     from skyband.framework.quality.newest_checks import newest_checks
     from skyband.framework.quality.row_rules import demoted
     from skyband.framework.streaming.layout import Layout, fitting_job, own_place
@@ -91,6 +100,8 @@ def run(args: argparse.Namespace) -> int:
     from skyband.jobs.recorded import recorded
 
     told.job = plan.job
+    if any(asks_library(c) for c in plan.checks):
+        need("quality", "quality.tables")
     plan = demoted(plan, args.demote)
     layout = Layout(plan.sink)
     own_place(plan, layout)
@@ -177,6 +188,7 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
     For who holds the job's lock.
     """
     from skyband.framework.quality.gate import Gate
+    from skyband.framework.quality.newest_checks import newest_checks
     from skyband.framework.quality.rejections import report
     from skyband.framework.quality.row_rules import tell_warned
     from skyband.framework.sources.registry import source_format
@@ -206,10 +218,14 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
         progress.share = Share(plan.source, layout.checkpoint)
     gate = Gate(plan, told)
 
-    def passed(sink: Sink) -> int:
-        return gate.look(sink, progress.run_rows())
+    def in_passing(sink: Sink) -> None:
+        # The run goes on, whatever the gate says: who is told of failures hears of this one now.
+        before = gate.code
+        if gate.look(sink, progress.run_rows()) != before:
+            outcome.look(lambda: newest_checks(layout.root))
+            told.errors(outcome.notify(None, tuple(told.failures)))
 
-    runner = Runner(spark, plan, writer_for(plan.sink, spark), heard, warn=warn, phase=progress.phase, gate=passed)
+    runner = Runner(spark, plan, writer_for(plan.sink, spark), heard, warn=warn, phase=progress.phase, gate=in_passing)
     ended = runner.run(once=_once(args, plan), finish=args.finish, rebuild=args.rebuild_results)
     progress.close()
     tell_warned(plan, progress.warned, progress.rows, told)
@@ -218,4 +234,4 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
         told.stopped(STOP.signal)
         return SIGNALLED + STOP.signal
     failpoint("checks.before")
-    return passed(runner.sink) or too_many
+    return gate.look(runner.sink, progress.run_rows()) or too_many

@@ -68,7 +68,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """0. SkybandError SKY-E200 or SKY-E300 if the engine does not start. Without an archive (no room, an old Java) runs start, more slowly."""
+    """0. SkybandError SKY-E200 or SKY-E300 if the engine does not start. Without an archive (no room) runs start more slowly."""
     from pyspark.find_spark_home import _find_spark_home
 
     from skyband.framework.java import find_java_home

@@ -242,19 +242,33 @@ class LinearScoring(Model):
     keep: Keep | None = Field(default=None, description="Keep more than the queries need.")
 
 
+class FunctionScoring(Model):
+    """A scoring function of an installed package, over columns."""
+
+    function: Name = Field(description="Name of the function, as its package registers it.")
+    columns: dict[Name, Name] = Field(
+        default_factory=dict, description="Parameter of the function -> column; default: the column of the parameter's name."
+    )
+    direction: Literal["min", "max"] = Field(default="min", description="Which scores rank first.")
+    keep: Keep | None = Field(default=None, description="Keep more than the queries need.")
+
+
 def scoring_kind(value: Any) -> str:
     """Which of the scoring models a value is meant to be."""
     if isinstance(value, GlobalScoring) or (isinstance(value, dict) and ("combine" in value or "terms" in value)):
         return "<global>"
     if isinstance(value, LinearScoring) or (isinstance(value, dict) and "linear" in value):
         return "<linear>"
+    if isinstance(value, FunctionScoring) or (isinstance(value, dict) and "function" in value):
+        return "<function>"
     return "<expression>"
 
 
 Scoring = Annotated[
     Annotated[ExpressionScoring, Tag("<expression>")]
     | Annotated[GlobalScoring, Tag("<global>")]
-    | Annotated[LinearScoring, Tag("<linear>")],
+    | Annotated[LinearScoring, Tag("<linear>")]
+    | Annotated[FunctionScoring, Tag("<function>")],
     Discriminator(scoring_kind),
 ]
 

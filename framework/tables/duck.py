@@ -11,16 +11,19 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-import duckdb
 import pyarrow as pa
 
 from skyband.framework.errors import SkybandError, did_you_mean
+from skyband.framework.extras import extra
 from skyband.framework.machine import one_line
 from skyband.framework.plan.model import Plan
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.dialects import plain
 from skyband.framework.tables.schemas import tables
 from skyband.framework.tables.views import View, views
+
+with extra("sql", "SQL over a job's tables"):
+    import duckdb
 
 LOCKED: Final[dict[str, str | bool | int | float | list[str]]] = {
     "enable_external_access": False,
