@@ -18,7 +18,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="print the views of a job for other engines",
         **described(
             "Prints `create view` statements of every query's views, complete with where the tables lie: <query>_history (what was "
-            "in the result, and for how long), <query>_ranks (ranks over time), <query>_summary (figures). `skyband sql` has them already.",
+            "in the result, and for how long), <query>_ranks (ranks over time), <query>_summary (figures), <query>_rows (joined to the "
+            "source's own columns). `skyband sql` has them already.",
             "skyband views flights.yaml --dialect postgres > views.sql",
             "skyband views flights.yaml --dictionary > dictionary.md",
         ),
@@ -39,9 +40,18 @@ def run(args: argparse.Namespace) -> int:
         print(printable(dictionary(plan, described(plan))))
         return 0
     from skyband.framework.tables.dialects import view
-    from skyband.framework.tables.views import views
+    from skyband.framework.tables.source_rows import why_not
+    from skyband.framework.tables.source_sql import source
+    from skyband.framework.tables.views import left_out, said_left_out, views
 
-    statements = [f"-- {v.comment}\n{view(plan, v.name, v.sql, args.dialect)};" for v in views(plan)]
+    made, lacking = views(plan), [said_left_out(name) for name in left_out(plan)]
+    if unjoined := why_not(plan):
+        lacking.append(f"no view is joined to the source: {unjoined}")
+    for line in lacking:
+        print(told(line), file=sys.stderr)
+    statements = [f"-- {line}" for line in lacking]
+    statements += [source(plan, args.dialect)] if any(v.wanted for v in made) else []
+    statements += [f"-- {v.comment}\n{view(plan, v.name, v.sql, args.dialect)};" for v in made]
     text = "\n\n".join(statements)
     if told(text) != text:
         print("in the SQL ${NAME} stands for what that variable of the environment holds", file=sys.stderr)
