@@ -49,9 +49,10 @@ def command_line() -> argparse.ArgumentParser:
 
 
 class _Command:
-    """One command and the lines it tells."""
+    """One command and the lines it tells. ``alone``: the process is its own, and ends with it."""
 
-    def __init__(self, stderr: TextIO) -> None:
+    def __init__(self, stderr: TextIO, alone: bool = False) -> None:
+        self.alone = alone
         self.stderr = stderr
         self.lines = lines("text", stderr)
         self.outcome = Outcome(None)
@@ -68,6 +69,7 @@ class _Command:
                 show(Answer(refusal([SkybandError("SKY-E201", e.message, hint)]), None), "json")
             argparse.ArgumentParser.error(e.parser, e.message)
         choose_profile(args)
+        args.alone = self.alone
         self.json, live = args.format == "json", args.command in LIVE
         self.lines = args.lines = self._lines_for(args)
         self.outcome = args.recorded = Outcome(getattr(args, "outcome", None), wanted=self.json and live)
@@ -146,7 +148,7 @@ def main(argv: list[str] | None = None) -> int:
     if argv is not None:
         return _Command(sys.stderr).run(argv)
     leave_working_folder()
-    command = _Command(_own_stderr())
+    command = _Command(_own_stderr(), alone=True)
     # What libraries print goes to the engine's log; the command's own lines have stderr to themselves.
     with STOP.handled(lambda number: _leave(command.stopped(number))), contextlib.redirect_stderr(Stray(sys.stderr, ENGINE)):
         _leave(command.run(sys.argv[1:]))

@@ -6,7 +6,9 @@ import argparse
 import time as clock
 from typing import TYPE_CHECKING, Any
 
-from skyband.framework.errors import SkybandError, SpecErrors, printable, told
+from skyband.framework.errors import SkybandError, SpecErrors, told
+from skyband.jobs.answer import Answer
+from skyband.jobs.described import described
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,24 +20,19 @@ if TYPE_CHECKING:
 
     Play = Callable[[Plan, SpecTest], Tables]
 
-EPILOG = """\
-exit codes: 0 all passed, 1 one failed, 2 a mistake in a spec or the command line
-
-examples:
-  skyband test specs/*.yaml
-  skyband test job.yaml --only "late rows" --engine
-  skyband test job.yaml --record
-"""
-
 
 def add_parser(subparsers: Any) -> None:
     """The command's arguments."""
     p = subparsers.add_parser(
         "test",
         help="run the tests that a spec carries",
-        description="Runs the tests of specs (tests:): rows in, tables out. Source and sink are not touched.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        **described(
+            "Runs the tests of specs (tests:): rows in, tables out. Source and sink are not touched.",
+            "skyband test specs/*.yaml",
+            'skyband test job.yaml --only "late rows" --engine',
+            "skyband test job.yaml --record",
+            codes="0 all passed, 1 one failed, 2 a mistake in a spec or the command line",
+        ),
     )
     p.add_argument("spec", nargs="+", help="spec files")
     p.add_argument("--only", metavar="TEXT", action="append", default=[], help="only tests whose names have this in them; may be repeated")
@@ -45,26 +42,35 @@ def add_parser(subparsers: Any) -> None:
     p.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """0 if all tests pass, 1 if one fails, 2 for a mistake in a spec."""
-    if not args.engine:
+def run(args: argparse.Namespace) -> Answer:
+    """Code 0 if all tests pass, 1 if one fails, 2 for a mistake in a spec."""
+    if not args.engine and args.alone:
         from skyband.operators.jit import compile_nothing
 
         # A handful of rows: compiling kernels, or only loading compiled ones, would take longer than all tests. The bytes are the same.
         compile_nothing()
     play = _by_engine() if args.engine else _in_memory()
-    failed = ran = mistakes = 0
+    specs: list[dict[str, Any]] = []
+    mistakes = 0
     for path in args.spec:
         try:
-            many, wrong = _spec(path, args, play)
+            tests = _spec(path, args, play)
         except (SpecErrors, SkybandError) as e:
             args.lines.errors(e.errors if isinstance(e, SpecErrors) else [e])
             mistakes += 1
             continue
-        ran, failed = ran + many, failed + wrong
+        good = sum(t["passed"] for t in tests)
+        specs.append({"file": path, "passed": good, "failed": len(tests) - good, "tests": tests})
+    passed, failed = (sum(s[n] for s in specs) for n in ("passed", "failed"))
     if len(args.spec) > 1:
-        print(printable(f"{len(args.spec)} specs: {ran - failed} tests passed, {failed} failed"))
-    return 2 if mistakes else 1 if failed else 0
+        _say(args, f"{len(args.spec)} specs: {passed} tests passed, {failed} failed")
+    return Answer({"specs": specs}, None, 2 if mistakes else 1 if failed else 0)
+
+
+def _say(args: argparse.Namespace, text: str) -> None:
+    """As soon as it is known; JSON comes at the end."""
+    if args.format != "json":
+        print(told(text), flush=True)
 
 
 def _in_memory() -> Play:
@@ -81,30 +87,31 @@ def _by_engine() -> Play:
     return lambda plan, test: tables_of(plan, test, get_session("skyband-test"))
 
 
-def _spec(path: str, args: argparse.Namespace, play: Play) -> tuple[int, int]:
-    """(tests run, those that failed) of one spec."""
+def _spec(path: str, args: argparse.Namespace, play: Play) -> list[dict[str, Any]]:
+    """What became of the tests of one spec."""
     from skyband.framework.spec_tests.loading import load
 
     found, plan = load(path)
     assert found.job is not None
     chosen = [(i, t) for i, t in enumerate(found.job.tests) if not args.only or any(o in t.name for o in args.only)]
     if not chosen:
-        print(printable(f"{path}: no tests" + (" with such a name" if found.job.tests else "")))
-        return 0, 0
+        _say(args, f"{path}: no tests" + (" with such a name" if found.job.tests else ""))
+        return []
     if args.record:
-        return _record(path, found, plan, chosen, play)
-    failed = 0
+        return _record(path, args, found, plan, chosen, play)
+    made = []
     for i, test in chosen:
         began = clock.perf_counter()
         lines = _failures(plan, test, play)
-        failed += bool(lines)
-        spent = f"{1000 * (clock.perf_counter() - began):,.0f} ms"
-        place = found.places[("tests", i)]
-        print(told(f"{path}:{place.line + 1} {'FAILED' if lines else 'ok'}  {test.name}  ({spent})"))
-        for line in lines:
-            print(told(f"  {line}"))
-    print(told(f"{path}: {len(chosen) - failed} passed, {failed} failed"))
-    return len(chosen), failed
+        spent = 1000 * (clock.perf_counter() - began)
+        line = found.document.places[("tests", i)].line + 1 if found.document is not None else 0
+        _say(args, f"{path}:{line} {'FAILED' if lines else 'ok'}  {test.name}  ({spent:,.0f} ms)")
+        for text in lines:
+            _say(args, f"  {text}")
+        made.append({"name": test.name, "line": line, "passed": not lines, "ms": round(spent, 1), "differences": lines})
+    failed = sum(not t["passed"] for t in made)
+    _say(args, f"{path}: {len(made) - failed} passed, {failed} failed")
+    return made
 
 
 def _failures(plan: Plan, test: SpecTest, play: Play) -> list[str]:
@@ -123,15 +130,17 @@ def _failures(plan: Plan, test: SpecTest, play: Play) -> list[str]:
     return lines
 
 
-def _record(path: str, found: Validated, plan: Plan, chosen: list[tuple[int, SpecTest]], play: Play) -> tuple[int, int]:
+def _record(
+    path: str, args: argparse.Namespace, found: Validated, plan: Plan, chosen: list[tuple[int, SpecTest]], play: Play
+) -> list[dict[str, Any]]:
     """Writes what the tests give into the file, of the tables that are not as they expect."""
     from skyband.framework.spec_tests.recording import record
 
     outcome = record(path, found, plan, [(i, t, play(plan, t)) for i, t in chosen])
     for name in outcome.recorded:
-        print(told(f"{path}: recorded  {name}"))
+        _say(args, f"{path}: recorded  {name}")
     if outcome.refused is not None:
         hint = "put this in its place:\n" + outcome.text
         raise SkybandError("SKY-E530", f"{path} cannot be edited: {outcome.refused}", hint=hint)
-    print(told(f"{path}: {len(outcome.recorded)} of {len(chosen)} tests recorded" + ("" if outcome.recorded else ", as all pass")))
-    return len(chosen), 0
+    _say(args, f"{path}: {len(outcome.recorded)} of {len(chosen)} tests recorded" + ("" if outcome.recorded else ", as all pass"))
+    return [{"name": t.name, "passed": True, "recorded": t.name in outcome.recorded} for _, t in chosen]

@@ -9,12 +9,10 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from skyband.framework.errors import SkybandError
-
-if TYPE_CHECKING:
-    from skyband.framework.lines import Lines
+from skyband.jobs.answer import Answer
+from skyband.jobs.described import described
 
 SPEC = """\
 job: warm
@@ -57,9 +55,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p = subparsers.add_parser(
         "warm",
         help="prepare this machine, so that runs start fast",
-        description="Do once what first runs would do: fetch the engine's packages, compile the operators, and archive the engine's "
-        "classes, so that it starts in a third of the time. All of it lies in the folder SKYBAND_CACHE and the package's own; a minute, "
-        "200 MB. For images and new machines; harmless to repeat.",
+        **described(
+            "Does once what first runs would do: fetch the engine's packages, compile the operators, and archive the engine's "
+            "classes, so that it starts in a third of the time. All of it lies in the folder SKYBAND_CACHE and the package's own; "
+            "a minute, 200 MB. For images and new machines; harmless to repeat.",
+            "skyband warm",
+            "skyband warm --all    # in an image",
+        ),
     )
     p.add_argument("--all", action="store_true", help="compile the operators of every query type, not of pairs and top-k alone; minutes")
     p.add_argument("--packages", action="store_true", help="fetch the engine's packages only")
@@ -67,44 +69,40 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """0. SkybandError SKY-E200 or SKY-E300 if the engine does not start. Without an archive (no room) runs start more slowly."""
-    from pyspark.find_spark_home import _find_spark_home
-
-    from skyband.framework.java import find_java_home
-    from skyband.framework.streaming import launch
+def run(args: argparse.Namespace) -> Answer:
+    """Where the archive is. SkybandError SKY-E200 or SKY-E300 if the engine does not start. Without an archive runs start more slowly."""
     from skyband.framework.streaming.engine import ENGINE
-    from skyband.framework.streaming.session import DELTA, SHIPPED, get_session
+    from skyband.framework.streaming.session import archive, get_session
 
-    told: Lines = args.lines
-    home = Path(_find_spark_home())
     if args.packages:
         get_session("skyband-warm")
-        return 0
-    if launch.known(home, (DELTA,), SHIPPED) is None:
+        return Answer({"archive": None}, None)
+    made = archive()
+    if made is None:
         _say(args, "fetching the engine's packages")
         # In a process of its own: an archive needs an engine that knows them from its start.
         again = [sys.executable, "-m", "skyband.jobs.cli", "warm", "--packages", "--quiet"]
-        code = subprocess.run(again, check=False).returncode
+        code = subprocess.run(again, stdout=subprocess.DEVNULL, check=False).returncode
         if code:
-            return code
-    known, java = launch.known(home, (DELTA,), SHIPPED), find_java_home()
-    made = launch.archive(java, home, known) if known and java else None
+            return Answer({"archive": None}, None, code)
+        made = archive()
     with tempfile.TemporaryDirectory(prefix="skyband-warm-") as folder:
         _say(args, "compiling the operators")
         temporary = made.with_name(f".{made.name}.{os.getpid()}") if made else None
         get_session("skyband-warm", make=temporary)
         _train(args, Path(folder))
         if made is None or temporary is None:
-            return 0
+            return Answer({"archive": None}, None)
         _say(args, "archiving the engine's classes")
         ENGINE.end(seconds=300)
     try:
         temporary.chmod(0o600)
         os.replace(temporary, made)
     except OSError as e:
-        told.tell("warning", "warning", f"WARNING: no archive of the engine's classes was made ({e.strerror}): it will start more slowly")
-    return 0
+        said = f"WARNING: no archive of the engine's classes was made ({e.strerror}): it will start more slowly"
+        args.lines.tell("warning", "warning", said)
+        return Answer({"archive": None}, None)
+    return Answer({"archive": str(made)}, None)
 
 
 def _train(args: argparse.Namespace, folder: Path) -> None:

@@ -45,10 +45,12 @@ class Edits:
         elif (*at, "expect") in self.places:
             self._add((*at, "expect"), [f"{table}:{_flow(rows)}"] if not rows else [f"{table}:", *(f"{_INDENT}- {r}" for r in rows)])
         else:
-            raise KeyError("expect")
+            raise CannotEdit("the test stands in another file")
 
     def first(self, test: int, tables: Mapping[str, Lines]) -> None:
         """Test number ``test``, which has no ``expect`` yet, expects these rows. Raises CannotEdit."""
+        if ("tests", test) not in self.places:
+            raise CannotEdit("the test stands in another file")
         lines = ["expect:"]
         for table, rows in tables.items():
             lines += [f"{_INDENT}{table}:{_flow(rows)}"] if not rows else [f"{_INDENT}{table}:", *(f"{_INDENT * 2}- {r}" for r in rows)]
@@ -69,7 +71,7 @@ class Edits:
         place = self.places[path]
         if place.key is None:
             raise CannotEdit("a table's rows come from an alias")
-        line, col, length = place.key
+        _, line, col, length = place.key
         start, end = self._offset(place.line, place.col), self._end(path)
         if self.text[start : start + 1] == "[":
             if rows and self._block(path[:-1]):

@@ -34,7 +34,9 @@ def record(path: str, found: Validated, plan: Plan, played: Sequence[tuple[int, 
     """
     assert found.job is not None
     text = Path(path).read_bytes().decode("utf-8")
-    edits = Edits(text, found.places)
+    assert found.document is not None
+    # What stands in files that it includes is not in this text.
+    edits = Edits(text, {at: place for at, place in found.document.places.items() if place.text is found.source})
     names, told = [], []
     refused: str | None = None
     for i, test, tables in played:

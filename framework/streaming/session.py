@@ -163,8 +163,16 @@ def get_session(
     return spark
 
 
+def archive() -> Path | None:
+    """Where the archive of the engine's classes is, or would be; None before the first start, and where Spark's script has its way."""
+    java, spark_home = find_java_home(), Path(_find_spark_home())
+    known = launch.known(spark_home, (DELTA,), SHIPPED)
+    return launch.archive(java, spark_home, known) if java is not None and known is not None else None
+
+
 def _remember(spark: SparkSession, spark_home: Path, packages: tuple[str, ...]) -> None:
     """Keeps what Spark's script and its search for packages have found."""
-    jars = [local for jar in spark.conf.get("spark.jars", "").split(",") if (local := local_path(jar)) is not None]
-    options = spark.sparkContext._jvm.org.apache.spark.launcher.JavaModuleOptions.defaultModuleOptionArray()
+    jars = [local for jar in (spark.conf.get("spark.jars", "") or "").split(",") if (local := local_path(jar)) is not None]
+    jvm: Any = spark.sparkContext._jvm
+    options = jvm.org.apache.spark.launcher.JavaModuleOptions.defaultModuleOptionArray()
     launch.remember(spark_home, packages, SHIPPED, jars, list(options))

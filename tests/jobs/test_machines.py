@@ -21,7 +21,7 @@ from skyband.framework.streaming.layout import JobFile, Layout
 from skyband.jobs.cli import main
 from tests.framework.verify import small
 from tests.spark.cuts import stream
-from tests.spark.jobs import write_spec
+from tests.spark.jobs import write_file, write_spec
 from tests.test_commands_doc import COMMANDS, rows
 
 NEAR = "  near: {type: topk_pairs, scoring: near, k: 3, carry: [x]}\n"
@@ -32,6 +32,7 @@ def spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The spec of a small job whose tables are there."""
     folder = tmp_path_factory.mktemp("machines")
     path = write_spec(folder, queries=NEAR)
+    write_file(folder, "0.csv", stream(1, 60), at=0)
     known(small.make(path, stream(1, 60)))
     return path
 
@@ -58,7 +59,11 @@ ARGUMENTS: dict[str, list[str]] = {
     "explain": ["{spec}"],
     "graph": ["{spec}"],
     "plan": ["{spec}"],
+    "schema": [],
+    "preview": ["{spec}"],
+    "test": ["{spec}"],
     "status": ["{spec}"],
+    "why": ["{spec}", "near", "1"],
     "query": ["{spec}", "near"],
     "sql": ["{spec}", "select * from near_now"],
     "views": ["{spec}"],
@@ -84,11 +89,13 @@ def test_the_document_of_a_command_has_the_fields_of_the_docs(
     assert set(found) == set(re.findall(r"`(\w+)`", rows()[command][2].split(";")[0]))
 
 
-@pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"init", "demo", "airflow install", "airflow describe", "validate"}))
+@pytest.mark.parametrize(
+    "command", sorted(set(COMMANDS) - {"init", "schema", "demo", "warm", "airflow install", "airflow describe", "validate", "test"})
+)
 def test_a_broken_spec_is_an_error_in_json(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = write_spec(tmp_path)
     bad.write_text(bad.read_text().replace("watermark", "watermerk"))
-    rest = {"query": ["near4"], "sql": ["select 1"], "replay-rejected": ["rows.csv"]}.get(command, [])
+    rest = {"query": ["near4"], "why": ["near4", "1"], "sql": ["select 1"], "replay-rejected": ["rows.csv"]}.get(command, [])
     code, found = answer(capsys, command, str(bad), *rest)
     (error,) = found["errors"]
     line = next(n for n, text in enumerate(bad.read_text().splitlines(), 1) if "watermerk" in text)

@@ -148,8 +148,8 @@ def test_what_runs_does_not_depend_on_tests() -> None:
 def test_no_engine_and_no_compiler_is_loaded(tmp_path: Path) -> None:
     code = (
         "import sys\n"
-        "from skyband.jobs.cli import main\n"
-        f"assert main(['test', {spec(tmp_path, TWO)!r}]) == 1\n"
+        "from skyband.jobs.cli import _Command\n"
+        f"assert _Command(sys.stderr, alone=True).run(['test', {spec(tmp_path, TWO)!r}]) == 1\n"
         "print(*sorted({'py4j', 'numba', 'llvmlite', 'great_expectations', 'duckdb'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
