@@ -112,8 +112,8 @@ def _rebuilt(args: argparse.Namespace, plan: Plan, layout: Layout, built: Layout
     look(plan.source, first=True)
     record.begin()
     if not args.quiet:
-        how = "going on with a rebuild that was interrupted" if on else "rebuilding"
-        told.tell("info", "starting", f"{how}: {what(plan)}; its tables stay as they are meanwhile")
+        how = "going on with the interrupted rebuild of" if on else "rebuilding"
+        told.tell("info", "starting", f"{how} {what(plan)}; its tables stay as they are meanwhile")
     outcome.watch(plan.job, [q.name for q in plan.queries], lambda: versions(layout.root, [t.name for t in tables(plan)]))
     swapped = False
     try:
