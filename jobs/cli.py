@@ -23,7 +23,7 @@ from skyband.jobs.described import EXIT_CODES, Parser, UsageError, asks_json, co
 
 COMMANDS = (
     "init", "validate", "render", "explain", "graph", "plan", "run", "status", "query", "sql", "views", "report", "serve", "quality",
-    "rejected", "replay_rejected", "verify", "maintain", "airflow", "demo",
+    "rejected", "replay_rejected", "verify", "maintain", "airflow", "completion", "demo",
 )  # fmt: skip
 
 LIVE = ("run", "demo")
