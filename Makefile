@@ -1,7 +1,7 @@
 # Two commands for a fresh machine with Python 3.11+, Java, make and git: `make demo` and `make test`.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup demo quick test test-all fuzz kills lint format bench requirements airflow airflow-ui airflow-test clean
+.PHONY: help setup demo quick test test-all fuzz kills lint format bench requirements airflow airflow-ui airflow-test editor-test docs wheel image clean
 
 PYTHON ?=
 SKYBAND_SHARED ?= ../shared
@@ -46,8 +46,20 @@ bench: setup ## benchmarks; one of them: make bench only=topk_pairs
 
 PIN := pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --strip-extras --allow-unsafe
 
-requirements: setup ## pin requirements.in anew into requirements.txt, Airflow's too (needs pip-tools on PATH)
-	@$(PIN) requirements.in && cd airflow_dags && $(PIN) requirements.in
+requirements: setup ## pin all requirements anew, of the image, the documentation and Airflow too (needs pip-tools on PATH)
+	@$(PIN) requirements.in
+	@$(PIN) --extra all --build-deps-for wheel -c requirements.txt --output-file requirements-image.txt pyproject.toml
+	@cd docs && $(PIN) requirements.in
+	@cd airflow_dags && $(PIN) requirements.in
+
+docs: ## the documentation as a site, in build/site
+	@sh scripts/docs.sh
+
+wheel: setup ## the package, in build/dist
+	@rm -rf build/lib build/bdist.* && $(BIN)/python -m pip --disable-pip-version-check wheel --quiet --no-deps --no-build-isolation --wheel-dir build/dist .
+
+image: ## an image with the command, by Docker
+	@docker build --tag skyband .
 
 airflow: setup ## .venv-airflow: Airflow 3.3, in an environment of its own
 	@sh scripts/airflow.sh setup
@@ -58,5 +70,9 @@ airflow-ui: airflow ## run Airflow at http://127.0.0.1:8080 with a DAG per spec,
 airflow-test: airflow ## the tests that need Airflow
 	@$(BIN)/python -m pytest --durations=20 -m airflow tests/airflow
 
+editor-test: setup ## what an editor shows of specs, by the real yaml-language-server (needs Node.js and npm)
+	@npm install --no-audit --no-fund --no-save --prefix build/editor yaml-language-server@1.25.0
+	@$(BIN)/python -m pytest --durations=20 tests/framework/spec/test_editor.py
+
 clean: ## remove what was built, and the environment
-	@rm -rf build .venv .venv-airflow
+	@rm -rf build .venv .venv-airflow .venv-site

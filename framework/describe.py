@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -9,9 +10,8 @@ from skyband.framework.errors import SkybandError, SpecErrors, printable, told
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.explain import explain
 from skyband.framework.plan.graph import mermaid, tables_of_query
-from skyband.framework.spec.load import validated_file
+from skyband.framework.spec.load import Validated, validated_file
 from skyband.framework.spec.models import Job
-from skyband.framework.spec.positions import SourceText
 from skyband.framework.spec.schedule_models import Schedule
 
 FORMAT: Final = 1
@@ -23,11 +23,11 @@ def describe(path: str) -> dict[str, Any]:
     """What the DAG of the spec at ``path`` is made of.
 
     ``findings``: the mistakes as text, each with its place, or null. ``schedule``: null if the spec has none or is broken. ``text``: the
-    spec as written, values whose names are those of secrets as ``*``. Values of the environment are nowhere in it. Never raises for what
-    the file holds.
+    spec as written and the files that it includes, values whose names are those of secrets as ``*``. Values of the environment are nowhere
+    in it. Never raises for what the file holds.
     """
     spec = validated_file(path)
-    found: dict[str, Any] = {"format": FORMAT, "file": path, "job": None, "findings": None, "schedule": None, "text": _text(spec.source)}
+    found: dict[str, Any] = {"format": FORMAT, "file": path, "job": None, "findings": None, "schedule": None, "text": _text(spec)}
     job = spec.job
     if job is None:
         return found | {"findings": _rendered(spec.errors)}
@@ -63,5 +63,10 @@ def _rendered(errors: Iterable[SkybandError]) -> str:
     return "\n\n".join(e.render() for e in errors)
 
 
-def _text(source: SourceText | None) -> str:
-    return "" if source is None else printable("\n".join(source.shown(n) or "" for n in range(len(source.lines))))
+def _text(spec: Validated) -> str:
+    if spec.source is None:
+        return ""
+    included = spec.document.included if spec.document is not None else ()
+    shown = ["\n".join(text.shown(n) or "" for n in range(len(text.lines))) for text in (spec.source, *included)]
+    names = [os.path.relpath(text.file, os.path.dirname(spec.source.file) or ".") for text in included]
+    return printable("\n".join([shown[0], *(f"# {name}\n{text}" for name, text in zip(names, shown[1:], strict=True))]))

@@ -33,6 +33,8 @@ CODES: Final[dict[str, str]] = {
     "SKY-E105": "the file is empty or not a mapping",
     "SKY-E106": "an environment variable is not set",
     "SKY-E107": "a malformed ${NAME} reference",
+    "SKY-E108": "a file that the spec includes cannot be used",
+    "SKY-E109": "an unknown profile, or a parameter that is of no use",
     # Shape of the spec
     "SKY-E110": "unknown field",
     "SKY-E111": "missing field",
@@ -102,6 +104,16 @@ CODES: Final[dict[str, str]] = {
     "SKY-E502": "a row breaks a rule of severity fail: the run stopped",
     "SKY-E503": "a result breaks what always holds",
     "SKY-E504": "a rule over runs is broken",
+    # Generations of a job
+    "SKY-E510": "files that the job has read are gone: a rebuild would not have their rows",
+    "SKY-E511": "a new generation did not pass its gate, and was not swapped in",
+    "SKY-E512": "what would be removed is no job's sink",
+    # Tests of a spec
+    "SKY-E530": "a test of the spec cannot be run as it is written",
+    "SKY-E531": "something that only the engine can do",
+    "SKY-E532": "of the source's first rows, more would be rejected than the spec allows",
+    # Telling others
+    "SKY-E560": "a receiver was not told how a run ended",
     # Defects
     "SKY-E900": "a defect in Skyband",
 }

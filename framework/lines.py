@@ -64,7 +64,8 @@ class Lines:
     def errors(self, errors: Sequence[SkybandError]) -> None:
         """Errors, a blank line between."""
         self.failures += errors
-        _put(self._err, "\n\n".join(e.render() for e in errors))
+        if errors:
+            _put(self._err, "\n\n".join(e.render() for e in errors))
 
 
 class JsonLines(Lines):

@@ -16,11 +16,12 @@ from typing import Any, Final
 
 from skyband.framework import durable
 from skyband.framework.errors import SkybandError
+from skyband.framework.notify import Receivers
 
 FORMAT: Final = 1
 """Number of the file's format: grows when a field goes or changes its meaning, not when one is added."""
 STATUSES: Final = {0: "done", 1: "checks_failed", 2: "refused", 3: "failed", 4: "too_many_rejected"}
-"""By exit code; all others are ``stopped``."""
+"""By exit code; all others are ``stopped``. A notification in the middle of a run has ``running``."""
 CHECK_FIELDS: Final = ("table_name", "expectation", "arguments", "severity", "success", "observed", "rows_checked", "unexpected", "error")
 """Columns of table ``checks`` that a check's outcome has."""
 
@@ -29,11 +30,15 @@ Versions = Mapping[str, int | None]
 
 
 class Outcome:
-    """One run's. ``path``: the file, None if there shall be none. Unless there is one, or it is ``wanted``, nothing is looked at."""
+    """One run's. ``path``: the file, None if there shall be none. ``receivers``: who is told of a run that failed.
+
+    Unless there is one or the other, or it is ``wanted``, nothing is looked at.
+    """
 
     def __init__(self, path: str | None, wanted: bool = False) -> None:
         self.path = None if path is None else Path(path)
-        self.wanted = wanted or path is not None
+        self._wanted = wanted or path is not None
+        self.receivers = Receivers()
         self.job: str | None = None
         self.batches: list[int] = []
         self.rows: Counter[str] = Counter({"in": 0, "filtered": 0, "accepted": 0})
@@ -41,11 +46,18 @@ class Outcome:
         self.changes: Counter[str] = Counter()
         self.pending: int | None = None
         self.checks: Sequence[Mapping[str, Any]] = ()
+        self.ending: Callable[[int], None] = lambda code: None
+        """Told the exit code at any end, a signal's handler included."""
         self._before: Versions = {}
         self._after: Versions | None = None
         self._versions: Callable[[], Versions] | None = None
         self._began = clock.monotonic()
         self._started = datetime.now(UTC)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody asks for it."""
+        return self._wanted or bool(self.receivers)
 
     def begin(self) -> None:
         """Takes away what an earlier run left in the file. SkybandError SKY-E203 if its folder cannot be written."""
@@ -80,22 +92,47 @@ class Outcome:
                 self._after = self._versions()
                 self.checks = [{k: row[k] for k in CHECK_FIELDS} for row in checks()]
 
+    def figures(self) -> dict[str, int | None]:
+        """What the run did, in figures: its columns of table ``job_runs``."""
+        numbers = sorted(self.batches)
+        return {
+            "batches": len(numbers),
+            "first_batch_id": numbers[0] if numbers else None,
+            "last_batch_id": numbers[-1] if numbers else None,
+            "rows_in": self.rows["in"],
+            "accepted": self.rows["accepted"],
+            "rejected": self.rejected.total(),
+            "changes": self.changes.total(),
+        }
+
+    def anew(self) -> None:
+        """The tables are others than those that were there when the run began."""
+        self._before = {}
+
     def write(self, code: int, errors: Sequence[SkybandError]) -> None:
         """Writes the file in one step. ``errors``: all that were told. Raises OSError."""
+        self.ending(code)
         if self.path is not None:
             durable.replace(self.path, json.dumps(self.document(code, errors), indent=1) + "\n")
 
-    def document(self, code: int, errors: Sequence[SkybandError]) -> dict[str, Any]:
+    def notify(self, code: int | None, errors: Sequence[SkybandError]) -> list[SkybandError]:
+        """Tells the receivers of a run that failed; what went wrong with that. ``code``: None while it goes on, though its gate failed.
+
+        Nothing is told of a run that is done, or that a signal stopped: who sent it knows.
+        """
+        return self.receivers.tell(self.document(code, errors)) if code is None or STATUSES.get(code, "done") != "done" else []
+
+    def document(self, code: int | None, errors: Sequence[SkybandError]) -> dict[str, Any]:
         """What the file holds. ``errors``: all that were told."""
         numbers = sorted(self.batches)
         after = self._after or {}
         return {
             "format": FORMAT,
             "job": self.job,
-            "status": STATUSES.get(code, "stopped"),
+            "status": "running" if code is None else status_of(code),
             "exit_code": code,
             "started_at": self._started.isoformat(timespec="milliseconds"),
-            "ended_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "ended_at": None if code is None else datetime.now(UTC).isoformat(timespec="milliseconds"),
             "wall_seconds": round(clock.monotonic() - self._began, 3),
             "batches": {"count": len(numbers), "first": numbers[0] if numbers else None, "last": numbers[-1] if numbers else None},
             "rows": {
@@ -108,3 +145,8 @@ class Outcome:
             "checks": list(self.checks),
             "errors": [e.plain() for e in errors],
         }
+
+
+def status_of(code: int) -> str:
+    """What an exit code of a run says."""
+    return STATUSES.get(code, "stopped")

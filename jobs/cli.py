@@ -16,17 +16,20 @@ from skyband.framework.lines import Lines, lines
 from skyband.framework.outcome import Outcome
 from skyband.framework.streaming.engine import ENGINE, Stray
 from skyband.framework.streaming.engine_log import close_log
+from skyband.framework.streaming.failures import DEFECT, exit_code, failure
 from skyband.framework.streaming.python_path import leave_working_folder
 from skyband.framework.streaming.stopping import SIGNALLED, STOP
 from skyband.jobs.answer import Answer, refusal, show
 from skyband.jobs.described import EXIT_CODES, Parser, UsageError, asks_json, complete
+from skyband.jobs.profile import SpecParser, choose_profile
 
 COMMANDS = (
-    "init", "validate", "render", "explain", "graph", "plan", "run", "status", "query", "sql", "views", "report", "serve", "quality",
-    "rejected", "replay_rejected", "verify", "maintain", "airflow", "completion", "demo",
+    "init", "schema", "validate", "preview", "test", "render", "explain", "graph", "plan", "run", "status", "history", "query", "sql",
+    "views", "report", "serve", "quality", "rejected", "replay_rejected", "verify", "why", "maintain", "rebuild", "reset", "airflow",
+    "warm", "completion", "demo",
 )  # fmt: skip
 
-LIVE = ("run", "demo")
+LIVE = ("run", "rebuild", "demo")
 """Commands that run a job: they show on a terminal what they are at, and their JSON is the run's outcome."""
 
 
@@ -38,7 +41,7 @@ def command_line() -> argparse.ArgumentParser:
         epilog=f"exit codes: {EXIT_CODES}; `skyband COMMAND --help` has examples",
     )
     parser.add_argument("--version", action="version", version=f"skyband {__version__}")
-    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=SpecParser)
     for name in COMMANDS:
         importlib.import_module(f"skyband.jobs.{name}").add_parser(subparsers)
     complete(parser)
@@ -64,6 +67,7 @@ class _Command:
                 hint = f"{e.parser.prog} --help"
                 show(Answer(refusal([SkybandError("SKY-E201", e.message, hint)]), None), "json")
             argparse.ArgumentParser.error(e.parser, e.message)
+        choose_profile(args)
         self.json, live = args.format == "json", args.command in LIVE
         self.lines = args.lines = self._lines_for(args)
         self.outcome = args.recorded = Outcome(getattr(args, "outcome", None), wanted=self.json and live)
@@ -103,7 +107,7 @@ class _Command:
         return SIGNALLED + number
 
     def _ended(self, code: int) -> int:
-        """Writes what the run did, if that was asked for, and what is left to say in JSON; the exit code stays what it is."""
+        """Writes and tells what the run did, if that was asked for, and what is left to say in JSON; the exit code stays what it is."""
         if self.json and not self.answered:
             self.answered = True
             # Nobody may listen any more, or a signal's handler have interrupted a line (RuntimeError).
@@ -116,23 +120,21 @@ class _Command:
             self.outcome.write(code, self.lines.failures)
         except OSError as e:
             self.lines.errors([SkybandError("SKY-E203", f"--outcome {self.outcome.path} cannot be written: {e.strerror}")])
+        self.lines.errors(self.outcome.notify(code, tuple(self.lines.failures)))
         return code
 
     def _failed(self, e: Exception) -> int:
-        died = None if isinstance(e, SkybandError) and not e.code.startswith("SKY-E3") else ENGINE.death(e)
-        if died and STOP.signal is not None:
+        shown = failure(e)
+        if shown is None:
             # Who stops a service often signals all of its processes: the engine went first.
-            return self._stopped(STOP.signal)
-        if isinstance(e, BrokenPipeError) and not died:
+            return self._stopped(STOP.signal or 0)
+        if isinstance(e, BrokenPipeError) and shown.code == DEFECT:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
         if os.environ.get("SKYBAND_DEBUG"):
             print(told(traceback.format_exc()), file=self.stderr)
-        said = f"a defect of Skyband itself: {type(e).__name__}: {e}"
-        own = e if isinstance(e, SkybandError) else SkybandError("SKY-E900", said, hint="set SKYBAND_DEBUG=1 for the whole story")
-        shown = died or own
         self.lines.errors([shown])
-        return 3 if shown.code.startswith(("SKY-E3", "SKY-E9")) or shown.code == "SKY-E502" else 2
+        return exit_code(shown)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -51,10 +51,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from skyband.framework.extras import need
     from skyband.jobs.demo_data import write_itineraries, write_landing
     from skyband.jobs.report import write
     from skyband.jobs.spec import load_plan
 
+    for extra in ("demo", "report"):
+        need(extra, "the demo")
     home = Path(args.dir).absolute()
     landing, warehouse = home / "landing", home / "tables"
     files = write_landing(landing, args.days)

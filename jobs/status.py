@@ -65,5 +65,9 @@ def _lines(found: Status) -> list[str]:
         lines += ["", f"{'table':<{width}}  {'rows':>12}  {'files':>6}  {'KB':>9}  version"]
         lines += [f"{t.name:<{width}}  {t.rows:>12,}  {t.files:>6,}  {-(-t.bytes // 1024):>9,}  {t.version}" for t in found.tables]
         lines.append(f"{-(-found.bytes // 1024):,} KB in all, with the checkpoint and what readers may still need")
+    if found.next_bytes:
+        lines.append(f"{-(-found.next_bytes // 1024):,} KB of it are a rebuild's that has not been swapped in")
+    if found.old_bytes:
+        lines.append(f"{-(-found.old_bytes // 1024):,} KB of it are of the generation before the last rebuild (see its --drop-old)")
     lines += ["", *(f"WRONG: {w}" for w in found.wrong)] if found.wrong else []
     return lines

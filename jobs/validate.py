@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -29,21 +30,25 @@ def add_parser(subparsers: Any) -> None:
         ),
     )
     parser.add_argument("spec", nargs="+", help="spec files; -: from standard input")
-    parser.add_argument("--data", action="store_true", help="also look at the source: is it there, do its files have the spec's columns")
+    parser.add_argument(
+        "--data", action="store_true", help="also look at the source: its columns, and how many of its first rows would be rejected"
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> Answer:
     """Code 0 if all specs are good, 2 if any is not. Mistakes go to stderr."""
-    from skyband.framework.errors import printable
+    from skyband.framework.errors import printable, told
+    from skyband.framework.spec.assemble import PROFILE
 
     good, found = [], []
     for n, path in enumerate(args.spec):
-        job, errors = mistakes(path, args.data)
+        job, errors, looked = mistakes(path, args.data)
         name, queries = (job.job, list(job.queries)) if job is not None else (None, [])
         found.append({"file": path, "good": not errors, "job": name, "queries": queries, "errors": [e.plain() for e in errors]})
         if job is not None and not errors:
-            good.append(printable(f"{path}: good ({len(job.queries)} {'query' if len(job.queries) == 1 else 'queries'})"))
+            profile = f", profile {os.environ[PROFILE]}" if os.environ.get(PROFILE) else ""
+            good.append(told(f"{path}: good ({len(job.queries)} {'query' if len(job.queries) == 1 else 'queries'}{profile}){looked}"))
             continue
         if n:
             print(file=sys.stderr)
@@ -52,23 +57,33 @@ def run(args: argparse.Namespace) -> Answer:
     return Answer({"specs": found}, "\n".join(good) if good else None, 0 if len(good) == len(found) else 2)
 
 
-def mistakes(path: str, data: bool = False, env: Mapping[str, str] | None = None) -> tuple[Job | None, list[SkybandError]]:
-    """The job of the spec at ``path`` (-: from standard input) and all that is wrong with it; with ``data``, with its source too."""
+def mistakes(path: str, data: bool = False, env: Mapping[str, str] | None = None) -> tuple[Job | None, list[SkybandError], str]:
+    """(the job of the spec at ``path`` (-: from standard input), all that is wrong with it; with ``data`` also with its source, and what
+
+    that source's first rows are like, in words).
+    """
     from skyband.jobs.spec import read_spec
 
     job, errors = read_spec(path, env)
-    return job, _of_data(job) if job is not None and data else errors
+    if job is None or not data:
+        return job, errors, ""
+    return job, *_of_data(job)
 
 
-def _of_data(job: Job) -> list[SkybandError]:
-    """What is wrong with the source of a good spec: SKY-E206, or what keeps its plan from being made."""
+def _of_data(job: Job) -> tuple[list[SkybandError], str]:
+    """(what is wrong with the source of a good spec, or keeps its plan from being made; what its first rows are like, in words)."""
     from skyband.framework.errors import SkybandError
     from skyband.framework.plan.compile import compile_job
     from skyband.framework.sources import preflight
 
     try:
-        source = compile_job(job).source
+        plan = compile_job(job)
     except SkybandError as e:
-        return [e]
-    gone = preflight.missing(source)
-    return [gone] if gone is not None else preflight.columns(source, every=True)
+        return [e], ""
+    gone = preflight.missing(plan.source)
+    wrong = [gone] if gone is not None else preflight.columns(plan.source, every=True)
+    if wrong:
+        return wrong, ""
+    from skyband.framework.preview.share import share_of
+
+    return share_of(plan)

@@ -19,7 +19,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="print the views of a job for other engines",
         **described(
             "Prints `create view` statements of every query's views, complete with where the tables lie: <query>_history (what was "
-            "in the result, and for how long), <query>_ranks (ranks over time), <query>_summary (figures). `skyband sql` has them already.",
+            "in the result, and for how long), <query>_ranks (ranks over time), <query>_summary (figures), <query>_rows (joined to the "
+            "source's own columns). `skyband sql` has them already.",
             "skyband views flights.yaml --dialect postgres > views.sql",
             "skyband views flights.yaml --dictionary > dictionary.md",
         ),
@@ -40,10 +41,19 @@ def run(args: argparse.Namespace) -> Answer:
         text = dictionary(plan, described(plan))
         return Answer({"dictionary": text}, text, rows=True)
     from skyband.framework.tables.dialects import view
-    from skyband.framework.tables.views import views
+    from skyband.framework.tables.source_rows import why_not
+    from skyband.framework.tables.source_sql import source
+    from skyband.framework.tables.views import left_out, said_left_out, views
 
-    made = [{"name": v.name, "comment": v.comment, "sql": view(plan, v.name, v.sql, args.dialect)} for v in views(plan)]
-    text = "\n\n".join(f"-- {v['comment']}\n{v['sql']};" for v in made)
+    found, lacking = views(plan), [said_left_out(name) for name in left_out(plan)]
+    if unjoined := why_not(plan):
+        lacking.append(f"no view is joined to the source: {unjoined}")
+    for line in lacking:
+        print(told(line), file=sys.stderr)
+    made = [{"name": v.name, "comment": v.comment, "sql": view(plan, v.name, v.sql, args.dialect)} for v in found]
+    of_source = source(plan, args.dialect) if any(v.wanted for v in found) else None
+    statements = [*(f"-- {line}" for line in lacking), *filter(None, [of_source]), *(f"-- {v['comment']}\n{v['sql']};" for v in made)]
+    text = "\n\n".join(statements)
     if told(text) != text:
         print("in the SQL ${NAME} stands for what that variable of the environment holds", file=sys.stderr)
-    return Answer({"dialect": args.dialect, "views": made}, text)
+    return Answer({"dialect": args.dialect, "source": of_source, "views": made, "lacking": lacking}, text)

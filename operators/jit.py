@@ -28,6 +28,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 HAVE_NUMBA: bool = os.environ.get("SKYBAND_NO_NUMBA", "") != "1" and importlib.util.find_spec("numba") is not None
 """Whether kernels are compiled. False if Numba is missing or ``SKYBAND_NO_NUMBA=1``: callers then take their NumPy path."""
 
+
+def compile_nothing() -> None:
+    """From now on nothing is compiled in this process, as with ``SKYBAND_NO_NUMBA=1``: a few rows cost less than loading kernels.
+
+    To be called before any kernel is imported: kernels that are there already stay as they are.
+    """
+    global HAVE_NUMBA
+    HAVE_NUMBA = False
+
+
 C_FUNCTIONS: tuple[str, ...] = ("exp", "log", "pow")
 """Functions of the C library that both paths call, one value at a time (vector versions differ in the last bit)."""
 

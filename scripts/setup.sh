@@ -51,3 +51,5 @@ pip() { .venv/bin/python -m pip --disable-pip-version-check "$@"; }
 pip install --quiet --require-hashes -r requirements.txt
 pip install --quiet --no-deps --no-build-isolation -e .
 printf '%s\n' "$now" >"$stamp"
+# What every first run would do. Without it (no network, no room) the first run does it, and starts are slower.
+.venv/bin/skyband warm || say "going on without: runs will start more slowly (skyband warm tries again)"

@@ -36,7 +36,12 @@ def test_libraries_get_text_of_a_spec_in_these_places_only() -> None:
     }
     assert holders(r"\.options\(\*\*") == {"framework/sources/reading.py", "framework/tables/spark_writer.py"}
     assert holders(r"\b(eval|exec|__import__)\(|yaml\.(load|unsafe_load|full_load)\(|pickle\.loads?\(|os\.system\(") == set()
-    assert holders(r"duckdb\.connect\(") == {"framework/tables/duck.py"} and not holders(r"duckdb\.connect\((?!config=LOCKED\))")
+    assert holders(r"duckdb\.connect\(config=LOCKED\)") == {"framework/tables/duck.py"}
+    assert (
+        holders(r"duckdb\.connect\((?!config=LOCKED\))")
+        == holders(r"duckdb\.connect\(config=READING\)")
+        == {"framework/tables/source_read.py"}
+    )
     lists = "framework/queries/single_rows"
     assert holders(r"read_cells\(") == {f"{lists}/cells.py", f"{lists}/compile_list.py", f"{lists}/list_check.py"}
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from airflow.sdk import DAG, Asset
+from airflow.sdk import DAG, Asset, Param
 
 from . import doc
 from .facts import Fact, command, facts, specs
@@ -16,6 +16,7 @@ from .tasks import Findings, Gate, Maintain, Publish, Run, Validate
 
 START: Final = datetime(2020, 1, 1, tzinfo=UTC)
 """Before any run; none is made up for."""
+REBUILD: Final = "Make all tables anew from the source's start, beside the present ones, and swap them in when they are complete"
 _UNUSABLE: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -62,6 +63,7 @@ def _dag(fact: Fact, words: Sequence[str]) -> DAG:
         is_paused_upon_creation=when["paused"],
         tags={"skyband", *when["tags"]},
         doc_md=doc.of_good(fact),
+        params={"rebuild": Param(False, type="boolean", title="Rebuild", description=REBUILD)},
         default_args={
             "owner": when["owner"],
             "retries": retries["count"],

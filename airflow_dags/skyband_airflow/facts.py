@@ -33,6 +33,7 @@ BROKEN_FOR: Final = 120.0
 """Seconds that a broken spec's findings are kept: what was missing may be there now."""
 _SCHEDULED: Final = re.compile(r"""^(?:schedule|"schedule"|'schedule')[ \t]*:""", re.MULTILINE)
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_BETWEEN: Final = re.compile(r"""[\s,:\[\]{}"']+""")
 _AIRFLOWS: Final = ("AIRFLOW__", "_AIRFLOW", "__AIRFLOW")
 
 Fact = dict[str, Any]
@@ -145,9 +146,11 @@ def _read(path: Path) -> str:
 
 
 def _key(path: Path, words: Sequence[str]) -> str:
-    """A hash of what the facts depend on: the text, its place, the command, and the variables that the text names."""
+    """A hash of what the facts depend on: the text and those it includes, its place, the command, and the variables that they name."""
     text = _read(path)
-    names = {*_VARIABLE.findall(text), "SKYBAND_ALLOWED_ROOTS", "SKYBAND_VARIABLES"}
+    named = dict.fromkeys(word for word in _BETWEEN.split(text) if word.endswith((".yaml", ".yml")) and not word.startswith(("/", "..")))
+    text += "".join(_read(path.parent / word) for word in named)  # what may be an included file: one too many does no harm
+    names = {*_VARIABLE.findall(text), "SKYBAND_ALLOWED_ROOTS", "SKYBAND_PROFILE", "SKYBAND_VARIABLES"}
     on = [FORMAT, str(path), text, list(words), sorted((n, os.environ.get(n)) for n in names)]
     return hashlib.sha256(json.dumps(on).encode()).hexdigest()
 

@@ -57,7 +57,7 @@ class Validate(BaseOperator):
 
 
 class Run(ResumableJobMixin, BaseOperator):
-    """``skyband run --once``; its lines as they come, and the outcome as XCom.
+    """``skyband run --once``, or ``skyband rebuild`` if the run's parameters ask for it; its lines as they come, the outcome as XCom.
 
     The run is a process that outlives a worker that dies: the next try goes on watching it, or takes its outcome if it has ended. Whoever
     clears or stops the task stops the run, in order if it does so within seconds; whatever happens to it, the next one goes on from its
@@ -96,7 +96,7 @@ class Run(ResumableJobMixin, BaseOperator):
 
     def submit_job(self, context: Any) -> child.Handle:
         """Starts the run."""
-        words = [*self.command, "run", self.spec, "--once"]
+        words = [*self.command, *(["rebuild", self.spec] if context["params"]["rebuild"] else ["run", self.spec, "--once"])]
         try:
             self._handle = child.start(words, environment())
         except OSError as e:

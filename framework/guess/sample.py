@@ -96,7 +96,8 @@ def _open(file: Path, encoding: str) -> IO[str]:
     return made
 
 
-def _lines(file: Path, encoding: str) -> Iterator[str]:
+def lines_of(file: Path, encoding: str) -> Iterator[str]:
+    """The lines of a text, packed or not. Raises OSError, ValueError for one longer than a megabyte, UnicodeDecodeError."""
     with _open(file, encoding) as f:
         while line := f.readline(_LINE):
             if len(line) == _LINE:
@@ -107,13 +108,13 @@ def _lines(file: Path, encoding: str) -> Iterator[str]:
 def _csv(file: Path, ending: str, most: int) -> Sample:
     encoding, notes = "utf-8-sig", []
     try:
-        head = list(islice(_lines(file, encoding), 100))
+        head = list(islice(lines_of(file, encoding), 100))
     except UnicodeDecodeError:
         encoding = "iso-8859-1"
         notes.append("the file is not UTF-8: it is read as ISO-8859-1")
-        head = list(islice(_lines(file, encoding), 100))
+        head = list(islice(lines_of(file, encoding), 100))
     separator = max(_SEPARATORS, key=lambda s: _agreement(head, s))
-    read = csv.reader(_lines(file, encoding), delimiter=separator)
+    read = csv.reader(lines_of(file, encoding), delimiter=separator)
     rows = [r for r in islice(read, most + 1) if r]
     if not rows:
         raise _unreadable(file, "it is empty")
@@ -160,7 +161,7 @@ def _json(file: Path, ending: str, most: int) -> Sample:
         options: tuple[tuple[str, str | bool], ...] = (("multiLine", True),)
         rows, whole = found[:most], len(found) <= most
     else:
-        options, lines = (), (line for line in _lines(file, "utf-8-sig") if line.strip())
+        options, lines = (), (line for line in lines_of(file, "utf-8-sig") if line.strip())
         rows = [json.loads(line) for line in islice(lines, most)]
         whole = next(lines, None) is None
     rows = [r for r in rows if isinstance(r, dict)]

@@ -9,6 +9,7 @@ from skyband.framework.plan.graph import tables_of_query
 from skyband.framework.plan.model import Derive, Filter, OperatorNode, Plan, QueryNode, only_retained
 from skyband.framework.queries.protocol import QueryType
 from skyband.framework.queries.registry import query_type
+from skyband.framework.spec.names import JOB_RUNS, JOB_TABLES
 from skyband.framework.spec.units import format_duration
 from skyband.operators.base import Window
 from skyband.operators.expressions.canonical import canonical
@@ -164,7 +165,7 @@ def tables_of(plan: Plan) -> list[str]:
         tables += tables_of_query(q)
         if q.name in skybands:
             tables.append(f"{q.name}_skyband")
-    return [*tables, "heads", "rejected", "runs", "checks", "published"]
+    return [*tables, *JOB_TABLES, JOB_RUNS]
 
 
 def _sink(plan: Plan) -> list[str]:

@@ -1,6 +1,7 @@
-"""Great Expectations on the job's tables: one outcome a check, whatever another one does.
+"""Great Expectations, and expectations of other packages, on the job's tables: one outcome a check, whatever another one does.
 
-Great Expectations is imported only when a spec has checks. It runs on pandas frames in this process: no files, no telemetry, no network.
+Great Expectations is imported only when a spec asks it something. It runs on pandas frames in this process: no files, no telemetry,
+no network.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.extras import extra
 from skyband.framework.plan.model import Check, Plan
 from skyband.framework.quality.expectations import EXPECTATIONS, ROW_CONDITION, SHAPE, Wrong, arguments
 from skyband.framework.quality.frames import MOST, by_row, named, pieces
 from skyband.framework.quality.outcome import EXAMPLES, Outcome
+from skyband.framework.quality.own_expectations import OWN, OwnExpectation
 from skyband.framework.spec.names import append_only
 
 if TYPE_CHECKING:
@@ -52,13 +55,11 @@ def _written(value: Any, path: tuple[str | int, ...], written: Mapping[tuple[str
 
 def evaluate(plan: Plan, writer: Writer, span: Span) -> Iterator[tuple[Outcome, Any]]:
     """Every check of the plan, with the library's own result (None if it has none: it failed before, or was asked piece by piece)."""
-    if not plan.checks:
-        return
-    gx = import_gx()
-    context = _context(gx)
+    library = import_gx() if any(asks_library(c) for c in plan.checks) else None
+    context = None if library is None else _context(library)
     for i, check in enumerate(plan.checks):
         began = clock.perf_counter()
-        found, result = _look(gx, context, f"check{i}", check, writer, span)
+        found, result = _look(library, context, f"check{i}", check, writer, span)
         first = span.first if check.scope == "new" and append_only(check.table) else None
         yield (
             Outcome(
@@ -70,17 +71,22 @@ def evaluate(plan: Plan, writer: Writer, span: Span) -> Iterator[tuple[Outcome, 
         )  # fmt: skip
 
 
+def asks_library(check: Check) -> bool:
+    """Whether Great Expectations is asked, and not an expectation of another package's."""
+    return check.expectation in EXPECTATIONS or OWN.get(check.expectation) is None
+
+
 def import_gx() -> Any:
     """Great Expectations, with telemetry off. SkybandError SKY-E200 if it cannot be imported."""
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     for name in ("great_expectations", "posthog", "backoff"):
         logging.getLogger(name).setLevel(logging.ERROR)
     try:
-        import great_expectations as gx
+        with extra("quality", "quality.tables"):
+            import great_expectations as gx
     except (ImportError, SystemExit) as e:
-        raise SkybandError(
-            "SKY-E200", f"quality.tables needs Great Expectations, which cannot be imported: {e}", hint="install it (1.24)"
-        ) from e
+        said = f"quality.tables needs Great Expectations, which cannot be imported: {e}"
+        raise SkybandError("SKY-E200", said, hint="pip install 'skyband[quality]'") from e
     return gx
 
 
@@ -98,13 +104,14 @@ def _context(gx: Any) -> Any:
 def _look(gx: Any, context: Any, name: str, check: Check, writer: Writer, span: Span) -> tuple[dict[str, Any], Any]:
     """What one check finds, as the library calls it, and the table's ``version``; ``error`` instead of a failure."""
     made: dict[str, Any] = {"success": False}
+    own = None if asks_library(check) else OWN.get(check.expectation)
     kind = expectation_class(gx, check.expectation) if check.expectation in EXPECTATIONS else None
-    if kind is None:
+    if kind is None and own is None:
         return made | {"error": f"Great Expectations has no {check.expectation}"}, None
     try:
         given = json.loads(check.arguments)
         checked = arguments(check.expectation, given)
-        expectation = kind(**checked)
+        expectation = None if kind is None else kind(**checked)
         opened = writer.opened(check.table)
         made["version"] = opened.version()
         first = span.first if check.scope == "new" and append_only(check.table) else None
@@ -114,7 +121,7 @@ def _look(gx: Any, context: Any, name: str, check: Check, writer: Writer, span: 
                 return made | {"error": _too_large(check)}, None
             if not piece.num_rows and first is not None and check.expectation not in SHAPE and named(check.expectation, given):
                 return made | {"success": True, "element_count": 0}, None
-            found.append(_ask(context, f"{name}_{i}", expectation, piece))
+            found.append(_ask(context, f"{name}_{i}", expectation, piece) if own is None else (_ask_own(own, checked, piece), None))
         one = found[0][0] if len(found) == 1 else _together([f for f, _ in found], given.get("mostly", 1.0))
         return made | one, found[0][1] if len(found) == 1 else None
     except Wrong as e:
@@ -127,6 +134,15 @@ def _look(gx: Any, context: Any, name: str, check: Check, writer: Writer, span: 
 def _too_large(check: Check) -> str:
     how = f"{ROW_CONDITION} chooses rows" + (", scope: new looks at what is new" if append_only(check.table) else "")
     return f"it needs more than {MOST:,} values (rows times columns) at once, and is not asked: {how}"
+
+
+def _ask_own(own: OwnExpectation, arguments: Mapping[str, Any], rows: pa.Table) -> dict[str, Any]:
+    found = own.look(rows, arguments)
+    percent = 100 * found.unexpected / rows.num_rows if found.unexpected is not None and rows.num_rows else None
+    return {
+        "success": bool(found.success), "observed_value": found.observed, "element_count": rows.num_rows,
+        "unexpected_count": found.unexpected, "unexpected_percent": percent, "partial_unexpected_list": list(found.examples),
+    }  # fmt: skip
 
 
 def _ask(context: Any, name: str, expectation: Any, rows: pa.Table) -> tuple[dict[str, Any], Any]:

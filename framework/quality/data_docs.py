@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from skyband.framework import durable
 from skyband.framework.errors import told
+from skyband.framework.extras import extra
 from skyband.framework.quality.outcome import Outcome, said
 
 Found = Sequence[tuple[Outcome, Any]]
@@ -47,9 +48,10 @@ def write(folder: Path, job: str, found: Found) -> list[Path]:
 
 def _page(table: str, results: Sequence[Any]) -> str:
     """The library's page of what was found in one table."""
-    from great_expectations.core.expectation_validation_result import ExpectationSuiteValidationResult, ExpectationValidationResult
-    from great_expectations.render.renderer.page_renderer import ValidationResultsPageRenderer
-    from great_expectations.render.view.view import DefaultJinjaPageView
+    with extra("quality", "Data Docs"):
+        from great_expectations.core.expectation_validation_result import ExpectationSuiteValidationResult, ExpectationValidationResult
+        from great_expectations.render.renderer.page_renderer import ValidationResultsPageRenderer
+        from great_expectations.render.view.view import DefaultJinjaPageView
 
     safe = [ExpectationValidationResult(**_escaped(_fields(r))) for r in results]
     right = sum(bool(r.success) for r in safe)

@@ -14,6 +14,7 @@ from re import _parser  # type: ignore[attr-defined]
 from typing import Any, Final
 
 from skyband.framework.errors import did_you_mean, one_of
+from skyband.framework.quality.own_expectations import OWN
 
 MAX_REGEX: Final = 200
 """Most characters of a regular expression."""
@@ -210,26 +211,41 @@ WHOLE: Final = (
 )  # fmt: skip
 """Expectations that take ``mostly``, and yet cannot be asked of one row after the other."""
 
+KINDS: Final[Mapping[str, Argument]] = {
+    "column": COLUMN, "columns": COLUMNS, "number": _number, "whole": _whole, "share": _share, "flag": _flag, "text": _text,
+    "bound": _bound,
+}  # fmt: skip
+"""What the arguments of another package's expectation may be, by name."""
+
+
+def takes(expectation: str) -> Mapping[str, Argument] | None:
+    """The arguments of an expectation of tables, each with what reads its value; None if there is no such expectation."""
+    if expectation in EXPECTATIONS:
+        return EXPECTATIONS[expectation]
+    own = OWN.get(expectation)
+    return None if own is None else {name: KINDS[kind] for name, kind in own.arguments.items()}
+
+
 Mistake = tuple[str, str | None, str, str | None]
 """Code, argument (None: the expectation's name), message, hint."""
 
 
 def arguments(expectation: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """What is handed to the library: every value rebuilt. Raises Wrong for what ``mistakes`` tells."""
-    takes = EXPECTATIONS.get(expectation)
-    if takes is None:
+    known = takes(expectation)
+    if known is None:
         raise Wrong(f"{expectation} is not an expectation that Skyband passes on")
-    unknown = set(given) - set(takes) - {ROW_CONDITION}
+    unknown = set(given) - set(known) - {ROW_CONDITION}
     if unknown:
         raise Wrong(f"{expectation} has no argument {sorted(unknown)[0]!r} that Skyband passes on")
-    return {name: takes[name](value) for name, value in given.items() if name != ROW_CONDITION and value is not None}
+    return {name: known[name](value) for name, value in given.items() if name != ROW_CONDITION and value is not None}
 
 
 def mistakes(expectation: str, given: Mapping[str, Any], columns: Mapping[str, Any] | None) -> Iterator[Mistake]:
     """What is wrong with a check of a spec; ``columns`` of its table, None if they are not known. O(size of the arguments)."""
-    takes = EXPECTATIONS.get(expectation)
-    if takes is None:
-        hint = did_you_mean(expectation, EXPECTATIONS) or "docs/security.md says which there are"
+    known = takes(expectation)
+    if known is None:
+        hint = did_you_mean(expectation, [*EXPECTATIONS, *OWN.all()]) or "docs/security.md says which there are"
         yield "SKY-E113", None, f"no expectation '{expectation[:80]}' that a spec may ask for", hint
         return
     for name, value in given.items():
@@ -237,19 +253,19 @@ def mistakes(expectation: str, given: Mapping[str, Any], columns: Mapping[str, A
             if not isinstance(value, str):
                 yield "SKY-E112", name, "row_condition takes a predicate over the table's columns, such as score > 3", None
             continue
-        if name not in takes:
+        if name not in known:
             own = name == "condition_parser"
-            why = "row_condition is an expression of Skyband's own" if own else did_you_mean(name, takes)
-            yield "SKY-E110", name, f"{expectation} takes no '{name[:64]}'", why or f"it takes {one_of([*takes, ROW_CONDITION])}"
+            why = "row_condition is an expression of Skyband's own" if own else did_you_mean(name, known)
+            yield "SKY-E110", name, f"{expectation} takes no '{name[:64]}'", why or f"it takes {one_of([*known, ROW_CONDITION])}"
             continue
         if value is None:
             continue
         try:
-            read = takes[name](value)
+            read = known[name](value)
         except Wrong as e:
             yield "SKY-E112", name, f"{name} {e}", None
             continue
-        if columns is None or expectation in SHAPE or takes[name] not in (COLUMN, COLUMNS):
+        if columns is None or expectation in SHAPE or known[name] not in (COLUMN, COLUMNS):
             continue
         for column in read if isinstance(read, list) else [read]:
             if column not in columns:

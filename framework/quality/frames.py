@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from skyband.framework.plan.model import Check
-from skyband.framework.quality.expectations import COLUMN, COLUMNS, EXPECTATIONS, ROW_CONDITION, SHAPE, WHOLE
+from skyband.framework.quality.expectations import COLUMN, COLUMNS, EXPECTATIONS, ROW_CONDITION, SHAPE, WHOLE, takes
 from skyband.framework.quality.rows import kinds_of, rows_where
 from skyband.framework.tables.delta_read import dataset
 from skyband.operators.expressions.canonical import attributes
@@ -65,8 +65,9 @@ def _one(held: list[pa.RecordBatch], schema: pa.Schema, check: Check) -> pa.Tabl
 def named(expectation: str, given: dict[str, Any]) -> list[str]:
     """The columns that the arguments of an expectation name."""
     found: list[str] = []
+    known = takes(expectation) or {}
     for name, value in given.items():
-        reads = EXPECTATIONS.get(expectation, {}).get(name)
+        reads = known.get(name)
         found += [value] if reads is COLUMN and isinstance(value, str) else list(value) if reads is COLUMNS and value else []
     return list(dict.fromkeys(found))
 

@@ -10,8 +10,8 @@ Modules that need Arrow are imported where they are used: checking a spec stays 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from skyband.framework.items import SCORE, ItemShape
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
@@ -22,6 +22,10 @@ from skyband.framework.spec.scope import ROW_SIDES, Scope
 
 if TYPE_CHECKING:
     from skyband.framework.verify.objects import Found, Objects, Work
+
+
+_ALL: Final = 1 << 40
+"""More than any window has items."""
 
 
 def _work() -> Work:
@@ -124,3 +128,20 @@ class QueryType:
     def brute_force(self, question: Question) -> Found | None:
         """The result by definition; None if its window is too large for that."""
         raise NotImplementedError
+
+    def ranked(self, question: Question) -> Found | None:
+        """Every item of the window that could be in a result, in rank order: as ``brute_force``, without ``k`` and bounds of scores.
+
+        None if its window is too large for that, or the type ranks nothing (``beating``).
+        """
+        asked = question.asked
+        if asked is not None:
+            asked = replace(asked, k=None, bounds=(None,) * len(asked.bounds))
+        return self.brute_force(replace(question, query=replace(question.query, k=_ALL, min_score=None, max_score=None), asked=asked))
+
+    def beating(self, question: Question, item: tuple[Any, ...]) -> Found | None:
+        """The items that beat ``item`` (its identity columns) in the window, for types whose results are no ranking; None for others,
+
+        or if it takes no part.
+        """
+        return None

@@ -14,16 +14,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-import vl_convert
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-
 from skyband.framework.errors import printable
+from skyband.framework.extras import extra
 from skyband.framework.plan.model import Plan
 from skyband.framework.report import job_figures
 from skyband.framework.report.figures import Section, text
 from skyband.framework.report.query_figures import QueryFigures
 from skyband.framework.tables.duck import Statements
+
+with extra("report", "a report"):
+    import vl_convert
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
 
 QUERIES: Final = 20
 """Queries that have a section, the first of the spec."""

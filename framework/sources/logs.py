@@ -13,6 +13,8 @@ from skyband.framework.errors import SkybandError
 
 FORGOTTEN: Final = "file:///_skyband/forgotten/"
 """How the path of the line begins that says how many lines have been dropped (``forgetting``): it names no file."""
+AGAIN: Final = "start again from the source with skyband rebuild SPEC (beside the old tables) or skyband reset SPEC"
+"""What helps a job that has lost what cannot be made again."""
 _BLOCK = 1 << 20
 
 
@@ -82,8 +84,7 @@ def next_watermark(checkpoint: Path) -> int:
 
 def unusable(checkpoint: Path, what: str) -> SkybandError:
     """SKY-E303: the checkpoint has lost a part; ``what`` names it."""
-    root = checkpoint.parent.parent
-    hint = f"restore {checkpoint} and the tables from one backup, or delete {root} to start again from the source"
+    hint = f"restore {checkpoint} and the tables from one backup, or {AGAIN}"
     return SkybandError("SKY-E303", f"the checkpoint {checkpoint} is damaged: {what}", hint=hint)
 
 

@@ -14,7 +14,7 @@ from skyband.framework.failpoints import failpoint
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.bad_files import named_in, plain, suspects
 from skyband.framework.sources.ledger import Ledger, SetAside
-from skyband.framework.sources.logs import Taken, files_log_damage, forget_plan, last_batch, local_path, offset, taken, unusable
+from skyband.framework.sources.logs import AGAIN, Taken, files_log_damage, forget_plan, last_batch, local_path, offset, taken, unusable
 from skyband.framework.spec.places import without_scheme
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class FileWatch:
                 f"{_counted(changed)} of an unfinished batch changed after a part of the batch was written, first: "
                 f"{local_path(first.url)} (was of {before})",
                 hint="put it back as it was, its time of modification too (cp -p), and run again: the batch has to be repeated with the "
-                "same rows. Or delete the sink to start again from the source",
+                f"same rows. Or {AGAIN}",
             )
 
     def _expected(self, t: Taken) -> int:

@@ -12,6 +12,7 @@ from skyband.framework.quality.expectations import ROW_CONDITION, Mistake, mista
 from skyband.framework.quality.row_expectations import MOST_COLUMNS, arguments, default_name, row_mistakes
 from skyband.framework.sources.protocol import Section
 from skyband.framework.sources.registry import source_format
+from skyband.framework.spec.check_examples import check_examples
 from skyband.framework.spec.check_queries import check_queries, moving_tables
 from skyband.framework.spec.check_runs import check_run_rules
 from skyband.framework.spec.check_tokens import check_tokens
@@ -42,6 +43,7 @@ def check(doc: Document, job: Job) -> None:
     check_queries(scope)
     _schedule(scope)
     _sink(scope)
+    check_examples(scope)
 
 
 def _names(s: Scope) -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from skyband.framework.errors import one_of
+from skyband.framework.errors import did_you_mean, one_of
 from skyband.framework.items import ItemShape
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.queries.registry import QUERY_TYPES, query_type
 from skyband.framework.spec.document import Path
 from skyband.framework.spec.expressions import is_linear, scoring_text, term_columns
-from skyband.framework.spec.models import ExpressionScoring, GlobalScoring, LinearScoring
-from skyband.framework.spec.names import FIXED_COLUMNS, HEAD_COLUMNS, JOB_TABLES, QUERY_COLUMN, TRAJECTORY, query_tables
+from skyband.framework.spec.models import ExpressionScoring, FunctionScoring, GlobalScoring, LinearScoring
+from skyband.framework.spec.names import FIXED_COLUMNS, HEAD_COLUMNS, JOB_RUNS, JOB_TABLES, QUERY_COLUMN, TRAJECTORY, query_tables
 from skyband.framework.spec.scope import PAIR_SIDES, ROW_SIDES, Scope
+from skyband.framework.spec.scoring_functions import SCORING_FUNCTIONS
 from skyband.framework.spec.units import format_duration
 from skyband.operators.base import Kind, Window
 
@@ -75,6 +76,8 @@ def _scoring(s: Scope, parameters: Parameters) -> None:
         if isinstance(scoring, LinearScoring):
             for c in scoring.linear:
                 good = s.key_column((*path, "linear", c), c) and good
+        if isinstance(scoring, FunctionScoring):
+            good = _function(s, path, scoring)
         if not good:
             continue
         text = scoring_text(scoring)
@@ -86,6 +89,28 @@ def _scoring(s: Scope, parameters: Parameters) -> None:
                 continue
             at = None if isinstance(scoring, ExpressionScoring) else path
             s.expression(field, text, sides, "score", at, dict.fromkeys(more, FLOAT))
+
+
+def _function(s: Scope, path: Path, scoring: FunctionScoring) -> bool:
+    """Whether a function of another package can be used so; what is wrong is noted."""
+    if s.doc.bad_below(path):
+        return False
+    found = SCORING_FUNCTIONS.get(scoring.function)
+    if found is None:
+        known = list(SCORING_FUNCTIONS.all())
+        hint = did_you_mean(scoring.function, known) or (f"installed: {one_of(known)}" if known else "install the package that has it")
+        s.doc.add("SKY-E121", f"no scoring function '{scoring.function}' is installed", s.doc.where_value((*path, "function")), hint)
+        return False
+    good = True
+    for name in scoring.columns:
+        if name not in found.parameters:
+            hint = did_you_mean(name, found.parameters) or f"it takes {one_of(found.parameters)}"
+            s.doc.add("SKY-E110", f"{scoring.function} takes no '{name}'", s.doc.where_key((*path, "columns", name)), hint)
+            good = False
+    for name in found.parameters:
+        at = (*path, "columns", name) if name in scoring.columns else (*path, "function")
+        good = s.column(at, scoring.columns.get(name, name)) and good
+    return good
 
 
 def _keys(s: Scope) -> None:
@@ -175,7 +200,7 @@ def _result_columns(s: Scope, path: Path, query: QueryModel) -> None:
 def _tables(s: Scope) -> None:
     """Two names that would be one folder (case aside) collide."""
     doc = s.doc
-    taken: dict[str, str] = {t: "a table of every job" for t in JOB_TABLES}
+    taken: dict[str, str] = {t: "a table of every job" for t in (*JOB_TABLES, JOB_RUNS)}
     moving = moving_tables(s)
     for name in s.job.queries:
         path: Path = ("queries", name)

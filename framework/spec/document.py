@@ -13,13 +13,14 @@ from typing import Any, Final, TypeAlias
 
 import yaml
 
-from skyband.framework.errors import SkybandError, Where
+from skyband.framework.errors import SkybandError, Where, did_you_mean
 from skyband.framework.spec.limits import MAX_MISTAKES, Work
-from skyband.framework.spec.positions import Place, SourceText, is_secret
-from skyband.framework.spec.variables import resolve
+from skyband.framework.spec.positions import Key, Place, SourceText, is_secret
+from skyband.framework.spec.variables import Problem, resolve
 
 Path: TypeAlias = tuple[str | int, ...]
 
+PROFILES: Final = "profiles"
 MAX_NODES: Final = 20_000
 MAX_DEPTH: Final = 40
 TOO_MUCH: Final = "write the values out, without so many or such deep aliases"
@@ -63,6 +64,8 @@ class Document:
     poisoned: Poisoned = field(default_factory=Poisoned)
     work: Work = field(default_factory=Work)
     """What SQL and expressions may still cost."""
+    included: tuple[SourceText, ...] = ()
+    """The texts of the files that the spec includes."""
 
     def place(self, path: Path) -> Place | None:
         """The place of ``path``, or of the nearest path above it that is in the file. O(depth)."""
@@ -78,31 +81,31 @@ class Document:
         if place is None:
             return self.source.where(0, 0)
         if path in self.places or place.key is None:
-            return self.source.where(place.line, place.col, place.length)
-        return self.source.where(*place.key)
+            return place.where
+        return place.key.where
 
     def where_key(self, path: Path) -> Where:
         """Where the key at ``path`` is (the value, for items of lists)."""
         place = self.place(path)
         if place is None:
             return self.source.where(0, 0)
-        return self.source.where(*place.key) if place.key is not None else self.source.where(place.line, place.col, place.length)
+        return place.key.where if place.key is not None else place.where
 
     def where_inside(self, path: Path, start: int, end: int) -> Where:
         """Where characters ``start`` to ``end`` of the scalar at ``path`` are; the whole scalar if that cannot be told."""
         place = self.places.get(path)
-        if place is None or place.variables:
+        if place is None or place.variables or place.filled:
             return self.where_value(path)
-        inside = self.source.inside(place, start, end)
-        return self.source.where(*inside) if inside is not None else self.where_value(path)
+        inside = place.text.inside(place, start, end)
+        return place.text.where(*inside) if inside is not None else self.where_value(path)
 
     def shown(self, path: Path) -> str:
         """The value as the file spells it, in quotes, for a message; ``***`` for a secret."""
         place = self.places.get(path)
         if place is None or place.secret:
             return "***"
-        raw = place.raw if len(place.raw) <= 60 else place.raw[:57] + "..."
-        return f"'{raw}'"
+        raw = place.value if place.filled and not place.variables else place.raw
+        return f"'{raw if len(raw) <= 60 else raw[:57] + '...'}'"
 
     def variables(self) -> dict[Path, str]:
         """The values that have something of the environment in them: path -> as the spec writes it. O(values)."""
@@ -128,7 +131,13 @@ class Document:
         self.errors.append(SkybandError(code, message, hint, where))
 
 
-class _TooMuch(Exception):
+class Filled(yaml.ScalarNode):
+    """A text that parameters were put into: its value is no longer as the file spells it."""
+
+
+class TooMuch(Exception):
+    """The spec expands to more than is read; ``node`` is where."""
+
     def __init__(self, why: str, node: yaml.Node) -> None:
         super().__init__(why)
         self.why = why
@@ -136,33 +145,36 @@ class _TooMuch(Exception):
 
 
 class Builder:
-    """Builds data and places from composed nodes. One use each."""
+    """Builds data and places from composed nodes, whose marks name the text that they are of. One use each."""
 
-    def __init__(self, source: SourceText, env: Mapping[str, str]) -> None:
+    def __init__(self, texts: dict[str, SourceText], source: SourceText, env: Mapping[str, str]) -> None:
+        self.texts = texts
         self.source = source
         self.env = env
         self.doc = Document(source, {}, {}, [])
         self.count = 0
         self.active: set[int] = set()
+        self.parameters: frozenset[str] | None = None
+        """Names of the spec's parameters, if it has such."""
 
     def build(self, root: yaml.Node | None) -> Document:
         """The document of ``root``; errors are in it, never raised."""
         doc = self.doc
         if root is None or not isinstance(root, yaml.MappingNode):
             what = "the file is empty" if root is None else "a spec is a mapping of fields, like 'job: name'"
-            doc.add("SKY-E105", what, self.source.where(0, 0) if root is None else self._where(root), "skyband init writes a first spec")
+            doc.add("SKY-E105", what, self.source.where(0, 0) if root is None else self.where(root), "skyband init writes a first spec")
             doc.poisoned.add(())
             return doc
-        self._mask_secrets(root)
+        self.mask(root)
         try:
             doc.data = self._mapping(root, (), None)
-        except _TooMuch as e:
-            doc.add("SKY-E103", e.why, self._where(e.node), TOO_MUCH)
+        except TooMuch as e:
+            doc.add("SKY-E103", e.why, self.where(e.node), TOO_MUCH)
             doc.poisoned.add(())
         return doc
 
-    def _mask_secrets(self, root: yaml.Node) -> None:
-        """Mask every secret before the first mistake is noted: it may stand on the same line."""
+    def mask(self, root: yaml.Node) -> None:
+        """Mask every secret before the first mistake is noted: it may stand on the same line. Fields of a profile are those of a spec."""
         seen: set[int] = set()
         left: list[tuple[yaml.Node, Path]] = [(root, ())]
         while left:
@@ -172,27 +184,32 @@ class Builder:
             seen.add(id(node))
             if isinstance(node, yaml.ScalarNode):
                 if is_secret(path):
-                    self.source.mask(self._place(node, None, True))
+                    self._text(node).mask(self._place(node, None, True))
             elif isinstance(node, yaml.MappingNode):
-                left += [(v, (*path[:2], k.value)) for k, v in node.value if isinstance(k, yaml.ScalarNode)]
+                inside = () if len(path) == 2 and path[0] == PROFILES else path[:2]
+                left += [(v, (*inside, k.value)) for k, v in node.value if isinstance(k, yaml.ScalarNode)]
             else:
                 left += [(v, (*path[:2], n)) for n, v in enumerate(node.value)]
 
-    def _where(self, node: yaml.Node) -> Where:
+    def _text(self, node: yaml.Node) -> SourceText:
+        return self.texts[node.start_mark.name]
+
+    def where(self, node: yaml.Node) -> Where:
+        """Where a node stands, for a message."""
         start, end = node.start_mark, node.end_mark
         length = end.column - start.column if end.line == start.line else 1
-        return self.source.where(start.line, start.column, length)
+        return self._text(node).where(start.line, start.column, length)
 
-    def _value(self, node: yaml.Node, path: Path, key: tuple[int, int, int] | None) -> Any:
+    def _value(self, node: yaml.Node, path: Path, key: Key | None) -> Any:
         self.count += 1
         if self.count > MAX_NODES:
-            raise _TooMuch(f"the file expands to more than {MAX_NODES:,} values", node)
+            raise TooMuch(f"the file expands to more than {MAX_NODES:,} values", node)
         if len(path) > MAX_DEPTH:
-            raise _TooMuch(f"more than {MAX_DEPTH} levels deep", node)
+            raise TooMuch(f"more than {MAX_DEPTH} levels deep", node)
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, path, key)
         if id(node) in self.active:
-            raise _TooMuch("an alias that contains itself", node)
+            raise TooMuch("an alias that contains itself", node)
         self.active.add(id(node))
         try:
             if isinstance(node, yaml.MappingNode):
@@ -202,24 +219,26 @@ class Builder:
         finally:
             self.active.discard(id(node))
 
-    def _note(self, node: yaml.Node, path: Path, key: tuple[int, int, int] | None, variables: bool = False) -> Place:
+    def _note(self, node: yaml.Node, path: Path, key: Key | None, variables: bool = False) -> Place:
         place = self._place(node, key, isinstance(node, yaml.ScalarNode) and is_secret(path), variables)
         if place.secret:
-            self.source.mask(place)
+            place.text.mask(place)
         self.doc.places[path] = place
         return place
 
-    def _place(self, node: yaml.Node, key: tuple[int, int, int] | None, secret: bool, variables: bool = False) -> Place:
+    def _place(self, node: yaml.Node, key: Key | None, secret: bool, variables: bool = False) -> Place:
         start, end = node.start_mark, node.end_mark
         scalar = isinstance(node, yaml.ScalarNode)
+        text = self._text(node)
         return Place(
-            line=start.line, col=start.column, end_line=end.line, end_col=end.column, key=key,
-            raw=self.source.between(start.line, start.column, end.line, end.column) if scalar else "",
+            text=text, line=start.line, col=start.column, end_line=end.line, end_col=end.column, key=key,
+            raw=text.between(start.line, start.column, end.line, end.column) if scalar else "",
             style=(node.style or "") if isinstance(node, yaml.ScalarNode) else "",
             value=node.value if scalar else "", secret=secret, variables=variables,
+            filled=isinstance(node, Filled),
         )  # fmt: skip
 
-    def _scalar(self, node: yaml.ScalarNode, path: Path, key: tuple[int, int, int] | None) -> Any:
+    def _scalar(self, node: yaml.ScalarNode, path: Path, key: Key | None) -> Any:
         tag = node.tag.removeprefix(_TAG)
         text: str = node.value
         used: set[str] = set()
@@ -234,30 +253,37 @@ class Builder:
             value = float(text.replace("_", "").replace(".inf", "inf").replace(".Inf", "inf").replace(".INF", "inf").replace(".nan", "nan")
                           .replace(".NaN", "nan").replace(".NAN", "nan"))  # fmt: skip
         elif tag not in {"str", "int", "float", "timestamp", "bool", "null", "value", "merge"}:
-            self.doc.add(
-                "SKY-E101", f"the tag {node.tag.replace(_TAG, '!!')} is not allowed in a spec", self._where(node), "remove the tag"
-            )
+            self.doc.add("SKY-E101", f"the tag {node.tag.replace(_TAG, '!!')} is not allowed in a spec", self.where(node), "remove the tag")
             self.doc.poisoned.add(path)
         if isinstance(value, str) and "$" in value:
-            value, used, problems = resolve(value, self.env)
+            value, used, problems = resolve(text, self.env)
             place = self._note(node, path, key, variables=bool(used or problems))
             for p in problems[:MAX_MISTAKES]:
-                inside = self.source.inside(place, p.start, p.end)
-                where = self.source.where(*inside) if inside else self._where(node)
-                self.doc.add(p.code, p.message, where, p.hint)
+                inside = None if place.filled else place.text.inside(place, p.start, p.end)
+                where = place.text.where(*inside) if inside else self.where(node)
+                self.doc.add(p.code, p.message, where, self._hint(p, text))
                 self.doc.poisoned.add(path)
             return value
         self._note(node, path, key)
         return value
 
-    def _mapping(self, node: yaml.MappingNode, path: Path, key: tuple[int, int, int] | None) -> dict[str, Any]:
+    def _hint(self, problem: Problem, text: str) -> str | None:
+        """What to do about a reference: in a spec with parameters, one that is not set was more likely meant to be one of them."""
+        if problem.code != "SKY-E106" or self.parameters is None:
+            return problem.hint
+        name = text[problem.start + 2 : problem.end - 1]
+        if name in self.parameters:
+            return "parameters do not refer to each other"
+        return did_you_mean(name, self.parameters) or f"give the parameter a value (parameters: {{{name}: ...}}), or set the variable"
+
+    def _mapping(self, node: yaml.MappingNode, path: Path, key: Key | None) -> dict[str, Any]:
         self._note(node, path, key)
         result: dict[str, Any] = {}
         first: dict[str, int] = {}
         merged: list[yaml.Node] = []
         for k, v in node.value:
             if not isinstance(k, yaml.ScalarNode):
-                self.doc.add("SKY-E112", "a field name must be plain text", self._where(k))
+                self.doc.add("SKY-E112", "a field name must be plain text", self.where(k))
                 continue
             if k.tag == _TAG + "merge":
                 merged.append(v)
@@ -268,18 +294,18 @@ class Builder:
                 means = {"true": "true", "yes": "true", "on": "true", "false": "false", "no": "false", "off": "false"}.get(
                     name.lower(), "null"
                 )
-                self.doc.add("SKY-E104", f"YAML reads the name {name!r} as {means}", self._where(k), f'quote it: "{name}"')
+                self.doc.add("SKY-E104", f"YAML reads the name {name!r} as {means}", self.where(k), f'quote it: "{name}"')
             if name in result:
                 what = "two queries" if path == ("queries",) else "two scoring functions" if path == ("scoring",) else "the field"
                 named = f"{what} named {name!r}" if what != "the field" else f"the field {name!r} is written twice"
-                self.doc.add("SKY-E102", f"{named}, the first in line {first[name]}", self._where(k), "rename or remove one of them")
+                self.doc.add("SKY-E102", f"{named}, the first in line {first[name]}", self.where(k), "rename or remove one of them")
                 # The second one is still read, so that its own mistakes are found.
                 child = (*path, f"{name[:40]}__again_{k.start_mark.line + 1}")
                 if path not in {("queries",), ("scoring",)}:
                     continue
             first.setdefault(name, k.start_mark.line + 1)
-            where = self._where(k)
-            result[str(child[-1])] = self._value(v, child, (where.line - 1, where.col - 1, where.length))
+            where = self.where(k)
+            result[str(child[-1])] = self._value(v, child, Key(self._text(k), where.line - 1, where.col - 1, where.length))
         for other in merged:
             self._merge(other, result, path)
         return result
@@ -288,10 +314,10 @@ class Builder:
         """YAML's ``<<``: fields of another mapping, unless they are already there."""
         for source in node.value if isinstance(node, yaml.SequenceNode) else [node]:
             if not isinstance(source, yaml.MappingNode):
-                self.doc.add("SKY-E112", "<< takes a mapping or a list of mappings", self._where(source))
+                self.doc.add("SKY-E112", "<< takes a mapping or a list of mappings", self.where(source))
                 continue
             if id(source) in self.active:
-                raise _TooMuch("an alias that contains itself", source)
+                raise TooMuch("an alias that contains itself", source)
             places, self.doc.places = self.doc.places, {}
             try:
                 other = self._value(source, path, None)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from skyband.framework.spec.limits import MAX_MISTAKES
-from skyband.framework.spec.models import TERM_FUNCTIONS, ExpressionScoring, GlobalScoring, LinearScoring, Scoring, Term
+from skyband.framework.spec.models import TERM_FUNCTIONS, ExpressionScoring, FunctionScoring, GlobalScoring, LinearScoring, Scoring, Term
+from skyband.framework.spec.scoring_functions import SCORING_FUNCTIONS
 from skyband.operators.base import Kind
 from skyband.operators.spelling import closest
 
@@ -58,9 +59,12 @@ def _hint(suggestion: str | None, kinds: Mapping[str, Kind]) -> str | None:
 
 
 def scoring_text(scoring: Scoring) -> str:
-    """A scoring function as one expression: global and linear ones are spelled out."""
+    """A scoring function as one expression: global and linear ones, and those of other packages, are spelled out."""
     if isinstance(scoring, ExpressionScoring):
         return scoring.expression
+    if isinstance(scoring, FunctionScoring):
+        function = SCORING_FUNCTIONS.all()[scoring.function]
+        return function.text({p: _quoted(scoring.columns.get(p, p)) for p in function.parameters})
     if isinstance(scoring, GlobalScoring):
         terms = [_term(t) for t in scoring.terms]
         if len(terms) == 1:

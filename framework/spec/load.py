@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from skyband.framework.errors import SkybandError, SpecErrors, Where, sort_errors
+from skyband.framework.spec.assemble import read_text
 from skyband.framework.spec.check import check
 from skyband.framework.spec.document import Document
 from skyband.framework.spec.model_errors import read_job
 from skyband.framework.spec.models import Job
 from skyband.framework.spec.positions import SourceText
 from skyband.framework.spec.relative import beside
-from skyband.framework.spec.yaml_recovery import read_text
 from skyband.operators.spelling import bounded
 
 _COMPARISONS: Final = 100_000

@@ -16,6 +16,7 @@ from pydantic_core import PydanticCustomError
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.sources.registry import SOURCES
 from skyband.framework.spec.base_model import Model
+from skyband.framework.spec.example_models import SpecTest
 from skyband.framework.spec.quality_models import Quality
 from skyband.framework.spec.schedule_models import Schedule
 from skyband.framework.spec.units import (
@@ -29,6 +30,8 @@ from skyband.framework.spec.units import (
     PositiveDuration,
     Size,
     Text,
+    any_case,
+    written,
 )
 from skyband.operators.base import Kind
 
@@ -51,7 +54,7 @@ MAX_TOKENS: Final = 1_000_000
 WORDS: Final = r"[\pL\pN_]+"
 """What a word is unless a spec says otherwise: letters, digits and underscores of any script."""
 
-_DECIMAL: Final = re.compile(r"decimal\s*\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
+_DECIMAL: Final = re.compile(r"decimal\s*\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\)")
 
 
 def _column_type(value: str) -> str:
@@ -70,7 +73,18 @@ def kind_of(type_: str) -> Kind:
     return TYPES.get(type_, "float")
 
 
-ColumnType = Annotated[str, AfterValidator(_column_type), WithJsonSchema({"type": "string", "examples": [*TYPES, "decimal(10,2)"]})]
+_TYPE_SCHEMA: Final = {
+    "type": "string",
+    "anyOf": [  # names to choose from, and other spellings of them
+        {"enum": [*TYPES, "decimal(10,2)"]},
+        written(
+            f"types: {', '.join(TYPES)}, decimal(p,s)",
+            *(any_case(name).replace("<", r"\s*<\s*").replace(">", r"\s*>") for name in (*TYPES, *TYPE_ALIASES)),
+            rf"{any_case('decimal')}\s*\(\s*[0-9]{{1,2}}\s*,\s*[0-9]{{1,2}}\s*\)",
+        ),
+    ],
+}
+ColumnType = Annotated[str, AfterValidator(_column_type), WithJsonSchema(_TYPE_SCHEMA)]
 
 
 class SourceColumn(Model):
@@ -228,19 +242,33 @@ class LinearScoring(Model):
     keep: Keep | None = Field(default=None, description="Keep more than the queries need.")
 
 
+class FunctionScoring(Model):
+    """A scoring function of an installed package, over columns."""
+
+    function: Name = Field(description="Name of the function, as its package registers it.")
+    columns: dict[Name, Name] = Field(
+        default_factory=dict, description="Parameter of the function -> column; default: the column of the parameter's name."
+    )
+    direction: Literal["min", "max"] = Field(default="min", description="Which scores rank first.")
+    keep: Keep | None = Field(default=None, description="Keep more than the queries need.")
+
+
 def scoring_kind(value: Any) -> str:
     """Which of the scoring models a value is meant to be."""
     if isinstance(value, GlobalScoring) or (isinstance(value, dict) and ("combine" in value or "terms" in value)):
         return "<global>"
     if isinstance(value, LinearScoring) or (isinstance(value, dict) and "linear" in value):
         return "<linear>"
+    if isinstance(value, FunctionScoring) or (isinstance(value, dict) and "function" in value):
+        return "<function>"
     return "<expression>"
 
 
 Scoring = Annotated[
     Annotated[ExpressionScoring, Tag("<expression>")]
     | Annotated[GlobalScoring, Tag("<global>")]
-    | Annotated[LinearScoring, Tag("<linear>")],
+    | Annotated[LinearScoring, Tag("<linear>")]
+    | Annotated[FunctionScoring, Tag("<function>")],
     Discriminator(scoring_kind),
 ]
 
@@ -311,6 +339,7 @@ class Job(Model):
     sink: Sink = Field(description="Where the tables go.")
     run: Run = Field(default=Run(), description="How the job runs.")
     schedule: Schedule | None = Field(default=None, description="When Airflow runs the job.")
+    tests: tuple[SpecTest, ...] = Field(default=(), description="Rows in, tables out: what skyband test runs, and a run does not look at.")
 
     _variables: tuple[tuple[tuple[str | int, ...], str], ...] = PrivateAttr(())
     _relative_source: str | None = PrivateAttr(None)

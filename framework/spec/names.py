@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 JOB_TABLES: Final = ("heads", "rejected", "runs", "checks", "published")
+JOB_RUNS: Final = "job_runs"
+"""The table of a job's runs: of no generation of its tables, and of no batch."""
 SUFFIXES: Final = ("", "_changes", "_now", "_skyband")
 TRAJECTORY: Final = "_trajectory"
 """Behind the name of a query whose items have values that move."""

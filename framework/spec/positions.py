@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from skyband.framework.errors import Where
 
@@ -26,20 +26,44 @@ def is_secret(path: tuple[str | int, ...]) -> bool:
     return _SECRET.search(path[-1]) is not None
 
 
+class Key(NamedTuple):
+    """Where a field name stands, 0-based, in ``text``, which need not be its value's."""
+
+    text: SourceText
+    line: int
+    col: int
+    length: int
+
+    @property
+    def where(self) -> Where:
+        """The place, for a message."""
+        return self.text.where(self.line, self.col, self.length)
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a value stands, 0-based; ``key`` is (line, column, length) of its field name, ``raw`` and ``style`` as written (scalars)."""
+    """Where a value stands in ``text``, 0-based; ``key`` is where its field name does, ``raw`` and ``style`` as written (scalars).
 
+    ``value`` is what parameters leave of it, ``filled`` whether there were any.
+    """
+
+    text: SourceText
     line: int
     col: int
     end_line: int
     end_col: int
-    key: tuple[int, int, int] | None
+    key: Key | None
     raw: str
     style: str
     value: str
     secret: bool
     variables: bool
+    filled: bool = False
+
+    @property
+    def where(self) -> Where:
+        """The place, for a message."""
+        return self.text.where(self.line, self.col, self.length)
 
     @property
     def length(self) -> int:

@@ -1,4 +1,8 @@
-"""The JSON schema of a spec, generated from the models, for editors: ``python -m skyband.framework.spec.schema`` writes it."""
+"""The JSON schema of a spec, generated from the models, for editors: ``skyband schema`` prints it.
+
+A schema has to accept whatever ``validate`` accepts, or editors would mark good specs: so every value may also be text with ``${NAME}``
+in it, and every other spelling of a value is in its pattern. What it does not say is left to ``validate``.
+"""
 
 from __future__ import annotations
 
@@ -12,39 +16,44 @@ from pydantic.fields import FieldInfo
 
 from skyband.framework.queries.registry import QUERY_TYPES
 from skyband.framework.spec.models import Job
+from skyband.framework.spec.schema_parts import FRAGMENT, of_specs
+from skyband.framework.spec.schema_values import for_editors
 from skyband.framework.spec.units import Name
 
 SCHEMA_PATH: Final = Path(__file__).resolve().parents[2] / "specs" / "job.schema.json"
 """Where the generated schema is kept in the repository."""
 
+_TITLE: Final = "Skyband job"
+
 
 def job_schema() -> dict[str, Any]:
-    """The schema of a whole spec (JSON Schema 2020-12)."""
+    """The schema of a whole spec (JSON Schema 2020-12), with the query types and source formats of this installation."""
     models = tuple(kind.model for kind in QUERY_TYPES.all().values())
     queries = dict[Name, Annotated[Union[models], Field(discriminator="type")]]  # type: ignore[valid-type]  # noqa: UP007
     described = FieldInfo.merge_field_infos(Job.model_fields["queries"], annotation=queries)
     whole = create_model("Job", __base__=Job, __doc__=Job.__doc__, queries=(queries, described))
-    schema = whole.model_json_schema(by_alias=True)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_without_null(schema), "title": "Skyband job"}
+    schema = of_specs(for_editors(whole.model_json_schema(by_alias=True)))
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": _TITLE}
 
 
-def _without_null(schema: Any) -> Any:
-    """The schema without the nulls pydantic allows in optional fields: a field without a value is left out of a spec."""
-    if isinstance(schema, list):
-        return [_without_null(s) for s in schema]
-    if not isinstance(schema, dict):
-        return schema
-    result = {key: _without_null(s) for key, s in schema.items() if (key, s) != ("default", None)}
-    values = [s for s in result.get("anyOf", []) if s != {"type": "null"}]
-    if len(values) == 1:
-        del result["anyOf"]
-        return {**values[0], **result}
-    return {**result, "anyOf": values} if values else result
+def fragment_schema() -> dict[str, Any]:
+    """The schema of a file that specs include."""
+    whole = job_schema()
+    return {"$schema": whole["$schema"], "$defs": whole["$defs"], "$ref": FRAGMENT, "title": _TITLE}
 
 
-def schema_text() -> str:
-    """The schema as the file holds it."""
-    return json.dumps(job_schema(), indent=2, sort_keys=False) + "\n"
+def schema_text(fragment: bool = False) -> str:
+    """The schema of a spec, or of a file that specs include, as the file holds it."""
+    return json.dumps(fragment_schema() if fragment else job_schema(), indent=2, sort_keys=False) + "\n"
+
+
+def is_schema(text: str) -> bool:
+    """Whether ``text`` is such a schema, of this version or another."""
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(said, dict) and said.get("title") == _TITLE
 
 
 if __name__ == "__main__":

@@ -134,6 +134,13 @@ def check_sql(sql: str, types: Mapping[str, str | None], condition: bool = False
     return SqlResult(tuple(problems), tuple(used), type_)
 
 
+def tree(sql: str) -> Any:
+    """The syntax tree of SQL that ``check_sql`` has passed."""
+    import sqlglot
+
+    return sqlglot.parse(sql, dialect="spark")[0]
+
+
 def _check_tokens(sql: str, tokens: list[Any], types: Columns) -> list[SqlProblem]:
     known = functions()
     problems = []

@@ -15,11 +15,11 @@ _UNITS: Final[dict[str, int]] = {
     "minute": 60_000_000, "min": 60_000_000, "hour": 3_600_000_000, "h": 3_600_000_000, "day": 86_400_000_000, "d": 86_400_000_000,
     "week": 604_800_000_000,
 }  # fmt: skip
-_PART: Final = re.compile(r"\s*(\d{1,20}(?:\.\d{1,20})?)\s*([A-Za-z]+)")
+_PART: Final = re.compile(r"\s*([0-9]{1,20}(?:\.[0-9]{1,20})?)\s*([A-Za-z]+)")
 _MAX_MICROS: Final = 2**62
-_PERCENT: Final = re.compile(r"\s*(\d{1,3}(?:\.\d{1,9})?)\s*%\s*")
-_BATCHES: Final = re.compile(r"\s*(\d{1,9})\s*(batch|batches)\s*")
-_SIZE: Final = re.compile(r"\s*(\d{1,20})\s*(b|k|kb|m|mb|g|gb)?\s*", re.IGNORECASE)
+_PERCENT: Final = re.compile(r"\s*([0-9]{1,3}(?:\.[0-9]{1,9})?)\s*%\s*")
+_BATCHES: Final = re.compile(r"\s*([0-9]{1,9})\s*(batch|batches)\s*")
+_SIZE: Final = re.compile(r"\s*([0-9]{1,20})\s*(b|k|kb|m|mb|g|gb)?\s*", re.IGNORECASE)
 
 DURATION_HINT: Final = "write a number and a unit, such as 30 seconds, 10 minutes, 1 hour, 7 days"
 
@@ -151,7 +151,32 @@ def _option(value: Any) -> Any:
     return value
 
 
-_DURATION_SCHEMA: Final = {"type": "string", "examples": ["10 minutes", "1 hour", "7 days"], "pattern": r"^\s*\d+(\.\d+)?\s*[A-Za-z]+"}
+def any_case(word: str) -> str:
+    """A pattern of ``word`` in upper, lower and mixed case: JSON schemas know no flags."""
+    return "".join(f"[{c.upper()}{c.lower()}]" if c.isalpha() else re.escape(c) for c in word)
+
+
+def written(what: str, *patterns: str, **more: Any) -> dict[str, Any]:
+    """The JSON schema of text of any of these spellings; an editor says ``what`` of others."""
+    pattern = patterns[0] if len(patterns) == 1 else f"({'|'.join(patterns)})"
+    return {"type": "string", "pattern": rf"^\s*{pattern}\s*$", "patternErrorMessage": what, **more}
+
+
+_NUMBER_OF: Final = r"[0-9]{1,20}(\.[0-9]{1,20})?"
+_DURATION_SCHEMA: Final = written(
+    DURATION_HINT,
+    rf"({_NUMBER_OF}\s*({'|'.join(map(any_case, sorted(_UNITS, key=len, reverse=True)))})[sS]?\s*)+",
+    examples=["10 minutes", "1 hour", "7 days"],
+)
+_SIZE_SCHEMA: Final = {
+    **written("write a number and b, k, m or g, such as 256m", r"0*[1-9][0-9]{0,19}\s*([bB]|[kKmMgG][bB]?)?", examples=["256m", "1g"]),
+    "type": ["string", "integer"],
+    "minimum": 1,
+}
+_PERCENT_SCHEMA: Final = written(
+    "write a share of 0% to 100%", r"(0?[0-9]{1,2}(\.[0-9]{1,9})?|100(\.0{1,9})?)\s*%", examples=["1%", "0.5%", "100%"]
+)
+_BATCHES_SCHEMA: Final = written("write it as 100 batches", r"0*[1-9][0-9]{0,8}\s*batch(es)?", examples=["1 batch", "100 batches"])
 
 Duration = Annotated[int, BeforeValidator(_duration), WithJsonSchema(_DURATION_SCHEMA)]
 """A duration >= 0 in microseconds, written as text with a unit."""
@@ -159,13 +184,13 @@ Duration = Annotated[int, BeforeValidator(_duration), WithJsonSchema(_DURATION_S
 PositiveDuration = Annotated[int, BeforeValidator(_positive_duration), WithJsonSchema(_DURATION_SCHEMA)]
 """A duration > 0 in microseconds, written as text with a unit."""
 
-Size = Annotated[str, BeforeValidator(_size), WithJsonSchema({"type": ["string", "integer"], "examples": ["256m", "1g"]})]
+Size = Annotated[str, BeforeValidator(_size), WithJsonSchema(_SIZE_SCHEMA)]
 """Bytes in Spark's spelling (``256m``)."""
 
-Percent = Annotated[float, BeforeValidator(_percent), WithJsonSchema({"type": "string", "examples": ["1%", "0.5%", "100%"]})]
+Percent = Annotated[float, BeforeValidator(_percent), WithJsonSchema(_PERCENT_SCHEMA)]
 """A share from 0 to 100, written as text with a percent sign."""
 
-Batches = Annotated[int, BeforeValidator(_batches), WithJsonSchema({"type": "string", "examples": ["1 batch", "100 batches"]})]
+Batches = Annotated[int, BeforeValidator(_batches), WithJsonSchema(_BATCHES_SCHEMA)]
 """A number of batches, written as text with its unit."""
 
 # Constraints stand before the validator in these types, so that they reach the JSON schema.

@@ -17,7 +17,9 @@ _REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^}]{0,200})\}|\$\{")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 ALLOWED: Final = "SKYBAND_VARIABLES"
-"""The environment variable with the names that specs may use, separated by commas; without it they may use any."""
+"""The environment variable with the names that specs may use, separated by commas; without it any but ``OPERATORS``."""
+OPERATORS: Final = ("SKYBAND_NOTIFY_COMMAND", "SKYBAND_NOTIFY_WEBHOOK")
+"""Variables that no spec may use: where whoever runs the job wants to be told of failures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,10 @@ def resolve(text: str, env: Mapping[str, str]) -> tuple[str, set[str], list[Prob
         if not _NAME.fullmatch(name):
             hint = "only ${NAME} is known, no defaults or expressions; $${ gives a literal ${"
             problems.append(Problem("SKY-E107", f"{m.group()!r} is not a variable reference", hint, m.start(), m.end()))
+            return m.group()
+        if name in OPERATORS:
+            said = f"a spec may not use the environment variable {name}"
+            problems.append(Problem("SKY-E119", said, "it belongs to whoever runs the job", m.start(), m.end()))
             return m.group()
         if allowed is not None and name not in allowed:
             hint = f"whoever runs the job adds it to the environment variable {ALLOWED} if specs may know its value"

@@ -1,19 +1,19 @@
-"""Reads a spec's text: YAML syntax, with recovery, so that one slip does not hide the other mistakes of a file.
+"""YAML syntax, with recovery, so that one slip does not hide the other mistakes of a file.
 
-After a syntax error the top-level section it is in is set aside (``Document.poisoned``) and the rest is read. The two slips that need
+After a syntax error the top-level section it is in is set aside (``Composed.lost``) and the rest is read. The two slips that need
 no such loss, an unquoted ``${NAME}`` inside braces and a stray control character, are mended in place, keeping columns.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import yaml
 
 from skyband.framework.errors import SkybandError
-from skyband.framework.spec.document import MAX_NODES, TOO_MUCH, Builder, Document, Poisoned
+from skyband.framework.spec.document import MAX_NODES, TOO_MUCH
 from skyband.framework.spec.positions import SourceText
 
 MAX_BYTES: Final = 256 * 1024
@@ -72,27 +72,37 @@ class _Loader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
-def read_text(file: str, text: str, env: Mapping[str, str]) -> Document:
-    """The document of ``text``; whatever is wrong is in ``errors``, nothing is raised. ``file`` is the name shown in messages."""
-    source = SourceText(file, text, careful=True)
-    if len(text.encode("utf-8", "replace")) > MAX_BYTES:
-        doc = Document(source, {}, {}, [], Poisoned({()}))
-        doc.add(
-            "SKY-E103", f"the file is larger than {MAX_BYTES // 1024} KB", source.where(0, 0), "a spec is a few KB; is this the right file?"
-        )
-        return doc
-    errors: list[SkybandError] = []
-    lost: set[str] = set()
-    mended: set[int] = set()
+@dataclass(slots=True)
+class Composed:
+    """A file's nodes, and what was wrong. ``readable``: there are nodes to speak of; ``root`` is None if there are none.
+
+    ``lost`` are the sections that were set aside, ``mended`` the lines with a ``${NAME}`` that stands there as ``$(NAME)``.
+    """
+
+    text: SourceText
     root: yaml.Node | None = None
-    readable = False
+    readable: bool = False
+    errors: list[SkybandError] = field(default_factory=list)
+    lost: set[str] = field(default_factory=set)
+    mended: set[int] = field(default_factory=set)
+
+
+def compose(file: str, text: str) -> Composed:
+    """The nodes of ``text``, of at most ``MAX_BYTES``; nothing is raised. ``file`` is the name shown in messages, and that of the marks."""
+    source = SourceText(file, text, careful=True)
+    made = Composed(SourceText(file, text))
+    errors = made.errors
+    if len(text.encode("utf-8", "replace")) > MAX_BYTES:
+        hint = "a spec is a few KB; is this the right file?"
+        errors.append(SkybandError("SKY-E103", f"the file is larger than {MAX_BYTES // 1024} KB", hint, source.where(0, 0)))
+        return made
     read = 0
     for _ in range(_ROUNDS):
         if read > _READ:
             break
         try:
-            root = yaml.compose("\n".join(_clean(source.lines)), Loader=_Loader)
-            readable = True
+            made.root = _root(file, "\n".join(_clean(source.lines)))
+            made.readable = made.root is not None or not errors
             break
         except RecursionError:
             errors.append(SkybandError("SKY-E103", "brackets nested too deep", None, source.where(0, 0)))
@@ -107,22 +117,22 @@ def read_text(file: str, text: str, env: Mapping[str, str]) -> Document:
         except yaml.MarkedYAMLError as e:
             mark = e.problem_mark or e.context_mark
             read += mark.index if mark is not None else 0
-            if not _mend(source, e, errors, lost, mended):
+            if not _mend(source, e, errors, made.lost, made.mended):
                 break
         except (ValueError, yaml.YAMLError) as e:
             errors.append(SkybandError("SKY-E101", f"not YAML: {e}", None, source.where(0, 0)))
             break
-    shown = SourceText(file, text)
-    if not readable or (root is None and errors):
-        doc = Document(shown, {}, {}, [], Poisoned({()}))
-    else:
-        builder = Builder(shown, env)
-        doc = builder.build(root)
-        for line in mended:
-            doc.poisoned.update(p for p, place in doc.places.items() if place.line == line and "$(" in place.raw)
-    doc.errors[:0] = errors
-    doc.poisoned.update((name,) for name in lost)
-    return doc
+    return made
+
+
+def _root(file: str, text: str) -> yaml.Node | None:
+    """As ``yaml.compose``, with marks that name the file."""
+    loader = _Loader(text)
+    loader.name = file
+    try:
+        return loader.get_single_node()
+    finally:
+        loader.dispose()
 
 
 def _clean(lines: list[str]) -> list[str]:

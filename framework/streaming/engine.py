@@ -29,6 +29,7 @@ class Engine:
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
         self.log: Path | None = None
+        self._asked: tuple[BaseException, SkybandError | None] | None = None
 
     def pids(self) -> list[int]:
         """The engine's process id, if there is an engine."""
@@ -37,8 +38,14 @@ class Engine:
     def death(self, error: BaseException) -> SkybandError | None:
         """SKY-E305 if ``error`` came because the engine died; None if it lives, there is none, or it refused to start.
 
-        Waits for a JVM that is about to end: up to 15 s if the error says that it does not answer, 1 s if it does not say why.
+        Waits for a JVM that is about to end: up to 15 s if the error says that it does not answer, 1 s if it does not say why. Asked
+        again about the same error, it says the same.
         """
+        if self._asked is None or self._asked[0] is not error:
+            self._asked = error, self._death(error)
+        return self._asked[1]
+
+    def _death(self, error: BaseException) -> SkybandError | None:
         if self.process is None:
             return None
         code = self.process.poll()

@@ -21,7 +21,8 @@ from deltalake.exceptions import DeltaError
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import Plan
-from skyband.framework.sources.logs import last_batch, unusable
+from skyband.framework.sources.logs import AGAIN, last_batch, unusable
+from skyband.framework.spec.names import JOB_RUNS
 from skyband.framework.streaming.layout import JobFile, Layout
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.published import PUBLISHED, lost
@@ -60,7 +61,8 @@ class Found:
 def look(plan: Plan, layout: Layout, job: JobFile) -> Found:
     """Compares every table of the job with what it must hold. O(data files). Safe beside a run: looks are in the order of writing."""
     done = last_batch(layout.checkpoint / "commits")
-    named = [t.name for t in tables(plan)]
+    # What a run did is no batch's: the next one makes its table where it is not.
+    named = [t.name for t in tables(plan) if t.name != JOB_RUNS]
     derived = set(derived_tables(plan))
     found = Found(planned=-1, done=done)
     recorded, complete = _runs(layout, plan, job)
@@ -130,10 +132,7 @@ def _hint(layout: Layout, losses: list[Loss]) -> str:
         anew = " and ".join(f"`{n}`" for n in sorted({x.table for x in losses if x.kind == "checks"}))
         return f"skyband run SPEC --rebuild-results makes the tables of results anew from the changes, and begins {anew} anew, empty"
     truth = ", ".join(dict.fromkeys(x.table for x in losses if x.kind == "truth"))
-    return (
-        f"{truth}: cannot be made again from the other tables. Restore the whole sink {layout.root} from one backup, or delete it to start "
-        "again from the source"
-    )
+    return f"{truth}: cannot be made again from the other tables. Restore the whole sink {layout.root} from one backup, or {AGAIN}"
 
 
 def _runs(layout: Layout, plan: Plan, job: JobFile) -> tuple[dict[str, int], int]:

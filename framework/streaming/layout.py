@@ -19,11 +19,16 @@ from skyband.framework.plan.fingerprint import compare, concealed, fingerprint, 
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.drop import DROP
 from skyband.framework.sources.ledger import LEDGER
-from skyband.framework.sources.logs import last_batch
-from skyband.framework.spec.names import NAMES_EDITION, RENAMED
+from skyband.framework.sources.logs import AGAIN, last_batch
+from skyband.framework.spec.names import JOB_RUNS, NAMES_EDITION, RENAMED
 from skyband.framework.spec.places import overlap, without_scheme
 from skyband.framework.streaming.checkpoint import whole
 from skyband.framework.tables.schemas import tables
+
+RUNNING = "run.json"
+"""File of ``_skyband`` that says which run is going on (``run_records``)."""
+NEXT = "next"
+"""Folder of ``_skyband`` in which a new generation of the job is built: a sink of its own, until it is swapped in (``generations``)."""
 
 
 @dataclass(slots=True)
@@ -66,6 +71,8 @@ class Layout:
         self.checkpoint = self.home / "checkpoint"
         self.control = self.home / "control"
         self.taken = self.home / "taken.json"
+        self.rest = self.home / "rest.json"
+        self.next = self.home / NEXT
         self.file = self.home / "job.json"
 
     def load(self) -> JobFile | None:
@@ -78,7 +85,7 @@ class Layout:
             raise SkybandError(
                 "SKY-E303",
                 f"the job file {self.file} cannot be read",
-                hint=f"restore it, or delete {self.root} to start again from the source",
+                hint=f"restore it, or {AGAIN}",
             ) from e
         if job.names < NAMES_EDITION:
             raise _of_before(self.root)
@@ -106,10 +113,14 @@ class Layout:
 
     def renew(self, plan: Plan, job: JobFile) -> JobFile:
         """``job``, which fits ``plan``, with what the plan may have changed, in the present format, written if it is not so already."""
-        made = _current(job, plan)
+        made = self.renewed(plan, job)
         if made != self.load():
             self.save(made)
         return made
+
+    def renewed(self, plan: Plan, job: JobFile) -> JobFile:
+        """``job`` as it is written for ``plan``."""
+        return _current(job, plan)
 
     def save(self, job: JobFile) -> None:
         """Writes the job file in one step (a reader never sees half of it)."""
@@ -142,7 +153,8 @@ def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:
     """
     own_place(plan, layout)
     job = layout.load()
-    written = any(layout.root.glob("[!_]*/*.parquet")) or any(layout.root.glob("[!_]*/*/*.parquet"))
+    files = (p for pattern in ("[!_]*/*.parquet", "[!_]*/*/*.parquet") for p in layout.root.glob(pattern))
+    written = any(p.relative_to(layout.root).parts[0] != JOB_RUNS for p in files)
     planned, done = (last_batch(layout.checkpoint / name) for name in ("offsets", "commits"))
     missing = layout.file if job is None else layout.checkpoint if planned < 0 else None
     if written and missing is not None:
@@ -156,7 +168,10 @@ def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:
     whole(layout.checkpoint, layout.control, job.partitions, job.finishes)
     differences = _differences(plan, job)
     if differences:
-        hint = f"run the changed spec into a new sink path, or delete {layout.root} to start again from the source"
+        hint = (
+            "skyband rebuild SPEC makes state and tables anew from the source's start, beside these until it is done; or run the changed "
+            "spec into a new sink path"
+        )
         raise SpecErrors([SkybandError("SKY-E150", d, hint=hint) for d in differences])
     return job
 
@@ -172,7 +187,7 @@ def own_place(plan: Plan, layout: Layout) -> None:
         raise _not_own(layout, "is at, above or below the source")
     root = Path(os.path.realpath(layout.root))
     for above in root.parents:
-        if (above / "_skyband" / "job.json").exists():
+        if (above / "_skyband" / "job.json").exists() and root != above / "_skyband" / NEXT:
             raise _not_own(layout, f"lies inside the sink of another job ({above})")
     for table in tables(plan):
         if (root / table.name / "_skyband" / "job.json").exists():
@@ -224,7 +239,7 @@ def _of_before(root: Path) -> SkybandError:
 
 
 def _torn(layout: Layout, what: str, first: str) -> SkybandError:
-    return SkybandError("SKY-E303", f"{layout.root} holds {what}", hint=f"{first}, or delete {layout.root} to start again from the source")
+    return SkybandError("SKY-E303", f"{layout.root} holds {what}", hint=f"{first}, or {AGAIN}")
 
 
 def _replace(path: Path, text: str) -> None:

@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.failpoints import failpoint
+from skyband.framework.streaming.generations import settle
 from skyband.framework.streaming.layout import Layout
 
 if TYPE_CHECKING:
@@ -34,7 +35,9 @@ _held: set[tuple[Path, int]] = set()
 
 @contextmanager
 def one_run(layout: Layout, job: str, notice: Notice = lambda text: None) -> Iterator[None]:
-    """Holds the sink inside. ``notice`` is told once if there is something to wait for.
+    """Holds the sink inside, and finds it whole: a swap of generations that was interrupted is completed first.
+
+    ``notice`` is told if there is something to wait for, or was something to complete.
 
     Raises SkybandError SKY-E302 (another run is active, or an engine of an earlier one does not end), SKY-E203 (the sink cannot be
     written or locked).
@@ -53,6 +56,8 @@ def one_run(layout: Layout, job: str, notice: Notice = lambda text: None) -> Ite
         held.write(str(os.getpid()))
         held.flush()
         _await_engine(layout, job, notice)
+        if settle(layout):
+            notice(f"a new generation of job {job!r} was being swapped in when that was interrupted: it is in its place now")
         _held.add(mine)
         try:
             failpoint("run.locked")

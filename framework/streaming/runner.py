@@ -42,6 +42,7 @@ from skyband.framework.quality.row_rules import stopped_by_rule
 from skyband.framework.reasons import CONTROL, FILTERED, REASONS
 from skyband.framework.redaction import redacted
 from skyband.framework.sources.forgetting import forget
+from skyband.framework.sources.logs import last_batch
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming import blocks
 from skyband.framework.streaming.checkpoint import failure as lost_part
@@ -54,6 +55,7 @@ from skyband.framework.streaming.layout import JobFile, Layout, fitting_job, own
 from skyband.framework.streaming.locks import engine_lock, one_run
 from skyband.framework.streaming.pieces import Pieces, Warn
 from skyband.framework.streaming.query import start
+from skyband.framework.streaming.resting import note
 from skyband.framework.streaming.stopping import STOP
 from skyband.framework.streaming.unfinished import settle
 from skyband.framework.tables.derive import derive
@@ -159,7 +161,14 @@ class Runner:
             if ended and finish:
                 ended = self._finish()
             self._derive()
+            if ended and once:
+                self._rest()
         return ended or not once
+
+    def _rest(self) -> None:
+        """Notes that all is done. Files may have come while the end of those before was declared: then it is not declared for them."""
+        finished = self.newest is None or any(f > self.newest for _, f in self.job.finishes[-1:])
+        note(self.layout, self.job, last_batch(self.layout.checkpoint / "commits"), finished)
 
     def _job_file(self, rebuild: bool) -> tuple[JobFile, Found | None]:
         """The job file, and what earlier runs' tables hold: None if this is the first."""

@@ -11,16 +11,20 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
 from pyspark import java_gateway
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.failpoints import die_with
 from skyband.framework.java import find_java_home
+from skyband.framework.sources.logs import local_path
+from skyband.framework.streaming import launch
 from skyband.framework.streaming.engine import ENGINE
 from skyband.framework.streaming.engine_log import engine_log
 from skyband.framework.streaming.python_path import SAFE
@@ -42,22 +46,33 @@ SHIPPED = (
 )  # fmt: skip
 
 
-class _Recorded(Popen[bytes]):
-    """The engine's process, known from its first moment: Spark tells of it only once it has answered."""
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """How the engine is to be started. ``known``: without Spark's script; ``make``: the archive of classes to make at the engine's end."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        ENGINE.process = self
+    settings: Mapping[str, Any]
+    java: Path
+    spark_home: Path
+    known: launch.Known | None
+    make: Path | None
 
+    def process(self, command: list[str], **kwargs: Any) -> Popen[bytes]:
+        """The engine's process, known from its first moment: Spark tells of it only once it has answered."""
+        if self.known is not None:
+            command = launch.command(command, self.settings, self.java, self.spark_home, self.known, self.make)
+            kwargs["env"] = launch.environment(kwargs["env"], self.spark_home)
+        ENGINE.process = Popen(command, **kwargs)
+        return ENGINE.process
 
-@contextmanager
-def _recorded() -> Iterator[None]:
-    spark: Any = java_gateway
-    original, spark.Popen = spark.Popen, _Recorded
-    try:
-        yield
-    finally:
-        spark.Popen = original
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Spark starts its engine this way inside."""
+        spark: Any = java_gateway
+        original, spark.Popen = spark.Popen, self.process
+        try:
+            yield
+        finally:
+            spark.Popen = original
 
 
 def get_session(
@@ -67,11 +82,14 @@ def get_session(
     packages: tuple[str, ...] = (),
     home: Path | None = None,
     extra: Mapping[str, str] | None = None,
+    quick: bool = True,
+    make: Path | None = None,
 ) -> SparkSession:
     """The process's Spark session, started on first call.
 
     ``shuffle_partitions`` defaults to 2 (fixed for a checkpoint's life); ``master`` to ``$SKYBAND_MASTER`` or ``local[*]``;
-    ``home`` is the sink's own folder, for the engine's log (see ``engine_log``); ``extra``: further settings.
+    ``home`` is the sink's own folder, for the engine's log (see ``engine_log``); ``extra``: further settings; ``quick``: the engine will
+    have little to do, and compiles for that; ``make``: see ``launch``, heeded where an earlier start is known.
     Raises SkybandError SKY-E200 (no Java) or SKY-E300 (the engine did not start; its log is named).
     """
     java = find_java_home()
@@ -85,9 +103,11 @@ def get_session(
     remove_leftovers()
     scratch = scratch_folder()
     os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "conf")
+    chosen = master or os.environ.get("SKYBAND_MASTER", "local[*]")
+    spark_home, packages = Path(_find_spark_home()), (DELTA, *packages)
+    known = launch.known(spark_home, packages, SHIPPED) if chosen.startswith("local") else None
     settings: dict[str, Any] = {
-        "spark.jars.packages": ",".join((DELTA, *packages)),
-        "spark.jars.excludes": ",".join(SHIPPED),
+        **({} if known else {"spark.jars.packages": ",".join(packages), "spark.jars.excludes": ",".join(SHIPPED)}),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.shuffle.partitions": shuffle_partitions or int(os.environ.get("SKYBAND_SHUFFLE_PARTITIONS", "2")),
@@ -116,7 +136,7 @@ def get_session(
         # Stopping a query in the middle of a batch overflows the default stack inside a JDK regular expression. A crash is told in the log.
         "spark.driver.extraJavaOptions": (
             "-Xss16m -XX:+UseParallelGC -XX:+ExitOnOutOfMemoryError -XX:+ErrorFileToStderr -Djava.net.preferIPv4Stack=true "
-            f'"-Djava.io.tmpdir={scratch}"'
+            f'"-Djava.io.tmpdir={scratch}"{" " + launch.QUICK if quick else ""}'
         ),
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "skyband-warehouse"),
@@ -125,11 +145,12 @@ def get_session(
         **(extra or {}),
     }
     if not os.environ.get("SKYBAND_MASTER", "").startswith("spark"):
-        settings["spark.master"] = master or os.environ.get("SKYBAND_MASTER", "local[*]")
+        settings["spark.master"] = chosen
     builder = SparkSession.builder.appName(app_name)
     for name, value in settings.items():
         builder = builder.config(name, str(value))
-    with engine_log(home) as log, _recorded(), handlers_kept():
+    start = _Start(settings, java, spark_home, known, make)
+    with engine_log(home) as log, start.taken(), handlers_kept():
         ENGINE.log = log
         try:
             spark = builder.getOrCreate()
@@ -137,4 +158,13 @@ def get_session(
             raise SkybandError("SKY-E300", f"Spark did not start: {str(e).splitlines()[0]}", hint=f"the engine's log is {log}") from e
     die_with(ENGINE.pids)
     spark.sparkContext.setLogLevel(os.environ.get("SKYBAND_LOG_LEVEL", "ERROR"))
+    if known is None and chosen.startswith("local"):
+        _remember(spark, spark_home, packages)
     return spark
+
+
+def _remember(spark: SparkSession, spark_home: Path, packages: tuple[str, ...]) -> None:
+    """Keeps what Spark's script and its search for packages have found."""
+    jars = [local for jar in spark.conf.get("spark.jars", "").split(",") if (local := local_path(jar)) is not None]
+    options = spark.sparkContext._jvm.org.apache.spark.launcher.JavaModuleOptions.defaultModuleOptionArray()
+    launch.remember(spark_home, packages, SHIPPED, jars, list(options))

@@ -20,13 +20,14 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.reasons import REASONS
 from skyband.framework.sources.logs import last_batch
 from skyband.framework.sources.share import Share
+from skyband.framework.streaming.generations import OLD, bytes_in
 from skyband.framework.streaming.intact import look
 from skyband.framework.streaming.intact import told as lost
-from skyband.framework.streaming.layout import Layout, changed_since
+from skyband.framework.streaming.layout import NEXT, Layout, changed_since
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.schemas import tables
 
-State = Literal["never run", "running", "stopped", "stopped in a batch"]
+State = Literal["never run", "running", "rebuilding", "stopped", "stopped in a batch"]
 _RECORD_LOCK: Final = "hhqqi4x"
 """``struct flock`` of 64-bit Linux: type, whence, start, length, process."""
 
@@ -46,8 +47,9 @@ class TableState:
 class Status:
     """``process``: that of the engine that runs. Counts are those of the rows that ``runs`` still has (``run.keep``): ``since`` its oldest.
 
-    ``waiting``: files that lie there and have not been taken (None where that cannot be told). ``bytes``: all below the sink.
-    ``wrong``: what the next run would say.
+    ``waiting``: files that lie there and have not been taken (None where that cannot be told). ``bytes``: all below the sink;
+    ``next_bytes`` and ``old_bytes``: of these, those of a generation that is being built (or was, when that was interrupted) and of the one
+    before the last rebuild. ``wrong``: what the next run would say.
     """
 
     job: str
@@ -64,6 +66,8 @@ class Status:
     rejected: dict[str, int] = field(default_factory=dict)
     waiting: int | None = None
     bytes: int = 0
+    next_bytes: int = 0
+    old_bytes: int = 0
     tables: list[TableState] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
@@ -79,8 +83,12 @@ def status_of(plan: Plan) -> Status:
     if job is None:
         return found
     found.process = engine_of(layout)
+    found.next_bytes, found.old_bytes = (bytes_in(layout.home / name) for name in (NEXT, OLD))
+    rebuilding = engine_of(Layout(str(layout.next)))
     planned, done = (last_batch(layout.checkpoint / log) for log in ("offsets", "commits"))
     found.state = "running" if found.process is not None else "stopped in a batch" if planned > done else "stopped"
+    if rebuilding is not None:
+        found.state, found.process = "rebuilding", rebuilding
     found.bytes = sum(os.path.getsize(p) for p in _files(layout.root))
     found.wrong = [f"the spec is not that of the last run: {d}" for d in changed_since(plan, layout)]
     if found.process is None:

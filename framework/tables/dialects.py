@@ -12,6 +12,7 @@ from sqlglot.dialects.dialect import Dialect
 
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.tables.schemas import stream_columns
+from skyband.framework.tables.source_rows import SOURCE
 from skyband.framework.tables.sql import SECONDS_BETWEEN, order_by
 
 _OWN: Final = "duckdb"
@@ -81,6 +82,12 @@ def plain(sql: str, dialect: str) -> str:
     return _placed(parse_one(sql, read=_OWN), None, dialect)
 
 
+def place(path: str, dialect: str) -> str | None:
+    """How ``dialect`` names the Delta table at ``path``; None where it has to be known to the engine by a name already."""
+    form = _FORMS[dialect]
+    return None if form.place is None else form.place(path)
+
+
 def _placed(tree: Any, root: str | None, dialect: str, view: str | None = None) -> str:
     """The statement in ``dialect``; its tables where they lie below ``root`` (None: by name alone), within ``create view`` if it is one."""
     form = _FORMS[dialect]
@@ -88,7 +95,7 @@ def _placed(tree: Any, root: str | None, dialect: str, view: str | None = None) 
     defined = {cte.alias for cte in tree.find_all(exp.CTE)}
     for table in list(tree.find_all(exp.Table)):
         name = table.name
-        if name in defined or root is None:
+        if name in defined or name == SOURCE or root is None:
             continue
         places[name] = f"{root}/{name}"
         if not table.alias:

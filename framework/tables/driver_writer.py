@@ -104,9 +104,9 @@ class DriverWriter:
     def maintain(self, spec: TableSpec, gone: Sequence[tuple[int, int]] = ()) -> None:
         """See ``Writer.maintain``."""
         with _told(spec.name):
-            self._upkeep.maintain(self._table(spec.name), spec, self.root / spec.name, gone)
-            # What is open reads the log it was opened with, of which a part may have gone.
-            self._open.pop(spec.name)
+            if self._upkeep.maintain(self._table(spec.name), spec, self.root / spec.name, gone):
+                # What is open reads the log it was opened with, of which a part may have gone.
+                self._open.pop(spec.name)
 
     def tidy(self, spec: TableSpec) -> tuple[Size, Size] | None:
         """All upkeep of one table at once (``upkeep.tidy``); its sizes before and after, None if the table is not there yet."""

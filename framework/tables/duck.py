@@ -11,16 +11,21 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-import duckdb
 import pyarrow as pa
 
 from skyband.framework.errors import SkybandError, did_you_mean
+from skyband.framework.extras import extra
 from skyband.framework.machine import one_line
 from skyband.framework.plan.model import Plan
-from skyband.framework.tables import delta_read
+from skyband.framework.tables import delta_read, source_read
 from skyband.framework.tables.dialects import plain
 from skyband.framework.tables.schemas import tables
-from skyband.framework.tables.views import View, views
+from skyband.framework.tables.source_rows import SOURCE, joined, source_schema, why_not
+from skyband.framework.tables.view import View, quoted
+from skyband.framework.tables.views import views
+
+with extra("sql", "SQL over a job's tables"):
+    import duckdb
 
 LOCKED: Final[dict[str, str | bool | int | float | list[str]]] = {
     "enable_external_access": False,
@@ -40,9 +45,10 @@ class Statements:
     """Statements over the tables of ``plan``'s sink and their views, each opened when a statement first names it, as of then."""
 
     def __init__(self, plan: Plan) -> None:
-        self._root = plan.sink.removeprefix("file://")
+        self._plan, self._root = plan, plan.sink.removeprefix("file://")
         self._tables = {t.name.lower(): t.name for t in tables(plan)}
-        self._views = {v.name.lower(): v for v in views(plan)}
+        self._unjoined = why_not(plan) or source_read.why_not(plan.source)
+        self._views = {v.name.lower(): v for v in views(plan) if not (v.wanted and self._unjoined)}
         self._open: set[str] = set()
         self._duck = duckdb.connect(config=LOCKED)
         self._duck.execute("set timezone = 'UTC'")
@@ -76,7 +82,8 @@ class Statements:
         self._open_tables([*(n for n in self._tables if n in words), *(t.lower() for v in wanted for t in v.reads)])
         if _CATALOG.search(statement):
             self._open_tables(n for n, table in self._tables.items() if delta_read.exists(self._root, table))
-            wanted = [v for v in self._views.values() if set(v.reads) <= self._open]
+            # To say what joined views there are would read all of the source.
+            wanted += [v for v in self._views.values() if set(v.reads) <= self._open and not v.wanted]
         for view in wanted:
             self._make(view)
 
@@ -88,7 +95,13 @@ class Statements:
 
     def _make(self, view: View) -> None:
         if view.name not in self._open:
-            self._duck.execute(f'create temporary view "{view.name}" as {plain(view.sql, "duckdb")}')
+            sql = view.sql
+            if view.wanted:
+                # Tables of a job are single words: no statement comes upon this one by chance, and it holds nothing that the view has not.
+                own = f"source of {view.name}"
+                self._duck.register(own, source_read.rows(self._plan, self._duck.sql(view.wanted).to_arrow_table()))
+                sql = joined(sql, quoted(own))
+            self._duck.execute(f'create temporary view "{view.name}" as {plain(sql, "duckdb")}')
             self._open.add(view.name)
 
     def _refused(self, e: duckdb.Error) -> SkybandError:
@@ -96,6 +109,8 @@ class Statements:
         missing = re.search(r"Table with name (\S+) does not exist", message)
         named = {*self._tables.values(), *(v.name for v in self._views.values())}
         hint = (did_you_mean(missing[1], named) or "skyband views SPEC --dictionary lists the tables and views") if missing else None
+        if missing and self._unjoined and missing[1].lower() in {f"{q.name}_rows".lower() for q in self._plan.queries if q.item.rows}:
+            hint = self._unjoined
         return SkybandError("SKY-E404", f"DuckDB: {message}", hint=hint)
 
 
@@ -126,4 +141,5 @@ def described(plan: Plan) -> dict[str, pa.Schema]:
     duck.execute("set timezone = 'UTC'")
     for table in tables(plan):
         duck.register(table.name, table.schema.empty_table())
+    duck.register(SOURCE, source_schema(plan).empty_table())
     return {v.name: duck.sql(plain(v.sql, "duckdb")).to_arrow_table().schema for v in views(plan)}

@@ -16,7 +16,7 @@ from skyband.framework.items import ItemShape
 from skyband.framework.messages import TIMES
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
 from skyband.framework.reasons import REASONS
-from skyband.framework.spec.names import QUERY_COLUMN, TRAJECTORY
+from skyband.framework.spec.names import JOB_RUNS, QUERY_COLUMN, TRAJECTORY
 from skyband.framework.tables.types import STAMP, arrow_type
 
 _INT: Final = pa.int64()
@@ -283,6 +283,35 @@ def published_schema() -> pa.Schema:
     )
 
 
+def job_runs_schema() -> pa.Schema:
+    """Columns of ``job_runs``: one row per run of the job, whatever became of it."""
+    return pa.schema(
+        [
+            field("run_id", _INT, "number of the run: 1, 2, 3, ..."),
+            field("command", _TEXT, "run, or rebuild: a new generation of all tables"),
+            field("started_at", STAMP, "wall-clock time at which it began"),
+            field("ended_at", STAMP, "wall-clock time at which it ended; null: it was killed"),
+            field("status", _TEXT, "done, checks_failed, too_many_rejected, refused, failed, stopped (by a signal) or killed"),
+            field("exit_code", _INT, "of the command; null: it was killed"),
+            field("error_code", _TEXT, "code of the first error that it told"),
+            field("batches", _INT, "batches that it completed; null: it was killed, see runs"),
+            field("first_batch_id", _INT, "first of them (see runs); null: none"),
+            field("last_batch_id", _INT, "last of them (see runs); null: none"),
+            field("rows_in", _INT, "rows read in them"),
+            field("accepted", _INT, "of these, rows that became objects of the stream, or deleted one"),
+            field("rejected", _INT, "of these, rows in table rejected"),
+            field("changes", _INT, "rows written to the changes tables"),
+            field("generation", _TEXT, "generation of the tables that it wrote to; null: it got no further than its start"),
+            field("spec_hash", _TEXT, "SHA-256 of the spec file's bytes"),
+            field("skyband_version", _TEXT, "version of Skyband"),
+            field("spark_version", _TEXT, "version of PySpark"),
+            field("run_by", _TEXT, "user of the machine who ran it"),
+            field("host_name", _TEXT, "machine that it ran on"),
+            field("process_id", _INT, "number of its process there"),
+        ]
+    )
+
+
 def changes_name(query: str) -> str:
     """Name of a query's changes table."""
     return f"{query}_changes"
@@ -338,6 +367,7 @@ def tables(plan: Plan) -> list[TableSpec]:
         TableSpec("checks", checks_schema(), "Results of the data quality checks.", life="result"),
         TableSpec("published", published_schema(), "Which version of each table of results passed all checks.", life="result"),
         TableSpec("runs", runs_schema(), "One row per micro-batch; a batch is complete in all tables when its row is here.", life="book"),
+        TableSpec(JOB_RUNS, job_runs_schema(), "One row per run of the job; it stays whatever becomes of the other tables."),
     ]
     return made
 

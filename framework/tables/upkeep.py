@@ -52,24 +52,27 @@ class Upkeep:
     def __init__(self) -> None:
         self._cleaned: dict[str, float] = {}
 
-    def maintain(self, table: DeltaTable, spec: TableSpec, root: Path, gone: Sequence[tuple[int, int]] = ()) -> None:
+    def maintain(self, table: DeltaTable, spec: TableSpec, root: Path, gone: Sequence[tuple[int, int]] = ()) -> bool:
         """Merges small files, drops the rows of batches ``gone`` (first, last), removes files and log nobody needs any more.
 
-        O(bytes of small files + files of the folder), the latter four times per ``MINUTES`` of the table.
+        Whether there was anything to do: then ``table`` has to be opened again. O(bytes of small files + files of the folder), the latter
+        four times per ``MINUTES`` of the table.
         """
-        if spec.partition_by != ("bucket",):
-            _merge(table)
+        done = spec.partition_by != ("bucket",) and _merge(table)
         failpoint("upkeep.between")
         if gone:
             table.delete(" or ".join(f"(batch_id >= {first} and batch_id <= {last})" for first, last in gone))
             failpoint("upkeep.between")
+            done = True
         now = clock.monotonic()
         if spec.name in self._cleaned and now - self._cleaned[spec.name] < 60 * MINUTES[spec.life] / 4:
-            return
+            return done
         replaced = sum(1 for _ in _files(root)) > len(table.file_uris()) + SPARE
         if replaced or len(os.listdir(root / "_delta_log")) > SPARE + CHECKPOINT_INTERVAL:
             _clean(table, spec, root)
             self._cleaned[spec.name] = now
+            done = True
+        return done
 
 
 def tidy(table: DeltaTable, spec: TableSpec, root: Path) -> None:
@@ -112,11 +115,13 @@ def _clean(table: DeltaTable, spec: TableSpec, root: Path) -> None:
     _clean_log(root / "_delta_log", MINUTES[spec.life], held)
 
 
-def _merge(table: DeltaTable) -> None:
-    for size in TIERS:
+def _merge(table: DeltaTable) -> bool:
+    """Whether anything was merged."""
+    for n, size in enumerate(TIERS):
         if sum(s < size for s in pa.table(table.get_add_actions())["size_bytes"].to_pylist()) <= MERGE_AT:
-            return
+            return n > 0
         table.optimize.compact(target_size=size)
+    return True
 
 
 def _clean_log(log: Path, minutes: int, held: Sequence[int]) -> None:

@@ -6,8 +6,7 @@ underscore behind it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from skyband.framework.plan.model import Plan, QueryNode
@@ -20,52 +19,57 @@ from skyband.framework.tables.schemas import (
     stream_columns,
     tables,
 )
+from skyband.framework.tables.source_rows import rows_view
 from skyband.framework.tables.sql import SECONDS_BETWEEN, order_by
+from skyband.framework.tables.view import View, by, free, listed, quoted, same
 
-SUFFIXES: Final = ("_history", "_ranks", "_summary")
+SUFFIXES: Final = ("_history", "_ranks", "_summary", "_rows")
 """Behind the name of a query: its views."""
 
 
-@dataclass(frozen=True, slots=True)
-class View:
-    """``sql`` is a ``select`` in DuckDB's SQL over the job's tables by name (``dialects`` has it for others); ``reads`` are these tables.
-
-    ``columns``: own columns, which no table has, with their meaning and unit; the others are those of the table.
-    """
-
-    name: str
-    comment: str
-    sql: str
-    reads: tuple[str, ...]
-    columns: Mapping[str, str]
-
-
 def views(plan: Plan) -> list[View]:
-    """Every view of the job, in the order of its queries."""
+    """Every view of the job, in the order of its queries, but those that are left out."""
     taken = {t.name for t in tables(plan)}
-    return [v for q in plan.queries for v in _of_query(plan, q) if v.name not in taken]
+    return [v for v in _all(plan) if v.name not in taken]
+
+
+def left_out(plan: Plan) -> list[str]:
+    """The views that are not made, since a table has their name: that is a query which is called so."""
+    taken = {t.name for t in tables(plan)}
+    return [v.name for v in _all(plan) if v.name in taken]
+
+
+def said_left_out(name: str) -> str:
+    """That the view ``name`` is not made, in a sentence."""
+    return f"there is no view {name}: a query's table has that name (to have both, rename the query)"
+
+
+def _all(plan: Plan) -> Iterable[View]:
+    return (v for q in plan.queries for v in _of_query(plan, q))
 
 
 def _of_query(plan: Plan, query: QueryNode) -> Iterable[View]:
     if not query.item.lasting:
         yield _told_summary(plan, query)
+        yield from rows_view(plan, query)
         return
     yield _history(plan, query)
     if not query.item.moving:
         # Of values that move, ranks change between the changes: where, no table says.
         yield _ranks(plan, query)
     yield _summary(plan, query)
+    yield from rows_view(plan, query)
 
 
 def _history(plan: Plan, query: QueryNode) -> View:
     """Intervals and how long each lasted; those that are open up to where the results are complete."""
     streams, name, now = stream_columns(plan, query), query.name, now_name(query.name)
-    (lasted,) = _free(results_schema(plan, query).names, "lasted_seconds")
-    end = _by("", streams)
-    ended = f"select {end}max(as_of) as as_of from {_q(now)}" + (f" group by {_list(streams)}" if streams else "")
+    (lasted,) = free(results_schema(plan, query).names, "lasted_seconds")
+    end = by("", streams)
+    ended = f"select {end}max(as_of) as as_of from {quoted(now)}" + (f" group by {listed(streams)}" if streams else "")
     sql = (
-        f"select r.*, {SECONDS_BETWEEN}(r.valid_from, coalesce(r.valid_to, e.as_of)) as {_q(lasted)} "
-        f"from {_q(name)} r left join ({ended}) e on {_same('r', 'e', streams)}"
+        f"select r.*, {SECONDS_BETWEEN}(r.valid_from, coalesce(r.valid_to, e.as_of)) as {quoted(lasted)} "
+        f"from {quoted(name)} r left join ({ended}) e on {same('r', 'e', streams)}"
     )
     said = {lasted: "seconds it was in the result; of what is still in: up to the instant up to which results are complete"}
     return View(f"{name}_history", f"Every time anything was in the result of {name}, and for how long.", sql, (name, now), said)
@@ -76,18 +80,18 @@ def _ranks(plan: Plan, query: QueryNode) -> View:
     streams, name = stream_columns(plan, query), query.name
     columns = [f.name for f in results_schema(plan, query) if f.name not in ("valid_from", "valid_to", "to_step", "is_current")]
     shown = [c for c in columns if c != "from_step"]
-    stay = f"partition by {_list([*streams, *identity_columns(plan, query), 'from_step'])} order by changes_at"
+    stay = f"partition by {listed([*streams, *identity_columns(plan, query), 'from_step'])} order by changes_at"
     at = " union ".join(
-        f"select {_by('', streams)}{c} as changes_at from {_q(name)} where {c} is not null" for c in ("valid_from", "valid_to")
+        f"select {by('', streams)}{c} as changes_at from {quoted(name)} where {c} is not null" for c in ("valid_from", "valid_to")
     )
     sql = (
         f"with instants as ({at}), placed as ("
-        f"select {_by('r.', columns)}r.valid_to, i.changes_at, "
-        f'row_number() over (partition by {_by("r.", streams)}i.changes_at order by {order_by(query, "r.")}) as "rank" '
-        f"from {_q(name)} r join instants i on {_same('r', 'i', streams)} "
+        f"select {by('r.', columns)}r.valid_to, i.changes_at, "
+        f'row_number() over (partition by {by("r.", streams)}i.changes_at order by {order_by(query, "r.")}) as "rank" '
+        f"from {quoted(name)} r join instants i on {same('r', 'i', streams)} "
         "and r.valid_from <= i.changes_at and (r.valid_to is null or i.changes_at < r.valid_to)), "
         f'told as (select placed.*, lag("rank") over ({stay}) as former from placed) '
-        f'select {_by("", shown)}"rank", changes_at as valid_from, coalesce(lead(changes_at) over ({stay}), valid_to) as valid_to '
+        f'select {by("", shown)}"rank", changes_at as valid_from, coalesce(lead(changes_at) over ({stay}), valid_to) as valid_to '
         'from told where former is null or former <> "rank"'
     )
     said = {
@@ -103,21 +107,22 @@ def _ranks(plan: Plan, query: QueryNode) -> View:
 def _summary(plan: Plan, query: QueryNode) -> View:
     streams, name, now = stream_columns(plan, query), query.name, now_name(query.name)
     own = ("items_ever", "entries", "items_now", "mean_seconds", "longest_seconds", "first_entry", "last_change")
-    items, entries, still, mean, longest, first, last = _free(streams, *own)
+    items, entries, still, mean, longest, first, last = free(streams, *own)
     lasted = f"{SECONDS_BETWEEN}(valid_from, coalesce(valid_to, as_of))"
     identity = dict.fromkeys([*streams, *identity_columns(plan, query)])
-    named = ", ".join(f"r.{_q(c)}" for c in identity)
-    of_items = f"{_by('r.', identity)}r.valid_from, r.valid_to, r.from_step"
-    ended = f"select {_by('', streams)}max(as_of) as as_of from {_q(now)}" + (f" group by {_list(streams)}" if streams else "")
+    named = ", ".join(f"r.{quoted(c)}" for c in identity)
+    of_items = f"{by('r.', identity)}r.valid_from, r.valid_to, r.from_step"
+    ended = f"select {by('', streams)}max(as_of) as as_of from {quoted(now)}" + (f" group by {listed(streams)}" if streams else "")
     sql = (
         f"with ended as ({ended}), told as (select {of_items}, e.as_of, "
         f"row_number() over (partition by {named or '1'} order by r.from_step) as nth "
-        f"from {_q(name)} r left join ended e on {_same('r', 'e', streams)}) "
-        f"select {_by('', streams)}count(case when nth = 1 then 1 end) as {_q(items)}, count(*) as {_q(entries)}, "
-        f"count(case when valid_to is null then 1 end) as {_q(still)}, avg({lasted}) as {_q(mean)}, max({lasted}) as {_q(longest)}, "
-        f"min(valid_from) as {_q(first)}, max(coalesce(valid_to, valid_from)) as {_q(last)} from told"
+        f"from {quoted(name)} r left join ended e on {same('r', 'e', streams)}) "
+        f"select {by('', streams)}count(case when nth = 1 then 1 end) as {quoted(items)}, "
+        f"count(*) as {quoted(entries)}, count(case when valid_to is null then 1 end) as {quoted(still)}, avg({lasted}) as {quoted(mean)}, "
+        f"max({lasted}) as {quoted(longest)}, min(valid_from) as {quoted(first)}, "
+        f"max(coalesce(valid_to, valid_from)) as {quoted(last)} from told"
     )
-    sql += f" group by {_list(streams)}" if streams else " having count(*) > 0"
+    sql += f" group by {listed(streams)}" if streams else " having count(*) > 0"
     said = {
         items: "how many different items were ever in the result", entries: "how often one entered", still: "how many are in it",
         mean: "seconds that a stay in the result lasts on average", longest: "seconds of the longest stay",
@@ -128,10 +133,10 @@ def _summary(plan: Plan, query: QueryNode) -> View:
 
 def _told_summary(plan: Plan, query: QueryNode) -> View:
     streams, name = stream_columns(plan, query), changes_name(query.name)
-    items, arrivals, first, last = _free(streams, "items_ever", "arrivals", "first_told", "last_told")
+    items, arrivals, first, last = free(streams, "items_ever", "arrivals", "first_told", "last_told")
     sql = (
-        f"select {_by('', streams)}count(*) as {_q(items)}, max(step) as {_q(arrivals)}, min(changed_at) as {_q(first)}, "
-        f"max(changed_at) as {_q(last)} from {_q(name)}" + (f" group by {_list(streams)}" if streams else " having count(*) > 0")
+        f"select {by('', streams)}count(*) as {quoted(items)}, max(step) as {quoted(arrivals)}, min(changed_at) as {quoted(first)}, "
+        f"max(changed_at) as {quoted(last)} from {quoted(name)}" + (f" group by {listed(streams)}" if streams else " having count(*) > 0")
     )
     said = {
         items: "how many items were told", arrivals: "how many arrivals had something to tell",
@@ -143,31 +148,3 @@ def _told_summary(plan: Plan, query: QueryNode) -> View:
 
 def _each(streams: Sequence[str]) -> str:
     return f", by {', '.join(streams)}" if streams else ""
-
-
-def _free(taken: Iterable[str], *names: str) -> list[str]:
-    """``names``, each with underscores behind it if a user's column has it."""
-    used, made = {t.lower() for t in taken}, []
-    for name in names:
-        free = name
-        while free in used:
-            free += "_"
-        made.append(free)
-    return made
-
-
-def _q(name: str) -> str:
-    return f'"{name}"'
-
-
-def _list(columns: Iterable[str]) -> str:
-    return ", ".join(_q(c) for c in dict.fromkeys(columns))
-
-
-def _by(prefix: str, columns: Iterable[str]) -> str:
-    """``columns`` with a comma behind each."""
-    return "".join(f"{prefix}{_q(c)}, " for c in columns)
-
-
-def _same(a: str, b: str, columns: Iterable[str]) -> str:
-    return " and ".join(f"{a}.{_q(c)} = {b}.{_q(c)}" for c in columns) or "1 = 1"

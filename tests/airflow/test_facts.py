@@ -97,6 +97,21 @@ def test_a_variable_that_a_spec_names_is_part_of_what_is_known(
     assert log.read_text() == "a.yaml b.yaml\na.yaml\n"
 
 
+def test_what_a_spec_includes_and_its_profile_are_part_of_what_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec, part = tmp_path / "a.yaml", tmp_path / "parts" / "_b.yaml"
+    part.parent.mkdir()
+    spec.write_text("include: [parts/_b.yaml, ../no.yaml, /etc/no.yaml]\n")
+    keys = [facts._key(spec, ["x"])]
+    part.write_text("window: {count: 1}\n")
+    keys.append(facts._key(spec, ["x"]))
+    part.write_text("window: {count: 2}\nsink: {path: '${PLACE}'}\n")
+    keys.append(facts._key(spec, ["x"]))
+    for name in ("PLACE", "SKYBAND_PROFILE"):
+        monkeypatch.setenv(name, "prod")
+        keys.append(facts._key(spec, ["x"]))
+    assert len(set(keys)) == len(keys) and facts._key(spec, ["x"]) == keys[-1]
+
+
 def test_findings_are_looked_at_again_soon(tmp_path: Path, fake: tuple[list[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     words, log = fake
     paths = write(tmp_path, a="BAD", b="good")

@@ -76,3 +76,23 @@ def test_a_run_that_is_killed_is_tried_again_and_the_tables_are_exact(home: Home
     for name in ("far5", "far5_now", "heads"):
         assert sorted_rows(table(place, name), ("batch_id",)) == sorted_rows(table(alone, name), ("batch_id",))
     assert set(home.events()) == {f"small.{t}" for t in TABLES}
+
+
+def test_a_run_that_is_asked_to_rebuild_makes_all_tables_anew(home: Home, tmp_path: Path) -> None:
+    """By its ``conf``, which an edited spec needs; what follows is as after every run, and of the tables of before nobody is told."""
+    place = home.job("small")
+    assert run_apart(home.specs / "small.yaml").returncode == 0
+    spec = home.specs / "small.yaml"
+    spec.write_text(spec.read_text().replace("k: 5", "k: 7"))
+    refused = home.airflow("dags", "test", "small")
+    assert home.states()["run"] == "failed" and "skyband rebuild" in refused.stdout + refused.stderr
+    done = home.airflow("dags", "test", "small", "--conf", '{"rebuild": true}')
+    assert home.states() == dict.fromkeys(("validate", "run", "quality_gate", "publish", "maintain"), "success"), done.stdout + done.stderr
+    assert "swapped in" in done.stdout and (place / "out" / "_skyband" / "old" / "far5_changes").is_dir()
+    assert table(place, "far5_now").num_rows == 7
+    for name, event in home.events().items():
+        assert event["versions"] == {"from": None, "to": DeltaTable(str(place / "out" / name.partition(".")[2])).version()}
+        assert event["changes"] == table(place, "far5_changes").num_rows
+    assert [(r["command"], r["status"]) for r in sorted(table(place, "job_runs").to_pylist(), key=lambda r: r["run_id"])] == [
+        ("run", "done"), ("run", "refused"), ("rebuild", "done")
+    ]  # fmt: skip

@@ -69,7 +69,7 @@ def run() -> Iterator[dict[str, Any]]:
             print(rows[-1], flush=True)
             ends[-1] = time.perf_counter()
 
-    spark = get_session("skyband-bench")
+    spark = get_session("skyband-bench", quick=False)
     Runner(spark, plan, writer_for(plan.sink, spark), note).run(once=True)
     rows.append(row(batches, ends) | {"params": {"batches": batches, "at": "end"}})
     Runner(spark, plan, writer_for(plan.sink, spark), note).run(once=True)

@@ -37,7 +37,7 @@ def run() -> Iterator[dict[str, Any]]:
     idle = replace(
         demo, operators=tuple(replace(o, operator=Idle(o.operator.columns, o.operator.window, o.operator.roles)) for o in demo.operators)
     )
-    spark = get_session("skyband-bench")
+    spark = get_session("skyband-bench", quick=False)
     _once(spark, demo)  # starts workers, compiles kernels
     made: dict[str, list[dict[str, float]]] = {"demo": [], "idle": []}
     for _ in range(REPEATS):

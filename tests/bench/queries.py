@@ -57,7 +57,7 @@ def run() -> Iterator[dict[str, Any]]:
     from skyband.framework.streaming.session import get_session
 
     _write_input()
-    spark = get_session("skyband-bench")
+    spark = get_session("skyband-bench", quick=False)
     for job, query in JOBS.items():
         yield from _job(spark, job, query)
 

@@ -50,7 +50,7 @@ def run() -> Iterator[dict[str, Any]]:
     assert job is not None and not errors, [e.render() for e in errors]
     ruled = compile_job(job)
     plans = {"without": replace(ruled, intake=replace(ruled.intake, rules=())), "rules": ruled}
-    spark = get_session("skyband-bench")
+    spark = get_session("skyband-bench", quick=False)
     for plan in plans.values():  # starts workers, compiles kernels
         _once(spark, plan)
     made: dict[str, list[dict[str, float]]] = {name: [] for name in plans}

@@ -46,7 +46,7 @@ run: {{max_bytes: 32m}}
 def run() -> Iterator[dict[str, Any]]:
     from skyband.framework.streaming.session import get_session
 
-    spark = get_session("skyband-bench")
+    spark = get_session("skyband-bench", quick=False)
     _job(spark, "warm", 50_000, 0, "{count: 1000}", 20)
     yield _job(spark, "one drop", ROWS, 0, "{count: 1000}", 20)
     rows = 4 * KEYS

@@ -10,8 +10,8 @@ from skyband.framework.tables.schemas import changes_name, stream_columns, table
 from skyband.jobs.spec import load_plan
 from tests.spark.jobs import changes, sorted_rows, table
 
-# Every batch has its row there, the checks have their time, and tables as many versions as commits: what is equal are the sums.
-BY_BATCH = ("runs", "checks", "published")
+# Every batch (or run) has its row there, the checks have their time, and tables as many versions as commits: what is equal are the sums.
+BY_BATCH = ("runs", "checks", "published", "job_runs")
 SUMS = ("rows_in", "filtered", "rejected", "accepted", "pending_change", "changes")
 
 

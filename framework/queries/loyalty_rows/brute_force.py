@@ -18,10 +18,11 @@ I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
-def most_loyal(question: Question) -> Found:
+def most_loyal(question: Question, every: bool = False) -> Found:
     """The members of the result as (values of the identity columns, loyalty in seconds), in rank order. O(n log n) in the rows so far.
 
-    With ``every``, the members are those as of the last boundary; what they are worth, and so their order, is as of the instant.
+    With ``every`` of the query, the members are those as of the last boundary; what they are worth, and so their order, is as of the
+    instant. ``every``: all that have loyalty or slope, whatever ``k`` and ``at_least``.
     """
     plan, query, data = question.plan, question.query, question.data
     op: Any = plan.operators[query.operator].operator
@@ -34,8 +35,8 @@ def most_loyal(question: Question) -> Found:
         return sorted((-int(loyalty[o]), -int(slope[o]), _in_order(names[o]), o) for o in among)
 
     objects = ranked(told, range(len(names)))
-    if asked.k is not None:
-        members = [r for r in objects if r[0] < 0 or r[1] < 0][: asked.k]
+    if asked.k is not None or every:
+        members = [r for r in objects if r[0] < 0 or r[1] < 0][: None if every else asked.k]
     else:
         least = asked.at_least
         members = [r for r in objects if -r[0] > least or (-r[0] == least and -r[1] >= 0)]

@@ -58,3 +58,9 @@ class LoyaltyType(QueryType):
         from skyband.framework.queries.loyalty_rows.brute_force import most_loyal
 
         return most_loyal(question)
+
+    def ranked(self, question: Question) -> Found | None:
+        """Every object with loyalty or slope."""
+        from skyband.framework.queries.loyalty_rows.brute_force import most_loyal
+
+        return most_loyal(question, every=True)

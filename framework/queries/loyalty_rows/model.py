@@ -24,7 +24,7 @@ Columns = Annotated[
 class LoyaltyRows(QueryModel):
     """Objects that many rows report on, by how long they satisfied a criterion within the window."""
 
-    object: Columns = Field(description="Column(s) that name the object a row reports on.")
+    object: Columns = Field(description="Column(s) that name the object a row reports on.", json_schema_extra={"type": ["string", "array"]})
     criteria: Text | None = Field(
         default=None, description="A predicate over a row, such as temp > 30: whether the object satisfies the criterion from now on."
     )

@@ -63,3 +63,24 @@ def _band(points: SortedList, band: int, distinct: bool, work: Work) -> list[Poi
         else:
             kept.append((worth, age))
     return kept
+
+
+def beating(question: Question, seq: int) -> Found | None:
+    """The objects of the window that beat ``seq``, newest first; None if ``seq`` takes no part. O(window)."""
+    query, data = question.query, question.data
+    op: Any = question.plan.operators[query.operator].operator
+    first, end, _ = window_of(query, query.window, data, question.at)
+    rows = data.values(first, end)
+    beats = np.broadcast_to(holds(op.where)(rows, rows), end - first).copy()
+    for d in op.dimensions:
+        beats &= rows[d.column.name].there
+    if not first <= seq < end or not beats[seq - first]:
+        return None
+    better = np.zeros(end - first, bool)
+    for d in op.dimensions:
+        value = rows[d.column.name].value
+        mine = value[seq - first]
+        beats &= value == mine if d.direction == "equal" else value >= mine if d.direction == "max" else value <= mine
+        better |= value != mine
+    beats &= better | (op.distinct & (np.arange(first, end) > seq))
+    return [((int(i),), 0.0) for i in first + np.nonzero(beats)[0][::-1]]

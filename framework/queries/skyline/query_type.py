@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skyband.framework.items import ROW, ItemShape, Value, newest_first
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
@@ -62,6 +62,16 @@ class SkylineType(QueryType):
         from skyband.framework.queries.skyline.brute_force import unbeaten
 
         return unbeaten(question)
+
+    def ranked(self, question: Question) -> Found | None:
+        """Nothing: dominance is no rank."""
+        return None
+
+    def beating(self, question: Question, item: tuple[Any, ...]) -> Found | None:
+        """The objects that beat it."""
+        from skyband.framework.queries.skyline.brute_force import beating
+
+        return beating(question, int(item[0]))
 
 
 QUERY_TYPE = SkylineType()

@@ -73,7 +73,7 @@ def test_rows_of_a_window() -> None:
 
 def test_tables() -> None:
     assert tables_of(plan_of(SENSORS))[:4] == ["anomalies_changes", "anomalies", "anomalies_now", "anomalies_skyband"]
-    assert tables_of(plan_of(SENSORS))[-5:] == ["heads", "rejected", "runs", "checks", "published"]
+    assert tables_of(plan_of(SENSORS))[-6:] == ["heads", "rejected", "runs", "checks", "published", "job_runs"]
 
 
 def test_the_jobs_other_bound_is_told() -> None:

@@ -1,4 +1,4 @@
-"""A query type of another package's (``tests/frequent.py``), with no edit elsewhere: checked, compiled, run, its tables asked and verified.
+"""A query type of another package's, that of ``skyband init --plugin``: checked, compiled, run, its tables asked and verified.
 
 Its items are accounts, not rows: the host numbers them, and tables, ranks, replay and brute force name them by their column.
 """
@@ -25,7 +25,7 @@ from skyband.framework.streaming.bucket import Bucket
 from skyband.framework.streaming.config import HostConfig
 from skyband.framework.verify.objects import Accepted, objects
 from skyband.jobs import cli
-from tests.frequent import EXAMPLE, FREQUENT
+from skyband.jobs.plugin_template.package.query_type import EXAMPLE, FREQUENT
 from tests.spark.jobs import changes, run, stamp, table, write_file
 
 if TYPE_CHECKING:

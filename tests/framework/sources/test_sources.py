@@ -114,7 +114,7 @@ def test_an_unknown_format_is_told_what_there_is(lines: None) -> None:
     assert [(e.code, e.message, e.hint) for e in errors] == [
         ("SKY-E113", "'format' cannot be 'avro'", "allowed: csv, json, parquet, orc, delta or lines")
     ]
-    assert "lines" in job_schema()["$defs"]["Source"]["properties"]["format"]["enum"]
+    assert "lines" in job_schema()["$defs"]["Source"]["properties"]["format"]["anyOf"][0]["enum"]
 
 
 def test_a_formats_own_mistakes_stand_at_their_places(lines: None) -> None:

@@ -81,3 +81,24 @@ def other(query_type: str) -> str:
     """A whole spec with queries of one type."""
     queries = OTHERS[query_type]
     return f"{_REST}{_TOKENS if 'tokens:' in queries else ''}queries:\n{queries}\nsink: {{path: /data/out}}\n"
+
+
+FAMILY = """include: []
+parameters: {site: berlin, k: 20, wait: 10 minutes, carry: [temp]}
+profiles:
+  dev: {window: {count: 100}, queries: {hot: {k: 3, every: 1 hour}}, parameters: {k: 3}}
+  prod: {sink: {path: "${WAREHOUSE}/${site}"}, schedule: {cron: "@daily"}}
+job: "heat-${site}"
+source:
+  format: csv
+  path: "${LANDING}/${site}"
+  schema: {id: string, ts: timestamp, temp: double}
+  id: [id]
+  event_time: {column: ts, watermark: "${wait}"}
+window: {time: 7 days}
+scoring: {hot: {expression: "temp + ${k}", direction: max}}
+queries:
+  hot: {type: topk, scoring: hot, k: "${k}", carry: "${carry}", where: "id <> '${site}'"}
+sink: {path: out}
+"""
+"""A spec that is resolved first: parameters, and profiles that mistakes can be in."""

@@ -10,13 +10,14 @@ from typing import Any
 import yaml
 
 from skyband.framework.errors import CODES
+from skyband.framework.spec.assemble import PROFILE
 from skyband.framework.spec.load import validate_text
-from tests.framework.spec.examples import ENV, OTHERS, SENSORS, other
+from tests.framework.spec.examples import ENV, FAMILY, OTHERS, SENSORS, other
 from tests.framework.test_terminal import steering
 
 ROOT = Path(__file__).parents[3]
 FILES = sorted([*ROOT.glob("specs/*.yaml"), *ROOT.glob("framework/queries/*/example.yaml"), *ROOT.glob("tests/framework/spec/*.yaml")])
-BASES = [SENSORS, *map(other, OTHERS), *(f.read_text(encoding="utf-8") for f in FILES)]
+BASES = [SENSORS, FAMILY, FAMILY, *map(other, OTHERS), *(f.read_text(encoding="utf-8") for f in FILES)]
 
 ODD = [
     None,
@@ -197,7 +198,7 @@ def _damage(rng: random.Random, data: Any) -> None:
 
 def check(text: str) -> None:
     """Assert what holds for any text: no traceback, no defect, places inside the file, nothing that steers a terminal."""
-    job, errors = validate_text(text, ENV, "spec.yaml")
+    job, errors = validate_text(text, ENV | {PROFILE: "dev"} if "profiles" in text else ENV, "spec.yaml")
     assert (job is None) == bool(errors)
     lines = 1 + sum(text.count(c) for c in "\n\r\u2028\u2029\x85")
     for e in errors:

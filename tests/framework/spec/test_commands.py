@@ -6,16 +6,19 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.errors import CODES, SkybandError, SpecErrors
+from skyband.framework.spec.assemble import PROFILE
 from skyband.framework.spec.load import validate_file
-from skyband.jobs import explain, init, validate
+from skyband.framework.spec.schema import SCHEMA_PATH, schema_text
+from skyband.jobs import explain, init, schema, validate
 from skyband.jobs.answer import show
+from skyband.jobs.cli import main
 from tests.framework.spec.examples import ENV, SENSORS
 
 
 def run(*argv: str) -> int:
     parser = argparse.ArgumentParser()
     subparsers = parser.add_subparsers()
-    for command in (init, validate, explain):
+    for command in (init, schema, validate, explain):
         command.add_parser(subparsers)
     args = parser.parse_args(argv)
     answer = args.run(args)
@@ -44,6 +47,29 @@ def test_init_never_overwrites(tmp_path: Path) -> None:
         run("init", str(tmp_path / "nowhere" / "x.yaml"))
     assert e.value.code == "SKY-E203"
     assert run("init", str(tmp_path)) == 0 and (tmp_path / "job.yaml").exists()
+
+
+def test_init_puts_the_schema_beside_the_spec(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = tmp_path / init.SCHEMA
+    assert run("init", str(tmp_path / "a.yaml")) == 0
+    assert (tmp_path / "a.yaml").read_text().startswith(f"# yaml-language-server: $schema={init.SCHEMA}\n")
+    assert kept.read_text(encoding="utf-8") == schema_text() and init.SCHEMA.startswith(".")
+    capsys.readouterr()
+    assert run("schema") == 0
+    assert capsys.readouterr().out == schema_text()
+    kept.write_text('{"title": "Skyband job", "of": "an older version"}')
+    assert run("init", str(tmp_path / "b.yaml")) == 0
+    assert kept.read_text(encoding="utf-8") == schema_text()
+    for other in ('{"title": "mine"}', "mine", "[" * 9000):
+        kept.write_text(other)
+        (tmp_path / "b.yaml").unlink()
+        assert run("init", str(tmp_path / "b.yaml")) == 0
+        assert kept.read_text() == other
+
+
+def test_the_examples_name_the_schema_beside_them() -> None:
+    for path in (SCHEMA_PATH.parent).glob("*.yaml"):
+        assert path.read_text(encoding="utf-8").startswith(f"# yaml-language-server: $schema={SCHEMA_PATH.name}\n"), path
 
 
 def test_validate_tells_all_mistakes_of_all_files(
@@ -94,3 +120,26 @@ def test_every_code_in_use_is_registered() -> None:
         for path in (root / part).rglob("*.py"):
             used |= set(re.findall(r"SKY-E\d{3}\b", path.read_text(encoding="utf-8")))
     assert used <= set(CODES)
+
+
+def test_a_profile_is_chosen_by_an_option_or_the_environment(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in ENV.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv(PROFILE, "")  # so that it is put back
+    path = tmp_path / "spec.yaml"
+    path.write_text(SENSORS + "profiles: {dev: {job: job-of-dev, queries: {anomalies: {k: 3}}}, prod: }\n")
+
+    def explained(*argv: str) -> str:
+        monkeypatch.setenv(PROFILE, "")
+        assert main(["explain", str(path), *argv]) == 0
+        return capsys.readouterr().out
+
+    assert [n for n in ("dev", "prod", "") if "job job-of-dev" in explained("--profile", n)] == ["dev"]
+    assert main(["validate", "--profile", "dev", str(path)]) == 0
+    assert "good (3 queries, profile dev)" in capsys.readouterr().out
+    monkeypatch.setenv(PROFILE, "dve")
+    assert main(["validate", str(path)]) == 2
+    assert "SKY-E109" in capsys.readouterr().err
+    assert main(["schema", "--fragment"]) == 0 and '"$ref": "#/$defs/Fragment"' in capsys.readouterr().out

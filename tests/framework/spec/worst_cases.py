@@ -123,6 +123,21 @@ CASES: dict[str, Callable[[], str]] = {
     "huge numbers": lambda: where("x > " + "1" * 39_000),
     "fractions": lambda: where("x > 1." + "1" * 30_000 + "e99"),
     "bad characters": lambda: where("?" * 30_000),
+    "many parameters of no use": lambda: spec(
+        rest="parameters: {" + fill(lambda i: f"{name(i)}: 1, ", SIZE // 2) + "z: 1}\n",
+        transform="transform:\n" + fill(lambda i: f'- where: "${{{name(-i - 1)}}}"\n', SIZE // 2 - 900),
+    ),
+    "many parameters in texts": lambda: spec(
+        rest=f"parameters: {{p: {'x + ' * 2_000}1}}\n", transform="transform:\n" + fill(lambda i: '- where: "${p} > 1"\n', SIZE - 9_900)
+    ),
+    "many parameters that are lists": lambda: spec(
+        rest="parameters: {p: [" + fill(lambda i: f"c{i},", SIZE // 2) + "]}\n",
+        queries="queries:\n" + fill(lambda i: f'  q{i}: {{type: topk, scoring: f, k: 3, carry: "${{p}}"}}\n', SIZE // 2 - 900),
+    ),
+    "many fields of a profile": lambda: spec(
+        queries="queries:\n" + fill(lambda i: f"  q{i}: {{type: topk, scoring: f, k: 3}}\n", SIZE // 2),
+        rest="profiles:\n  dev:\n    queries:\n" + fill(lambda i: f"      q{i}: {{k: 4, kk: 4}}\n", SIZE // 2 - 900),
+    ),
     "many scorings": lambda: spec(
         scoring="scoring:\n  f: {expression: x}\n" + fill(lambda i: f"  s{i}: {{expression: x+{i}}}\n", SIZE - 900)
     ),
@@ -188,12 +203,13 @@ CASES: dict[str, Callable[[], str]] = {
 
 def measured(which: str) -> tuple[float, float, int]:
     """(seconds, megabytes at most in use, mistakes) of checking one, here."""
+    from skyband.framework.spec.assemble import PROFILE
     from skyband.framework.spec.load import validate_text
 
     text = CASES[which]()
     validate_text(spec(transform="transform: [{derive: {d: concat(x)}}]\n"), {})  # what is read but once
     begun = time.process_time()
-    _, errors = validate_text(text, {"LANDING": "x"}, "spec.yaml")
+    _, errors = validate_text(text, {"LANDING": "x"} | ({PROFILE: "dev"} if "profiles:" in text else {}), "spec.yaml")
     "\n\n".join(e.render() for e in errors)
     return time.process_time() - begun, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, len(errors)
 

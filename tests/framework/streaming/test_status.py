@@ -16,6 +16,7 @@ from skyband.framework.streaming.layout import JobFile, Layout
 from skyband.framework.streaming.status import engine_of, status_of
 from skyband.framework.tables.schemas import tables
 from skyband.jobs.cli import main
+from skyband.jobs.status import _lines
 from tests.framework.streaming.test_intact import BATCHES, Job
 from tests.framework.streaming.test_locks import holder
 from tests.spark.jobs import write_spec
@@ -49,6 +50,25 @@ def test_what_lies_there(tmp_path: Path) -> None:
     runs = DeltaTable(str(job.root / "runs")).to_pyarrow_table()
     assert found.batch == BATCHES - 1 and found.rows["rows_in"] == pc.sum(runs["rows_in"]).as_py()
     assert found.since == pc.min(runs["batch_time"]).as_py()
+
+
+def test_other_generations_are_told_apart(tmp_path: Path) -> None:
+    job = Known(tmp_path)
+    job.run(BATCHES, BATCHES)
+    assert (status_of(job.plan).next_bytes, status_of(job.plan).old_bytes) == (0, 0)
+    for name, size in (("next", 3000), ("old", 5000)):
+        (job.layout.home / name / "q").mkdir(parents=True)
+        (job.layout.home / name / "q" / "part").write_bytes(b"x" * size)
+    found = status_of(job.plan)
+    assert (found.state, found.next_bytes, found.old_bytes) == ("stopped", 3000, 5000) and found.bytes > 8000
+    shown = "\n".join(_lines(found))
+    assert "3 KB of it are a rebuild's" in shown and "5 KB of it are of the generation before" in shown
+    engine = holder(Layout(str(job.layout.next)), "4711")
+    try:
+        found = status_of(job.plan)
+        assert (found.state, found.process) == ("rebuilding", engine.pid)
+    finally:
+        engine.communicate("")
 
 
 def test_what_is_wrong_is_said(tmp_path: Path) -> None:

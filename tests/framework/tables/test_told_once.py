@@ -41,7 +41,7 @@ from tests.framework.tables.test_reader import views
 from tests.framework.tables.test_sink import instant
 
 BATCHES = 5
-TABLES = ["near_changes", "near3_changes", "heads", "rejected", "checks", "published", "runs"]
+TABLES = ["near_changes", "near3_changes", "heads", "rejected", "checks", "published", "runs", "job_runs"]
 Rows = list[dict[str, Any]]
 
 
@@ -105,10 +105,8 @@ def job(tmp_path: Path, request: pytest.FixtureRequest) -> Job:
 def test_there_is_one_table_and_nothing_is_derived(job: Job) -> None:
     assert [t.name for t in tables(job.plan)] == TABLES
     assert sorted(p.name for p in job.layout.root.iterdir()) == sorted(["_skyband", *TABLES])
-    assert (
-        tables_of(job.plan) == [*(t for t in TABLES if t not in ("checks", "published", "runs")), "runs", "checks", "published"]
-        and derived_tables(job.plan) == []
-    )
+    of_job = ["runs", "checks", "published", "job_runs"]
+    assert tables_of(job.plan) == [*(t for t in TABLES if t not in of_job), *of_job] and derived_tables(job.plan) == []
     names = changes_schema(job.plan, job.plan.queries[0]).names
     assert {"changed_at", "step", "pos", "score", "batch_id", "older_id", "newer_time"} < set(names)
     assert not {"change", "cause"} & set(names)

@@ -184,6 +184,25 @@ def test_what_is_replaced_goes_when_its_time_is_up_and_so_do_leftovers_of_kills(
     assert files(tmp_path / "runs", "part-*.parquet") == len(DeltaTable(str(tmp_path / "runs")).file_uris()) < 8
 
 
+def test_tables_stay_open_over_an_upkeep_that_has_nothing_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink, opened = sink_at(tmp_path), []
+    commit(sink, 0, START)
+    original = delta_read.open_table
+    monkeypatch.setattr(delta_read, "open_table", lambda root, name: opened.append(name) or original(root, name))
+    for n in range(1, 5):
+        sink.maintain(START + n * MINUTE)
+        commit(sink, n, START + n * MINUTE)
+    assert set(opened) <= set(sink.specs) and len(opened) == len(set(opened))
+    # After one that merged, or removed a part of the log, they are opened again.
+    for n in range(5, 80):
+        commit(sink, n, START + n * MINUTE)
+    before = opened.count("runs")
+    sink.maintain(START + 80 * MINUTE)
+    commit(sink, 80, START + 80 * MINUTE)
+    assert opened.count("runs") == before + 1
+    assert sorted(sink.writer.read("runs")["batch_id"].to_pylist()) == list(range(81))
+
+
 def test_rows_are_merged_a_few_at_a_time_not_all_again(tmp_path: Path) -> None:
     writer = DriverWriter(tmp_path)
     spec = schemas.TableSpec("t", pa.schema([pa.field("batch_id", pa.int64()), pa.field("x", pa.binary())]), "")

@@ -20,6 +20,8 @@ from skyband.framework.tables.dictionary import dictionary
 from skyband.framework.tables.duck import Statements, described
 from skyband.framework.tables.reader import Reader
 from skyband.framework.tables.schemas import stream_columns, tables
+from skyband.framework.tables.source_rows import SOURCE
+from skyband.framework.tables.view import free
 from skyband.framework.tables.views import views
 from skyband.jobs import views as command
 from skyband.jobs.cli import main
@@ -154,7 +156,7 @@ def test_values_that_move_have_no_ranks_over_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize("keyed", [False, True])
 def test_what_is_told_once_has_a_summary(tmp_path: Path, keyed: bool) -> None:
     told = Job(tmp_path, keyed)
-    assert [v.name for v in views(told.plan)] == ["near_summary", "near3_summary"]
+    assert [v.name for v in views(told.plan)] == ["near_summary", "near_rows", "near3_summary", "near3_rows"]
     rows = Reader(told.plan).read("near_changes").to_pylist()
     expected = [
         dict(zip(stream_columns(told.plan, told.plan.queries[0]), key, strict=True))
@@ -179,16 +181,48 @@ def test_every_view_of_every_kind_is_written_for_every_engine(dialect: str) -> N
         for v in views(plan):
             text = view(plan, v.name, v.sql, dialect)
             assert "seconds_between" not in text.lower() and "__skyband" not in text
-            assert {t for t in v.reads if f"/{t}" in text} == set(v.reads)
+            assert {t for t in v.reads if f"/{t}" in text} == set(v.reads) and f"/{SOURCE}" not in text
             bare = re.sub(r"OPENROWSET\(BULK '.*?', FORMAT = 'DELTA'\)", "t", text)
             assert sqlglot.parse_one(bare, read=dialect).sql(dialect)
 
 
 def test_a_column_of_the_user_keeps_its_name_and_a_table_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert module._free(["entries", "Items_Ever"], "items_ever", "entries", "x") == ["items_ever_", "entries_", "x"]
+    assert free(["entries", "Items_Ever"], "items_ever", "entries", "x") == ["items_ever_", "entries_", "x"]
     plan, _ = job(tmp_path, ())
     monkeypatch.setattr(module, "tables", lambda p: [type("T", (), {"name": "near_ranks"})()])
-    assert "near_ranks" not in [v.name for v in views(plan)] and len(views(plan)) == 5
+    assert "near_ranks" not in [v.name for v in views(plan)] and len(views(plan)) == 7
+    assert module.left_out(plan) == ["near_ranks"] and "near_ranks: a query's table" in module.said_left_out("near_ranks")
+
+
+QUERY_CALLED_LIKE_A_VIEW = """\
+job: clash
+source:
+  format: csv
+  path: in
+  options: {header: true}
+  schema: {id: string, at: timestamp, x: double}
+  id: [id]
+  event_time: {column: at, watermark: 1 minute}
+window: {count: 100}
+scoring: {high: {expression: x, direction: max}}
+queries:
+  top: {type: topk, scoring: high, k: 2}
+  top_rows: {type: topk, scoring: high, k: 1}
+sink: {path: out}
+"""
+
+
+def test_a_view_whose_name_is_taken_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "spec.yaml").write_text(QUERY_CALLED_LIKE_A_VIEW)
+    assert main(["views", "spec.yaml"]) == 0
+    said = capsys.readouterr()
+    assert said.err == "there is no view top_rows: a query's table has that name (to have both, rename the query)\n"
+    assert "\n" + said.out.splitlines()[0] == "\n-- " + said.err.splitlines()[0] and "VIEW top_rows_rows" in said.out.replace('"', "")
+    assert main(["sql", "spec.yaml", "select * from top_rows"]) == 2
+    assert said.err in capsys.readouterr().err
+    assert main(["sql", "spec.yaml", "select * from top_history"]) == 2
+    assert "there is no view" not in capsys.readouterr().err
 
 
 def test_the_dictionary_has_every_column_with_its_meaning() -> None:
@@ -211,6 +245,7 @@ def test_the_command_prints_statements_and_dictionary(
     monkeypatch.setattr(command, "load_plan", lambda spec: plan)
     assert main(["views", "spec.yaml", "--dialect", "spark"]) == 0
     out = capsys.readouterr().out
-    assert out.count("CREATE VIEW") == len(views(plan)) == 6 and f"delta.`{tmp_path}/near`" in out
+    assert out.count("CREATE VIEW") == len(views(plan)) == 8 and f"delta.`{tmp_path}/near`" in out
+    assert "-- source_rows: the rows of the csv source at in\n-- with the columns id bigint, ts timestamp, " in out
     assert main(["views", "spec.yaml", "--dictionary"]) == 0
     assert capsys.readouterr().out.startswith("# Data dictionary of job tests\n")

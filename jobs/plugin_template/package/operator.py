@@ -1,28 +1,17 @@
-"""A query type of another package's: the accounts with at least ``times`` rows in the window.
+"""The operator of the query type: a frozen configuration, and what moves, which takes blocks of rows and gives blocks of changes.
 
-Nothing outside this module knows of it. Its items are objects that many rows report on, not rows; they have a value that is no score, and
-no skyband.
+What is promised to its host is in ``skyband.operators.base``; ``skyband.operators.contract`` tests it. This one counts in plain Python: it
+shows what has to be said, not how to be fast.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
 
-from skyband.framework.items import ItemShape, Part, RankTerm, Value
-from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
-from skyband.framework.plan.model import QueryNode
-from skyband.framework.queries.models import QueryModel
-from skyband.framework.queries.protocol import QueryType, Question
-from skyband.framework.spec.document import Path
-from skyband.framework.spec.scope import Scope
-from skyband.framework.spec.units import Name
-from skyband.framework.verify.objects import Found, window_of
 from skyband.operators.base import (
     ARRIVAL,
     DISPLACED,
@@ -40,67 +29,11 @@ from skyband.operators.base import (
     object_column,
 )
 
-EXAMPLE = """\
-job: accounts
-source:
-  format: csv
-  path: in
-  options: {header: true}
-  schema: {id: bigint, ts: timestamp, account: bigint, region: string}
-  id: [id]
-  event_time: {column: ts}
-window: {count: 12, time: 5 minutes}
-queries:
-  busy: {type: frequent, account: account, times: 3}
-  busy_lately: {type: frequent, account: account, times: 2, window: {time: 1 minute}}
-sink: {path: out}
-"""
-
-
-class Frequent(QueryModel):
-    """Accounts with many rows in the window."""
-
-    type: Literal["frequent"]
-    account: Name = Field(description="The column that names the account.")
-    times: int = Field(ge=1, description="How many rows at least.")
-
-
-class FrequentType(QueryType):
-    name = "frequent"
-    model = Frequent
-    example = EXAMPLE
-
-    def item(self, query: Frequent) -> ItemShape:
-        entered = Value("entered_by", "bigint", "seq of the row that made it so")
-        return ItemShape((Part("", "the account", (query.account,)),), (RankTerm((query.account,), "asc"),), (entered,))
-
-    def check(self, scope: Scope, path: Path, query: Frequent) -> None:
-        if scope.column((*path, "account"), query.account) and scope.types[query.account] != "bigint":
-            scope.doc.add("SKY-E126", "accounts are whole numbers", scope.doc.where_value((*path, "account")), "give it the type bigint")
-        if query.every is not None:
-            scope.doc.add("SKY-E117", "frequent works after every event", scope.doc.where_value((*path, "every")), "leave out every")
-
-    def compile(self, context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
-        for m in entries:
-            q: Any = m.query
-
-            def build(texts: tuple[str, ...], m: QueryEntry = m, q: Any = q) -> FrequentOperator:
-                return FrequentOperator(q.account, q.times, m.window)
-
-            yield OperatorDraft((m,), 1, m.window, "min", (), build, "counts", skyband=False)
-
-    def asks(self, query: QueryNode) -> list[str]:
-        return ["counts rows"]
-
-    def brute_force(self, question: Question) -> Found:
-        op: Any = question.plan.operators[question.query.operator].operator
-        first, end, _ = window_of(question.query, question.query.window, question.data, question.at)
-        account, count = np.unique(question.data.columns[op.account][first:end], return_counts=True)
-        return [((int(a),), 0.0) for a in account[(count >= op.times) & (account != NULL)]]
-
 
 @dataclass(frozen=True)
 class FrequentOperator:
+    """The objects of the column ``account`` with at least ``times`` rows in ``window``."""
+
     account: str
     times: int
     window: Window
@@ -111,14 +44,18 @@ class FrequentOperator:
 
     @property
     def columns(self) -> tuple[Column, ...]:
+        """What it reads of a row: the account's value, and the number that the host gives it."""
         return Column(self.account, "int"), object_column((self.account,))
 
     def build(self, state: State | None) -> FrequentLogic:
+        """What moves, from nothing or from a checkpoint."""
         return FrequentLogic(self, state)
 
 
 @dataclass
 class _Key:
+    """One key's window and result."""
+
     rows: deque[tuple[int, int, int]] = field(default_factory=deque)
     """(seq, time, object) of the window."""
     entered: dict[int, int] = field(default_factory=dict)
@@ -127,6 +64,8 @@ class _Key:
 
 
 class FrequentLogic:
+    """The rows of every key's window, and the result."""
+
     def __init__(self, op: FrequentOperator, state: State | None) -> None:
         self.op = op
         self.keys: dict[int, _Key] = {}
@@ -146,6 +85,7 @@ class FrequentLogic:
         return self.keys.setdefault(key, _Key())
 
     def advance(self, arrivals: Arrivals, until: Instant) -> Changes:
+        """Takes rows in order, and time up to ``until``; all changes of the result. O(rows x accounts in the window)."""
         out: list[tuple[int, ...]] = []
         numbers, accounts = arrivals.columns[object_column((self.op.account,)).name], arrivals.columns[self.op.account]
         columns = [c.tolist() for c in (arrivals.key, arrivals.seq, arrivals.time, numbers, accounts)]
@@ -195,11 +135,13 @@ class FrequentLogic:
         mine.entered |= {n: by for n, _, by in plus}
 
     def wake(self) -> Instant | None:
+        """The next instant at which something expires."""
         life = self.op.window.micros
         due = [k.rows[0][1] + life for k in self.keys.values() if k.rows] if life is not None else []
         return min(due, default=NEVER) if due else None
 
     def checkpoint(self) -> dict[str, AnyArray]:
+        """All there is, as arrays."""
         rows = [(key, *row) for key, k in self.keys.items() for row in k.rows]
         entered = [(key, *pair) for key, k in self.keys.items() for pair in k.entered.items()]
         needed = set(self.objects().tolist())
@@ -210,20 +152,22 @@ class FrequentLogic:
         }  # fmt: skip
 
     def objects(self) -> AnyArray:
+        """Numbers of the accounts that are held."""
         held = {n for k in self.keys.values() for _, _, n in k.rows if n != NULL} | {n for k in self.keys.values() for n in k.entered}
         return np.array(sorted(held), np.int64)
 
     def retained(self) -> tuple[AnyArray, AnyArray]:
+        """No rows: changes name accounts."""
         return np.empty(0, np.int64), np.empty(0, np.int64)
 
     def snapshot(self, key: int, k: int, window: Window, query: int = 0) -> Items:
+        """There is none to be had of another k or window."""
         raise ValueError("frequent keeps no skyband")
 
     def skyband(self) -> Items:
+        """It keeps none."""
         return Items(np.empty(0, np.int64), np.empty((0, 1), np.int64), np.empty(0))
 
     def counters(self) -> dict[str, int]:
+        """Nothing to count."""
         return {}
-
-
-FREQUENT = FrequentType()

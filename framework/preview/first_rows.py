@@ -1,0 +1,245 @@
+"""The first rows of a source, typed as the spec says: read here as the engine would read them, where that is certain.
+
+A cell counts as the engine's parser would take it (``quality.looks``). What it might read otherwise is not guessed at: such options and
+formats raise SKY-E531, and rows with such cells are counted (``doubtful``) and left out.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from skyband.framework.errors import SkybandError
+from skyband.framework.guess.sample import lines_of, sample_of
+from skyband.framework.plan.model import Field, SourceNode
+from skyband.framework.quality.looks import fits_json, fits_text
+from skyband.framework.quality.unparsed import Unparsed, unparsed
+from skyband.framework.reasons import PARSE
+from skyband.framework.rehearsal.rows import in_engine
+from skyband.framework.sources import preflight
+from skyband.framework.sources.bad_files import separator_of
+from skyband.framework.spec.cells import cell
+
+_PLAIN: Final[Mapping[str, frozenset[str]]] = {
+    "csv": frozenset({"header", "sep", "delimiter", "quote", "nullvalue", "encoding", "charset"}),
+    "json": frozenset(), "parquet": frozenset(), "orc": frozenset(), "delta": frozenset(),
+}  # fmt: skip
+"""Options, in lower case, that are read here as the engine reads them."""
+
+
+@dataclass(slots=True)
+class FirstRows:
+    """``rows``: columns of the source by their names in the spec; ``reasons`` and ``texts``: of those that do not parse (else None, "").
+
+    ``why``: what is wrong with each of these, as far as it can be seen. ``files``: those looked at, of ``many``. ``doubtful``: rows left
+    out, since the engine may read them otherwise.
+    """
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    reasons: list[str | None] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    why: list[Unparsed] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    many: int = 0
+    doubtful: int = 0
+
+    def add(self, row: dict[str, Any]) -> None:
+        """One that parses."""
+        self._put(row, None, "")
+
+    def unparsed(self, text: str, why: Unparsed | None) -> None:
+        """One that does not."""
+        self._put({}, PARSE, text)
+        if why is not None:
+            self.why.append(why)
+
+    def _put(self, row: dict[str, Any], reason: str | None, text: str) -> None:
+        self.rows.append(row)
+        self.reasons.append(reason)
+        self.texts.append(text)
+
+
+class _Doubtful(Exception):
+    """The engine may read a value otherwise."""
+
+
+def first_rows(source: SourceNode, most: int, files: Sequence[str] | None = None) -> FirstRows:
+    """The first ``most`` rows, file by file in the order of modification, or of ``files`` in their order. O(``most``).
+
+    SkybandError SKY-E531 where only the engine knows how they are read, SKY-E206 if there are none, SKY-E201 if a file cannot be read.
+    """
+    odd = [name for name, _ in source.options if name.lower() not in _PLAIN.get(source.format, frozenset())]
+    if source.format not in _PLAIN or odd:
+        what = f"source.options.{odd[0]}" if odd else f"the format {source.format}"
+        raise SkybandError("SKY-E531", f"{what} is read by the engine alone", hint="skyband run reads it; what it rejects is in `rejected`")
+    gone = preflight.missing(source)
+    if gone is not None:
+        raise gone
+    found = FirstRows()
+    paths = [str(preflight.local_folder(str(source.path)))] if source.format == "delta" else files if files is not None else _by_age(source)
+    found.many = len(paths)
+    if not paths:
+        raise SkybandError(
+            "SKY-E206", f"there are no files in {source.path} yet", hint="put one there; names that begin with _ or . are not read"
+        )
+    read = {"csv": _csv, "json": _json}.get(source.format, _typed)
+    for path in paths:
+        if len(found.rows) + found.doubtful >= most:
+            break
+        found.files.append(path)
+        try:
+            read(source, path, most - len(found.rows) - found.doubtful, found)
+        except (OSError, EOFError, zlib.error, csv.Error, ValueError, LookupError) as e:
+            raise SkybandError("SKY-E201", f"the file {path} cannot be read: {str(e)[:200]}", hint="mend it, or move it away") from e
+    return found
+
+
+def _by_age(source: SourceNode) -> list[str]:
+    return sorted(preflight.files(source), key=lambda p: (os.stat(p).st_mtime_ns, p))
+
+
+def _csv(source: SourceNode, path: str, most: int, found: FirstRows) -> None:
+    options = {k.lower(): v for k, v in source.options}
+    separator, quote = separator_of(options), options.get("quote", '"')
+    if len(separator) != 1 or len(quote) > 1:
+        raise SkybandError("SKY-E531", "cells separated so are read by the engine alone", hint="skyband run reads them")
+    encoding = options.get("encoding", options.get("charset", "utf-8-sig"))
+    lines = (line.rstrip("\r\n") for line in lines_of(Path(path), encoding))
+    lines = (line for line in lines if line.strip())
+
+    def cells(line: str) -> list[str]:
+        if not quote:
+            return line.split(separator)
+        return next(csv.reader([line], delimiter=separator, quotechar=quote), [])
+
+    fields, header = source.fields, None
+    if options.get("header", "false").lower() == "true":
+        header = cells(next(lines, ""))
+        if preflight.lacking(header, fields):
+            raise preflight.columns(source, every=True)[0]
+    names = [str(f.source_name) for f in fields] if header is None else header
+    at = {name: i for i, name in enumerate(names)}
+    for line in islice(lines, most):
+        if quote and (quote * 2 in line or ("\\" in line and quote in line)):
+            found.doubtful += 1
+            continue
+        given = cells(line)
+        texts = {f.name: given[at[str(f.source_name)]] for f in fields} if len(given) == len(names) else None
+        if texts is None or not all(_empty(texts[f.name], options) or fits_text(f.type, texts[f.name]) for f in fields):
+            found.unparsed(line, unparsed(source, header, line))
+            continue
+        _put(found, {f: None if _empty(texts[f.name], options) else texts[f.name] for f in fields}, _of_text)
+
+
+def _empty(text: str, options: Mapping[str, str]) -> bool:
+    return text in ("", options.get("nullvalue", ""))
+
+
+def _json(source: SourceNode, path: str, most: int, found: FirstRows) -> None:
+    lines = (line.rstrip("\r\n") for line in lines_of(Path(path), "utf-8-sig"))
+    for line in islice((line for line in lines if line.strip()), most):
+        try:
+            row: Any = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        fits = isinstance(row, dict) and all((v := row.get(str(f.source_name))) is None or fits_json(f.type, v) for f in source.fields)
+        if not fits:
+            found.unparsed(line, unparsed(source, None, line))
+            continue
+        _put(found, {f: row.get(str(f.source_name)) for f in source.fields}, _of_json)
+
+
+def _typed(source: SourceNode, path: str, most: int, found: FirstRows) -> None:
+    """Files (or a table) that say types: their columns have to be of the spec's, or be widened as the engine does."""
+    sample = sample_of(Path(path), most)
+    there = {c.name.lower(): c for c in sample.columns}
+    columns: dict[Field, tuple[Any, ...]] = {}
+    for f in source.fields:
+        column = there.get(str(f.source_name).lower())
+        columns[f] = (None,) * sample.rows if column is None else column.values
+        if column is not None and not _same(str(column.kind), f.type):
+            said = f"column {f.source_name!r} of {path} is {column.kind}, and {f.type} in the spec: the engine alone knows whether it fits"
+            raise SkybandError("SKY-E531", said, hint="declare what is there, or see what skyband run makes of it")
+    for i in range(sample.rows):
+        _put(found, {f: values[i] for f, values in columns.items()}, lambda value, f: value)
+
+
+_ARROW: Final[Mapping[str, tuple[str, ...]]] = {
+    "string": ("string", "large_string", "string_view"), "int": ("int32", "int16", "int8"), "bigint": ("int64", "int32"),
+    "double": ("double", "float"), "float": ("float",), "boolean": ("bool",), "date": ("date32[day]",),
+    "array<string>": ("list<element: string>", "list<item: string>"), "array<int>": ("list<element: int32>", "list<item: int32>"),
+    "array<bigint>": ("list<element: int64>", "list<item: int64>"),
+}  # fmt: skip
+
+
+def _same(there: str, type_: str) -> bool:
+    if type_ == "timestamp":
+        return there in ("timestamp[us, tz=UTC]", "timestamp[ms, tz=UTC]")
+    if type_.startswith("decimal"):
+        return there.replace("decimal128", "decimal").replace(" ", "") == type_
+    return there in _ARROW.get(type_, ())
+
+
+def _put(found: FirstRows, given: Mapping[Field, Any], read: Callable[[Any, Field], Any]) -> None:
+    try:
+        row = {f.name: None if v is None else read(v, f) for f, v in given.items()}
+    except (_Doubtful, ValueError, ArithmeticError):
+        found.doubtful += 1
+        return
+    found.add({n: _days(v) for n, v in row.items()})
+
+
+def _days(value: Any) -> Any:
+    return value.toordinal() - date(1970, 1, 1).toordinal() if isinstance(value, date) else value
+
+
+def _of_text(text: str, f: Field) -> Any:
+    """A cell that fits its type. Raises _Doubtful, or ValueError, for a spelling that is read by the engine alone."""
+    if f.type == "string":
+        return text
+    if f.type in ("int", "bigint"):
+        return int(text)
+    if f.type in ("double", "float"):
+        return in_engine(float(re.sub(r"(?<=[\d.])[dDfF]$", "", text.strip())), f.type)
+    if f.type == "boolean":
+        return text.lower() == "true"
+    if f.type.startswith("decimal"):
+        precision, scale = (int(n) for n in f.type.removeprefix("decimal(").rstrip(")").split(","))
+        number = Decimal(text.strip())
+        if number != round(number, scale) or abs(number) >= 10 ** (precision - scale):
+            raise _Doubtful
+        return round(number, scale)
+    return in_engine(cell(text, "time"), f.type)
+
+
+def _of_json(value: Any, f: Field) -> Any:
+    """As ``_of_text``, of a value of JSON."""
+    if f.type == "string" and not isinstance(value, str):
+        raise _Doubtful
+    if isinstance(value, str) and f.type not in ("string", "boolean"):
+        return _of_text(value, f)
+    if f.type in ("double", "float"):
+        return in_engine(float(value), f.type)
+    if f.type in ("timestamp", "date") or f.type.startswith("decimal"):
+        raise _Doubtful
+    return value
+
+
+def texts_of(rows: FirstRows) -> Iterator[str]:
+    """What is wrong with rows that do not parse, each kind once, with how many there are of it."""
+    kinds: dict[tuple[str, ...], list[Unparsed]] = {}
+    for w in rows.why:
+        kinds.setdefault(w.kind, []).append(w)
+    for same in sorted(kinds.values(), key=len, reverse=True):
+        first = same[0]
+        yield f"{len(same):,} x {first.said}" + (f"; {first.hint}" if first.hint else "")

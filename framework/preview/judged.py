@@ -1,0 +1,75 @@
+"""What a job would make of the first rows of its source: each row with its columns and reason, and the results of these rows alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from skyband.framework.plan.model import Plan
+from skyband.framework.preview.first_rows import FirstRows, first_rows
+from skyband.framework.reasons import FILTERED, REASON
+from skyband.framework.rehearsal.rehearsal import Rehearsal
+from skyband.framework.rehearsal.rows import Rows
+from skyband.framework.streaming import reports, tokens
+from skyband.framework.tables.schemas import changes_name, now_name
+
+LOOKED: Final = 1_000
+"""Rows that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """``rows``: all columns of the first rows and ``REASON``. ``rejected``: by reason, those whose id comes twice too.
+
+    ``tables``: every table of the job, as if these rows were all there is.
+    """
+
+    first: FirstRows
+    rows: pa.Table
+    rejected: Mapping[str, int]
+    filtered: int
+    tables: Mapping[str, pa.Table]
+
+    @property
+    def percent(self) -> float:
+        """The share of the rows that are rejected, as ``quality.max_rejected`` counts it."""
+        return float(100 * sum(self.rejected.values()) / max(1, self.rows.num_rows))
+
+
+def judged(plan: Plan, most: int = LOOKED, results: bool = True) -> Judged:
+    """The first ``most`` rows of the source and what becomes of them; without ``results`` their tables stay empty.
+
+    Raises SkybandError as ``first_rows``; SKY-E531 for SQL that is not evaluated without the engine; SKY-E502.
+    """
+    found = first_rows(plan.source, most)
+    job = Rehearsal(plan)
+    rows = with_reasons(plan, found)
+    if results:
+        job.drop(found.rows, found.reasons, found.texts)
+        job.finish()
+    tables = job.tables(results)
+    told = tables["rejected"]["reason"].to_pylist() if results else [r for r in rows[REASON].to_pylist() if r is not None]
+    rejected = Counter(r for r in told if r != FILTERED)
+    return Judged(found, rows, rejected, rows[REASON].to_pylist().count(FILTERED), tables)
+
+
+def with_reasons(plan: Plan, found: FirstRows) -> pa.Table:
+    """All columns of the rows, and the reason of those that would not become rows of the stream (ids and lateness apart). O(rows)."""
+    rows = Rows(plan.intake).table(found.rows, found.reasons, found.texts)
+    for node in plan.intake.tokens:
+        made = tokens.reasons(node, tokens.sets(node, rows[node.column], tokens.key_of("")))
+        rows = rows.set_column(rows.column_names.index(REASON), REASON, pa.chunked_array([_either(rows[REASON], made)]))
+    return reports.judged(rows, plan.intake.reports, plan.texts)
+
+
+def _either(first: pa.ChunkedArray, second: pa.Array) -> pa.Array:
+    return pa.array([a if a is not None else b for a, b in zip(first.to_pylist(), second.to_pylist(), strict=True)], pa.string())
+
+
+def results_of(plan: Plan, found: Judged) -> list[tuple[str, pa.Table]]:
+    """(query, its current result, or of what is told once all that was told) of every query."""
+    return [(q.name, found.tables[now_name(q.name) if q.item.lasting else changes_name(q.name)]) for q in plan.queries]

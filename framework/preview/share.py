@@ -1,0 +1,30 @@
+"""How many of the first rows of a source would be rejected, in words: what ``skyband validate --data`` says of it."""
+
+from __future__ import annotations
+
+from skyband.framework.errors import SkybandError
+from skyband.framework.plan.model import Plan
+from skyband.framework.preview.first_rows import texts_of
+from skyband.framework.preview.judged import judged
+
+
+def share_of(plan: Plan) -> tuple[list[SkybandError], str]:
+    """(SKY-E532 if it is more than ``quality.max_rejected`` allows, what is to be said if it is not).
+
+    Ids that come twice and late rows are not seen here. Where only the engine can read the rows, or there are none yet, that is said.
+    """
+    try:
+        found = judged(plan, results=False)
+    except SkybandError as e:
+        if e.code in ("SKY-E531", "SKY-E206"):
+            return [], f"; its rows were not looked at: {e.message}"
+        return [e], ""
+    many, rejected = found.rows.num_rows, sum(found.rejected.values())
+    said = f"of the first {many:,} rows {rejected:,} would be rejected"
+    if rejected:
+        kinds = ", ".join(f"{n:,} {reason}" for reason, n in sorted(found.rejected.items(), key=lambda r: (-r[1], r[0])))
+        said += f" ({found.percent:.1f} %: {kinds})"
+    if plan.max_rejected < 100 and found.percent > plan.max_rejected:
+        hint = next((f"the first kind that does not parse: {text}" for text in texts_of(found.first)), "skyband preview shows them")
+        return [SkybandError("SKY-E532", f"{said}; quality.max_rejected allows {plan.max_rejected:g} %", hint=hint)], ""
+    return [], f"; {said}"

@@ -1,0 +1,126 @@
+"""A job run in memory, without the engine: drop by drop through its own pack, bucket, sink and derivation of results.
+
+What the engine does between them is done here as it does it: rows of a drop are never late because of each other, the watermark is the
+newest event time so far less the delay, in whole milliseconds, and what it has passed is taken after the drop. Results do not depend on
+how keys fall into buckets (docs/semantics.md 4): here is one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.framework.messages import COUNTS, FRONTIER, HOST, NEWEST, PENDING, RUNS, STOPPING, Skyband, Tally, addressed
+from skyband.framework.plan.model import Plan
+from skyband.framework.quality.row_rules import stopped_by_rule
+from skyband.framework.reasons import REASON
+from skyband.framework.rehearsal.memory import MemoryWriter
+from skyband.framework.rehearsal.rows import Rows
+from skyband.framework.streaming import blocks
+from skyband.framework.streaming.bucket import Bucket
+from skyband.framework.streaming.config import HostConfig
+from skyband.framework.streaming.pack import Pack
+from skyband.framework.tables.derive import derive
+from skyband.framework.tables.sink import Sink
+
+_NAME: Final = "rehearsal"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Rehearsal:
+    """One job from its first row on. Raises SkybandError SKY-E531 if the job has SQL that is not evaluated without the engine."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = replace(plan, buckets=1)
+        self.rows = Rows(plan.intake)
+        self.counts = Tally()
+        self._writer = MemoryWriter()
+        self._sink = Sink(self.plan, self._writer, _NAME)
+        self._sink.ensure_all()
+        self._bucket = Bucket(self._config(()), 0)
+        self._state: dict[str, bytes] = {}
+        self._watermark = 0
+        self._batch = -1
+        self._newest: int | None = None
+        self._frontier: int | None = None
+
+    def drop(self, rows: Sequence[Mapping[str, Any]], reasons: Sequence[str | None] | None = None, texts: Sequence[str] = ()) -> None:
+        """Takes rows (see ``Rows.table``) and what the watermark passes with them.
+
+        SkybandError SKY-E502 if one breaks a rule of severity ``fail``: nothing has been taken then.
+        """
+        table = self.rows.table(rows, reasons, texts)
+        packed = [b for batch in table.to_batches() for b in self._packed(batch)]
+        stopping = [b for kind, b in packed if kind == STOPPING]
+        if stopping:
+            counts = Tally()
+            for kind, message in packed:
+                if kind == COUNTS:
+                    counts.add(message)
+            raise stopped_by_rule(self.plan, self._batch + 1, pa.concat_tables(map(blocks.bytes_table, stopping)), counts[STOPPING])
+        data = [b for kind, b in packed if kind == _HOST]
+        self._commit([*(p for p in packed if p[0] != _HOST), *self._bucket.run(data, self._watermark)])
+        time = table.filter(pc.is_null(table[REASON]))[self.plan.intake.event_time]
+        if len(time):
+            self._watermark = max(self._watermark, pc.max(time.cast(pa.int64())).as_py() // 1000 - self.plan.intake.delay_ms)
+        self._commit(self._bucket.run([], self._watermark))
+
+    def restart(self) -> None:
+        """Stops the job and starts it again from its state."""
+        values, dropped = self._bucket.save()
+        self._state |= values
+        for name in dropped:
+            self._state.pop(name, None)
+        self._bucket = Bucket.restore(self._bucket.config, 0, self._state.get)
+
+    def finish(self) -> None:
+        """Declares the input complete (docs/semantics.md 5)."""
+        if self._newest is None:
+            return
+        frontier = self._newest + 1
+        watermark = max(-(-frontier // 1000), self._watermark)
+        self._bucket.config = self._config(((watermark, frontier),))
+        self._commit(self._bucket.run([], watermark))
+
+    def tables(self, results: bool = True) -> dict[str, pa.Table]:
+        """Every table of the job as it is now; without ``results`` those that are derived from changes stay empty."""
+        if results and self._batch >= 0:
+            derive(self._sink, self._batch)
+        return self._writer.tables
+
+    def _config(self, finishes: tuple[tuple[int, int], ...]) -> HostConfig:
+        return HostConfig.of(self.plan, finishes, _NAME)
+
+    def _packed(self, batch: pa.RecordBatch) -> list[tuple[str, bytes]]:
+        """(kind, data) of what the pack makes of rows; that for the host has the kind ``_HOST``."""
+        made = [m for b in Pack(self._bucket.config)(iter([batch])) for m in b.to_pylist()]
+        return [(_HOST if m["node"] == HOST else m["kind"], m["data"]) for m in made]
+
+    def _commit(self, messages: Sequence[tuple[str, bytes]]) -> None:
+        """One batch into the tables. Those of states are left out: nothing here asks for them."""
+        self._batch += 1
+        parts: dict[str, list[pa.Table]] = defaultdict(list)
+        counts = Tally()
+        for kind, data in messages:
+            if kind == COUNTS:
+                counts.add(data)
+            elif not isinstance(addressed(kind), Skyband):
+                parts[kind].append(blocks.bytes_table(data))
+        for name, n in counts.items():
+            self.counts[name] += n if name not in (NEWEST, FRONTIER) else 0
+        self._newest = max((n for n in (self._newest, counts.get(NEWEST)) if n is not None), default=None)
+        self._frontier = max((n for n in (self._frontier, counts.get(FRONTIER)) if n is not None), default=None)
+        row = {"batch_id": self._batch, "batch_time": datetime.now(UTC), "frontier": self._frontier, "newest": self._newest}
+        row |= {"pending": self.counts[PENDING], "unusable": "{}", "warned": "{}", "drift": "[]", "counters": "{}"}
+        tables = {kind: pa.concat_tables(t) for kind, t in parts.items()}
+        self._sink.commit(self._batch, {**tables, RUNS: self._sink.runs_row(row)})
+
+
+_HOST: Final = "host"
+"""What the pack has made for the bucket."""

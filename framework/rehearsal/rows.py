@@ -1,0 +1,139 @@
+"""Source rows through transforms and rules without the engine: what ``streaming.intake`` does there, row by row.
+
+Every row comes out with all columns and, if it is not to be processed, the reason; the order of the reasons is the intake's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.framework.plan.model import Derive, IntakeNode
+from skyband.framework.reasons import FILTERED, INT_RANGE, NULL_ID, NULL_KEY, NULL_TIME, REASON, RULE, STOPS, TIME_RANGE
+from skyband.framework.rehearsal.sql import condition, expression
+from skyband.framework.sources.protocol import CORRUPT, ORIGIN
+from skyband.framework.streaming.config import ID_HASHES, KEY_HASHES, WARNED
+from skyband.framework.tables.types import arrow_type
+from skyband.operators.base import NEVER, NULL
+
+Row = dict[str, Any]
+
+_DAY: Final = 86_400_000_000
+_FIRST, _LAST = 0, 253_402_128_000_000_000
+"""1970-01-01 and 9999-12-30 UTC: what the engine's watermark and readers' calendars can hold."""
+
+
+class Rows:
+    """The intake of one job. Ids and keys are told apart by numbers of its own, which only have to be the same for the same values.
+
+    Making one raises SkybandError SKY-E531 for SQL that is not evaluated without the engine.
+    """
+
+    def __init__(self, node: IntakeNode) -> None:
+        self.node = node
+        types = {f.name: f.type for f in node.fields if f.source_name is not None}
+        self.steps: list[tuple[str | None, Callable[[Row], Any]]] = []
+        for t in node.transforms:
+            if isinstance(t, Derive):
+                type_ = node.field(t.name).type
+                self.steps.append((t.name, expression(t.sql, types, type_, f"derived column {t.name}")))
+                types = {**types, t.name: type_}
+            else:
+                self.steps.append((None, condition(t.sql, types, "a where of transform")))
+        self.rules = [(r, condition(r.sql, types, f"row rule {r.name}")) for r in node.rules]
+        self.numbers: dict[tuple[str, tuple[Any, ...]], int] = {}
+
+    def table(self, rows: Sequence[Mapping[str, Any]], reasons: Sequence[str | None] | None = None, texts: Sequence[str] = ()) -> pa.Table:
+        """What the engine's intake makes of source rows (columns as ``in_engine``'s; one that is missing is null).
+
+        ``reasons``: of rows that did not parse, PARSE, their original ``texts`` beside them; None for the others. O(rows).
+        """
+        parsed = reasons or [None] * len(rows)
+        made = [self._row(dict(r), p) for r, p in zip(rows, parsed, strict=True)]
+        columns: dict[str, Any] = {f.name: arrow_column([r[f.name] for r, _, _ in made], f.type) for f in self.node.fields}
+        for names, of in ((KEY_HASHES, self.node.partition_by), (ID_HASHES, self.node.id if self.node.unique == "checked" else ())):
+            if of:
+                numbers = pa.array([self._number(names[0], r, of) for r, _, _ in made], pa.int64())
+                columns |= {n: numbers for n in names}
+        nothing = pa.nulls(len(made), pa.string())
+        columns[ORIGIN] = nothing
+        columns[CORRUPT] = pa.array([t if p else None for t, p in zip(texts or [""] * len(made), parsed, strict=True)], pa.string())
+        columns[REASON] = pa.array([reason for _, reason, _ in made], pa.string())
+        if self.node.rules_of("warn"):
+            columns[WARNED] = pa.array([warned for _, _, warned in made], pa.string())
+        return pa.table(columns)
+
+    def _number(self, what: str, row: Row, names: Iterable[str]) -> int:
+        value = tuple(row[n] for n in names)
+        return self.numbers.setdefault((what, value), len(self.numbers))
+
+    def _row(self, row: Row, parsed: str | None) -> tuple[Row, str | None, str | None]:
+        """(all columns, reason, rules of severity ``warn`` that it breaks)."""
+        for f in self.node.fields:
+            row.setdefault(f.name, None)
+        keep = True
+        for name, value in self.steps:
+            found = value(row)
+            if name is None:
+                keep = keep and found is True
+            else:
+                row[name] = found
+        return row, parsed or self._reason(row, keep), ",".join(self._broken(row, "warn")) or None
+
+    def _broken(self, row: Row, severity: str) -> list[str]:
+        return [rule.name for rule, holds in self.rules if rule.severity == severity and holds(row) is False]
+
+    def _reason(self, row: Row, keep: bool) -> str | None:
+        node = self.node
+        if not keep:
+            return FILTERED
+        for severity, begins in (("fail", STOPS), ("reject", RULE)):
+            broken = self._broken(row, severity)
+            if broken:
+                return begins + ",".join(broken)
+        if any(row[n] is None for n in node.id):
+            return NULL_ID
+        at = row[node.event_time]
+        if at is None:
+            return NULL_TIME
+        if not _FIRST <= at <= _LAST:
+            return TIME_RANGE
+        if any(row[n] is None for n in node.partition_by):
+            return NULL_KEY
+        return INT_RANGE if any(self._taken_for_null(row[n], node.field(n).type) for n in node.whole) else None
+
+    @staticmethod
+    def _taken_for_null(value: Any, type_: str) -> bool:
+        if value is None:
+            return False
+        return bool(abs(value) > NEVER // _DAY if type_ == "date" else value == NULL)
+
+
+def in_engine(value: Any, type_: str) -> Any:
+    """A value of ``cells.cell`` as a row has it here: dates in days, decimals as such. Raises ValueError for what the type cannot hold."""
+    if value is None:
+        return None
+    if type_ == "date":
+        if value % _DAY:
+            raise ValueError("takes a date, without a time of day")
+        return value // _DAY
+    if type_ == "int" and not -(2**31) <= value < 2**31:
+        raise ValueError("takes a whole number of 32 bits")
+    if type_ == "float":
+        return float(np.float32(value))
+    if type_.startswith("decimal"):
+        places = int(type_.rstrip(")").split(",")[1])
+        return Decimal(repr(value)).quantize(Decimal(1).scaleb(-places))
+    return value
+
+
+def arrow_column(values: list[Any], type_: str) -> pa.Array:
+    """Values of rows as a column of tables."""
+    to = arrow_type(type_)
+    if type_ == "timestamp":
+        return pa.array(values, pa.int64()).cast(to)
+    return pa.array(values, pa.int32()).cast(to) if type_ == "date" else pa.array(values, to)

@@ -1,0 +1,98 @@
+"""Values of rows as YAML writes them: what a column of a kind can hold."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from skyband.operators.base import Kind
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?( ?(Z|UTC|[+-]\d\d:\d\d))?")
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def cell(value: Any, kind: Kind) -> Any:
+    """The value as the column has it: an instant or a date in microseconds since 1970 (int). ValueError, with what is wrong, for others.
+
+    The message goes on after the column's name.
+    """
+    if value is None:
+        return None
+    match kind:
+        case "text":
+            if not isinstance(value, str):
+                raise ValueError("takes text: put it in quotes")
+            return value
+        case "bool":
+            if not isinstance(value, bool):
+                raise ValueError("takes true or false")
+            return value
+        case "int":
+            if isinstance(value, bool) or not isinstance(value, int) or not -(2**63) <= value < 2**63:
+                raise ValueError("takes a whole number")
+            return value
+        case "float":
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise ValueError("takes a number")
+            return float(value)
+        case "time":
+            return instant(value)
+    if not isinstance(value, list):
+        raise ValueError("takes a list, such as [a, b]")
+    return value
+
+
+def instant(value: Any) -> int:
+    """Microseconds since 1970 of ``2013-01-01 06:00`` (UTC), with or without seconds, their fraction and an offset, or of a date."""
+    if not isinstance(value, str) or _INSTANT.fullmatch(value.strip()) is None:
+        raise ValueError("takes an instant, such as 2013-01-01 06:00:00 (UTC), or a date")
+    try:
+        found = datetime.fromisoformat(re.sub(r" ?(Z|UTC)$", "+00:00", value.strip()).replace(" +", "+").replace(" -", "-"))
+    except ValueError as e:
+        raise ValueError(f"takes an instant, and the calendar has no {value}") from e
+    at = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    return (at - _EPOCH) // _MICROSECOND
+
+
+def spelled(value: Any) -> str:
+    """A value of a table as YAML, such that ``cell`` reads the same. Instants as datetimes, dates as dates."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        at = value.astimezone(UTC)
+        text = at.strftime("%H:%M:%S") + (f".{at.microsecond:06}" if at.microsecond else "")
+        return f"{at.year:04}-{at.month:02}-{at.day:02} {text.removesuffix(':00') if not at.microsecond else text}"
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
+        text = repr(value)
+        # YAML 1.1 takes a number with an exponent for text unless it has a point.
+        return text if "." in text else text.replace("e", ".0e")
+    if isinstance(value, list):
+        return "[" + ", ".join(map(spelled, value)) + "]"
+    return _text(value) if isinstance(value, str) else str(value)
+
+
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]*( [A-Za-z0-9_./-]+)*")
+_WORDS: Final = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
+
+
+def _text(value: str) -> str:
+    """Plain if YAML takes it for this very text, else in double quotes."""
+    if _PLAIN.fullmatch(value) and value.lower() not in _WORDS and not value.endswith(":") and ": " not in value:
+        return value
+    made = "".join(_escaped(c) for c in value.replace("${", "$${"))
+    return f'"{made}"'
+
+
+def _escaped(c: str) -> str:
+    if c in '"\\':
+        return "\\" + c
+    if not c.isprintable():
+        return f"\\U{ord(c):08x}" if ord(c) > 0xFFFF else f"\\u{ord(c):04x}"
+    return c

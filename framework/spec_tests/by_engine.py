@@ -1,0 +1,47 @@
+"""A test run through the engine: its rows as Parquet files, a run a drop, into a folder that goes afterwards."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from skyband.framework.plan.model import Plan
+from skyband.framework.rehearsal.rows import arrow_column
+from skyband.framework.spec.example_models import SpecTest
+from skyband.framework.spec_tests.drops import drops
+from skyband.framework.spec_tests.tables import REJECTED, Tables, names_of
+from skyband.framework.tables.delta_read import exists, open_table, read
+
+
+def tables_of(plan: Plan, test: SpecTest, spark: Any) -> Tables:
+    """The job's tables after the test's rows. Seconds a drop. ``spark``: a session. Raises SkybandError as runs do, and SKY-E530."""
+    from skyband.framework.streaming.runner import Runner
+    from skyband.framework.tables.writer_factory import writer_for
+
+    given = drops(plan, test)
+    with tempfile.TemporaryDirectory(prefix="skyband-test-") as folder:
+        landing, sink = Path(folder, "in"), Path(folder, "out")
+        landing.mkdir()
+        source = replace(plan.source, format="parquet", path=str(landing), options=(), written=None, relative=None)
+        own = replace(plan, source=source, sink=str(sink), variables=(), check_every=None)
+        for n, drop in enumerate(given):
+            _write(landing / f"{n:06}.parquet", own, drop.rows)
+            finish = test.finish and n + 1 == len(given)
+            Runner(spark, own, writer_for(own.sink, spark), lambda _: None).run(once=True, finish=finish)
+        names = [*(n for q in plan.queries for n in names_of(q)), REJECTED]
+        return {n: read(open_table(sink, n)) for n in names if exists(sink, n)}
+
+
+def _write(path: Path, plan: Plan, rows: list[dict[str, Any]]) -> None:
+    if not rows:
+        return
+    columns = {str(f.source_name): arrow_column([r.get(f.name) for r in rows], f.type) for f in plan.source.fields}
+    # Hidden until it is complete, as any landing folder's files should be.
+    hidden = path.with_name("_" + path.name)
+    pq.write_table(pa.table(columns), hidden, coerce_timestamps="us")
+    hidden.rename(path)

@@ -1,0 +1,147 @@
+"""What a test looks at: the rows of a job's tables as plain values, in an order that depends on nothing but the rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.framework.plan.model import Plan, QueryNode
+from skyband.framework.spec.cells import cell
+from skyband.framework.spec.models import kind_of
+from skyband.framework.tables.schemas import changes_name, identity_columns, now_name, stream_columns, trajectory_name
+from skyband.framework.tables.schemas import tables as table_specs
+from skyband.framework.tables.types import STAMP, arrow_type
+from skyband.operators.base import Kind
+
+Row = dict[str, Any]
+Tables = Mapping[str, pa.Table]
+REJECTED: Final = "rejected"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Looked:
+    """One table that tests may look at: ``kinds`` of its columns, ``shown`` those that are recorded, ``ordered``: whether order counts."""
+
+    def __init__(self, name: str, types: Mapping[str, pa.DataType], shown: Sequence[str], order: Sequence[str], ordered: bool) -> None:
+        self.name = name
+        self.types = types
+        self.shown = tuple(shown)
+        self.ordered = ordered
+        self._order = tuple(order)
+
+    def rows(self, tables: Tables) -> list[Row]:
+        """All rows, in order. O(n log n)."""
+        found = tables[self.name].to_pylist()
+        return sorted(found, key=lambda r: tuple(_sortable(r[c]) for c in self._order))
+
+    def plain(self, value: Any, column: str) -> Any:
+        """A value, of a table or as a test writes it, such that two are equal iff they are the same."""
+        return plain_value(value, self.types[column])
+
+    def native(self, value: Any, column: str) -> Any:
+        """A value as a test writes it, as the table would have it."""
+        plain = self.plain(value, column)
+        if isinstance(plain, int) and kind_of_arrow(self.types[column]) == "time":
+            at = _EPOCH + timedelta(microseconds=plain)
+            return at.date() if pa.types.is_date(self.types[column]) else at
+        return value if plain == "nan" or isinstance(plain, tuple) else plain
+
+
+class _Rejected(Looked):
+    """Table ``rejected``: of a row that parsed, its columns are read from its text."""
+
+    def rows(self, tables: Tables) -> list[Row]:
+        """See ``Looked.rows``."""
+        made = []
+        for row in tables[REJECTED].to_pylist():
+            try:
+                held = json.loads(row["text"])
+            except ValueError:
+                held = {}
+            values = {c: self._value(held[c], c) for c in self.types if c in held}
+            made.append((row, {**dict.fromkeys(self.types), "event_time": row["event_time"], **values, "reason": row["reason"]}))
+        made.sort(key=lambda m: (_sortable(m[0]["event_time"]), m[0]["reason"], m[0]["text"]))
+        return [values for _, values in made]
+
+    def _value(self, value: Any, column: str) -> Any:
+        kind = kind_of_arrow(self.types[column])
+        if value is None:
+            return None
+        if kind == "float":
+            return float(value)
+        return self.native(value, column) if kind == "time" else value
+
+
+def looked_at(plan: Plan, table: str) -> Looked:
+    """How ``table``, which a test may expect something of, is looked at. KeyError for another."""
+    if table == REJECTED:
+        types = {"event_time": STAMP, **{f.name: arrow_type(f.type) for f in plan.intake.fields}, "reason": pa.string()}
+        return _Rejected(REJECTED, types, ("reason", *plan.intake.id), (), False)
+    types = next({f.name: f.type for f in t.schema} for t in table_specs(plan) if t.name == table)
+    query = next(q for q in plan.queries if table in names_of(q))
+    streams, items = stream_columns(plan, query), _named(plan, query)
+    values = [v.name for v in query.item.values]
+    if table == changes_name(query.name):
+        lasting = (("change",), ("cause",)) if query.item.lasting else ((), ())
+        shown = (*streams, "changed_at", "step", *lasting[0], *items, *values, *lasting[1])
+        return Looked(table, types, shown, ("changed_at", *streams, "step", "pos"), True)
+    if table == now_name(query.name):
+        return Looked(table, types, (*streams, "rank", *items, *values), (*streams, "rank"), True)
+    identity = identity_columns(plan, query)
+    if table == trajectory_name(query.name):
+        return Looked(table, types, (*streams, "valid_from", *items, *values), ("valid_from", *streams, *identity), False)
+    return Looked(
+        table, types, (*streams, "valid_from", "valid_to", *items, *values), ("valid_from", *streams, "from_step", *identity), False
+    )
+
+
+def names_of(query: QueryNode) -> tuple[str, ...]:
+    """The tables of a query that tests may look at; those it does not have too."""
+    return (changes_name(query.name), query.name, now_name(query.name), trajectory_name(query.name))
+
+
+def recorded_tables(plan: Plan, tables: Tables) -> list[str]:
+    """The tables that are recorded for a test that expects nothing yet: the changes, and what was rejected, if anything was."""
+    return [*(changes_name(q.name) for q in plan.queries), *([REJECTED] if tables[REJECTED].num_rows else [])]
+
+
+def plain_value(value: Any, type_: pa.DataType) -> Any:
+    """A value of a column of ``type_``, of a table or as ``cells.cell`` takes it, such that two are equal iff they are the same."""
+    if isinstance(value, datetime):
+        value = (value.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
+    elif isinstance(value, date):
+        value = (value - _EPOCH.date()).days * 86_400_000_000
+    elif isinstance(value, Decimal):
+        value = float(value)
+    elif not (pa.types.is_timestamp(type_) or pa.types.is_date(type_)) or isinstance(value, str):
+        value = cell(value, kind_of_arrow(type_))
+    if isinstance(value, float):
+        value = float(np.float32(value)) if type_ == pa.float32() else value
+        return "nan" if value != value else value + 0.0
+    return tuple(value) if isinstance(value, list) else value
+
+
+def kind_of_arrow(type_: pa.DataType) -> Kind:
+    """The kind of a table's column."""
+    if pa.types.is_timestamp(type_) or pa.types.is_date(type_):
+        return "time"
+    if pa.types.is_integer(type_):
+        return "int"
+    named = {"string": "string", "bool": "boolean"}.get(str(type_))
+    return kind_of(named) if named else "list" if pa.types.is_list(type_) else "float"
+
+
+def _named(plan: Plan, query: QueryNode) -> Iterable[str]:
+    """The columns that name an item to a user: ids, not seqs."""
+    columns = query.item.columns(plan.intake.id, query.carry, plan.intake.partition_by)
+    return [c.name for c in columns if c.what in ("id", "object")]
+
+
+def _sortable(value: Any) -> tuple[bool, Any]:
+    return (value is not None, value if value is not None else 0)

@@ -1,0 +1,31 @@
+"""What ended a command, as the user's error, and its exit code. Imports no Spark."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from skyband.framework.errors import SkybandError, SpecErrors
+from skyband.framework.streaming.engine import ENGINE
+from skyband.framework.streaming.stopping import STOP
+
+DEFECT: Final = "SKY-E900"
+
+
+def failure(e: Exception) -> SkybandError | None:
+    """The error that is told of ``e``: of an engine's death, its own, or a defect. None: it is that a signal stopped the command.
+
+    May wait for an engine that is about to die (``Engine.death``).
+    """
+    if isinstance(e, SpecErrors):
+        return e.errors[0]
+    died = None if isinstance(e, SkybandError) and not e.code.startswith("SKY-E3") else ENGINE.death(e)
+    if died and STOP.signal is not None:
+        return None
+    said = f"a defect of Skyband itself: {type(e).__name__}: {e}"
+    own = e if isinstance(e, SkybandError) else SkybandError(DEFECT, said, hint="set SKYBAND_DEBUG=1 for the whole story")
+    return died or own
+
+
+def exit_code(shown: SkybandError) -> int:
+    """2: the user's mistake; 3: the run failed."""
+    return 3 if shown.code.startswith(("SKY-E3", "SKY-E9")) or shown.code == "SKY-E502" else 2

@@ -1,0 +1,169 @@
+"""The rows of a job's source as DuckDB reads them: the files that the job has taken, or its Delta table.
+
+Only rows that results name are kept. Text is read by the rules of the engine as far as both have them: a row that DuckDB cannot cut into
+cells is none, a cell that is no value of its column's type is null, and a source with options that only the engine knows is not read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from skyband.framework.errors import SkybandError
+from skyband.framework.machine import one_line
+from skyband.framework.plan.model import Plan, SourceNode
+from skyband.framework.sources.ledger import Ledger
+from skyband.framework.sources.logs import local_path, taken
+from skyband.framework.tables import delta_read
+from skyband.framework.tables.source_rows import found_by, source_schema
+from skyband.framework.tables.view import quoted
+
+READING: Final[dict[str, str | bool | int | float | list[str]]] = {
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+    "python_enable_replacements": False,
+    "temp_directory": "",
+}
+"""Settings of the connection that reads the source's files: it runs no statement of anyone's, and hands on only what it found."""
+_LOOK: Final = frozenset({"pathglobfilter", "recursivefilelookup", "mergeschema", "maxcolumns", "maxcharspercolumn"})
+"""Options that do not change what a row of a file that was taken holds."""
+_KNOWN: Final[Mapping[str, frozenset[str]]] = {
+    "csv": _LOOK | {"header", "sep", "delimiter", "quote", "escape", "nullvalue", "multiline", "encoding", "charset", "timezone"},
+    "json": _LOOK | {"encoding", "charset", "timezone"},
+    "parquet": _LOOK,
+    "orc": _LOOK,
+    "delta": frozenset({"startingversion", "startingtimestamp", "ignoredeletes"}),
+}
+_PLAIN: Final = {"encoding": "utf-8", "charset": "utf-8", "timezone": "utc"}
+"""Options that may only say what holds without them."""
+
+
+def why_not(source: SourceNode) -> str | None:
+    """Why DuckDB does not read the rows of ``source`` as the engine does, in words; None if it does."""
+    if source.format not in _KNOWN:
+        return f"rows of format {source.format} are known to the engine alone"
+    options = {k.lower(): v for k, v in source.options}
+    for name, value in options.items():
+        if name not in _KNOWN[source.format] or (name in _PLAIN and value.lower() != _PLAIN[name]):
+            return f"the source is read with the option {name}, which DuckDB does not have in the engine's sense"
+    return None if "://" not in str(source.path).removeprefix("file://") else "the source is not on this machine"
+
+
+def rows(plan: Plan, wanted: pa.Table) -> pa.Table:
+    """The different rows of the source, as the spec names and types them, whose id, time and key are in ``wanted``. O(the source).
+
+    ``wanted``: columns ``found_by``. SkybandError SKY-E301 if the source cannot be read.
+    """
+    duck = duckdb.connect(config=READING)
+    duck.execute("set timezone = 'UTC'")
+    duck.register("wanted", wanted)
+    try:
+        return _rows(duck, plan)
+    except (duckdb.Error, OSError, pa.ArrowException) as e:
+        raise SkybandError("SKY-E301", f"the rows of the source cannot be read: {one_line(e)}", hint="views named _rows need them") from e
+
+
+def _rows(duck: duckdb.DuckDBPyConnection, plan: Plan) -> pa.Table:
+    source = plan.source
+    relation = _relation(duck, plan)
+    if relation is None:
+        return source_schema(plan).empty_table()
+    there = {c.lower(): c for c in duck.sql(f"select * from {relation} limit 0").columns}
+    columns = []
+    for f in source.fields:
+        column = there.get(str(f.source_name).lower())
+        columns.append(f"try_cast({'null' if column is None else quoted(column)} as {type_of(f.type)}) as {quoted(f.name)}")
+    cut = _cut(source, list(there.values()))
+    on = " and ".join(f"told.{quoted(c)} = wanted.{quoted(c)}" for c in found_by(plan))
+    return duck.sql(
+        f"with told as (select {', '.join(columns)} from {relation}{cut}) select distinct told.* from told semi join wanted on {on}"
+    ).to_arrow_table()
+
+
+def _relation(duck: duckdb.DuckDBPyConnection, plan: Plan) -> str | None:
+    """What DuckDB reads the source's rows from, None if there are none."""
+    source = plan.source
+    if source.format == "delta":
+        path = Path(str(source.path).removeprefix("file://"))
+        duck.register("at_rest", delta_read.dataset(delta_read.open_table(path.parent, path.name)))
+        return "at_rest"
+    home = Path(plan.sink.removeprefix("file://")) / "_skyband"
+    files = taken_files(home)
+    if not files:
+        return None
+    if source.format == "orc":
+        duck.register("at_rest", ds.dataset(files, format="orc"))
+        return "at_rest"
+    # A name of a file is no pattern.
+    return reader(source, [re.sub(r"([*?\[])", r"[\1]", f) for f in files], header_of(home))
+
+
+def taken_files(home: Path) -> list[str]:
+    """The files that a job has taken, that are still there, and that were not set aside. ``home``: ``_skyband`` of its sink."""
+    aside = Ledger.load(home).aside
+    paths = [local_path(t.url) for t in taken(home / "checkpoint" / "sources" / "0") if t.url not in aside]
+    return [p for p in paths if p is not None and Path(p).is_file()]
+
+
+def reader(source: SourceNode, files: Sequence[str], header: Sequence[str] | None) -> str:
+    """The call of DuckDB's function that reads ``files``, patterns or names, every cell of text as text."""
+    options = {k.lower(): v for k, v in source.options}
+    listed = f"[{', '.join(map(text, files))}]"
+    if source.format == "parquet":
+        return f"read_parquet({listed}, union_by_name = true)"
+    named = {n: "VARCHAR" for n in (header if header is not None else [str(f.source_name) for f in source.fields])}
+    named |= {str(f.source_name): "VARCHAR[]" for f in source.fields if f.type.startswith("array<")}
+    columns = "{" + ", ".join(f"{text(n)}: '{kind}'" for n, kind in named.items()) + "}"
+    if source.format == "json":
+        return f"read_json({listed}, format = 'newline_delimited', columns = {columns}, ignore_errors = true)"
+    given = options.get("sep", options.get("delimiter", ","))
+    nulls = ", ".join(map(text, dict.fromkeys(["", options.get("nullvalue", "")])))
+    return (
+        f"read_csv({listed}, auto_detect = false, header = {options.get('header', 'false').lower()}, columns = {columns}, "
+        f"delim = {text(given.replace(chr(92) + 't', chr(9)))}, quote = {text(options.get('quote', chr(34)))}, "
+        f"escape = {text(options.get('escape', chr(92)))}, nullstr = [{nulls}], allow_quoted_nulls = false, ignore_errors = true)"
+    )
+
+
+def _cut(source: SourceNode, columns: Sequence[str]) -> str:
+    """A cell that goes on in the next line is one to DuckDB alone, unless the engine is told so."""
+    options = {k.lower(): v for k, v in source.options}
+    if source.format != "csv" or options.get("multiline", "false").lower() == "true":
+        return ""
+    return " where not " + " and not ".join(f"coalesce(regexp_matches({quoted(c)}, '[\\r\\n]'), false)" for c in columns)
+
+
+def header_of(home: Path) -> list[str] | None:
+    """The columns of a job's CSV files as its first run found them."""
+    try:
+        said = json.loads((home / "job.json").read_text(encoding="utf-8")).get("header")
+    except (OSError, ValueError):
+        return None
+    return None if said is None else [str(name) for name in said]
+
+
+def type_of(ddl: str) -> str:
+    """A column type of a spec as DuckDB has it."""
+    known = {
+        "timestamp": "timestamptz",
+        "string": "varchar",
+        "float": "real",
+        "int": "integer",
+        "boolean": "boolean",
+        "array<string>": "varchar[]",
+    }
+    assert re.fullmatch(r"[a-z]+(\(\d+,\s*\d+\)|<string>)?", ddl), ddl
+    return known.get(ddl, ddl)
+
+
+def text(value: str) -> str:
+    """A text as SQL has it."""
+    return "'" + value.replace("'", "''") + "'"

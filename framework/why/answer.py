@@ -1,0 +1,187 @@
+"""Why an item is not in a result at an instant, by definition: not there yet, gone, unusable, out of bounds, or others before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from skyband.framework.plan.model import LogicalQuery, Plan, QueryNode
+from skyband.framework.queries.protocol import Question
+from skyband.framework.queries.registry import query_type
+from skyband.framework.spec.units import format_duration
+from skyband.framework.spec_tests.tables import plain_value
+from skyband.framework.verify.accepted import accepted, with_deletions, without_late
+from skyband.framework.verify.objects import Accepted, Found, Objects, objects, window_of
+from skyband.framework.verify.stored import Key
+from skyband.framework.verify.told import instant
+from skyband.framework.why.item import Item
+from skyband.operators.base import NEVER
+
+SHOWN: Final = 5
+"""Items that are named of those that keep another out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """An item that keeps another out: its rank (None: dominance has none), its rows' columns, and what it is worth."""
+
+    rank: int | None
+    named: Mapping[str, Any]
+    score: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``said``: what holds of the item at ``at``, in words. ``inside``: it is in the result. ``beside``: some of what keeps it out."""
+
+    at: int
+    said: str
+    inside: bool = False
+    beside: tuple[Beside, ...] = ()
+
+
+class Answers:
+    """The accepted rows of the keys that an item's rows are of, and what the definition says of it."""
+
+    def __init__(self, plan: Plan, query: QueryNode, rows: pa.Table, rejected: pa.Table, until: Mapping[Key, int]) -> None:
+        self.plan = plan
+        self.query = query
+        self.until = until
+        self._rows = without_late(rows, rejected)
+        self._known: dict[Key, tuple[Accepted, Objects]] = {}
+
+    def accepted(self, key: Key) -> tuple[Accepted, Objects]:
+        """A key's objects, as far as results are complete."""
+        if key not in self._known:
+            found = accepted(with_deletions(self.plan, self._rows), self.plan.intake, self.plan.window, {key: self.until[key]})[key]
+            self._known[key] = found, objects(self.plan, found)
+        return self._known[key]
+
+    def rows(self, item: Item) -> list[tuple[Key, list[int]]]:
+        """Of every key that has them, the numbers of the accepted rows by any of the item's names. O(rows)."""
+        keys = self.plan.intake.partition_by
+        found: dict[Key, None] = {}
+        mine = self._matching(self._rows, item)
+        values = [self._rows[k].to_pylist() for k in keys]
+        for i, name in enumerate(mine):
+            if name is not None:
+                found[tuple(v[i] for v in values)] = None
+        made = []
+        for key in found:
+            if key in self.until:
+                seqs = [s for s, name in enumerate(self.names(key, item)) if name is not None]
+                made.append((key, seqs))
+        return made
+
+    def names(self, key: Key, item: Item) -> list[int | None]:
+        """Of every accepted row of a key the number of the item's name that it has, None if none."""
+        return self._matching(self.accepted(key)[0].rows, item)
+
+    def _matching(self, rows: pa.Table, item: Item) -> list[int | None]:
+        """Of every row the number of the name that it has, None if none."""
+        columns = list(item.names[0])
+        values = [[plain_value(v, rows.schema.field(c).type) for v in rows[c].to_pylist()] for c in columns]
+        wanted = {tuple(name.values()): n for n, name in enumerate(item.names)}
+        return [wanted.get(v) for v in zip(*values, strict=True)]
+
+    def waiting(self, item: Item) -> list[int]:
+        """Event times of rows by the item's names that wait behind the watermark."""
+        keys = zip(*[self._rows[k].to_pylist() for k in self.plan.intake.partition_by], strict=True)
+        names = list(keys) if self.plan.intake.partition_by else [()] * self._rows.num_rows
+        time = self._rows[self.plan.intake.event_time].cast(pa.int64()).to_pylist()
+        last = max(self.until.values(), default=-(2**62))
+        mine = self._matching(self._rows, item)
+        return [t for t, k, m in zip(time, names, mine, strict=True) if m is not None and t > self.until.get(k, last)]
+
+    def verdict(self, key: Key, parts: Sequence[Any], at: int, asked: LogicalQuery | None) -> Verdict:
+        """Of the item with the identity ``parts`` (of rows their seqs; of a pair of which one row is known, that one alone)."""
+        mine, data = self.accepted(key)
+        question = Question(self.plan, self.query, data, at, asked)
+        window = asked.window if asked is not None else self.query.window
+        if self.query.item.rows:
+            gone = _gone(question, window, mine, [int(p) for p in parts])
+            if gone is not None:
+                return Verdict(at, gone)
+        kind = query_type(self.query.type)
+        result = kind.brute_force(question)
+        if result is None:
+            return Verdict(at, "not known: the window is too large for brute force")
+        place = _place(result, parts)
+        if place is not None:
+            worth = self._worth(result[place][1])
+            return Verdict(at, f"in the result, at rank {place + 1:,} of {len(result):,}{worth}", inside=True)
+        no_part = "it takes no part: no score (a null or NaN), its condition `where` is not true, or it has no partner"
+        every = kind.ranked(question)
+        if every is None:
+            beating = kind.beating(question, tuple(parts))
+            if beating is None:
+                return Verdict(at, no_part)
+            beside = tuple(self._beside(mine, None, b) for b in beating[:SHOWN])
+            return Verdict(at, f"{len(beating):,} alive in the window beat it", beside=beside)
+        found = _place(every, parts)
+        if found is None:
+            return Verdict(at, no_part)
+        score = every[found][1]
+        for _, least, greatest in kind.limits(self.plan, self.query, asked).bounds if self.query.item.scored else ():
+            if (least is not None and score < least) or (greatest is not None and score > greatest):
+                bound = f"at least {least:g}" if least is not None and score < least else f"at most {greatest:g}"
+                return Verdict(at, f"out of bounds: the query takes {bound}{self._worth(score)}")
+        beside = tuple(self._beside(mine, n, b) for n, b in enumerate(result[:SHOWN], 1))
+        return Verdict(at, f"all {len(result):,} of the result rank before it{self._worth(score)}", beside=beside)
+
+    def _worth(self, score: float) -> str:
+        if self.query.item.motion is not None:
+            return f"; {self.query.item.motion.value} {score:g}"
+        return f"; score {score:g}" if self.query.item.scored else ""
+
+    def _beside(self, mine: Accepted, rank: int | None, found: tuple[tuple[Any, ...], float]) -> Beside:
+        item, score = found
+        named: dict[str, Any] = {}
+        for part, value in zip(self.query.item.parts, item, strict=False):
+            if part.is_row:
+                row = mine.rows.slice(int(value), 1)
+                named |= {part.prefix + c: row[c][0].as_py() for c in self.plan.intake.id}
+        if not self.query.item.rows:
+            named = dict(zip(self.query.item.identity(self.plan.intake.partition_by), item, strict=True))
+        return Beside(rank, named, score if self.query.item.scored or self.query.item.moving else None)
+
+    def instants(self, key: Key, seq: int) -> Iterator[int]:
+        """When a row came, and the last instant at which it is there, as far as results are complete."""
+        mine, data = self.accepted(key)
+        yield mine.time[seq]
+        until = self.until[key]
+        question = Question(self.plan, self.query, data, until)
+        if _gone(question, self.query.window, mine, [seq]) is None:
+            yield until
+
+
+def _place(found: Found, parts: Sequence[Any]) -> int | None:
+    """The first item of ``found`` that has all of ``parts``."""
+    whole = [n for n, (item, _) in enumerate(found) if item == tuple(parts)]
+    if whole:
+        return whole[0]
+    return next((n for n, (item, _) in enumerate(found) if set(parts) <= set(item)), None)
+
+
+def _gone(question: Question, window: Any, mine: Accepted, seqs: Sequence[int]) -> str | None:
+    """Why one of the rows is not in the window; None if all are."""
+    first, end, at = window_of(question.query, window, question.data, question.at)
+    boundary = f" (as of the last boundary, {instant(at)})" if at != question.at else ""
+    for seq in sorted(seqs):
+        came = mine.time[seq]
+        if seq >= end:
+            return f"its row is of {instant(came)}: it had not come yet{boundary}"
+        if question.data.deleted[seq] <= at and question.data.deleted[seq] < NEVER:
+            return f"its row was deleted at {instant(int(question.data.deleted[seq]))}{boundary}"
+        if seq < first:
+            ends = []
+            if window.micros:
+                ends.append((came + window.micros, f"the window holds {format_duration(window.micros)}"))
+            if window.count and seq + window.count < len(mine.time):
+                ends.append((mine.time[seq + window.count], f"the window holds {window.count:,} rows"))
+            when, why = min(ends)
+            return f"expired at {instant(when)}: its row is of {instant(came)}, and {why}{boundary}"
+    return None

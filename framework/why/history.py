@@ -1,0 +1,104 @@
+"""The whole story of an item in a query's results: what ``skyband why`` says, line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from skyband.framework.errors import SkybandError
+from skyband.framework.plan.model import LogicalQuery, Plan, QueryNode
+from skyband.framework.streaming.layout import JobFile, Layout
+from skyband.framework.tables.schemas import stream_columns
+from skyband.framework.verify.replay import stream_of
+from skyband.framework.verify.stored import Key, Stored
+from skyband.framework.verify.told import instant
+from skyband.framework.why.answer import Answers
+from skyband.framework.why.item import Item
+from skyband.framework.why.source import taken_rows
+from skyband.framework.why.stays import stays
+from skyband.framework.why.told import MOST, of_rejected, of_stay, of_verdict
+
+
+def history(plan: Plan, query: QueryNode, item: Item, at: int | None, layout: Layout, job: JobFile, member: str | None) -> Iterator[str]:
+    """The lines. ``at``: what holds at that instant (microseconds); ``member``: the query of a table of queries.
+
+    Raises SkybandError as ``Stored``; SKY-E201 for an instant that is not complete yet.
+    """
+    stored = Stored(plan)
+    yield from _from_tables(stored, query, item, member)
+    yield from of_rejected(plan, stored.table("rejected"), item)
+    try:
+        answers = Answers(plan, query, taken_rows(plan, layout, job), stored.table("rejected"), stored.until)
+    except SkybandError as e:
+        if e.code != "SKY-E301":
+            raise
+        yield f"what it was worth is not known any more: {e.message}"
+        return
+    yield from definition(answers, item, at, member)
+
+
+def _from_tables(stored: Stored, query: QueryNode, item: Item, member: str | None) -> Iterator[str]:
+    stream = stream_of(stored, query)
+    found = [s for s in stays(stored.plan, stream, item) if member is None or s.stream[0] == member]
+    if not found:
+        yield "never in the result" if query.item.lasting else "never told"
+    for stay in islice(found, MOST):
+        yield from of_stay(stream, stay)
+    if len(found) > MOST:
+        yield f"and {len(found) - MOST:,} more times"
+
+
+def definition(answers: Answers, item: Item, at: int | None, member: str | None) -> Iterator[str]:
+    """What the rows of the source say: at ``at``, or when the item came and at the end."""
+    plan, query = answers.plan, answers.query
+    for time in islice(answers.waiting(item), MOST):
+        yield f"a row of {instant(time)} waits: results are not complete up to there yet"
+    asked = _asked(query, member)
+    found = answers.rows(item)
+    if not found:
+        yield "no row of this name has been accepted: it never came, or `transform` drops it"
+    for key, seqs in found:
+        if at is not None and at > answers.until[key]:
+            yield f"results are complete up to {instant(answers.until[key])} only{_of(query, plan, key)}"
+            continue
+        for parts, instants in islice(_items(answers, item, key, seqs), MOST):
+            for when in [at] if at is not None else instants:
+                yield from of_verdict(plan, query, answers.verdict(key, parts, when, asked))
+
+
+def _items(answers: Answers, item: Item, key: Key, seqs: list[int]) -> Iterator[tuple[list[Any], list[int]]]:
+    """(identity, instants to look at) of what is meant within a key, the newest first."""
+    query = answers.query
+    if not query.item.rows:
+        of_key = dict(zip(answers.plan.intake.partition_by, key, strict=True))
+        parts = [v for c, v in _native(answers, item, key, seqs).items() if c not in of_key]
+        yield parts, [answers.until[key]]
+        return
+    if len(item.names) == 1:
+        for seq in reversed(seqs):
+            yield [seq], sorted(set(answers.instants(key, seq)))
+        return
+    names = answers.names(key, item)
+    first, second = ([s for s in seqs if names[s] == n] for n in (0, 1))
+    for b in reversed(second):
+        for a in reversed(first):
+            # The pair is there from its newer row on.
+            yield sorted((a, b)), sorted(set(answers.instants(key, max(a, b))))
+
+
+def _native(answers: Answers, item: Item, key: Key, seqs: list[int]) -> dict[str, Any]:
+    """The values that name an object, as its rows have them."""
+    rows = answers.accepted(key)[0].rows.slice(seqs[0], 1)
+    return {c: rows[c][0].as_py() for c in answers.query.item.parts[0].columns}
+
+
+def _asked(query: QueryNode, member: str | None) -> LogicalQuery | None:
+    if not query.asked:
+        return None
+    return next(a for a in query.asked if member is None or a.name == member)
+
+
+def _of(query: QueryNode, plan: Plan, key: Key) -> str:
+    names = [n for n in stream_columns(plan, query) if n in plan.intake.partition_by]
+    return "".join(f" for {n} {v}" for n, v in zip(names, key, strict=True))

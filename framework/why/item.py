@@ -1,0 +1,69 @@
+"""The item that is asked about: a row by its id, a pair by two ids, an object by the columns that name it."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from skyband.framework.errors import SkybandError, did_you_mean, one_of
+from skyband.framework.plan.model import Plan, QueryNode
+from skyband.framework.spec.cells import cell
+from skyband.framework.spec_tests.tables import plain_value
+from skyband.framework.tables.types import arrow_type
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """``names``: of each row or object that is asked about, its columns and their values (see ``plain_value``), in the order given."""
+
+    names: tuple[Mapping[str, Any], ...]
+
+    def said(self) -> str:
+        """As a reader knows it again."""
+        return " and ".join(", ".join(f"{c} {v}" for c, v in name.items()) for name in self.names)
+
+
+def item_of(plan: Plan, query: QueryNode, texts: Sequence[str]) -> Item:
+    """The item of one text a row or object: ``value,value`` in the order of the columns that name it, or ``column=value,...``.
+
+    Of a pair one text is enough: then all pairs of that row are meant. SkybandError SKY-E201 for what names none.
+    """
+    parts = query.item.parts
+    columns = plan.intake.id if parts[0].is_row else parts[0].columns
+    if len(texts) > len(parts):
+        said = f"an item of query {query.name} is named by {'one text' if len(parts) == 1 else 'one text or two'}, not {len(texts)}"
+        raise SkybandError("SKY-E201", said, hint=f"its columns, separated by commas: {','.join(columns)}")
+    return Item(tuple(_name(plan, columns, text) for text in texts))
+
+
+def _name(plan: Plan, columns: Sequence[str], text: str) -> Mapping[str, Any]:
+    cells = next(csv.reader([text]), [])
+    named = [c.partition("=") for c in cells]
+    if all(equals and name.strip() in columns for name, equals, _ in named) and cells:
+        given = {name.strip(): value for name, _, value in named}
+    else:
+        given = dict(zip(columns, cells, strict=False)) if len(cells) == len(columns) else {}
+    missing = [c for c in columns if c not in given]
+    if missing:
+        hint = did_you_mean(named[0][0], columns) if cells and named[0][1] else None
+        said = f"{text!r} does not say {one_of(missing)}"
+        raise SkybandError("SKY-E201", said, hint=hint or f"write {','.join(columns)}, or {columns[0]}=... for each of them")
+    return {c: _value(plan, c, given[c]) for c in columns}
+
+
+def _value(plan: Plan, column: str, text: str) -> Any:
+    field = plan.intake.field(column)
+    try:
+        if field.kind == "int":
+            value: Any = int(text)
+        elif field.kind == "float":
+            value = float(text)
+        elif field.kind == "bool":
+            value = {"true": True, "false": False}[text.strip().lower()]
+        else:
+            value = cell(text.replace("T", " ") if field.kind == "time" else text, field.kind)
+        return plain_value(value, arrow_type(field.type))
+    except (ValueError, KeyError) as e:
+        raise SkybandError("SKY-E201", f"{column} is {field.type}: {text!r} is no value of it", hint="as the tables show it") from e

@@ -1,0 +1,59 @@
+"""The rows that a job has taken so far, read again: without the engine where that is certain, else through it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.framework.errors import SkybandError
+from skyband.framework.plan.model import Plan
+from skyband.framework.preview.first_rows import first_rows
+from skyband.framework.preview.judged import with_reasons
+from skyband.framework.reasons import REASON
+from skyband.framework.sources.files import files_taken
+from skyband.framework.sources.forgetting import forgotten
+from skyband.framework.sources.ledger import Ledger
+from skyband.framework.sources.logs import local_path
+from skyband.framework.sources.registry import source_format
+from skyband.framework.streaming.layout import JobFile, Layout
+from skyband.framework.streaming.session import get_session
+from skyband.framework.verify.accepted import source_rows
+
+MOST: Final = 2_000_000
+"""Rows that are read without the engine, which reads more of them faster."""
+
+
+def taken_rows(plan: Plan, layout: Layout, job: JobFile) -> pa.Table:
+    """Every row taken that the intake passes. Raises SkybandError SKY-E301 if the source is gone, or a part of it."""
+    found = _here(plan, layout)
+    if found is not None:
+        return found
+    return source_rows(get_session(plan.job, packages=source_format(plan.source.format).jars, home=layout.home), plan, layout, job)
+
+
+def _here(plan: Plan, layout: Layout) -> pa.Table | None:
+    """The same without the engine; None where only the engine can say."""
+    if plan.source.format not in ("csv", "json", "parquet", "orc") or forgotten(layout.checkpoint):
+        return None
+    aside = Ledger.load(layout.home).aside
+    paths = [local_path(url) for url in files_taken(layout.checkpoint) if url not in aside]
+    if not paths or any(p is None or not Path(p).exists() for p in paths):
+        return None
+    return rows_of(plan, [str(p) for p in paths])
+
+
+def rows_of(plan: Plan, paths: list[str]) -> pa.Table | None:
+    """Every row of the files that the intake passes; None where the engine may read one otherwise, or there are too many. O(rows)."""
+    try:
+        found = first_rows(plan.source, MOST + 1, paths)
+        if found.doubtful or len(found.rows) > MOST:
+            return None
+        rows = with_reasons(plan, found)
+    except SkybandError as e:
+        if e.code in ("SKY-E531", "SKY-E201", "SKY-E206"):
+            return None
+        raise
+    return rows.filter(pc.is_null(rows[REASON])).select([f.name for f in plan.intake.fields])

@@ -1,0 +1,25 @@
+"""A source format: files of cells separated by tabs.
+
+One that is not in files, or not Spark's to read, implements ``SourceFormat`` of ``skyband.framework.sources.protocol`` from the ground up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from skyband.framework.sources.csv_files import CsvFiles
+
+
+@dataclass(frozen=True, slots=True)
+class TsvFiles(CsvFiles):
+    """CSV files but for what separates their cells; a spec may still say otherwise."""
+
+    def options(self, options: Mapping[str, str]) -> Mapping[str, str]:
+        """The spec's options, and a tab."""
+        given = CsvFiles.options(self, options)
+        return given if any(name.lower() in ("sep", "delimiter") for name in given) else {**given, "sep": "\t"}
+
+
+TSV: Final = TsvFiles()

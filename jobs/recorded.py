@@ -1,0 +1,90 @@
+"""A run, recorded in table ``job_runs`` whatever becomes of it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from skyband.framework.errors import SkybandError
+from skyband.framework.outcome import Outcome, status_of
+from skyband.framework.streaming.failures import exit_code, failure
+from skyband.framework.streaming.stopping import SIGNALLED, STOP
+
+if TYPE_CHECKING:
+    from skyband.framework.plan.model import Plan
+    from skyband.framework.streaming.layout import Layout
+
+
+class Recorded:
+    """A run by ``command``. ``built``: where it writes its tables, until they are swapped in.
+
+    That its record cannot be written is told, and stops no run.
+    """
+
+    def __init__(self, args: argparse.Namespace, command: str, plan: Plan, layout: Layout, built: Layout | None) -> None:
+        from skyband.framework.spec.names import JOB_RUNS
+        from skyband.framework.streaming.run_records import RunRecord
+        from skyband.framework.tables.schemas import tables
+
+        self._args, self._command, self._places = args, command, (built, layout)
+        (spec,) = (t for t in tables(plan) if t.name == JOB_RUNS)
+        self._record = RunRecord(layout, spec)
+        self._code = 0
+        outcome: Outcome = args.recorded
+        outcome.ending = lambda code: self._record.mark(self._ended(code, None))
+
+    def begin(self) -> None:
+        """The run has begun."""
+        self._try(lambda: self._record.begin(self._command, self._args.spec))
+
+    def ended(self, code: int) -> int:
+        """The run's exit code is ``code``, which it gives back."""
+        self._code = code
+        return code
+
+    def end(self, failed: Exception | None) -> None:
+        """The run has ended."""
+        if failed is None:
+            self._try(lambda: self._record.end(self._ended(self._code, None)))
+            return
+        shown = failure(failed)
+        code = SIGNALLED + (STOP.signal or 0) if shown is None else exit_code(shown)
+        # The failure itself is what has to be told.
+        with suppress(SkybandError, OSError):
+            self._record.end(self._ended(code, shown))
+
+    def _try(self, what: Any) -> None:
+        try:
+            what()
+        except (SkybandError, OSError) as e:
+            said = e.message if isinstance(e, SkybandError) else str(e)
+            self._args.lines.tell("warning", "warning", f"WARNING: this run is not recorded in table job_runs: {said}")
+
+    def _ended(self, code: int, error: SkybandError | None) -> dict[str, Any]:
+        from skyband.framework.streaming.generations import generation_of
+
+        first = next(iter(self._args.lines.failures), error)
+        generation = next(filter(None, (generation_of(place.home) for place in self._places if place)), None)
+        return {
+            "status": status_of(code), "exit_code": code, "error_code": first.code if first else None, "generation": generation,
+            **self._args.recorded.figures(),
+        }  # fmt: skip
+
+
+@contextmanager
+def recorded(args: argparse.Namespace, command: str, plan: Plan, layout: Layout, built: Layout | None = None) -> Iterator[Recorded]:
+    """Inside, a run goes on (see ``Recorded``); for who holds the job's lock.
+
+    That of a job that has run has begun; the first one ``begin``s when there is nothing more to refuse: until then nothing is written.
+    """
+    run = Recorded(args, command, plan, layout, built)
+    if layout.file.exists():
+        run.begin()
+    try:
+        yield run
+    except Exception as e:
+        run.end(e)
+        raise
+    run.end(None)

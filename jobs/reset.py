@@ -1,0 +1,63 @@
+"""``skyband reset``: forgets a job's state and tables, so that its next run starts from the source. The source is not touched."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from skyband.framework.errors import SkybandError, printable, told
+from skyband.jobs.described import described
+from skyband.jobs.spec import load_plan
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command's arguments."""
+    p = subparsers.add_parser(
+        "reset",
+        help="forget a job's state and tables",
+        **described(
+            "Removes the tables of the job, what it knows of its source, its logs and the history of its runs, after a question. The "
+            "next run starts from the source, of whatever of it is still there. To keep the tables until new ones are there: skyband "
+            "rebuild. Nothing outside the sink is touched, and nothing in it that is not the job's. Exit codes: 0 removed, 1 the answer "
+            "was no, 2 it is no job's sink or the command line is wrong, 3 a run is active.",
+            "skyband reset flights.yaml",
+            "skyband reset flights.yaml --yes    # without the question",
+        ),
+    )
+    p.add_argument("spec")
+    p.add_argument("--yes", action="store_true", help="do not ask")
+    p.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0, or 1 if the answer was no. SkybandError SKY-E512 if there is no job's sink, SKY-E302 if a run is active, SKY-E205 see there."""
+    plan = load_plan(args.spec)
+    from skyband.framework.streaming.generations import bytes_in, clear, own_job, tables_in
+    from skyband.framework.streaming.layout import Layout, own_place
+    from skyband.framework.streaming.locks import one_run
+    from skyband.framework.tables.schemas import tables
+
+    layout = Layout(plan.sink)
+    own_place(plan, layout)
+    own_job(plan, layout)
+    if not any(p.exists() for p in (layout.file, layout.checkpoint)):
+        hint = "nothing has run there yet; what else is there is yours to remove"
+        raise SkybandError("SKY-E512", f"{layout.root} is no job's sink: it has no {layout.file.relative_to(layout.root)}", hint=hint)
+    with one_run(layout, plan.job, lambda text: print(told(text), file=sys.stderr)):
+        names = tables_in(layout.root, (t.name for t in tables(plan)))
+        size = bytes_in(layout.home) + sum(bytes_in(layout.root / n) for n in names)
+        what = f"state and {len(names)} tables of job {plan.job}, {size / 1e6:,.1f} MB below {layout.root}"
+        if not args.yes and not _agreed(f"Remove {what}?"):
+            print("nothing was removed")
+            return 1
+        clear(layout, names)
+    print(printable(told(f"removed {what}")))
+    return 0
+
+
+def _agreed(question: str) -> bool:
+    """Whether the user says yes. SkybandError SKY-E201 if nobody can be asked."""
+    if not sys.stdin.isatty():
+        raise SkybandError("SKY-E201", "there is nobody to ask", hint="--yes removes without a question")
+    print(printable(told(f"{question} [y/N] ")), end="", flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -1,0 +1,30 @@
+"""``skyband schema``: the JSON schema of specs, which editors complete, check and explain them by."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from skyband.jobs.described import described
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command to the command line."""
+    said = (
+        "print the JSON schema of specs, with the query types and source formats that are installed. Editors complete, check and explain a "
+        "spec by it; skyband init puts it beside the spec, as .skyband.schema.json"
+    )
+    parser = subparsers.add_parser(
+        "schema", help="print the JSON schema of specs, for editors", **described(said, "skyband schema > .skyband.schema.json")
+    )
+    parser.add_argument("--fragment", action="store_true", help="the schema of files that specs include")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the schema."""
+    from skyband.framework.errors import printable
+    from skyband.framework.spec.schema import schema_text
+
+    print(printable(schema_text(args.fragment)), end="")
+    return 0

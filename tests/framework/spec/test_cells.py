@@ -1,0 +1,74 @@
+"""Values of tests' rows: what YAML writes comes back as it was."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skyband.framework.spec.cells import cell, instant, spelled
+from skyband.framework.spec.yaml_recovery import read_text
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+INSTANTS = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC))
+
+
+def read(text: str) -> Any:
+    """What a spec that has ``text`` in a row says."""
+    doc = read_text("<spec>", f"a: [{{b: {text}, c: 1}}]\n", {"HOME": "/home"})
+    assert doc.errors == [], text
+    (row,) = doc.data["a"]
+    assert set(row) == {"b", "c"}, text
+    return row["b"]
+
+
+@given(st.text(st.characters(blacklist_categories=["Cs"]), max_size=20))
+def test_texts_come_back(text: str) -> None:
+    assert cell(read(spelled(text)), "text") == text
+
+
+@pytest.mark.parametrize(
+    "text", ["${HOME}", "$${HOME}", "yes", "null", "1", "a: b", "a,b", "a #b", "-", "+", "", " a", "2020-01-01", "\u2028"]
+)
+def test_texts_that_yaml_takes_for_something_else_come_back(text: str) -> None:
+    assert cell(read(spelled(text)), "text") == text
+
+
+@given(st.floats(allow_nan=True, allow_infinity=True))
+def test_numbers_come_back(number: float) -> None:
+    found = cell(read(spelled(number)), "float")
+    assert found == number or (found != found and number != number)
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_whole_numbers_come_back(number: int) -> None:
+    assert cell(read(spelled(number)), "int") == number
+
+
+@given(INSTANTS)
+def test_instants_come_back_to_the_microsecond(at: datetime) -> None:
+    assert cell(read(spelled(at)), "time") == (at - EPOCH) // (EPOCH.resolution)
+
+
+@pytest.mark.parametrize(
+    "text, micros",
+    [
+        ("1970-01-01", 0), ("1970-01-01 00:01", 60_000_000), ("1970-01-01T00:01:00Z", 60_000_000), ("1970-01-01 00:00:00.5", 500_000),
+        ("1970-01-01 01:00+01:00", 0), ("1970-01-01 01:00:00 +02:00", -3_600_000_000), ("1970-01-01 00:01 UTC", 60_000_000),
+    ],
+)  # fmt: skip
+def test_instants_are_utc_unless_they_say(text: str, micros: int) -> None:
+    assert instant(text) == micros
+
+
+@pytest.mark.parametrize(
+    "value, kind",
+    [(1, "text"), (True, "int"), (1.5, "int"), (2**63, "int"), ("1", "float"), (True, "float"), (1, "bool"), ("soon", "time"), (0, "time"),
+     ("1970-01-01 25:00", "time"), ("a", "list")],
+)  # fmt: skip
+def test_what_a_column_cannot_hold_is_refused(value: Any, kind: Any) -> None:
+    with pytest.raises(ValueError, match=r"takes|calendar"):
+        cell(value, kind)

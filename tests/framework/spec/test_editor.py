@@ -1,0 +1,91 @@
+"""What an editor with yaml-language-server shows of a spec that ``init`` has written, and of the examples: by the real server.
+
+``make editor-test`` installs it; elsewhere these tests are skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from skyband.jobs.cli import main
+from skyband.jobs.init import SCHEMA
+from tests.framework.spec.language_server import Editor, command, editor
+
+ROOT = Path(__file__).resolve().parents[3]
+SERVER = command()
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(SERVER is None, reason="needs yaml-language-server (make editor-test installs it below build/)"),
+]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Editor]:
+    assert SERVER is not None
+    with editor(SERVER) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("new") / "job.yaml"
+    assert main(["init", str(path)]) == 0
+    return path
+
+
+def changed(path: Path, old: str, new: str) -> str:
+    text = path.read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    return text.replace(old, new)
+
+
+def test_good_specs_are_not_marked(server: Editor, spec: Path) -> None:
+    for path in (spec, *sorted((ROOT / "specs").glob("*.yaml"))):
+        assert server.opened(path) == [], path
+
+
+def test_the_schema_is_the_one_beside_the_spec(server: Editor, tmp_path: Path) -> None:
+    lonely = tmp_path / "job.yaml"
+    assert main(["init", str(lonely)]) == 0
+    (tmp_path / SCHEMA).unlink()
+    assert any(SCHEMA in said for said in server.opened(lonely))
+
+
+def test_a_typo_is_marked_where_it_stands(server: Editor, spec: Path) -> None:
+    (line,) = [n for n, text in enumerate(spec.read_text().splitlines(), 1) if "shocks_day:" in text]
+    said = server.opened(spec, changed(spec, "k: 5,", "kk: 5,"))
+    assert any(s.startswith(f"{line}:") and "kk is not allowed" in s for s in said), said
+    said = server.opened(spec, changed(spec, "10 minutes}", "10 minuets}"))
+    assert any("write a number and a unit" in s for s in said), said
+    said = server.opened(spec, changed(spec, "humidity: double", "humidity: dubble"))
+    assert any("Valid values" in s and '"double"' in s for s in said), said
+    said = server.opened(spec, changed(spec, "k: 20", "k: twenty"))
+    assert any("a whole number" in s for s in said), said
+
+
+def test_values_from_the_environment_are_not_marked(server: Editor, spec: Path) -> None:
+    assert server.opened(spec, changed(spec, "k: 20", 'k: "${K}"').replace("10 minutes", '"${WAIT}"')) == []
+
+
+def test_completion_inside_a_query(server: Editor, spec: Path) -> None:
+    offered = server.completions(spec, changed(spec, "sink:", "  third:\n    type: topk_pairs\n    ^\nsink:"))
+    assert offered["k"] == "How many pairs." and "scoring" in offered and "dimensions" not in offered
+    offered = server.completions(spec, changed(spec, "sink:", "  third:\n    type: ^\nsink:"))
+    assert {"topk_pairs", "skyline", "matches"} <= set(offered)
+    assert "no other row beats" in offered["skyline"]
+
+
+def test_completion_of_types_and_durations(server: Editor, spec: Path) -> None:
+    offered = server.completions(spec, changed(spec, "    humidity: double", "    humidity: ^"))
+    assert {"double", "array<string>", "decimal(10,2)"} <= set(offered)
+    assert "10 minutes" in server.completions(spec, changed(spec, "run: {trigger: once}", "run:\n  keep: ^\n#"))
+
+
+def test_hover_says_what_a_field_is(server: Editor, spec: Path) -> None:
+    assert "How much disorder to wait for" in server.hover(spec, changed(spec, "watermark", "water^mark"))
+    assert "k best pairs of rows" in server.hover(spec, changed(spec, "shocks: {type: topk_pairs", "shocks: {ty^pe: topk_pairs"))
+    assert "Sets of tokens" not in server.hover(spec, changed(spec, "direction", "direc^tion"))

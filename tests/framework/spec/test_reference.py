@@ -1,0 +1,32 @@
+"""The page of every field is the models', and leaves none out."""
+
+from __future__ import annotations
+
+import re
+
+from skyband.framework.queries.registry import QUERY_TYPES
+from skyband.framework.spec.reference import REFERENCE_PATH, reference_text
+from skyband.framework.spec.schema import job_schema
+
+
+def test_the_page_is_current() -> None:
+    assert REFERENCE_PATH.read_text(encoding="utf-8") == reference_text(), "run: python -m skyband.framework.spec.reference"
+
+
+def test_every_field_of_every_model_has_a_row_that_says_what_it_is() -> None:
+    page = reference_text()
+    models = [job_schema(), *(m for m in job_schema()["$defs"].values() if "properties" in m)]
+    wanted = sorted(name for model in models for name in model["properties"])
+    rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in page.splitlines() if line.startswith(("| `", "| **`"))]
+    assert sorted(re.sub(r"[`* ]", "", row[0]) for row in rows) == wanted and len(wanted) > 150
+    assert all(len(row) == 4 and row[1].strip() and row[3].strip() for row in rows), [
+        r for r in rows if not (r[1].strip() and r[3].strip())
+    ]
+    assert {f"Query type {name}" for name in QUERY_TYPES.all()} <= set(re.findall(r"^## (.*)$", page, re.MULTILINE))
+
+
+def test_links_lead_to_sections() -> None:
+    page = reference_text()
+    sections = {h.lower().replace(" ", "-") for h in re.findall(r"^## (.*)$", page, re.MULTILINE)}
+    links = set(re.findall(r"\(#([^)]*)\)", page))
+    assert links and links <= sections

@@ -1,0 +1,60 @@
+"""The examples in ``specs/`` carry tests, which pass without the engine and through it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from skyband.framework.spec.example_models import SpecTest
+from skyband.framework.spec_tests import by_engine, in_memory
+from skyband.framework.spec_tests.expected import compared
+from skyband.framework.spec_tests.loading import load
+from tests.conftest import ROOT
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SPECS = sorted((ROOT / "specs").glob("*.yaml"))
+
+
+def carried(path: str) -> tuple[SpecTest, ...]:
+    job = load(path)[0].job
+    assert job is not None
+    return job.tests
+
+
+@pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
+def test_every_example_carries_tests_that_expect_something_of_every_query(path) -> None:
+    _, plan = load(str(path))
+    tests = carried(str(path))
+    expected = {table for test in tests for table, rows in test.expect.items() if rows}
+    silent = {"mostly_late", "fastest", "watch"}  # two days on; a boundary after a day; forty queries
+    assert {q.name for q in plan.queries if not {q.name, f"{q.name}_changes", f"{q.name}_now"} & expected} <= silent
+
+
+@pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
+def test_they_pass_without_the_engine(path) -> None:
+    _, plan = load(str(path))
+    for test in carried(str(path)):
+        assert compared(plan, test, in_memory.tables_of(plan, test)) == [], test.name
+
+
+def test_the_one_of_the_page_for_authors_passes(tmp_path) -> None:
+    page = (ROOT / "docs" / "authors.md").read_text(encoding="utf-8")
+    text = page.split("## Test it\n", 1)[1].split("```yaml\n", 1)[1].split("```", 1)[0]
+    flights = (ROOT / "specs" / "flights.yaml").read_text(encoding="utf-8")
+    spec = tmp_path / "job.yaml"
+    spec.write_text(flights.split("\ntests:\n", 1)[0] + "\n" + text)
+    (test,) = carried(str(spec))
+    _, plan = load(str(spec))
+    assert compared(plan, test, in_memory.tables_of(plan, test)) == []
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
+def test_they_pass_through_the_engine(path, spark: SparkSession) -> None:
+    _, plan = load(str(path))
+    for test in carried(str(path)):
+        assert compared(plan, test, by_engine.tables_of(plan, test, spark)) == [], test.name

@@ -1,0 +1,71 @@
+"""A run that has nothing to do starts no engine, and says and does all else that runs do."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from skyband.framework.streaming.layout import Layout
+from skyband.framework.streaming.resting import at_rest
+from skyband.framework.streaming.runner import Runner
+from skyband.framework.tables.writer_factory import writer_for
+from skyband.jobs import cli
+from skyband.jobs.spec import load_plan
+from tests.spark.cuts import stream
+from tests.spark.jobs import run, sorted_rows, table, write_file, write_spec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def test_files_that_come_while_the_end_is_declared_are_not_at_rest(spark: SparkSession, tmp_path: Path) -> None:
+    rows = stream(1, 60)
+    spec = write_spec(tmp_path)
+    plan, layout = load_plan(str(spec)), Layout(load_plan(str(spec)).sink)
+    write_file(tmp_path, "0.csv", rows[:40], at=0)
+
+    def arrives(text: str) -> None:
+        if text.startswith("finishing"):
+            write_file(tmp_path, "1.csv", rows[40:], at=10)
+
+    Runner(spark, plan, writer_for(plan.sink, spark), lambda _: None, phase=arrives).run(once=True, finish=True)
+    job = layout.known()
+    assert at_rest(plan, layout, job, finish=False) and not at_rest(plan, layout, job, finish=True)
+    run(spark, spec)
+    assert at_rest(plan, layout, layout.known(), finish=True)
+
+
+def no_engine(*_: object, **__: object) -> None:
+    raise AssertionError("an engine was started")
+
+
+def test_a_run_with_nothing_to_do(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec, rows, out = write_spec(tmp_path), stream(2, 60), tmp_path / "out"
+    write_file(tmp_path, "0.csv", rows[:40], at=0)
+    run(spark, spec)
+    for name in ("far5", "far5_now"):
+        shutil.copytree(out / name, tmp_path / "before" / name)
+    write_file(tmp_path, "1.csv", rows[40:], at=10)
+    run(spark, spec)
+    left = {name: table(tmp_path, name) for name in ("far5_changes", "far5", "far5_now", "runs", "rejected")}
+    for name in ("far5", "far5_now"):
+        shutil.rmtree(out / name)
+        shutil.copytree(tmp_path / "before" / name, out / name)
+    check = "{table: far5, expectation: expect_table_row_count_to_be_between, min_value: 1}"
+    spec.write_text(spec.read_text().replace("quality:\n", f"quality:\n  tables:\n    - {check}\n"))
+    outcome = tmp_path / "outcome.json"
+    monkeypatch.setattr("skyband.framework.streaming.session.get_session", no_engine)
+    assert cli.main(["run", str(spec), "--once", "--finish", "--outcome", str(outcome)]) == 0
+    said = capsys.readouterr().err
+    assert "done: 0 rows, 0 rejected, 0 changes" in said and "the results up to batch" in said and "are published" in said
+    assert json.loads(outcome.read_text())["exit_code"] == 0
+    # Results that were behind the changes have been brought up.
+    assert {name: sorted_rows(table(tmp_path, name)) for name in left} == {name: sorted_rows(rows) for name, rows in left.items()}

@@ -1,0 +1,54 @@
+"""The pictures of the documentation are those the script draws, and are legible on light and dark pages alike."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from scripts import pictures
+from tests.test_architecture import ROOT
+
+IMAGES = sorted((ROOT / "docs" / "images").glob("*.svg"))
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_they_are_current(tmp_path: Path) -> None:
+    pictures.main(tmp_path)
+    drawn = {p.name: p.read_text(encoding="utf-8") for p in tmp_path.iterdir()}
+    assert drawn == {p.name: p.read_text(encoding="utf-8") for p in IMAGES}, "run: python scripts/pictures.py"
+
+
+def test_the_first_shows_the_definitions_top_3() -> None:
+    texts = [t.text or "" for t in ET.fromstring(pictures.window().svg()).iter(f"{SVG}text")]
+    assert [t for t in texts if t.startswith("score ")] == ["score 52", "score 35", "score 29"]
+
+
+def contrast(one: str, other: str) -> float:
+    """Of two colours, as WCAG 2 defines it: from 1 to 21."""
+
+    def light(colour: str) -> float:
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+    dark, bright = sorted((light(one), light(other)))
+    return (bright + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("path", IMAGES, ids=lambda p: p.stem)
+def test_they_say_what_they_show_load_nothing_and_can_be_read(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    root = ET.fromstring(text)
+    assert root.get("role") == "img" and root.findtext(f"{SVG}title") and len(root.findtext(f"{SVG}desc") or "") > 50
+    assert not re.search(r"<script|<image|href|https?://(?!www\.w3\.org/2000/svg)|url\((?!#)", text)
+    width, height = map(float, (root.get("viewBox") or "").split()[2:])
+    assert all(0 <= float(t.get("x", 0)) <= width and 0 <= float(t.get("y", 0)) <= height for t in root.iter(f"{SVG}text"))
+    for colours in re.findall(r"svg\{(.*?)\}", text):
+        of = dict(re.findall(r"--([\w-]+):(#\w{6})", colours))
+        for ink in ("ink", "soft", "hit"):
+            for paper in ("paper", "fill", "hit-fill"):
+                assert contrast(of[ink], of[paper]) >= 4.5, (ink, paper)
+        assert contrast(of["out"], of["paper"]) >= 2.0
