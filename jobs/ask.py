@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from skyband.framework.errors import SkybandError
-from skyband.operators.base import Window
 
 if TYPE_CHECKING:
     from skyband.framework.plan.model import Plan
     from skyband.framework.tables.reader import Answer
+    from skyband.operators.base import Window
 
 
 def ask(

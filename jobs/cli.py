@@ -26,7 +26,7 @@ from skyband.jobs.profile import SpecParser, choose_profile
 COMMANDS = (
     "init", "schema", "validate", "preview", "test", "render", "explain", "graph", "plan", "run", "status", "history", "query", "sql",
     "views", "report", "serve", "quality", "rejected", "replay_rejected", "verify", "why", "maintain", "rebuild", "reset", "airflow",
-    "warm", "demo",
+    "warm", "completion", "demo",
 )  # fmt: skip
 
 LIVE = ("run", "rebuild", "demo")

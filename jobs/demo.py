@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import os
 import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -45,8 +45,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Writes the data (once), runs the job to its end, prints results. A second call finds nothing new and is quick."""
-    # With JSON stdout has the run's outcome, which is the command line's to print.
-    with contextlib.redirect_stdout(sys.stderr) if args.format == "json" else contextlib.nullcontext():
+    # With JSON stdout has the run's outcome and nothing else; the command line prints it.
+    with contextlib.redirect_stdout(io.StringIO()) if args.format == "json" else contextlib.nullcontext():
         return _run(args)
 
 

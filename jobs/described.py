@@ -16,6 +16,13 @@ EXIT_CODES: Final = (
 )
 """Of a command that says nothing else."""
 _WIDTH: Final = 100
+_FILES: Final = {"spec", "specs", "file", "path", "folder", "data", "out", "outcome", "docs", "export", "dir"}
+"""Arguments that name files or folders."""
+_COMPLETED: Final = {
+    "bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f", "fish": "(__fish_complete_path (commandline -ct))",
+    "powershell": "_shtab_powershell_compgen_files",
+}  # fmt: skip
+"""How each shell completes a file, in shtab's words."""
 
 
 def described(description: str, *examples: str, codes: str = EXIT_CODES) -> dict[str, Any]:
@@ -55,8 +62,11 @@ def leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]
 
 
 def complete(parser: argparse.ArgumentParser) -> None:
-    """Gives every command below ``parser`` ``--format``, if it has none of its own."""
+    """Gives every command below ``parser`` ``--format``, if it has none of its own, and says which arguments complete to files."""
     for p in leaves(parser):
+        for action in p._actions:
+            if action.dest in _FILES:
+                action.complete = _COMPLETED  # type: ignore[attr-defined]
         if "--format" not in p._option_string_actions:
             p.add_argument("--format", choices=FORMATS, default="text", help="json: one document on stdout (default: %(default)s)")
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from skyband.framework.errors import SkybandError, SpecErrors, told
 from skyband.framework.lines import Lines
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from skyband.framework.plan.model import Plan
+    from skyband.framework.streaming.edits import Edit
     from skyband.framework.streaming.status import Status
     from skyband.framework.tables.reader import Answer
     from skyband.framework.verify.whole import Verified
@@ -85,6 +86,18 @@ class Job:
         from skyband.framework.plan.explain import explain
 
         return told(explain(self._plan, rate))
+
+    def graph(self, language: Literal["mermaid", "dot"] = "mermaid") -> str:
+        """Source, states, queries and tables as a chart's text."""
+        from skyband.framework.plan.graph import dot, mermaid
+
+        return dot(self._plan) if language == "dot" else mermaid(self._plan)
+
+    def plan(self) -> Edit:
+        """Whether the next run goes on with what the sink holds (``fits``), what stands in the way, and what all again would cost."""
+        from skyband.framework.streaming.edits import edited
+
+        return edited(self._plan)
 
     def run(
         self, finish: bool = False, rebuild_results: bool = False, demote: Sequence[str] = (), log: Callable[[str], None] | None = None
@@ -174,6 +187,10 @@ class Job:
         """
         from skyband.framework.verify.whole import Sample, verify
 
+        if source:
+            from skyband.framework.streaming.in_process import end_with_process
+
+            end_with_process()
         return verify(self._plan, Sample(keys, instants, seed) if source else None, _Heard(lambda text: None))
 
 

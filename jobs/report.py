@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from skyband.framework.errors import SkybandError
-from skyband.framework.plan.model import Plan
 from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
+
+if TYPE_CHECKING:
+    from skyband.framework.plan.model import Plan
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

