@@ -236,6 +236,8 @@ def _of_json(value: Any, f: Field) -> Any:
         return _of_text(value, f)
     if f.type in ("double", "float"):
         return in_engine(float(value), f.type)
+    if f.type.startswith("decimal") and len(repr(value)) <= 15:
+        return _of_text(repr(value), f)  # so few digits that nothing of them has been lost
     if f.type in ("timestamp", "date") or f.type.startswith("decimal"):
         raise _Doubtful
     return value
