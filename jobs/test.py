@@ -126,7 +126,10 @@ def _failures(plan: Plan, test: SpecTest, play: Play) -> list[str]:
         return e.render().splitlines()
     lines = []
     for d in differences:
-        lines += [f"{d.table}: expected {d.expected:,} rows (-), got {d.came:,} (+)", *(f"  {line}" for line in d.lines)]
+        lines += [
+            f"{d.table}: expected {d.expected:,} row{'' if d.expected == 1 else 's'} (-), got {d.came:,} (+)",
+            *(f"  {line}" for line in d.lines),
+        ]
     return lines
 
 

@@ -37,6 +37,10 @@ _PLAIN: Final[Mapping[str, frozenset[str]]] = {
 """Options, in lower case, that are read here as the engine reads them."""
 
 
+_INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d:\d\d(\.\d{1,6})?Z?)?")
+"""Instants and dates that have one reading."""
+
+
 @dataclass(slots=True)
 class FirstRows:
     """``rows``: columns of the source by their names in the spec; ``reasons`` and ``texts``: of those that do not parse (else None, "").
@@ -219,6 +223,8 @@ def _of_text(text: str, f: Field) -> Any:
         if number != round(number, scale) or abs(number) >= 10 ** (precision - scale):
             raise _Doubtful
         return round(number, scale)
+    if _INSTANT.fullmatch(text) is None:
+        raise _Doubtful
     return in_engine(cell(text, "time"), f.type)
 
 
@@ -230,6 +236,8 @@ def _of_json(value: Any, f: Field) -> Any:
         return _of_text(value, f)
     if f.type in ("double", "float"):
         return in_engine(float(value), f.type)
+    if f.type.startswith("decimal") and len(repr(value)) <= 15:
+        return _of_text(repr(value), f)  # so few digits that nothing of them has been lost
     if f.type in ("timestamp", "date") or f.type.startswith("decimal"):
         raise _Doubtful
     return value

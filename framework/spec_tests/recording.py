@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +62,11 @@ def record(path: str, found: Validated, plan: Plan, played: Sequence[tuple[int, 
     if refused is not None:
         return Outcome((), refused, "\n".join(told))
     try:
-        durable.replace(Path(path), made)
+        # The file itself, not a link to it; with the rights that it has.
+        target = Path(os.path.realpath(path))
+        mode = target.stat().st_mode
+        durable.replace(target, made)
+        target.chmod(mode)
     except OSError as e:
         raise SkybandError("SKY-E203", f"{path} cannot be written: {e.strerror}") from e
     return Outcome(tuple(names))

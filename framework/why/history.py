@@ -52,8 +52,9 @@ def _from_tables(stored: Stored, query: QueryNode, item: Item, member: str | Non
 def definition(answers: Answers, item: Item, at: int | None, member: str | None) -> Iterator[str]:
     """What the rows of the source say: at ``at``, or when the item came and at the end."""
     plan, query = answers.plan, answers.query
-    for time in islice(answers.waiting(item), MOST):
-        yield f"a row of {instant(time)} waits: results are not complete up to there yet"
+    waiting = answers.waiting(item) if at is None else []
+    if waiting:
+        yield f"{len(waiting):,} of its rows, from {instant(min(waiting))} on, wait: results are not complete up to there yet"
     asked = _asked(query, member)
     found = answers.rows(item)
     if not found:

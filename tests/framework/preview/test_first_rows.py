@@ -104,6 +104,8 @@ def shown(table: pa.Table) -> list[dict[str, Any]]:
     for i, f in enumerate(table.schema):
         if pa.types.is_timestamp(f.type):
             table = table.set_column(i, f.name, table[i].cast(pa.timestamp("us", "UTC")).cast(pa.int64()))
+        if pa.types.is_date(f.type):
+            table = table.set_column(i, f.name, table[i].cast(pa.int32()))
     return table.to_pylist()
 
 

@@ -88,8 +88,8 @@ def test_every_rule_agrees_with_the_engine(spark: SparkSession) -> None:
     df = spark.createDataFrame(table).coalesce(1).withColumn("n", F.monotonically_increasing_id())
     # As the intake has it: instants as microseconds, dates as days.
     shown = []
-    for k, sql in enumerate(GOOD):
-        type_ = dict(df.select(F.expr(sql).alias("v")).dtypes)["v"]
+    types = [type_ for _, type_ in df.select(*[F.expr(sql).alias(f"v{k}") for k, sql in enumerate(GOOD)]).dtypes]
+    for k, (sql, type_) in enumerate(zip(GOOD, types, strict=True)):
         column = F.unix_micros(F.expr(sql)) if type_ == "timestamp" else F.unix_date(F.expr(sql)) if type_ == "date" else F.expr(sql)
         shown.append(column.alias(f"v{k}"))
     theirs = df.select("n", *shown).toArrow().sort_by("n").to_pydict()

@@ -11,6 +11,7 @@ from skyband.framework.spec_tests import by_engine, in_memory
 from skyband.framework.spec_tests.expected import compared
 from skyband.framework.spec_tests.loading import load
 from tests.conftest import ROOT
+from tests.framework.spec_tests.small import SMALL, test_command
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,3 +59,25 @@ def test_they_pass_through_the_engine(path, spark: SparkSession) -> None:
     _, plan = load(str(path))
     for test in carried(str(path)):
         assert compared(plan, test, by_engine.tables_of(plan, test, spark)) == [], test.name
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_command_runs_them_through_the_engine(tmp_path, spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    tests = """\
+transform: [{derive: {rounded: "round(x, 0)"}}]   # what is not evaluated without the engine
+tests:
+  - name: right
+    rows: [{id: 1, ts: 2020-01-01 00:00, x: 1}, drop, {id: 2, ts: 2020-01-01 00:01, x: 3}]
+    expect: {best_now: [{id: 2, rank: 1, score: 3}]}
+  - name: wrong
+    rows: [{id: 1, ts: 2020-01-01 00:00, x: 1}]
+    expect: {best_now: [{id: 2}], rejected: []}
+"""
+    spec = tmp_path / "job.yaml"
+    spec.write_text(SMALL + tests)
+    assert test_command("--engine", str(spec)) == 1
+    told = capsys.readouterr().out
+    assert "ok  right" in told and "FAILED  wrong" in told and "best_now: expected 1 row (-), got 1 (+)" in told
+    assert test_command(str(spec)) == 1 and "SKY-E531" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == [spec]

@@ -108,3 +108,12 @@ def test_no_test_of_another_name_is_recorded(tmp_path: Path) -> None:
     path.write_text(SMALL + ROWS + ROWS.removeprefix("tests:\n").replace("name: one", "name: two"))
     assert test_command("--record", "--only", "two", str(path)) == 0
     assert path.read_text() == SMALL + ROWS + ROWS.removeprefix("tests:\n").replace("name: one", "name: two") + "    expect:\n" + CHANGES
+
+
+def test_a_link_stays_a_link_and_rights_stay(tmp_path: Path) -> None:
+    path, link = tmp_path / "job.yaml", tmp_path / "link.yaml"
+    path.write_text(SMALL + ROWS)
+    path.chmod(0o640)
+    link.symlink_to(path)
+    assert test_command("--record", str(link)) == 0
+    assert link.is_symlink() and path.read_text().endswith(CHANGES) and path.stat().st_mode & 0o777 == 0o640
