@@ -181,7 +181,8 @@ class _Assembly:
         unknown = names(root) - set(parameters) if idle else set()
         for name, (key, _) in parameters.items():
             if name in idle and NAME.fullmatch(name) and key.start_mark.name == self.main.text.file:
-                doc.add("SKY-E109", f"nothing in the spec says ${{{name}}}", where(key), did_you_mean(name, unknown))
+                hint = did_you_mean(name, unknown) or f'remove it, or use it: "${{{name}}}"'
+                doc.add("SKY-E109", f"nothing in the spec says ${{{name}}}", where(key), hint)
 
 
 def _is_empty(node: yaml.Node) -> bool:

@@ -261,19 +261,21 @@ class Builder:
             for p in problems[:MAX_MISTAKES]:
                 inside = None if place.filled else place.text.inside(place, p.start, p.end)
                 where = place.text.where(*inside) if inside else self.where(node)
-                self.doc.add(p.code, p.message, where, self._hint(p, text))
+                self.doc.add(p.code, p.message, where, self._hint(p, text, place.filled))
                 self.doc.poisoned.add(path)
             return value
         self._note(node, path, key)
         return value
 
-    def _hint(self, problem: Problem, text: str) -> str | None:
+    def _hint(self, problem: Problem, text: str, filled: bool) -> str | None:
         """What to do about a reference: in a spec with parameters, one that is not set was more likely meant to be one of them."""
         if problem.code != "SKY-E106" or self.parameters is None:
             return problem.hint
         name = text[problem.start + 2 : problem.end - 1]
         if name in self.parameters:
             return "parameters do not refer to each other"
+        if filled:
+            return f"this text, or a parameter in it, says ${{{name}}}: set the variable"
         return did_you_mean(name, self.parameters) or f"give the parameter a value (parameters: {{{name}: ...}}), or set the variable"
 
     def _mapping(self, node: yaml.MappingNode, path: Path, key: Key | None) -> dict[str, Any]:

@@ -157,6 +157,13 @@ def test_mistakes_are_told_where_they_are(folder: Path, text: str, part: str, to
         assert e.where is not None and e.where.text is not None
 
 
+def test_a_variable_that_a_parameter_says_is_told_with_where_to_look(folder: Path) -> None:
+    for error in mistakes(folder, JOB.replace("site: berlin", "site: '${SITE}'")):
+        assert error.code == "SKY-E106" and "a parameter in it, says ${SITE}" in str(error.hint)
+    (error,) = mistakes(folder, JOB.replace("k: 7", 'wait: "${k}"'))
+    assert error.code == "SKY-E106" and error.hint == "parameters do not refer to each other"
+
+
 def test_a_mistake_of_a_profile_is_told_there(folder: Path) -> None:
     errors = mistakes(folder, JOB + "profiles:\n  dev: {window: {time: 3}}\n", SKYBAND_PROFILE="dev")
     assert said(errors) == ["berlin.yaml:8:24 SKY-E115"]
