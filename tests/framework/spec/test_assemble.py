@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyband.framework.describe import describe
@@ -20,6 +20,7 @@ from skyband.framework.spec.assemble import PROFILE, read_text
 from skyband.framework.spec.load import validate_file, validate_text
 from skyband.framework.spec.models import Job
 from tests.framework.spec.examples import SENSORS
+from tests.seeds import cases
 from tests.test_readme import merged
 
 SOURCE = """source:
@@ -220,8 +221,8 @@ def test_secrets_are_masked_in_every_file_and_profile(folder: Path) -> None:
 def test_what_expands_to_too_much_is_refused() -> None:
     tree = "parameters: {p: x}\n" + "".join(f"a{n}: &a{n} {{x: *a{n - 1}, y: *a{n - 1}}}\n" for n in range(1, 30)).replace("*a0", "1")
     loops = "parameters: {p: &p ['${p}'], q: &q {q: '${q}'}}\nx: *p\ny: *q\nz: '${p}'\n"
-    long = f"parameters: {{p: {'x' * 20_000}}}\nx:\n" + "- a${p}\n" * 10_000
-    nodes = f"parameters: {{p: [{'1, ' * 5000}]}}\nx:\n" + "- ${p}\n" * 10_000
+    long = f"parameters: {{p: {'x' * 20_000}}}\nx:\n" + "- a${p}\n" * 100
+    nodes = f"parameters: {{p: [{'1, ' * 5000}]}}\nx:\n" + "- ${p}\n" * 10
     deep = "profiles: {dev: " + "{a: " * 150 + "}" * 150 + "}\na: " + "{a: " * 150 + "}" * 150 + "\n"
     both = "profiles: {dev: &a {a: *a, b: *a}}\na: &b {a: *b, b: *b}\n"
     for text in (tree + tree.replace("parameters", "profiles").replace("a", "b"), loops, long, nodes, deep, both):
@@ -248,6 +249,7 @@ def filled(value: Any, parameter: Any) -> Any:
     return value.replace("$${p}", "\0").replace("${p}", str(parameter)).replace("\0", "${p}") if isinstance(value, str) else value
 
 
+@settings(max_examples=cases(40))
 @given(LAYERS, st.one_of(st.integers(0, 9), st.sampled_from(["text", "two words"])), st.randoms(use_true_random=False))
 def test_layers_are_merged_and_filled_as_defined(tmp_path_factory: pytest.TempPathFactory, layers: Any, p: Any, rng: random.Random) -> None:
     folder = tmp_path_factory.getbasetemp() / "layers"
