@@ -7,7 +7,7 @@ alias bombs and YAML traps are seen, and so that every value's and key's place i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -174,7 +174,16 @@ class Builder:
         return doc
 
     def mask(self, root: yaml.Node) -> None:
-        """Mask every secret before the first mistake is noted: it may stand on the same line. Fields of a profile are those of a spec."""
+        """Mask every secret below ``root`` before the first mistake is noted: it may stand on the same line."""
+        for node in self.secrets(root):
+            self.hide(node)
+
+    def hide(self, node: yaml.ScalarNode) -> None:
+        """Never show this value where it is written."""
+        self._text(node).mask(self._place(node, None, True))
+
+    def secrets(self, root: yaml.Node) -> Iterator[yaml.ScalarNode]:
+        """The values of a spec's mapping that are secrets by their names. Fields of a profile are those of a spec. O(nodes)."""
         seen: set[int] = set()
         left: list[tuple[yaml.Node, Path]] = [(root, ())]
         while left:
@@ -184,7 +193,7 @@ class Builder:
             seen.add(id(node))
             if isinstance(node, yaml.ScalarNode):
                 if is_secret(path):
-                    self._text(node).mask(self._place(node, None, True))
+                    yield node
             elif isinstance(node, yaml.MappingNode):
                 inside = () if len(path) == 2 and path[0] == PROFILES else path[:2]
                 left += [(v, (*inside, k.value)) for k, v in node.value if isinstance(k, yaml.ScalarNode)]

@@ -218,12 +218,24 @@ def test_secrets_are_masked_in_every_file_and_profile(folder: Path) -> None:
     assert "heat-${site}" in told and "minuets" in told and not any(s in told for s in ("hunter2", "tango3", "sierra1"))
 
 
+def test_a_parameter_that_a_secret_is_made_of_is_masked(folder: Path) -> None:
+    text = JOB.replace("k: 7", "k: 7, pw: hunter2, half: tango3, other: sierra1, kk: 1")
+    text += "source: {options: {password: '${pw}', token: 'a${half}'}}\n"
+    text += "profiles: {prod: {source: {options: {secret: '${other}'}}, parameters: {pw: delta4, 1: 2}}, dev: 3}\n"
+    for profile in ("", "prod"):
+        shown = "\n".join(e.render() for e in mistakes(folder, text, SKYBAND_PROFILE=profile))
+        assert "kk: 1" in shown and not any(s in shown for s in ("hunter2", "tango3", "sierra1", "delta4")), shown
+    assert "hunter2" not in describe(str(folder / "berlin.yaml"))["text"]
+
+
 def test_what_expands_to_too_much_is_refused() -> None:
     tree = "parameters: {p: x}\n" + "".join(f"a{n}: &a{n} {{x: *a{n - 1}, y: *a{n - 1}}}\n" for n in range(1, 30)).replace("*a0", "1")
     loops = "parameters: {p: &p ['${p}'], q: &q {q: '${q}'}}\nx: *p\ny: *q\nz: '${p}'\n"
     long = f"parameters: {{p: {'x' * 20_000}}}\nx:\n" + "- a${p}\n" * 100
     nodes = f"parameters: {{p: [{'1, ' * 5000}]}}\nx:\n" + "- ${p}\n" * 10
     deep = "profiles: {dev: " + "{a: " * 150 + "}" * 150 + "}\na: " + "{a: " * 150 + "}" * 150 + "\n"
+    odd = "profiles: &p {dev: {profiles: *p, parameters: {[1]: 2}, source: {password: '${x}'}}}\nparameters: {[1]: 2, x: &x [*x]}\n"
+    assert validate_text("job: x\n" + odd, {PROFILE: "dev"})[1]
     both = "profiles: {dev: &a {a: *a, b: *a}}\na: &b {a: *b, b: *b}\n"
     for text in (tree + tree.replace("parameters", "profiles").replace("a", "b"), loops, long, nodes, deep, both):
         _, errors = validate_text("job: x\n" + text, {PROFILE: "dev"} if "dev" in text else {})
