@@ -149,7 +149,8 @@ def _key(path: Path, words: Sequence[str]) -> str:
     """A hash of what the facts depend on: the text and those it includes, its place, the command, and the variables that they name."""
     text = _read(path)
     named = dict.fromkeys(word for word in _BETWEEN.split(text) if word.endswith((".yaml", ".yml")) and not word.startswith(("/", "..")))
-    text += "".join(_read(path.parent / word) for word in named)  # what may be an included file: one too many does no harm
+    included = (path.parent / word for word in named)  # or may be: one too many does no harm
+    text += "".join(_read(file) for file in included if file.is_file())
     names = {*_VARIABLE.findall(text), "SKYBAND_ALLOWED_ROOTS", "SKYBAND_PROFILE", "SKYBAND_VARIABLES"}
     on = [FORMAT, str(path), text, list(words), sorted((n, os.environ.get(n)) for n in names)]
     return hashlib.sha256(json.dumps(on).encode()).hexdigest()

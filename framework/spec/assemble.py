@@ -16,7 +16,7 @@ from skyband.framework.errors import Where, did_you_mean, one_of
 from skyband.framework.spec.document import PROFILES, TOO_MUCH, Builder, Document, TooMuch
 from skyband.framework.spec.fragments import INCLUDE, included
 from skyband.framework.spec.overlay import Overlay, Pair, taken
-from skyband.framework.spec.parameters import NAME, Filling, names
+from skyband.framework.spec.parameters import NAME, Filling, names, scalars
 from skyband.framework.spec.yaml_recovery import Composed, compose
 
 PROFILE: Final = "SKYBAND_PROFILE"
@@ -76,6 +76,7 @@ class _Assembly:
         if own[INCLUDE]:
             self.builder.parameters = frozenset()
             root = self._with_fragments(root, own, size)
+        self._mask_parameters()
         rest, found = taken(root, (PROFILES, PARAMETERS)) if own[INCLUDE] else (root, own)
         if found[PROFILES] or self.env.get(PROFILE):
             rest, found[PARAMETERS] = self._with_profile(rest, found)
@@ -84,6 +85,18 @@ class _Assembly:
         assert isinstance(self.main.root, yaml.MappingNode)
         rest.start_mark, rest.end_mark = self.main.root.start_mark, self.main.root.end_mark
         return rest
+
+    def _mask_parameters(self) -> None:
+        """Masks the parameters of all parts, profiles with them, that a secret of any of them is made of."""
+        roots = [part.root for part in self.parts if isinstance(part.root, yaml.MappingNode)]
+        secret = {name for root in roots for node in self.builder.secrets(root) for name in names(node)}
+        profiles = [_values(named) for root in roots for _, named in taken(root, (PROFILES,))[1][PROFILES]]
+        for part in [*roots, *(p for some in profiles for _, p in some if isinstance(p, yaml.MappingNode))]:
+            for _, parameters in taken(part, (PARAMETERS,))[1][PARAMETERS]:
+                for key, value in _values(parameters):
+                    if isinstance(key, yaml.ScalarNode) and key.value in secret:
+                        for node in scalars(value):
+                            self.builder.hide(node)
 
     def _once(self, name: str, pairs: list[Pair]) -> None:
         for key, _ in pairs[1:]:
@@ -181,7 +194,12 @@ class _Assembly:
         unknown = names(root) - set(parameters) if idle else set()
         for name, (key, _) in parameters.items():
             if name in idle and NAME.fullmatch(name) and key.start_mark.name == self.main.text.file:
-                doc.add("SKY-E109", f"nothing in the spec says ${{{name}}}", where(key), did_you_mean(name, unknown))
+                hint = did_you_mean(name, unknown) or f'remove it, or use it: "${{{name}}}"'
+                doc.add("SKY-E109", f"nothing in the spec says ${{{name}}}", where(key), hint)
+
+
+def _values(node: yaml.Node) -> list[Pair]:
+    return node.value if isinstance(node, yaml.MappingNode) else []
 
 
 def _is_empty(node: yaml.Node) -> bool:

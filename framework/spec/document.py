@@ -7,7 +7,7 @@ alias bombs and YAML traps are seen, and so that every value's and key's place i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -174,7 +174,16 @@ class Builder:
         return doc
 
     def mask(self, root: yaml.Node) -> None:
-        """Mask every secret before the first mistake is noted: it may stand on the same line. Fields of a profile are those of a spec."""
+        """Mask every secret below ``root`` before the first mistake is noted: it may stand on the same line."""
+        for node in self.secrets(root):
+            self.hide(node)
+
+    def hide(self, node: yaml.ScalarNode) -> None:
+        """Never show this value where it is written."""
+        self._text(node).mask(self._place(node, None, True))
+
+    def secrets(self, root: yaml.Node) -> Iterator[yaml.ScalarNode]:
+        """The values of a spec's mapping that are secrets by their names. Fields of a profile are those of a spec. O(nodes)."""
         seen: set[int] = set()
         left: list[tuple[yaml.Node, Path]] = [(root, ())]
         while left:
@@ -184,7 +193,7 @@ class Builder:
             seen.add(id(node))
             if isinstance(node, yaml.ScalarNode):
                 if is_secret(path):
-                    self._text(node).mask(self._place(node, None, True))
+                    yield node
             elif isinstance(node, yaml.MappingNode):
                 inside = () if len(path) == 2 and path[0] == PROFILES else path[:2]
                 left += [(v, (*inside, k.value)) for k, v in node.value if isinstance(k, yaml.ScalarNode)]
@@ -261,19 +270,21 @@ class Builder:
             for p in problems[:MAX_MISTAKES]:
                 inside = None if place.filled else place.text.inside(place, p.start, p.end)
                 where = place.text.where(*inside) if inside else self.where(node)
-                self.doc.add(p.code, p.message, where, self._hint(p, text))
+                self.doc.add(p.code, p.message, where, self._hint(p, text, place.filled))
                 self.doc.poisoned.add(path)
             return value
         self._note(node, path, key)
         return value
 
-    def _hint(self, problem: Problem, text: str) -> str | None:
+    def _hint(self, problem: Problem, text: str, filled: bool) -> str | None:
         """What to do about a reference: in a spec with parameters, one that is not set was more likely meant to be one of them."""
         if problem.code != "SKY-E106" or self.parameters is None:
             return problem.hint
         name = text[problem.start + 2 : problem.end - 1]
         if name in self.parameters:
             return "parameters do not refer to each other"
+        if filled:
+            return f"this text, or a parameter in it, says ${{{name}}}: set the variable"
         return did_you_mean(name, self.parameters) or f"give the parameter a value (parameters: {{{name}: ...}}), or set the variable"
 
     def _mapping(self, node: yaml.MappingNode, path: Path, key: Key | None) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class Filling:
 
         What is written once and used by alias stays one.
         """
-        order = list(_nodes(node))
+        order = list(nodes(node))
         for at in order:
             if isinstance(at, yaml.ScalarNode):
                 self._made[id(at)] = self._scalar(at)
@@ -78,11 +78,15 @@ class Filling:
 
 def names(root: yaml.Node) -> set[str]:
     """All that values below ``root`` refer to. O(nodes + characters)."""
-    scalars = (node for node in _nodes(root) if isinstance(node, yaml.ScalarNode))
-    return {m.group(1) for node in scalars for m in _REFERENCE.finditer(node.value) if m.group(1)}
+    return {m.group(1) for node in scalars(root) for m in _REFERENCE.finditer(node.value) if m.group(1)}
 
 
-def _nodes(root: yaml.Node) -> Iterator[yaml.Node]:
+def scalars(root: yaml.Node) -> Iterator[yaml.ScalarNode]:
+    """Every plain value below ``root``, once."""
+    return (node for node in nodes(root) if isinstance(node, yaml.ScalarNode))
+
+
+def nodes(root: yaml.Node) -> Iterator[yaml.Node]:
     """Every value below ``root``, and itself, once. Without recursion: how deep it may be is not known yet."""
     left, seen = [root], {id(root)}
     while left:

@@ -1,7 +1,7 @@
 """What the JSON schema of a job does not say of specs that are resolved first: files they include, profiles, parameters.
 
-A part of a spec (a profile, an included file, a spec that includes others) lacks what the other parts have: its schema is that of a job
-without any field being needed.
+A part of a spec (a profile, an included file, a spec that has such) lacks what the other parts have: its schema is that of a job without
+any field being needed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FIELDS: Final[dict[str, Any]] = {
 
 
 def of_specs(job: dict[str, Any]) -> dict[str, Any]:
-    """The schema of specs: a whole job, or, if it includes files, a part of one. Within it ``FRAGMENT``."""
+    """The schema of specs: a whole job, or, if it includes files or has profiles, a part of one. Within it ``FRAGMENT``."""
     sections = job["$defs"]
     whole = {key: s for key, s in job.items() if key not in ("$defs", "pattern", "patternErrorMessage")} | {"type": "object"}
     part = _partial(whole)
@@ -49,7 +49,7 @@ def of_specs(job: dict[str, Any]) -> dict[str, Any]:
         "$defs": {**sections, **parts, "Profile": profile, "Fragment": fragment, "Whole": _with(whole, job["description"], *_FIELDS),
                   "Including": _with(part, job["description"], *_FIELDS)},
         "description": job["description"],
-        "if": {"required": ["include"]},
+        "if": {"anyOf": [{"required": ["include"]}, {"required": ["profiles"]}]},
         "then": {"$ref": f"{_REF}Including"},
         "else": {"$ref": f"{_REF}Whole"},
     }  # fmt: skip

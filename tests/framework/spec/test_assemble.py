@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyband.framework.describe import describe
@@ -20,6 +20,7 @@ from skyband.framework.spec.assemble import PROFILE, read_text
 from skyband.framework.spec.load import validate_file, validate_text
 from skyband.framework.spec.models import Job
 from tests.framework.spec.examples import SENSORS
+from tests.seeds import cases
 from tests.test_readme import merged
 
 SOURCE = """source:
@@ -157,6 +158,13 @@ def test_mistakes_are_told_where_they_are(folder: Path, text: str, part: str, to
         assert e.where is not None and e.where.text is not None
 
 
+def test_a_variable_that_a_parameter_says_is_told_with_where_to_look(folder: Path) -> None:
+    for error in mistakes(folder, JOB.replace("site: berlin", "site: '${SITE}'")):
+        assert error.code == "SKY-E106" and "a parameter in it, says ${SITE}" in str(error.hint)
+    (error,) = mistakes(folder, JOB.replace("k: 7", 'wait: "${k}"'))
+    assert error.code == "SKY-E106" and error.hint == "parameters do not refer to each other"
+
+
 def test_a_mistake_of_a_profile_is_told_there(folder: Path) -> None:
     errors = mistakes(folder, JOB + "profiles:\n  dev: {window: {time: 3}}\n", SKYBAND_PROFILE="dev")
     assert said(errors) == ["berlin.yaml:8:24 SKY-E115"]
@@ -210,12 +218,24 @@ def test_secrets_are_masked_in_every_file_and_profile(folder: Path) -> None:
     assert "heat-${site}" in told and "minuets" in told and not any(s in told for s in ("hunter2", "tango3", "sierra1"))
 
 
+def test_a_parameter_that_a_secret_is_made_of_is_masked(folder: Path) -> None:
+    text = JOB.replace("k: 7", "k: 7, pw: hunter2, half: tango3, other: sierra1, kk: 1")
+    text += "source: {options: {password: '${pw}', token: 'a${half}'}}\n"
+    text += "profiles: {prod: {source: {options: {secret: '${other}'}}, parameters: {pw: delta4, 1: 2}}, dev: 3}\n"
+    for profile in ("", "prod"):
+        shown = "\n".join(e.render() for e in mistakes(folder, text, SKYBAND_PROFILE=profile))
+        assert "kk: 1" in shown and not any(s in shown for s in ("hunter2", "tango3", "sierra1", "delta4")), shown
+    assert "hunter2" not in describe(str(folder / "berlin.yaml"))["text"]
+
+
 def test_what_expands_to_too_much_is_refused() -> None:
     tree = "parameters: {p: x}\n" + "".join(f"a{n}: &a{n} {{x: *a{n - 1}, y: *a{n - 1}}}\n" for n in range(1, 30)).replace("*a0", "1")
     loops = "parameters: {p: &p ['${p}'], q: &q {q: '${q}'}}\nx: *p\ny: *q\nz: '${p}'\n"
-    long = f"parameters: {{p: {'x' * 20_000}}}\nx:\n" + "- a${p}\n" * 10_000
-    nodes = f"parameters: {{p: [{'1, ' * 5000}]}}\nx:\n" + "- ${p}\n" * 10_000
+    long = f"parameters: {{p: {'x' * 20_000}}}\nx:\n" + "- a${p}\n" * 100
+    nodes = f"parameters: {{p: [{'1, ' * 5000}]}}\nx:\n" + "- ${p}\n" * 10
     deep = "profiles: {dev: " + "{a: " * 150 + "}" * 150 + "}\na: " + "{a: " * 150 + "}" * 150 + "\n"
+    odd = "profiles: &p {dev: {profiles: *p, parameters: {[1]: 2}, source: {password: '${x}'}}}\nparameters: {[1]: 2, x: &x [*x]}\n"
+    assert validate_text("job: x\n" + odd, {PROFILE: "dev"})[1]
     both = "profiles: {dev: &a {a: *a, b: *a}}\na: &b {a: *b, b: *b}\n"
     for text in (tree + tree.replace("parameters", "profiles").replace("a", "b"), loops, long, nodes, deep, both):
         _, errors = validate_text("job: x\n" + text, {PROFILE: "dev"} if "dev" in text else {})
@@ -241,6 +261,7 @@ def filled(value: Any, parameter: Any) -> Any:
     return value.replace("$${p}", "\0").replace("${p}", str(parameter)).replace("\0", "${p}") if isinstance(value, str) else value
 
 
+@settings(max_examples=cases(40))
 @given(LAYERS, st.one_of(st.integers(0, 9), st.sampled_from(["text", "two words"])), st.randoms(use_true_random=False))
 def test_layers_are_merged_and_filled_as_defined(tmp_path_factory: pytest.TempPathFactory, layers: Any, p: Any, rng: random.Random) -> None:
     folder = tmp_path_factory.getbasetemp() / "layers"

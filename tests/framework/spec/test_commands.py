@@ -67,6 +67,15 @@ def test_init_puts_the_schema_beside_the_spec(tmp_path: Path, capsys: pytest.Cap
         assert kept.read_text() == other
 
 
+def test_a_schema_beside_the_data_is_no_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = tmp_path / "rows.json"
+    rows.write_text("".join(f'{{"id": "{n}", "ts": "2024-01-01T00:00:0{n}Z", "x": {n}.5}}\n' for n in range(9)))
+    for name in ("a.yaml", "b.yaml"):
+        assert main(["init", str(tmp_path / name), "--from", str(rows)]) == 0
+        assert main(["validate", "--data", str(tmp_path / name)]) == 0, capsys.readouterr().err
+    assert (tmp_path / init.SCHEMA).exists()
+
+
 def test_the_examples_name_the_schema_beside_them() -> None:
     for path in (SCHEMA_PATH.parent).glob("*.yaml"):
         assert path.read_text(encoding="utf-8").startswith(f"# yaml-language-server: $schema={SCHEMA_PATH.name}\n"), path

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from skyband.framework.spec.schema import schema_text
 from skyband.jobs.cli import main
-from skyband.jobs.init import SCHEMA
+from skyband.jobs.init import MODELINE, SCHEMA
 from tests.framework.spec.language_server import Editor, command, editor
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -89,3 +90,21 @@ def test_hover_says_what_a_field_is(server: Editor, spec: Path) -> None:
     assert "How much disorder to wait for" in server.hover(spec, changed(spec, "watermark", "water^mark"))
     assert "k best pairs of rows" in server.hover(spec, changed(spec, "shocks: {type: topk_pairs", "shocks: {ty^pe: topk_pairs"))
     assert "Sets of tokens" not in server.hover(spec, changed(spec, "direction", "direc^tion"))
+
+
+def test_parts_of_specs_are_helped_with_too(server: Editor, spec: Path) -> None:
+    """A spec that includes files needs none of the fields; a profile has those of a spec; an included file has a schema of its own."""
+    including = f"{MODELINE}job: x\ninclude: parts/_a.yaml\nqueries:\n  shocks: {{k: 3}}\n"
+    assert server.opened(spec, including) == []
+    assert any("kk is not allowed" in s for s in server.opened(spec, including.replace("k:", "kk:")))
+    whole = spec.read_text(encoding="utf-8")
+    profile = f"{whole}profiles:\n  dev:\n    window: {{time: 1 day}}\n    queries: {{shocks: {{k: 3}}}}\nparameters: {{a: [1]}}\n"
+    assert server.opened(spec, profile) == []
+    assert any("tyme is not allowed" in s for s in server.opened(spec, profile.replace("{time: 1 day}", "{tyme: 1 day}")))
+    assert "watermark" in server.completions(spec, f"{whole}profiles:\n  dev:\n    source:\n      event_time:\n        ^\n")
+    assert "SKYBAND" in server.hover(spec, profile.replace("profiles", "pro^files"))
+    fragment = spec.parent / "_part.yaml"
+    (spec.parent / "fragment.json").write_text(schema_text(fragment=True), encoding="utf-8")
+    text = "# yaml-language-server: $schema=fragment.json\nwindow: {time: 1 day}\nprofiles: {dev: {}}\n"
+    assert server.opened(fragment, text) == []
+    assert any("windw is not allowed" in s for s in server.opened(fragment, text.replace("window", "windw")))

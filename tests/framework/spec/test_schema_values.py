@@ -18,7 +18,7 @@ from skyband.framework.spec.assemble import read_text
 from skyband.framework.spec.load import validate_text
 from skyband.framework.spec.schema import fragment_schema, job_schema
 from skyband.framework.spec.schema_values import for_editors
-from tests.framework.spec.examples import ENV, SENSORS
+from tests.framework.spec.examples import ENV, FAMILY, SENSORS
 from tests.framework.spec.fuzz import mutant
 from tests.seeds import cases
 
@@ -88,6 +88,8 @@ def test_a_spec_of_parameters_fits() -> None:
     data["queries"]["other"] = "${query}"
     data["source"] |= {"id": ["${id}"], "schema": "${schema}", "event_time": "${time}"}
     jsonschema.validate(data, job_schema())
+    jsonschema.validate(yaml.safe_load(FAMILY.replace("[]", "[a.yaml]")), job_schema())
+    jsonschema.validate(yaml.safe_load(FAMILY.replace("include: []", "")), job_schema())
 
 
 def test_parts_need_nothing_and_know_their_fields() -> None:
@@ -96,7 +98,8 @@ def test_parts_need_nothing_and_know_their_fields() -> None:
     whole = yaml.safe_load(SENSORS)
     part = {"job": "x", "include": ["parts/_a.yaml"], "source": {"path": "x"}, "queries": {"anomalies": {"k": 3}}, "run": {}}
     assert schema.is_valid(part) and not schema.is_valid({**part, "include": "a.txt"})
-    assert not schema.is_valid({key: value for key, value in part.items() if key != "include"})
+    alone = {key: value for key, value in part.items() if key != "include"}
+    assert not schema.is_valid(alone) and schema.is_valid({**alone, "profiles": {"dev": {"sink": {"path": "x"}}}})
     for bad in ({"sauce": {}}, {"queries": {"anomalies": {"kk": 3}}}, {"window": {"time": "1 moon"}}):
         assert not schema.is_valid({**part, **bad}) and not schema.is_valid({**whole, "profiles": {"dev": bad}})
     good = {"window": {"count": 3}, "queries": {"anomalies": {"k": 3}}, "parameters": {"a": [1]}}
