@@ -48,7 +48,7 @@ PIN := pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-
 
 requirements: setup ## pin all requirements anew, of the image, the documentation and Airflow too (needs pip-tools on PATH)
 	@$(PIN) requirements.in
-	@$(PIN) --extra all --build-deps-for wheel -c requirements.txt --output-file requirements-image.txt pyproject.toml
+	@$(PIN) -c requirements.txt requirements-image.in
 	@cd docs && $(PIN) requirements.in
 	@cd airflow_dags && $(PIN) requirements.in
 

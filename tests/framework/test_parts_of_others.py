@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from skyband.framework.plan.compile import compile_job
+from skyband.framework.plan.fingerprint import compare, fingerprint
 from skyband.framework.plan.model import Check
 from skyband.framework.quality import checks
 from skyband.framework.quality.checks import Span, asks_library, evaluate
@@ -83,6 +84,18 @@ def test_a_function_is_the_expression_it_stands_for(old: str, function: str, exp
         assert job is not None, [e.render() for e in errors]
         plans.append(compile_job(job))
     assert plans[0].operators == plans[1].operators
+
+
+def test_a_state_knows_when_a_package_has_changed_its_function() -> None:
+    plans = []
+    for expression in ("abs(a.$size - b.$size)", "abs( a.$size - b.$size )", "a.$size * b.$size"):
+        with SCORING_FUNCTIONS.added("volatile", ScoringFunction(expression)):
+            job, errors = validate_text(SPEC.replace("{function: gap, columns: {value: x}", "{function: volatile, columns: {size: x}"), {})
+            assert job is not None, [e.render() for e in errors]
+            plans.append(fingerprint(compile_job(job)))
+    assert compare(plans[0], plans[1]) == []
+    (told,) = compare(plans[0], plans[2])
+    assert told.startswith("queries.q.scoring ")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,10 @@ def test_a_run_whose_gate_fails_writes_all_and_publishes_nothing(
     spec = write_spec(tmp_path, watermark="0 seconds", queries="  far3: {type: topk_pairs, scoring: far, k: 3}\n")
     quality(spec, most=0)
     write_file(tmp_path, "1.csv", [[i, stamp(i), "p", i % 5, 1, "a"] for i in range(40)], at=1)
-    assert main(["run", str(spec), "--finish", "--quiet"]) == 1
+    tell = f"dd of='{tmp_path}/told.json' status=none"
+    assert main(["run", str(spec), "--finish", "--quiet", "--notify-command", tell]) == 1
+    outcome = json.loads((tmp_path / "told.json").read_text())
+    assert outcome["status"] == "checks_failed" and [c["success"] for c in outcome["checks"]] == [False]
     told = capfd.readouterr().err
     assert "SKY-E500 critical check failed on table far3_changes" in told and "not published: critical" in told
     assert table(tmp_path, "far3").num_rows > 3 and table(tmp_path, "far3_now").num_rows == 3

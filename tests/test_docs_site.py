@@ -1,0 +1,53 @@
+"""The documentation as a site: every page has its place, and it builds strictly and loads nothing from elsewhere."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.test_architecture import ROOT
+
+CONFIG = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+
+
+def pages(nav: Any) -> Iterator[str]:
+    """The pages of a menu, in order."""
+    for part in nav:
+        yield from pages(next(iter(part.values()))) if isinstance(part, dict) else [part]
+
+
+def test_every_page_stands_in_the_menu_once() -> None:
+    assert sorted(pages(CONFIG["nav"])) == sorted(["index.md", *(p.name for p in (ROOT / "docs").glob("*.md"))])
+
+
+def test_what_builds_it_is_pinned_and_no_part_of_an_installation() -> None:
+    text = (ROOT / "docs" / "requirements.txt").read_text(encoding="utf-8")
+    assert "://" not in text and re.search(r"^mkdocs-material==\S+ \\\n +--hash=sha256:", text, re.MULTILINE)
+    for other in ("requirements.txt", "requirements-image.txt", "pyproject.toml"):
+        assert "mkdocs" not in (ROOT / other).read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_it_builds_strictly_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    for name in ("docs", "scripts", "mkdocs.yml", "README.md"):
+        (shutil.copytree if (ROOT / name).is_dir() else shutil.copy2)(ROOT / name, tmp_path / name)
+    venv.create(tmp_path / "venv", with_pip=True)
+    bin_ = tmp_path / "venv" / "bin"
+    pip = [bin_ / "python", "-m", "pip", "install", "--quiet", "--require-hashes", "-r", tmp_path / "docs" / "requirements.txt"]
+    for words in (pip, [bin_ / "mkdocs", "build", "--quiet", "--strict"]):
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=900)
+        assert done.returncode == 0, done.stdout + done.stderr
+    site = tmp_path / "build" / "site"
+    built = {p.name: p.read_text(encoding="utf-8") for p in site.glob("*.html")}
+    assert {f"{Path(p).stem}.html" for p in pages(CONFIG["nav"])} <= set(built)
+    loading = re.compile(r"<(?:script|img|iframe|link rel=\"(?:stylesheet|icon|preconnect)\")[^>]*(?:src|href)=\"(?:https?:)?//[^\"]*")
+    assert [(name, m[0]) for name, text in built.items() for m in loading.finditer(text)] == []
+    assert 'src="images/report.png"' in built["index.html"] and 'src="images/window.svg"' in built["pictures.html"]
