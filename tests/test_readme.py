@@ -153,6 +153,9 @@ def test_commands_and_sql_run_after_the_demo(tmp_path: Path, monkeypatch: pytest
             sh(block.text, block)
         elif block.info == "sql":
             assert statements.ask(block.text).num_rows, f"{block} gives no row"
+        elif block.info == "python":
+            done = subprocess.run([sys.executable, "-c", block.text], cwd=home, capture_output=True, text=True, check=False, timeout=120)
+            assert done.returncode == 0 and done.stdout, f"{block}: {done.stderr}"
 
     # The statement the demo prints, as DuckDB reads it (its Delta extension is not part of the package, so the table is handed over).
     statement = re.search(r"select rank.*?;", shown, re.DOTALL)
