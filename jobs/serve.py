@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import socket
+import sys
 import time as clock
 from typing import Final
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.errors import SkybandError, told
 from skyband.jobs.answer import Answer, show
 from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
@@ -22,7 +23,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="let BI tools connect (JDBC, ODBC)",
         **described(
             "Makes a database of every job, with its tables and views, and serves them by Spark's Thrift server on this machine's "
-            "loopback until it is stopped. Whoever can connect can do what this user can: on a shared machine, do not.",
+            "loopback until it is stopped. It only answers queries: what would write, drop, set or load anything is refused. Whoever can "
+            "connect can read what is served, with no password: on a shared machine, do not.",
             "skyband serve flights.yaml",
             "skyband serve flights.yaml sensors.yaml --port 10001",
             "",
@@ -44,6 +46,7 @@ def run(args: argparse.Namespace) -> int:
     from skyband.framework.streaming.session import get_session
     from skyband.framework.streaming.stopping import STOP
     from skyband.framework.tables.catalog import HOST, serve, settings
+    from skyband.framework.tables.views import left_out, said_left_out
 
     with socket.socket() as free:
         free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -51,7 +54,10 @@ def run(args: argparse.Namespace) -> int:
             free.bind((HOST, args.port))
         except OSError as e:
             raise SkybandError("SKY-E201", f"port {args.port} cannot be had: {(e.strerror or str(e)).lower()}", hint="--port N") from e
-    spark = get_session("skyband-serve", extra=settings(args.port))
+    spark = get_session("skyband-serve", extra=settings(args.port), quick=False)
+    for plan in plans:
+        for view in left_out(plan):
+            print(told(said_left_out(view)), file=sys.stderr)
     with STOP.heeded():
         made = [{"name": name, "tables": tables, "views": views} for name, tables, views in serve(spark, plans)]
         url = f"jdbc:hive2://{HOST}:{args.port}/"

@@ -160,6 +160,9 @@ def test_commands_and_sql_run_after_the_demo(tmp_path: Path, monkeypatch: pytest
             sh(block.text, block)
         elif block.info == "sql":
             assert statements.ask(block.text).num_rows, f"{block} gives no row"
+        elif block.info == "python":
+            done = subprocess.run([sys.executable, "-c", block.text], cwd=home, capture_output=True, text=True, check=False, timeout=120)
+            assert done.returncode == 0 and done.stdout, f"{block}: {done.stderr}"
 
     program = "\n".join(b.text for b in blocks((PYTHON,)) if b.info == "python")
     done = subprocess.run([sys.executable, "-c", program], cwd=home, capture_output=True, text=True, check=False, timeout=300)

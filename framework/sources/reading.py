@@ -41,7 +41,7 @@ def files(
 
     The files at the URLs ``without`` are not opened; with ``drop`` rows have their file's ``CAP``. ``whole_origin``: the URLs are origins.
     """
-    options, schema = _how(source, columns, text)
+    options, schema = how(source, columns, text)
     if paths is None:
         options |= {"maxFileAge": NEVER_TOO_OLD} | batch_bound(source)
         frame = _stream(spark.readStream.format(source.format).schema(schema).options(**options), source)
@@ -60,7 +60,7 @@ def files(
 
 def listed(spark: SparkSession, source: SourceNode, columns: list[str] | None, text: bool) -> list[str]:
     """URLs of the files there, as the engine's stream would find and spell them; [] if there is no such folder."""
-    options, schema = _how(source, columns, text)
+    options, schema = how(source, columns, text)
     try:
         return list(spark.read.format(source.format).schema(schema).options(**options).load(source.path).inputFiles())
     except AnalysisException as e:
@@ -69,8 +69,8 @@ def listed(spark: SparkSession, source: SourceNode, columns: list[str] | None, t
         return []
 
 
-def _how(source: SourceNode, columns: list[str] | None, text: bool) -> tuple[dict[str, str], StructType]:
-    """Options and schema to read with."""
+def how(source: SourceNode, columns: list[str] | None, text: bool) -> tuple[dict[str, str], StructType]:
+    """The engine's options and schema to read files of ``source`` with. ``columns``, ``text``: see ``files``."""
     options = dict(source.options)
     if text:
         options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}

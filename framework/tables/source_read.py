@@ -126,8 +126,9 @@ def reader(source: SourceNode, files: Sequence[str], header: Sequence[str] | Non
         return f"read_json({listed}, format = 'newline_delimited', columns = {columns}, ignore_errors = true)"
     given = options.get("sep", options.get("delimiter", ","))
     nulls = ", ".join(map(text, dict.fromkeys(["", options.get("nullvalue", "")])))
+    headed = "true" if options.get("header", "").lower() == "true" else "false"
     return (
-        f"read_csv({listed}, auto_detect = false, header = {options.get('header', 'false').lower()}, columns = {columns}, "
+        f"read_csv({listed}, auto_detect = false, header = {headed}, columns = {columns}, "
         f"delim = {text(given.replace(chr(92) + 't', chr(9)))}, quote = {text(options.get('quote', chr(34)))}, "
         f"escape = {text(options.get('escape', chr(92)))}, nullstr = [{nulls}], allow_quoted_nulls = false, ignore_errors = true)"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import random
+import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -24,6 +25,7 @@ from skyband.framework.plan.model import Field, Plan, SourceNode
 from skyband.framework.tables import source_rows
 from skyband.framework.tables.duck import Statements
 from skyband.framework.tables.reader import Reader
+from skyband.framework.tables.source_read import reader
 from skyband.framework.tables.source_sql import source as source_sql
 from skyband.framework.tables.views import views
 from tests.framework.streaming import checkpoints
@@ -199,6 +201,30 @@ def test_options_that_only_the_engine_has_are_told(tmp_path: Path, options: dict
         Statements(plan).ask("select * from near_rows")
     assert e.value.code == "SKY-E404" and f"the option {next(iter(options)).lower()}" in str(e.value.hint)
     assert Statements(plan).ask("select count(*) as n from near_history")["n"].to_pylist()[0]
+
+
+def test_options_and_names_are_values_and_no_sql(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    plan, _ = job(tmp_path / "out", ())
+    (tmp_path / "secret").write_text("id\n0\n")
+    steer = f"', filename = true) union select * from read_text('{tmp_path}/secret') --"
+    (tmp_path / f"a{steer.replace('/', '_')}.csv").write_text("id,ts\n")
+    taken(plan, [tmp_path / f"a{steer.replace('/', '_')}.csv"])
+    for options in ({"header": f"true{steer[1:]}"}, {"sep": steer}, {"quote": steer}, {"escape": steer}, {"nullValue": steer}):
+        fields = (*plan.source.fields[:-1], replace(plan.source.fields[-1], source_name=f'x"{steer}'))
+        read = replace(plan, source=SourceNode("csv", str(tmp_path), tuple(options.items()), fields))
+        call = reader(read.source, [steer], None)
+        # As DuckDB reads it: one call, no comment, and everything of the spec's within a text.
+        bare = re.sub(r"'(?:[^']|'')*'", "''", call)
+        assert re.fullmatch(
+            r"read_csv\(\[''\], auto_detect = false, header = (true|false), columns = \{[':, ]*\}, [\w =',\[\]]*\)", bare
+        ), bare
+        try:
+            rows = Statements(read).ask("select * from near_rows").to_pylist()
+        except SkybandError as e:
+            assert e.code == "SKY-E301"
+        else:
+            assert rows and all(r["older_source_rows"] == 0 for r in rows)
 
 
 def test_a_source_that_is_gone_leaves_rows_without_columns(tmp_path: Path) -> None:
