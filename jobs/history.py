@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
-from skyband.framework.errors import printable, told
+from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
 
@@ -25,12 +24,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     p.add_argument("spec")
     p.add_argument("--limit", type=int, default=20, metavar="N", help="the newest N (default: %(default)s)")
-    p.add_argument("--format", choices=("text", "json"), default="text", help="json: a list of objects (default: %(default)s)")
     p.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """0. SkybandError SKY-E402 if nothing has run yet."""
+def run(args: argparse.Namespace) -> Answer:
+    """The runs. SkybandError SKY-E402 if nothing has run yet."""
     plan = load_plan(args.spec)
     import pyarrow as pa
 
@@ -41,11 +39,7 @@ def run(args: argparse.Namespace) -> int:
     rows = history(Layout(plan.sink), max(1, args.limit))
     if not rows:
         raise not_run()
-    if args.format == "json":
-        print(told(json.dumps(rows, indent=1, default=lambda t: t.isoformat())))
-    else:
-        print(printable(told(text_table(pa.Table.from_pylist([_shown(r) for r in rows])))))
-    return 0
+    return Answer({"runs": rows}, text_table(pa.Table.from_pylist([_shown(r) for r in rows])))
 
 
 def _shown(row: dict[str, Any]) -> dict[str, str]:

@@ -117,7 +117,7 @@ class Job:
         outcome = Outcome(None, wanted=True)
         asked = argparse.Namespace(
             spec=self.path, plan=self._plan, once=True, continuous=False, finish=finish, rebuild_results=rebuild_results,
-            demote=list(demote), quiet=log is None, lines=Lines() if log is None else _Heard(log), recorded=outcome,
+            demote=list(demote), quiet=log is None, lines=Lines() if log is None else _Heard(log), recorded=outcome, notify_command=None,
         )  # fmt: skip
         try:
             code = run.run(asked)

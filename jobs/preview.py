@@ -6,6 +6,8 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from skyband.framework.errors import SkybandError, told
+from skyband.jobs.answer import Answer
+from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
 
 if TYPE_CHECKING:
@@ -15,22 +17,18 @@ if TYPE_CHECKING:
 _RESULTS = 5
 """Rows of a result that are shown."""
 
-EPILOG = """\
-examples:
-  skyband preview job.yaml
-  skyband preview job.yaml -n 5 --sample 10000
-"""
-
 
 def add_parser(subparsers: Any) -> None:
     """The command's arguments."""
     p = subparsers.add_parser(
         "preview",
         help="show the first rows and results, without a run",
-        description="Shows the first rows of the source after transform and rules, what would be rejected and why, and what the queries "
-        "would say of the first rows alone. Writes nothing, and starts no engine.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        **described(
+            "Shows the first rows of the source after transform and rules, what would be rejected and why, and what the queries "
+            "would say of the first rows alone. Writes nothing, and starts no engine.",
+            "skyband preview job.yaml",
+            "skyband preview job.yaml -n 5 --sample 10000",
+        ),
     )
     p.add_argument("spec")
     p.add_argument("-n", type=int, default=20, metavar="N", help="rows to show (default: %(default)s)")
@@ -38,8 +36,8 @@ def add_parser(subparsers: Any) -> None:
     p.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """0; SkybandError for everything a user can mend, SKY-E531 for what only the engine can read or evaluate."""
+def run(args: argparse.Namespace) -> Answer:
+    """What there is to see. SkybandError for everything a user can mend, SKY-E531 for what only the engine can read or evaluate."""
     if not 1 <= args.sample <= 100_000 or args.n < 0:
         raise SkybandError("SKY-E201", "--sample takes 1 to 100,000 rows, -n any number from 0", hint="skyband run reads all of them")
     plan = load_plan(args.spec)
@@ -50,10 +48,29 @@ def run(args: argparse.Namespace) -> int:
     from skyband.framework.preview.judged import judged
 
     found = judged(plan, args.sample)
+    if args.format == "json":
+        return Answer(_data(plan, found, args.n), None, rows=True)
     _rows(plan, found, args.n)
     _rejected(found)
     _results(plan, found)
-    return 0
+    return Answer(None, None)
+
+
+def _data(plan: Plan, found: Judged, shown: int) -> dict[str, Any]:
+    """Rows, each with the reason for which it would be rejected (null: it would not), and results of them."""
+    from skyband.framework.preview.judged import results_of
+    from skyband.framework.reasons import REASON
+
+    rows = found.rows.select([REASON, *(f.name for f in plan.intake.fields)]).slice(0, shown)
+    return {
+        "job": plan.job,
+        "files": [told(str(f)) for f in found.first.files],
+        "of": found.rows.num_rows,
+        "filtered": found.filtered,
+        "rejected": found.rejected,
+        "rows": rows.rename_columns(["rejected_as", *rows.column_names[1:]]).to_pylist(),
+        "results": {name: result.to_pylist() for name, result in results_of(plan, found)},
+    }
 
 
 def _rows(plan: Plan, found: Judged, shown: int) -> None:

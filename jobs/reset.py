@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from skyband.framework.errors import SkybandError, printable, told
+from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
 
@@ -18,10 +19,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         **described(
             "Removes the tables of the job, what it knows of its source, its logs and the history of its runs, after a question. The "
             "next run starts from the source, of whatever of it is still there. To keep the tables until new ones are there: skyband "
-            "rebuild. Nothing outside the sink is touched, and nothing in it that is not the job's. Exit codes: 0 removed, 1 the answer "
-            "was no, 2 it is no job's sink or the command line is wrong, 3 a run is active.",
+            "rebuild. Nothing outside the sink is touched, and nothing in it that is not the job's.",
             "skyband reset flights.yaml",
             "skyband reset flights.yaml --yes    # without the question",
+            codes="0 removed, 1 the answer was no, 2 it is no job's sink or the command line is wrong, 3 a run is active",
         ),
     )
     p.add_argument("spec")
@@ -29,8 +30,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """0, or 1 if the answer was no. SkybandError SKY-E512 if there is no job's sink, SKY-E302 if a run is active, SKY-E205 see there."""
+def run(args: argparse.Namespace) -> Answer:
+    """Code 0, or 1 if the answer was no. SkybandError SKY-E512 if there is no job's sink, SKY-E302 if a run is active, SKY-E205."""
     plan = load_plan(args.spec)
     from skyband.framework.streaming.generations import bytes_in, clear, own_job, tables_in
     from skyband.framework.streaming.layout import Layout, own_place
@@ -48,11 +49,9 @@ def run(args: argparse.Namespace) -> int:
         size = bytes_in(layout.home) + sum(bytes_in(layout.root / n) for n in names)
         what = f"state and {len(names)} tables of job {plan.job}, {size / 1e6:,.1f} MB below {layout.root}"
         if not args.yes and not _agreed(f"Remove {what}?"):
-            print("nothing was removed")
-            return 1
+            return Answer({"removed": [], "bytes": 0}, "nothing was removed", 1)
         clear(layout, names)
-    print(printable(told(f"removed {what}")))
-    return 0
+    return Answer({"removed": names, "bytes": size}, f"removed {what}")
 
 
 def _agreed(question: str) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 from typing import Any
 
+from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
 
 
@@ -21,10 +23,9 @@ def add_parser(subparsers: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Print the schema."""
-    from skyband.framework.errors import printable
+def run(args: argparse.Namespace) -> Answer:
+    """The schema, which is JSON in any form."""
     from skyband.framework.spec.schema import schema_text
 
-    print(printable(schema_text(args.fragment)), end="")
-    return 0
+    text = schema_text(args.fragment)
+    return Answer(json.loads(text), text.rstrip("\n"), rows=True)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import time as clock
 from typing import TYPE_CHECKING, Any
 
 from skyband.framework.errors import SkybandError, SpecErrors, printable, told
+from skyband.jobs.answer import Answer
+from skyband.jobs.described import described
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,24 +22,19 @@ if TYPE_CHECKING:
 
     Play = Callable[[Plan, SpecTest], Tables]
 
-EPILOG = """\
-exit codes: 0 all passed, 1 one failed, 2 a mistake in a spec or the command line
-
-examples:
-  skyband test specs/*.yaml
-  skyband test job.yaml --only "late rows" --engine
-  skyband test job.yaml --record
-"""
-
 
 def add_parser(subparsers: Any) -> None:
     """The command's arguments."""
     p = subparsers.add_parser(
         "test",
         help="run the tests that a spec carries",
-        description="Runs the tests of specs (tests:): rows in, tables out. Source and sink are not touched.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        **described(
+            "Runs the tests of specs (tests:): rows in, tables out. Source and sink are not touched.",
+            "skyband test specs/*.yaml",
+            'skyband test job.yaml --only "late rows" --engine',
+            "skyband test job.yaml --record",
+            codes="0 all passed, 1 one failed, 2 a mistake in a spec or the command line",
+        ),
     )
     p.add_argument("spec", nargs="+", help="spec files")
     p.add_argument("--only", metavar="TEXT", action="append", default=[], help="only tests whose names have this in them; may be repeated")
@@ -45,8 +44,15 @@ def add_parser(subparsers: Any) -> None:
     p.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """0 if all tests pass, 1 if one fails, 2 for a mistake in a spec."""
+def run(args: argparse.Namespace) -> Answer:
+    """Code 0 if all tests pass, 1 if one fails, 2 for a mistake in a spec. Each test is told as soon as it is done."""
+    seen: list[dict[str, Any]] = []
+    with contextlib.redirect_stdout(io.StringIO()) if args.format == "json" else contextlib.nullcontext():
+        code = _run(args, seen)
+    return Answer({"tests": seen, "errors": [e.plain() for e in args.lines.failures]}, None, code)
+
+
+def _run(args: argparse.Namespace, seen: list[dict[str, Any]]) -> int:
     if not args.engine:
         from skyband.operators.jit import compile_nothing
 
@@ -56,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     failed = ran = mistakes = 0
     for path in args.spec:
         try:
-            many, wrong = _spec(path, args, play)
+            many, wrong = _spec(path, args, play, seen)
         except (SpecErrors, SkybandError) as e:
             args.lines.errors(e.errors if isinstance(e, SpecErrors) else [e])
             mistakes += 1
@@ -81,8 +87,8 @@ def _by_engine() -> Play:
     return lambda plan, test: tables_of(plan, test, get_session("skyband-test"))
 
 
-def _spec(path: str, args: argparse.Namespace, play: Play) -> tuple[int, int]:
-    """(tests run, those that failed) of one spec."""
+def _spec(path: str, args: argparse.Namespace, play: Play, seen: list[dict[str, Any]]) -> tuple[int, int]:
+    """(tests run, those that failed) of one spec, added to ``seen``."""
     from skyband.framework.spec_tests.loading import load
 
     found, plan = load(path)
@@ -97,6 +103,7 @@ def _spec(path: str, args: argparse.Namespace, play: Play) -> tuple[int, int]:
     for i, test in chosen:
         began = clock.perf_counter()
         lines = _failures(plan, test, play)
+        seen.append({"spec": path, "name": test.name, "passed": not lines, "differences": lines})
         failed += bool(lines)
         spent = f"{1000 * (clock.perf_counter() - began):,.0f} ms"
         place = found.places[("tests", i)]

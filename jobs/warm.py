@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skyband.framework.errors import SkybandError
+from skyband.jobs.answer import Answer
+from skyband.jobs.described import described
 
 if TYPE_CHECKING:
     from skyband.framework.lines import Lines
@@ -57,9 +59,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p = subparsers.add_parser(
         "warm",
         help="prepare this machine, so that runs start fast",
-        description="Do once what first runs would do: fetch the engine's packages, compile the operators, and archive the engine's "
-        "classes, so that it starts in a third of the time. All of it lies in the folder SKYBAND_CACHE and the package's own; a minute, "
-        "200 MB. For images and new machines; harmless to repeat.",
+        **described(
+            "Do once what first runs would do: fetch the engine's packages, compile the operators, and archive the engine's "
+            "classes, so that it starts in a third of the time. All of it lies in the folder SKYBAND_CACHE and the package's own; a "
+            "minute, 200 MB. For images and new machines; harmless to repeat.",
+            "skyband warm",
+            "skyband warm --all --quiet",
+            codes="0 done, 2 something is missing, 3 the engine failed",
+        ),
     )
     p.add_argument("--all", action="store_true", help="compile the operators of every query type, not of pairs and top-k alone; minutes")
     p.add_argument("--packages", action="store_true", help="fetch the engine's packages only")
@@ -67,8 +74,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """0. SkybandError SKY-E200 or SKY-E300 if the engine does not start. Without an archive (no room) runs start more slowly."""
+def run(args: argparse.Namespace) -> Answer | int:
+    """The archive that was made, if one was. SkybandError SKY-E200 or SKY-E300 if the engine does not start.
+
+    Without an archive (no room) runs start more slowly.
+    """
     from pyspark.find_spark_home import _find_spark_home
 
     from skyband.framework.java import find_java_home
@@ -80,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     home = Path(_find_spark_home())
     if args.packages:
         get_session("skyband-warm")
-        return 0
+        return Answer({"archive": None}, None)
     if launch.known(home, (DELTA,), SHIPPED) is None:
         _say(args, "fetching the engine's packages")
         # In a process of its own: an archive needs an engine that knows them from its start.
@@ -96,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
         get_session("skyband-warm", make=temporary)
         _train(args, Path(folder))
         if made is None or temporary is None:
-            return 0
+            return Answer({"archive": None}, None)
         _say(args, "archiving the engine's classes")
         ENGINE.end(seconds=300)
     try:
@@ -104,7 +114,8 @@ def run(args: argparse.Namespace) -> int:
         os.replace(temporary, made)
     except OSError as e:
         told.tell("warning", "warning", f"WARNING: no archive of the engine's classes was made ({e.strerror}): it will start more slowly")
-    return 0
+        return Answer({"archive": None}, None)
+    return Answer({"archive": made}, None)
 
 
 def _train(args: argparse.Namespace, folder: Path) -> None:

@@ -5,18 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from skyband.framework.errors import SkybandError, did_you_mean, one_of, told
+from skyband.framework.errors import SkybandError, did_you_mean, one_of
+from skyband.jobs.answer import Answer
 from skyband.jobs.ask import parse_instant
+from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
-
-EPILOG = """\
-an item is named by its id: values separated by commas in the order of source.id, or column=value,...; a pair by two of them (by one: all of
-its pairs); an object of a loyalty query by the columns of `object`
-
-examples:
-  skyband why job.yaml best 4711
-  skyband why job.yaml parted 2013-01-01,UA,1545,EWR 2013-01-01,AA,1141,JFK --at 2013-01-02T12:00
-"""
 
 
 def add_parser(subparsers: Any) -> None:
@@ -24,10 +17,13 @@ def add_parser(subparsers: Any) -> None:
     p = subparsers.add_parser(
         "why",
         help="tell the history of an item in a result",
-        description="When an item entered and left a query's result, at which ranks, and what came instead; and by brute force over the "
-        "source's rows why it was not in.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        **described(
+            "When an item entered and left a query's result, at which ranks, and what came instead; and by brute force over the "
+            "source's rows why it was not in. An item is named by its id: values separated by commas in the order of source.id, or "
+            "column=value,...; a pair by two of them (by one: all of its pairs); an object of a loyalty query by the columns of `object`.",
+            "skyband why job.yaml best 4711",
+            "skyband why job.yaml parted 2013-01-01,UA,1545,EWR 2013-01-01,AA,1141,JFK --at 2013-01-02T12:00",
+        ),
     )
     p.add_argument("spec")
     p.add_argument("query", help="name of a query of the spec; of one of a table of queries: ENTRY/NAME")
@@ -36,8 +32,8 @@ def add_parser(subparsers: Any) -> None:
     p.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """0; SkybandError for everything a user can mend."""
+def run(args: argparse.Namespace) -> Answer:
+    """The history. SkybandError for everything a user can mend."""
     at = parse_instant(args.at) if args.at is not None else None
     plan = load_plan(args.spec)
     entry, _, member = args.query.partition("/")
@@ -53,8 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
     item = item_of(plan, query, args.item)
     left = ran(plan)
-    print(told(f"{args.query}: {item.said()}"))
     micros = None if at is None else int(at.timestamp()) * 1_000_000 + at.microsecond
-    for line in history(plan, query, item, micros, left.layout, left.job, member or None):
-        print(told(f"  {line}"))
-    return 0
+    lines = list(history(plan, query, item, micros, left.layout, left.job, member or None))
+    head = f"{args.query}: {item.said()}"
+    return Answer({"query": args.query, "item": item.said(), "history": lines}, "\n".join([head, *(f"  {line}" for line in lines)]))

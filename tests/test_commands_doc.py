@@ -51,7 +51,7 @@ def test_help_has_examples_that_the_command_takes_and_exit_codes(command: str) -
     for line in lines:
         # What a shell takes for itself stands before and behind.
         words = shlex.split(line[line.index("skyband ") :])[1:]
-        end = next((i for i, w in enumerate(words) if w in ("<", ">", ">>", "2>>", "|")), len(words))
+        end = next((i for i, w in enumerate(words) if w in ("<", ">", ">>", "2>>", "|", "#")), len(words))
         try:
             command_line().parse_args(words[:end])
         except Exception as e:

@@ -22,10 +22,16 @@ from skyband.framework.streaming.layout import JobFile, Layout
 from skyband.jobs.cli import _Command, main
 from tests.framework.verify import small
 from tests.spark.cuts import stream
-from tests.spark.jobs import write_spec
+from tests.spark.jobs import write_file, write_spec
 from tests.test_commands_doc import COMMANDS, rows
 
 NEAR = "  near: {type: topk_pairs, scoring: near, k: 3, carry: [x]}\n"
+
+
+@pytest.fixture(autouse=True)
+def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other tests of this process compile stays as it is."""
+    monkeypatch.setattr("skyband.operators.jit.compile_nothing", lambda: None)
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +39,7 @@ def spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The spec of a small job whose tables are there."""
     folder = tmp_path_factory.mktemp("machines")
     path = write_spec(folder, queries=NEAR)
+    write_file(folder, "a.csv", stream(1, 60), at=0)
     known(small.make(path, stream(1, 60)))
     return path
 
@@ -55,6 +62,8 @@ def answer(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, Any]:
 ARGUMENTS: dict[str, list[str]] = {
     "init": ["{new}/first.yaml"],
     "validate": ["{spec}"],
+    "preview": ["{spec}"],
+    "test": ["{spec}"],
     "render": ["{spec}"],
     "explain": ["{spec}"],
     "graph": ["{spec}"],
@@ -72,8 +81,8 @@ ARGUMENTS: dict[str, list[str]] = {
     "completion": ["bash"],
     "airflow describe": ["{spec}"],
 }
-"""Of the commands that need no engine. The others are ``run`` and ``demo`` (their outcome has tests of its own), ``serve`` and
-``replay-rejected``."""
+"""Of the commands that need no engine. The others are ``run``, ``rebuild`` and ``demo`` (their outcome has tests of its own), ``serve``,
+``replay-rejected`` and ``warm``; ``history`` and ``why``, which need what an engine leaves; ``schema``, which is a schema."""
 
 
 @pytest.mark.parametrize("command", ARGUMENTS)
@@ -86,13 +95,15 @@ def test_the_document_of_a_command_has_the_fields_of_the_docs(
     assert set(found) == set(re.findall(r"`(\w+)`", rows()[command][2].split(";")[0]))
 
 
-@pytest.mark.parametrize(
-    "command", sorted(set(COMMANDS) - {"init", "demo", "airflow install", "airflow describe", "validate", "completion"})
-)
+NO_SPEC = {"init", "schema", "demo", "airflow install", "airflow describe", "warm", "completion", "validate", "test"}
+"""Commands that take no spec, or say what is wrong with theirs as a part of their answer."""
+
+
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - NO_SPEC))
 def test_a_broken_spec_is_an_error_in_json(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = write_spec(tmp_path)
     bad.write_text(bad.read_text().replace("watermark", "watermerk"))
-    rest = {"query": ["near4"], "sql": ["select 1"], "replay-rejected": ["rows.csv"]}.get(command, [])
+    rest = {"query": ["near4"], "sql": ["select 1"], "replay-rejected": ["rows.csv"], "why": ["near4", "1"]}.get(command, [])
     code, found = answer(capsys, command, str(bad), *rest)
     (error,) = found["errors"]
     line = next(n for n, text in enumerate(bad.read_text().splitlines(), 1) if "watermerk" in text)
@@ -202,3 +213,10 @@ def test_a_run_that_a_signal_ends_has_its_document(capsys: pytest.CaptureFixture
     command.json, command.outcome = True, Outcome(None, wanted=True)
     assert command.stopped(15) == 143
     assert json.loads(capsys.readouterr().out)["status"] == "stopped"
+
+
+def test_a_reset_says_what_went(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_spec(tmp_path, queries=NEAR)
+    known(small.make(path, stream(1, 12)))
+    code, found = answer(capsys, "reset", str(path), "--yes")
+    assert code == 0 and "near_changes" in found["removed"] and found["bytes"] > 0 and set(found) == {"removed", "bytes"}

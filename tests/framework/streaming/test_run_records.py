@@ -163,7 +163,7 @@ def test_the_command_lists_runs(job: Job, tmp_path: Path, capsys: pytest.Capture
     assert head.split()[:2] == ["run", "command"]
     assert newest.split()[0] == "2" and "failed (SKY-E301)" in newest and oldest.split()[0] == "1" and " done " in oldest
     assert cli.main(["history", str(spec), "--limit", "1", "--format", "json"]) == 0
-    (told,) = json.loads(capsys.readouterr().out)
+    (told,) = json.loads(capsys.readouterr().out)["runs"]
     assert told["run_id"] == 2 and set(told) == set(job_runs_schema().names) and datetime.fromisoformat(told["started_at"])
 
 
