@@ -132,7 +132,7 @@ def swap(layout: Layout, source: str = NEXT) -> None:
         if ((layout.root / name).exists() and name not in leaving) or (layout.root / name).is_symlink():
             raise SkybandError("SKY-E202", f"{layout.root / name} is in the way of a table", hint="move it, then run this again")
     with told(layout.home):
-        shutil.rmtree(old, ignore_errors=True)
+        _remove(old)
         journal = {"from": source, "out": [leaving, _kept(layout.home)], "in": [tables, kept]}
         durable.replace(layout.home / JOURNAL, json.dumps(journal))
         _carry_out(layout)
@@ -165,7 +165,7 @@ def drop(layout: Layout, name: str) -> int:
     """Removes the generation in ``_skyband/<name>``; the bytes that it had, 0 if there was none."""
     folder = layout.home / name
     size = bytes_in(folder)
-    shutil.rmtree(folder, ignore_errors=True)
+    _remove(folder)
     return size
 
 
@@ -175,13 +175,22 @@ def clear(layout: Layout, tables: Sequence[str]) -> None:
     What else is in the sink stays, as do the two lock files. Killed, it is done again: the job file goes last.
     """
     for name in [*tables, JOB_RUNS]:
-        shutil.rmtree(layout.root / name, ignore_errors=True)
+        _remove(layout.root / name)
     for path in sorted(layout.home.iterdir(), key=lambda p: (p == layout.file, p)):
         failpoint("reset.step")
+        if path.name not in ("lock", "engine.lock"):
+            _remove(path)
+
+
+def _remove(path: Path) -> None:
+    """Removes a file, a link or a whole folder, if it is there. Raises SkybandError SKY-E203 if that is not allowed."""
+    try:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
-        elif path.name not in ("lock", "engine.lock"):
-            path.unlink()
+        else:
+            path.unlink(missing_ok=True)
+    except OSError as e:
+        raise SkybandError("SKY-E203", f"{path} cannot be removed: {e.strerror}", hint="see its rights, then run this again") from e
 
 
 def _kept(home: Path) -> list[str]:

@@ -26,7 +26,8 @@ def test_a_dropped_spec_runs_and_outlives_worker_and_user(home: Home, tmp_path: 
         airflow.until(lambda: done("small"), "the spec that was dropped does not run")
         assert set(home.events()) == {f"small.{t}" for t in ("far5", "far5_changes", "far5_now")}
         ((run,),) = home.rows("select run_id from dag_run where dag_id = 'small'")
-        seen = look(f"{airflow.url}/dags/small/runs/{quote(run)}", tmp_path / "dag.png", "validate", "run", "quality_gate", "publish")
+        tasks = ("validate", "run", "quality_gate", "publish", "maintain")
+        seen = look(f"{airflow.url}/dags/small/runs/{quote(run)}", tmp_path / "dag.png", *tasks)
 
         # Another one, on its news; and again news.
         place = home.job("later", files=FILES, schedule="{assets: [small.far5_now], retries: {count: 5, wait: 1 second}}")
