@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -40,11 +40,19 @@ MEND = "mend it under the same name and run again, or set source.on_bad_file: re
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """``takes``: the options a spec may give. ``text``: rows are text and may fail to parse. A row's origin is the name of its file."""
+    """``takes``: the options a spec may give. ``text``: rows are text and may fail to parse. A row's origin is the name of its file.
+
+    ``engine``: the engine's name of the format, where a spec has another one for it.
+    """
 
     takes: Options
     text: bool = False
     jars: tuple[str, ...] = ()
+    engine: str | None = None
+
+    def _named(self, source: SourceNode) -> SourceNode:
+        """The source under the engine's name of its format."""
+        return source if self.engine is None else replace(source, format=self.engine)
 
     def check(self, section: Section) -> Iterator[Mistake]:
         """See ``SourceFormat.check``."""
@@ -65,10 +73,11 @@ class Files:
         """See ``SourceFormat.stream``."""
         from skyband.framework.sources import reading
 
-        return reading.files(spark, source, columns, self.text, None, without, drop)
+        return reading.files(spark, self._named(source), columns, self.text, None, without, drop)
 
     def watch(self, source: SourceNode, columns: list[str] | None, home: Path) -> FileWatch:
         """See ``SourceFormat.watch``."""
+        source = self._named(source)
 
         def probe(spark: SparkSession, url: str) -> str | None:
             from skyband.framework.sources import reading
@@ -79,6 +88,7 @@ class Files:
 
     def drops(self, source: SourceNode, columns: list[str] | None, home: Path) -> LyingFiles:
         """See ``SourceFormat.drops``."""
+        source = self._named(source)
 
         def listed(spark: SparkSession) -> list[str]:
             from skyband.framework.sources import reading
@@ -108,7 +118,7 @@ class Files:
                 f"{len(gone) + dropped} of the {len(files) + dropped} source files are gone ({'; '.join(named)})",
                 hint="without them only the replay can be verified",
             )
-        return reading.files(spark, source, columns, self.text, [unquote(f) for f in files])
+        return reading.files(spark, self._named(source), columns, self.text, [unquote(f) for f in files])
 
     def failure(self, said: str, columns: list[str] | None) -> SkybandError | None:
         """See ``SourceFormat.failure``: a file that cannot be read."""

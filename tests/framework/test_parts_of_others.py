@@ -18,8 +18,11 @@ from skyband.framework.plan.model import Check
 from skyband.framework.quality import checks
 from skyband.framework.quality.checks import Span, asks_library, evaluate
 from skyband.framework.quality.own_expectations import OWN, Found
+from skyband.framework.sources import reading
+from skyband.framework.sources.registry import SOURCES
 from skyband.framework.spec.load import validate_text
 from skyband.framework.spec.scoring_functions import SCORING_FUNCTIONS, ScoringFunction
+from skyband.jobs.plugin_template.package.source import TSV
 from tests.framework.quality.test_checks import NOT_NULL, made
 
 SPEC = """\
@@ -114,6 +117,25 @@ def test_a_state_knows_when_a_package_has_changed_its_function() -> None:
 def test_mistakes_are_told_at_their_place(old: str, new: str, said: str) -> None:
     assert SPEC.count(old) >= 1
     assert any(said in e for e in errors_of(SPEC.replace(old, new, 1))), errors_of(SPEC.replace(old, new, 1))
+
+
+def test_the_engine_reads_a_format_of_another_name_by_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    for name in ("files", "listed", "unreadable"):
+        monkeypatch.setattr(reading, name, lambda spark, source, *_, **__: asked.append(source.format))
+    with SOURCES.added("tsv", TSV):
+        job, errors = validate_text(SPEC.replace("format: csv", "format: tsv"), {})
+        assert job is not None, [e.render() for e in errors]
+        source = compile_job(job).source
+    assert source.format == "tsv"
+    spark: Any = None
+    TSV.stream(spark, source, None)
+    TSV.again(spark, source, None, tmp_path / "checkpoint")
+    lying: Any = TSV.drops(source, None, tmp_path)
+    lying.listed(spark)
+    watch: Any = TSV.watch(source, None, tmp_path)
+    watch.probe(spark, "file:///x")
+    assert asked == ["csv"] * 4
 
 
 @pytest.mark.parametrize("expression", ["x + y", "abs($ - 1)", "${x", "$x + $1"])

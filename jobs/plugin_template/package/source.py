@@ -14,7 +14,9 @@ from skyband.framework.sources.csv_files import CsvFiles
 
 @dataclass(frozen=True, slots=True)
 class TsvFiles(CsvFiles):
-    """CSV files but for what separates their cells; a spec may still say otherwise."""
+    """CSV files (to the engine, too) but for what separates their cells; a spec may still say otherwise."""
+
+    engine: str | None = "csv"
 
     def options(self, options: Mapping[str, str]) -> Mapping[str, str]:
         """The spec's options, and a tab."""
