@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from skyband.framework.spec.schema import job_schema
+from skyband.framework.spec.schema import model_schema
 
 REFERENCE_PATH: Final = Path(__file__).resolve().parents[2] / "docs" / "reference.md"
 """Where the page is kept in the repository."""
@@ -30,7 +30,7 @@ Schema = Mapping[str, Any]
 
 def reference_text() -> str:
     """The page as the file holds it. O(fields)."""
-    schema = job_schema()
+    schema = model_schema()
     models = {"Job": schema, **{name: model for name, model in schema["$defs"].items() if "properties" in model}}
     lines = [_HEAD]
     for name in _in_order_of_use(models):
@@ -81,7 +81,7 @@ def _table(model: Schema, models: Mapping[str, Schema]) -> Iterator[str]:
     needed = model.get("required", ())
     for name, field in model["properties"].items():
         shown = f"**`{name}`**" if name in needed else f"`{name}`"
-        default = f"`{_plain(field['default'])}`" if "default" in field and field["default"] not in ([], {}) else ""
+        default = f"`{_plain(field['default'])}`" if field.get("default") not in (None, [], {}) else ""
         # What stands for a whole section by default is that section's defaults.
         default = "" if isinstance(field.get("default"), dict) else default
         meaning = field.get("description") or models.get(next(_referred(field), ""), {}).get("description", "")
@@ -104,7 +104,7 @@ def _kind(part: Schema, models: Mapping[str, Schema]) -> str:
         return _any_of([f"`{_plain(v)}`" for v in part["enum"]])
     for several in ("anyOf", "oneOf"):
         if several in part and not all(set(p) <= {"required"} for p in part[several]):
-            return _any_of(list(dict.fromkeys(_kind(p, models) for p in part[several])))
+            return _any_of(list(dict.fromkeys(_kind(p, models) for p in part[several] if p.get("type") != "null")))
     types = part.get("type", "string")
     if isinstance(types, list):
         return _any_of([_KINDS[t] for t in types]) + _example(part)
@@ -112,8 +112,8 @@ def _kind(part: Schema, models: Mapping[str, Schema]) -> str:
         return f"list of {_kind(part.get('items', {}), models)}"
     if types == "object":
         # Names that have to look like names stand in the schema as a pattern.
-        inner: Schema = next(iter(part.get("patternProperties", {}).values()), part.get("additionalProperties", {}))
-        return f"mapping: name to {_kind(inner, models)}"
+        inner: Schema | bool = next(iter(part.get("patternProperties", {}).values()), part.get("additionalProperties", True))
+        return f"mapping: name to {_kind(inner, models) if isinstance(inner, Mapping) else 'any value'}"
     return _KINDS[types] + _bounds(part) + _example(part)
 
 

@@ -26,13 +26,18 @@ SCHEMA_PATH: Final = Path(__file__).resolve().parents[2] / "specs" / "job.schema
 _TITLE: Final = "Skyband job"
 
 
-def job_schema() -> dict[str, Any]:
-    """The schema of a whole spec (JSON Schema 2020-12), with the query types and source formats of this installation."""
+def model_schema() -> dict[str, Any]:
+    """The models' own schema: of specs without variables, in the spellings that are written, with the query types of this installation."""
     models = tuple(kind.model for kind in QUERY_TYPES.all().values())
     queries = dict[Name, Annotated[Union[models], Field(discriminator="type")]]  # type: ignore[valid-type]  # noqa: UP007
     described = FieldInfo.merge_field_infos(Job.model_fields["queries"], annotation=queries)
     whole = create_model("Job", __base__=Job, __doc__=Job.__doc__, queries=(queries, described))
-    schema = of_specs(for_editors(whole.model_json_schema(by_alias=True)))
+    return whole.model_json_schema(by_alias=True)
+
+
+def job_schema() -> dict[str, Any]:
+    """The schema of a whole spec (JSON Schema 2020-12), with the query types and source formats of this installation."""
+    schema = of_specs(for_editors(model_schema()))
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": _TITLE}
 
 

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.extras import extra
 from skyband.framework.machine import one_line
 from skyband.framework.plan.model import Plan, SourceNode
 from skyband.framework.sources.ledger import Ledger
@@ -24,6 +24,9 @@ from skyband.framework.sources.logs import local_path, taken
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.source_rows import found_by, source_schema
 from skyband.framework.tables.view import quoted
+
+with extra("sql", "rows joined to their source"):
+    import duckdb
 
 READING: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoinstall_known_extensions": False,

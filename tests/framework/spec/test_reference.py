@@ -6,7 +6,7 @@ import re
 
 from skyband.framework.queries.registry import QUERY_TYPES
 from skyband.framework.spec.reference import REFERENCE_PATH, reference_text
-from skyband.framework.spec.schema import job_schema
+from skyband.framework.spec.schema import model_schema
 
 
 def test_the_page_is_current() -> None:
@@ -15,7 +15,7 @@ def test_the_page_is_current() -> None:
 
 def test_every_field_of_every_model_has_a_row_that_says_what_it_is() -> None:
     page = reference_text()
-    models = [job_schema(), *(m for m in job_schema()["$defs"].values() if "properties" in m)]
+    models = [model_schema(), *(m for m in model_schema()["$defs"].values() if "properties" in m)]
     wanted = sorted(name for model in models for name in model["properties"])
     rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in page.splitlines() if line.startswith(("| `", "| **`"))]
     assert sorted(re.sub(r"[`* ]", "", row[0]) for row in rows) == wanted and len(wanted) > 150
