@@ -1,8 +1,8 @@
 """How long a short run takes, and what it costs: the first one of a job, one with a new file, one with nothing new.
 
 ``script``: the engine is started by Spark's script; ``java``: by ``java`` with what is known of earlier starts; ``archive``: that, with its
-classes from the archive that ``skyband warm`` makes (made here if it is not there). A row is a run of ``skyband run``: seconds from start to
-end, and seconds of processor time of all its processes.
+classes from the archive that ``skyband warm`` makes (made here anew). A row is a run: seconds from start to end, and seconds
+of processor time of all its processes.
 """
 
 from __future__ import annotations
