@@ -9,43 +9,14 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Final
 
 from skyband.framework.errors import SkybandError
 from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
 
-SPEC = """\
-job: warm
-source:
-  format: csv
-  path: {folder}/in
-  options: {{header: true}}
-  schema: {{id: bigint, ts: timestamp, name: string, x: double, y: double, words: string}}
-  id: [id]
-  event_time: {{column: ts, watermark: 1 minute}}
-tokens:
-  words: {{column: words}}
-window: {{time: 1 hour}}
-scoring:
-  far: {{expression: "abs(a.x - b.x)", direction: max}}
-  high: {{expression: x + y, direction: max}}
-queries:
-  pairs: {{type: topk_pairs, scoring: far, k: 2}}
-  best: {{type: topk, scoring: high, k: 2}}
-{more}quality: {{max_rejected: 100%}}
-sink: {{path: {folder}/out}}
-run: {{trigger: once, max_files: 1}}
-"""
-MORE = """\
-  above: {type: threshold, scoring: high, above: 5}
-  sky: {type: skyline, dimensions: {x: min, y: max}}
-  twins: {type: topk_similar_sets, tokens: words, k: 2}
-  alike: {type: similar_sets, tokens: words, min_score: 0.9}
-  seen: {type: matches, tokens: words, k: 2}
-  loyal: {type: topk_loyalty, object: name, criteria: x > 3, k: 2}
-  steady: {type: threshold_loyalty, object: name, criteria: x > 3, at_least: 10 minutes}
-"""
-"""With these the job has every kind of operator."""
+SPEC: Final = Path(__file__).parent / "warm_job.yaml"
+"""A job with every kind of operator."""
 
 FILES, ROWS = 3, 40
 
@@ -112,7 +83,8 @@ def _train(args: argparse.Namespace, folder: Path) -> None:
     words = argparse.ArgumentParser().add_subparsers()
     run_job.add_parser(words)
     spec = folder / "warm.yaml"
-    spec.write_text(SPEC.format(folder=folder, more=MORE if args.all else ""))
+    spec.write_text(text(args.all))
+    os.environ["WARM"] = str(folder)
     (folder / "in").mkdir()
     for number in range(2 * FILES):
         write(folder / "in" / f"{number}.csv", number)
@@ -121,6 +93,12 @@ def _train(args: argparse.Namespace, folder: Path) -> None:
             asked.lines, asked.recorded = args.lines, args.recorded
             if code := run_job.run(asked):
                 raise SkybandError("SKY-E900", f"a small job that uses everything ended with exit code {code}")
+
+
+def text(everything: bool) -> str:
+    """The job's spec; without ``everything`` with the first queries alone."""
+    whole = SPEC.read_text(encoding="utf-8")
+    return whole if everything else whole.split("  # ---\n")[0]
 
 
 def write(file: Path, number: int) -> None:

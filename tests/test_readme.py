@@ -32,7 +32,7 @@ PYTHON = "docs/python.md"
 OTHERS = (COMMANDS_PAGE, "docs/operations.md", "docs/plugins.md")
 """Pages whose commands run after those."""
 PAGES_OF_COMMANDS = (*PAGES, COOKBOOK, *OTHERS, PYTHON, "docs/developers.md", "docs/install.md", "docs/airflow.md", "docs/semantics.md")
-ELSEWHERE = {"ssh", "pip", "pipx", "docker"}
+ELSEWHERE = {"ssh", "pip", "pipx", "docker", "airflow"}
 """Commands in pages that are not run here: another machine's, or those that need a wheel or an image first."""
 DAYS = 14
 

@@ -64,11 +64,11 @@ def guess_column(column: Column, name: str) -> Guess | None:
         return _of_arrow(column, name)
     if any(v is not None and not isinstance(v, str) for v in column.values):
         return _of_json(column, name)
-    return _of_texts(column, name, cells=not any(v is None for v in column.values))
+    return _of_texts(column, name, cells=not column.json and not any(v is None for v in column.values))
 
 
 def _of_texts(column: Column, name: str, cells: bool) -> Guess:
-    """A column of texts; an empty one is null in a CSV file (``cells``)."""
+    """A column of texts; an empty one is null in a CSV file (``cells``). In JSON a number in quotes is text to the engine."""
     values = [None if v is None or (cells and v == "") else v for v in column.values]
     made = Guess(column.name, name, "string", values)
     there = [v for v in values if v is not None]
@@ -81,18 +81,18 @@ def _of_texts(column: Column, name: str, cells: bool) -> Guess:
         if _typed_texts(made, without):
             made.nothing = mark
             return made
-    if not _typed_texts(made, values) and cells:
+    if not _typed_texts(made, values, numbers=not column.json) and cells:
         hint = looks_of("double", column.name, there[0])
         if hint is not None and hint.like in ("a number with commas between thousands", "a number with a decimal comma"):
             made.notes.append(f"{hint.like}: {hint.hint}")
     return made
 
 
-def _typed_texts(made: Guess, values: Sequence[str | None]) -> bool:
-    """Gives ``made`` the type that all texts fit, and these values; False if that is none but string."""
+def _typed_texts(made: Guess, values: Sequence[str | None], numbers: bool = True) -> bool:
+    """Gives ``made`` the type that all texts fit, and these values; False if that is none but string. ``numbers``: they may be."""
     there = [v for v in values if v is not None]
     padded = any(re.fullmatch(r"[+-]?0\d+", v) for v in there)
-    kind = next((t for t in _READ if not padded and all(fits_text(t, v) for v in there)), None)
+    kind = next((t for t in _READ if numbers and not padded and all(fits_text(t, v) for v in there)), None)
     if kind is not None:
         made.type, made.values = kind, [None if v is None else _READ[kind](v) for v in values]
         _epoch(made)

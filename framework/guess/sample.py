@@ -30,11 +30,13 @@ _PACKED: Final[dict[str, Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """``name`` in the source; ``values``: texts (CSV), JSON values, or of a typed file None; ``kind``: the Arrow type of a typed file."""
+    """``name`` in the source; ``values``: texts (CSV), JSON values, or of a typed file None; ``kind``: the Arrow type of a typed file;
+    ``json``: they are JSON values."""
 
     name: str
     values: tuple[Any, ...]
     kind: Any = None
+    json: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +170,11 @@ def _json(file: Path, ending: str, most: int) -> Sample:
     if not rows:
         raise _unreadable(file, "it has no rows that are JSON objects")
     names = list(dict.fromkeys(n for r in rows for n in r))
-    return Sample("json", ending, options, _columns(names, [[r.get(n) for n in names] for r in rows]), len(rows), whole)
+    return Sample("json", ending, options, _columns(names, [[r.get(n) for n in names] for r in rows], json=True), len(rows), whole)
 
 
-def _columns(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[Column, ...]:
-    return tuple(Column(name, tuple(r[i] for r in rows)) for i, name in enumerate(names))
+def _columns(names: Sequence[str], rows: Sequence[Sequence[Any]], json: bool = False) -> tuple[Column, ...]:
+    return tuple(Column(name, tuple(r[i] for r in rows), json=json) for i, name in enumerate(names))
 
 
 def _typed(file: Path, kind: str, ending: str, most: int) -> Sample:

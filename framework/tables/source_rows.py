@@ -54,19 +54,19 @@ def rows_view(plan: Plan, query: QueryNode) -> Iterator[View]:
     table = query.name if query.item.lasting else changes_name(query.name)
     schema = results_schema(plan, query) if query.item.lasting else changes_schema(plan, query)
     taken, said = list(schema.names), dict[str, str]()
-    matches, nth = free([f.name for f in plan.source.fields], "matches", "nth")
+    many, nth = free([f.name for f in plan.source.fields], "of_key", "nth")
     columns, joins, wanted = [], [], []
     for part in query.item.rows:
         side = quoted(f"part_{part.role}")
         (count,) = free(taken, f"{part.prefix}source_rows")
         taken.append(count)
         said[count] = f"how many different rows the source has with the id and event time of {part.said}: its columns are given if 1"
-        columns.append(f"coalesce({side}.{quoted(matches)}, 0) as {quoted(count)}")
+        columns.append(f"coalesce({side}.{quoted(many)}, 0) as {quoted(count)}")
         for f in _lacking(plan, query):
             (name,) = free(taken, part.prefix + f.name)
             taken.append(name)
             said[name] = f"{f.name} of {part.said}, from the source"
-            columns.append(f"case when {side}.{quoted(matches)} = 1 then {side}.{quoted(f.name)} end as {quoted(name)}")
+            columns.append(f"case when {side}.{quoted(many)} = 1 then {side}.{quoted(f.name)} end as {quoted(name)}")
         pairs = list(_same_row(plan, query, part))
         on = " and ".join(f"{side}.{quoted(c)} = r.{quoted(of)}" for c, of in pairs)
         wanted.append(f"select {', '.join(f'{quoted(of)} as {quoted(c)}' for c, of in pairs)} from {quoted(table)}")
@@ -74,7 +74,7 @@ def rows_view(plan: Plan, query: QueryNode) -> Iterator[View]:
     of_row = listed(found_by(plan))
     sql = (
         f"with told as (select distinct {listed(f.name for f in plan.source.fields)} from {SOURCE}), "
-        f"found as (select {by('told.', [f.name for f in plan.source.fields])}count(*) over (partition by {of_row}) as {quoted(matches)}, "
+        f"found as (select {by('told.', [f.name for f in plan.source.fields])}count(*) over (partition by {of_row}) as {quoted(many)}, "
         f"row_number() over (partition by {of_row} order by {of_row}) as {quoted(nth)} from told) "
         f"select r.*, {', '.join(columns)} from {quoted(table)} r {' '.join(joins)}"
     )

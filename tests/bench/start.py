@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from skyband.jobs.warm import SPEC, write
+from skyband.jobs.warm import text, write
 from skyband.operators.jit import cache_folder
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -32,11 +32,11 @@ def run() -> Iterator[dict[str, Any]]:
         folder = WORK / way
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "in").mkdir(parents=True)
-        (folder / "job.yaml").write_text(SPEC.format(folder=folder, more=""))
+        (folder / "job.yaml").write_text(text(everything=False))
         for number, what in enumerate(("first", "a new file", "nothing new")):
             if number < 2:
                 write(folder / "in" / f"{number}.csv", number)
-            yield {"params": {"way": way, "run": what}, **_measured(folder / "job.yaml", environment)}
+            yield {"params": {"way": way, "run": what}, **_measured(folder / "job.yaml", {**environment, "WARM": str(folder)})}
 
 
 def _without_archive() -> Path:

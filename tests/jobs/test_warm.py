@@ -11,7 +11,7 @@ import pytest
 
 from skyband.framework.queries.registry import QUERY_TYPES
 from skyband.jobs.spec import load_plan
-from skyband.jobs.warm import MORE, SPEC, write
+from skyband.jobs.warm import text, write
 
 CLASSES_OF = """\
 from skyband.framework.streaming.engine import ENGINE
@@ -21,11 +21,12 @@ print([line.split()[-1] for line in open(f"/proc/{ENGINE.pids()[0]}/maps") if li
 """
 
 
-def test_the_job_has_every_query_type(tmp_path: Path) -> None:
+def test_the_job_has_every_query_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARM", str(tmp_path))
     spec = tmp_path / "warm.yaml"
-    spec.write_text(SPEC.format(folder=tmp_path, more=MORE))
+    spec.write_text(text(everything=True))
     assert {q.type for q in load_plan(str(spec)).queries} == set(QUERY_TYPES.all())
-    spec.write_text(SPEC.format(folder=tmp_path, more=""))
+    spec.write_text(text(everything=False))
     assert {q.type for q in load_plan(str(spec)).queries} == {"topk", "topk_pairs"}
 
 
