@@ -10,6 +10,8 @@ from typing import Any, Final
 _INT: Final = re.compile(r"[+-]?\d+")
 _REAL: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[dDfF]?")
 _SPECIAL: Final = {"NaN", "Inf", "-Inf", "Infinity", "-Infinity", "+Infinity"}
+_SPECIAL_JSON: Final = {"NaN", "Infinity", "+Infinity", "-Infinity", "+INF", "-INF"}
+"""What is no number and yet one, in text and in texts of JSON."""
 _STAMP: Final = re.compile(
     r"[+-]?(?P<y>\d{4,6})(-(?P<m>\d{1,2})(-(?P<d>\d{1,2})([ T](?P<H>\d{1,2})(:(?P<M>\d{1,2})(:(?P<S>\d{1,2})(\.\d*)?)?)?"
     r"\s*(Z|UTC|GMT|[+-]\d{1,2}(:?\d{2})?|[A-Za-z_]+/[A-Za-z_/]+)?)?)?)?"
@@ -56,7 +58,7 @@ def fits_json(type_: str, value: Any) -> bool:
         return type_ not in ("boolean", "date")
     if isinstance(value, str):
         numeric = type_ in ("double", "float") or type_.startswith("decimal")
-        return value in _SPECIAL if numeric else type_ not in ("int", "bigint", "boolean") and fits_text(type_, value)
+        return value in _SPECIAL_JSON if numeric else type_ not in ("int", "bigint", "boolean") and fits_text(type_, value)
     return type_ == "string"
 
 
