@@ -95,6 +95,7 @@ def _of_before(args: argparse.Namespace, layout: Layout) -> int:
 
 def _rebuilt(args: argparse.Namespace, plan: Plan, layout: Layout, built: Layout, record: Recorded, began: float) -> int:
     from skyband.framework.quality.newest_checks import newest_checks
+    from skyband.framework.spec.names import JOB_RUNS
     from skyband.framework.streaming.generations import OLD, bytes_in, drop, goes_on, staged, swap
     from skyband.framework.streaming.layout import NEXT
     from skyband.framework.tables.delta_read import versions
@@ -114,7 +115,9 @@ def _rebuilt(args: argparse.Namespace, plan: Plan, layout: Layout, built: Layout
     if not args.quiet:
         how = "going on with the interrupted rebuild of" if on else "rebuilding"
         told.tell("info", "starting", f"{how} {what(plan)}; its tables stay as they are meanwhile")
-    outcome.watch(plan.job, [q.name for q in plan.queries], lambda: versions(layout.root, [t.name for t in tables(plan)]))
+    outcome.watch(
+        plan.job, [q.name for q in plan.queries], lambda: versions(layout.root, [t.name for t in tables(plan) if t.name != JOB_RUNS])
+    )
     swapped = False
     try:
         code = stream(args, new, built, layout.home, began)

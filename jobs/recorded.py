@@ -33,7 +33,7 @@ class Recorded:
         self._record = RunRecord(layout, spec)
         self._code = 0
         outcome: Outcome = args.recorded
-        outcome.ending = lambda code: self._record.mark(self._ended(code, None))
+        outcome.ending = self._mark
 
     def begin(self) -> None:
         """The run has begun."""
@@ -54,6 +54,11 @@ class Recorded:
         # The failure itself is what has to be told.
         with suppress(SkybandError, OSError):
             self._record.end(self._ended(code, shown))
+
+    def _mark(self, code: int) -> None:
+        # At a process's end, of which there is more to tell than that this cannot be written.
+        with suppress(SkybandError, OSError):
+            self._record.mark(self._ended(code, None))
 
     def _try(self, what: Any) -> None:
         try:

@@ -92,6 +92,7 @@ def run(args: argparse.Namespace) -> int:
     from skyband.framework.quality.checks import asks_library
     from skyband.framework.quality.newest_checks import newest_checks
     from skyband.framework.quality.row_rules import demoted
+    from skyband.framework.spec.names import JOB_RUNS
     from skyband.framework.streaming.layout import Layout, fitting_job, own_place
     from skyband.framework.streaming.locks import one_run
     from skyband.framework.streaming.resting import at_rest
@@ -116,7 +117,9 @@ def run(args: argparse.Namespace) -> int:
         job = fitting_job(plan, layout)
         look(plan.source, first=job is None)
         record.begin()
-        outcome.watch(plan.job, [q.name for q in plan.queries], lambda: versions(layout.root, [t.name for t in tables(plan)]))
+        outcome.watch(
+            plan.job, [q.name for q in plan.queries], lambda: versions(layout.root, [t.name for t in tables(plan) if t.name != JOB_RUNS])
+        )
         try:
             if job is not None and _once(args, plan) and not args.rebuild_results and at_rest(plan, layout, job, args.finish):
                 return record.ended(_rest(args, plan, layout, job, began))
