@@ -129,7 +129,7 @@ REACHES = (
     "select java_method('java.lang.System', 'exit', 3)", "select try_reflect('java.lang.System', 'getProperty', 'user.home')",
 )  # fmt: skip
 """What would read beside the tables, or call anything of the engine's."""
-SHOWS = ("show tables", "show databases", "describe extended two", "show create table two", "explain select * from two", "set", "use cuts")
+SHOWS = ("show tables", "show databases", "describe extended two", "explain select * from two", "set", "use cuts")
 
 
 def files_of(folder: Path) -> dict[str, int]:
