@@ -96,6 +96,9 @@ def laid(plan: Plan, folder: Path, form: str, rows: pa.Table, fields: Sequence[F
     if files:
         taken(plan, files)
     options = (("header", "true"), ("escape", '"')) if form == "csv" else ()
+    if options:
+        said = Path(plan.sink) / "_skyband" / "job.json"
+        said.write_text(json.dumps(json.loads(said.read_text()) | {"header": list(COLUMNS)}))
     return replace(plan, source=SourceNode(form, path, options, tuple(fields or plan.source.fields)))
 
 
