@@ -81,9 +81,12 @@ def _rows(duck: duckdb.DuckDBPyConnection, plan: Plan) -> pa.Table:
         return source_schema(plan).empty_table()
     there = {c.lower(): c for c in duck.sql(f"select * from {relation} limit 0").columns}
     columns = []
+    # To the engine also in quotes.
+    nothing = {k.lower(): v for k, v in source.options}.get("nullvalue", "") if source.format == "csv" else ""
     for f in source.fields:
         column = there.get(str(f.source_name).lower())
-        columns.append(f"try_cast({'null' if column is None else quoted(column)} as {type_of(f.type)}) as {quoted(f.name)}")
+        cell = "null" if column is None else f"nullif({quoted(column)}, {text(nothing)})" if nothing else quoted(column)
+        columns.append(f"try_cast({cell} as {type_of(f.type)}) as {quoted(f.name)}")
     cut = _cut(source, list(there.values()))
     on = " and ".join(f"told.{quoted(c)} = wanted.{quoted(c)}" for c in found_by(plan))
     return duck.sql(
@@ -129,20 +132,34 @@ def reader(source: SourceNode, files: Sequence[str], header: Sequence[str] | Non
         return f"read_json({listed}, format = 'newline_delimited', columns = {columns}, ignore_errors = true)"
     given = options.get("sep", options.get("delimiter", ","))
     nulls = ", ".join(map(text, dict.fromkeys(["", options.get("nullvalue", "")])))
+    quote = options.get("quote", chr(34))
+    escape = quote if _slashed(options) else options["escape"]
     headed = "true" if options.get("header", "").lower() == "true" else "false"
     return (
         f"read_csv({listed}, auto_detect = false, header = {headed}, columns = {columns}, "
-        f"delim = {text(given.replace(chr(92) + 't', chr(9)))}, quote = {text(options.get('quote', chr(34)))}, "
-        f"escape = {text(options.get('escape', chr(92)))}, nullstr = [{nulls}], allow_quoted_nulls = false, ignore_errors = true)"
+        f"delim = {text(given.replace(chr(92) + 't', chr(9)))}, quote = {text(quote)}, "
+        f"escape = {text(escape)}, nullstr = [{nulls}], allow_quoted_nulls = false, ignore_errors = true)"
     )
 
 
 def _cut(source: SourceNode, columns: Sequence[str]) -> str:
-    """A cell that goes on in the next line is one to DuckDB alone, unless the engine is told so."""
+    """A cell that goes on in the next line is one to DuckDB alone, unless the engine is told so; where a backslash escapes, one with it or
+
+    with a quote inside is not read alike by both.
+    """
     options = {k.lower(): v for k, v in source.options}
-    if source.format != "csv" or options.get("multiline", "false").lower() == "true":
+    if source.format != "csv":
         return ""
-    return " where not " + " and not ".join(f"coalesce(regexp_matches({quoted(c)}, '[\\r\\n]'), false)" for c in columns)
+    odd = "" if options.get("multiline", "false").lower() == "true" else "\\r\\n"
+    if _slashed(options):
+        odd += "\\\\" + "".join(f"\\{c}" for c in options.get("quote", chr(34)))
+    pattern = text(f"[{odd}]")
+    return " where not " + " and not ".join(f"coalesce(regexp_matches({quoted(c)}, {pattern}), false)" for c in columns) if odd else ""
+
+
+def _slashed(options: Mapping[str, str]) -> bool:
+    """Whether a backslash escapes quotes, as it does if nothing else is said."""
+    return options.get("escape", chr(92)) == chr(92)
 
 
 def header_of(home: Path) -> list[str] | None:
