@@ -64,11 +64,8 @@ def _run(args: argparse.Namespace) -> int:
     write_itineraries(home / "itineraries", args.days)
     print(f"{files} days of flights out of New York City are in {_short(landing)}; running {_short(SPEC)} over them.", flush=True)
     os.environ["LANDING"], os.environ["WAREHOUSE"] = str(landing), str(warehouse)
-    words = argparse.ArgumentParser().add_subparsers()
-    run_job.add_parser(words)
-    asked = words.choices["run"].parse_args([str(SPEC), "--once", "--finish", *(["--quiet"] if args.quiet else [])])
-    asked.lines, asked.recorded = args.lines, args.recorded
-    code = run_job.run(asked)
+    words = [str(SPEC), "--once", "--finish", *(["--quiet"] if args.quiet else [])]
+    code = run_job.run(run_job.asked(words, args.lines, args.recorded))
     tables = warehouse / "flights"
     show(tables)
     page = write(load_plan(str(SPEC)), home / "report.html")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -115,10 +114,10 @@ class Job:
 
         end_with_process()
         outcome = Outcome(None, wanted=True)
-        asked = argparse.Namespace(
-            spec=self.path, plan=self._plan, once=True, continuous=False, finish=finish, rebuild_results=rebuild_results,
-            demote=list(demote), quiet=log is None, lines=Lines() if log is None else _Heard(log), recorded=outcome, notify_command=None,
-        )  # fmt: skip
+        switches = {"--once": True, "--finish": finish, "--rebuild-results": rebuild_results, "--quiet": log is None}
+        words = [*(name for name, on in switches.items() if on), *(f"--demote={rule}" for rule in demote), "--", self.path]
+        asked = run.asked(words, Lines() if log is None else _Heard(log), outcome)
+        asked.plan = self._plan
         try:
             code = run.run(asked)
         except Exception as e:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import time as clock
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from skyband.framework.errors import SkybandError, SpecErrors
@@ -73,6 +74,15 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
         metavar="COMMAND",
         help="a command that a failed run starts (no shell), what it did as JSON on its standard input; default: $SKYBAND_NOTIFY_COMMAND",
     )
+
+
+def asked(words: Sequence[str], lines: Lines, outcome: Outcome) -> argparse.Namespace:
+    """The command's arguments, as its own parser takes ``words``, for who runs a job on the way."""
+    parsers = argparse.ArgumentParser().add_subparsers()
+    add_parser(parsers)
+    args: argparse.Namespace = parsers.choices["run"].parse_args(words)
+    args.lines, args.recorded = lines, outcome
+    return args
 
 
 def run(args: argparse.Namespace) -> int:
