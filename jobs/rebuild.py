@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 import time as clock
 from typing import TYPE_CHECKING
 
 from skyband.framework.errors import SkybandError
-from skyband.framework.notify import Receivers
 from skyband.jobs.described import described
-from skyband.jobs.run import add_arguments, look, stream, what
-from skyband.jobs.spec import load_plan
+from skyband.jobs.run import add_arguments, begin, libraries_there, look, opened, quick, stream, waits, watch, what
 
 if TYPE_CHECKING:
     from skyband.framework.lines import Lines
@@ -51,32 +48,21 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """As ``run`` of jobs/run.py; SkybandError SKY-E510 if the source no longer has what the job has read."""
     began = clock.monotonic()
-    told: Lines = args.lines
-    outcome: Outcome = args.recorded
-    outcome.receivers = Receivers.of(os.environ, args.notify_command)
-    outcome.begin()
-    plan = load_plan(args.spec)
-    from skyband.framework.quality.row_rules import demoted
+    begin(args)
+    plan, layout = opened(args)
     from skyband.framework.streaming.generations import own_job, staged
-    from skyband.framework.streaming.layout import Layout, own_place
+    from skyband.framework.streaming.layout import Layout
     from skyband.framework.streaming.locks import one_run
     from skyband.jobs.recorded import recorded
 
-    told.job = plan.job
-    plan = demoted(plan, args.demote)
-    layout = Layout(plan.sink)
-    own_place(plan, layout)
-    built = Layout(staged(plan, layout).sink)
-
-    def wait(text: str) -> None:
-        told.tell("warning", "waiting", text)
-
+    built, wait = Layout(staged(plan, layout).sink), waits(args.lines)
     own_job(plan, layout)
     with one_run(layout, plan.job, wait):
         if args.undo or args.drop_old:
             return _of_before(args, layout)
+        libraries_there(plan)
         # An engine that a killed rebuild has left may still write there.
-        with recorded(args, "rebuild", plan, layout, built) as record, one_run(built, plan.job, wait):
+        with recorded(args, "rebuild", layout, built) as record, one_run(built, plan.job, wait):
             return record.ended(_rebuilt(args, plan, layout, built, record, began))
 
 
@@ -95,11 +81,9 @@ def _of_before(args: argparse.Namespace, layout: Layout) -> int:
 
 def _rebuilt(args: argparse.Namespace, plan: Plan, layout: Layout, built: Layout, record: Recorded, began: float) -> int:
     from skyband.framework.quality.newest_checks import newest_checks
-    from skyband.framework.spec.names import JOB_RUNS
     from skyband.framework.streaming.generations import OLD, bytes_in, drop, goes_on, staged, swap
     from skyband.framework.streaming.layout import NEXT
-    from skyband.framework.tables.delta_read import versions
-    from skyband.framework.tables.schemas import tables
+    from skyband.framework.streaming.resting import waiting
 
     told: Lines = args.lines
     outcome: Outcome = args.recorded
@@ -115,12 +99,10 @@ def _rebuilt(args: argparse.Namespace, plan: Plan, layout: Layout, built: Layout
     if not args.quiet:
         how = "going on with the interrupted rebuild of" if on else "rebuilding"
         told.tell("info", "starting", f"{how} {what(plan)}; its tables stay as they are meanwhile")
-    outcome.watch(
-        plan.job, [q.name for q in plan.queries], lambda: versions(layout.root, [t.name for t in tables(plan) if t.name != JOB_RUNS])
-    )
+    watch(outcome, plan, layout)
     swapped = False
     try:
-        code = stream(args, new, built, layout.home, began)
+        code = stream(args, new, built, layout.home, began, quick(waiting(new.source, built)))
         if code == 0 or (code in (1, 4) and args.anyway):
             swap(layout)
             swapped = True

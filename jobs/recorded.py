@@ -13,7 +13,6 @@ from skyband.framework.streaming.failures import exit_code, failure
 from skyband.framework.streaming.stopping import SIGNALLED, STOP
 
 if TYPE_CHECKING:
-    from skyband.framework.plan.model import Plan
     from skyband.framework.streaming.layout import Layout
 
 
@@ -23,14 +22,11 @@ class Recorded:
     That its record cannot be written is told, and stops no run.
     """
 
-    def __init__(self, args: argparse.Namespace, command: str, plan: Plan, layout: Layout, built: Layout | None) -> None:
-        from skyband.framework.spec.names import JOB_RUNS
+    def __init__(self, args: argparse.Namespace, command: str, layout: Layout, built: Layout | None) -> None:
         from skyband.framework.streaming.run_records import RunRecord
-        from skyband.framework.tables.schemas import tables
 
         self._args, self._command, self._places = args, command, (built, layout)
-        (spec,) = (t for t in tables(plan) if t.name == JOB_RUNS)
-        self._record = RunRecord(layout, spec)
+        self._record = RunRecord(layout)
         self._code = 0
         outcome: Outcome = args.recorded
         outcome.ending = self._mark
@@ -79,12 +75,12 @@ class Recorded:
 
 
 @contextmanager
-def recorded(args: argparse.Namespace, command: str, plan: Plan, layout: Layout, built: Layout | None = None) -> Iterator[Recorded]:
+def recorded(args: argparse.Namespace, command: str, layout: Layout, built: Layout | None = None) -> Iterator[Recorded]:
     """Inside, a run goes on (see ``Recorded``); for who holds the job's lock.
 
     That of a job that has run has begun; the first one ``begin``s when there is nothing more to refuse: until then nothing is written.
     """
-    run = Recorded(args, command, plan, layout, built)
+    run = Recorded(args, command, layout, built)
     if layout.file.exists():
         run.begin()
     try:

@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> Answer:
     from skyband.framework.streaming.generations import bytes_in, clear, own_job, tables_in
     from skyband.framework.streaming.layout import Layout, own_place
     from skyband.framework.streaming.locks import one_run
-    from skyband.framework.tables.schemas import tables
+    from skyband.framework.tables.schemas import batch_tables
 
     layout = Layout(plan.sink)
     own_place(plan, layout)
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> Answer:
         hint = "nothing has run there yet; what else is there is yours to remove"
         raise SkybandError("SKY-E512", f"{layout.root} is no job's sink: it has no {layout.file.relative_to(layout.root)}", hint=hint)
     with one_run(layout, plan.job, lambda text: print(told(text), file=sys.stderr)):
-        names = tables_in(layout.root, (t.name for t in tables(plan)))
+        names = tables_in(layout.root, (t.name for t in batch_tables(plan)))
         size = bytes_in(layout.home) + sum(bytes_in(layout.root / n) for n in names)
         what = f"state and {len(names)} tables of job {plan.job}, {size / 1e6:,.1f} MB below {layout.root}"
         if not args.yes and not _agreed(f"Remove {what}?"):

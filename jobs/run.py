@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import time as clock
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from skyband.framework.errors import SkybandError, SpecErrors
@@ -92,50 +92,76 @@ def run(args: argparse.Namespace) -> int:
     """
     began = clock.monotonic()
     told: Lines = args.lines
-    outcome: Outcome = args.recorded
-    outcome.receivers = Receivers.of(os.environ, args.notify_command)
-    outcome.begin()
+    begin(args)
     if not args.quiet:
         told.say(f"starting {args.spec}")
-    plan = getattr(args, "plan", None) or load_plan(args.spec)
-    from skyband.framework.extras import need
-    from skyband.framework.quality.checks import asks_library
+    plan, layout = opened(args)
+    libraries_there(plan)
     from skyband.framework.quality.newest_checks import newest_checks
-    from skyband.framework.quality.row_rules import demoted
-    from skyband.framework.spec.names import JOB_RUNS
-    from skyband.framework.streaming.layout import Layout, fitting_job, own_place
+    from skyband.framework.streaming.layout import fitting_job
     from skyband.framework.streaming.locks import one_run
-    from skyband.framework.streaming.resting import at_rest
-    from skyband.framework.tables.delta_read import versions
-    from skyband.framework.tables.schemas import tables
+    from skyband.framework.streaming.resting import at_rest, waiting
     from skyband.jobs.recorded import recorded
 
-    told.job = plan.job
-    if any(asks_library(c) for c in plan.checks):
-        need("quality", "quality.tables")
-    plan = demoted(plan, args.demote)
-    layout = Layout(plan.sink)
-    own_place(plan, layout)
+    outcome: Outcome = args.recorded
     if not args.quiet:
         told.tell("info", "starting", what(plan))
 
-    def wait(text: str) -> None:
-        told.tell("warning", "waiting", text)
-
     # Before the engine starts: a refusal comes at once.
-    with one_run(layout, plan.job, wait), recorded(args, "run", plan, layout) as record:
+    with one_run(layout, plan.job, waits(told)), recorded(args, "run", layout) as record:
         job = fitting_job(plan, layout)
         look(plan.source, first=job is None)
         record.begin()
-        outcome.watch(
-            plan.job, [q.name for q in plan.queries], lambda: versions(layout.root, [t.name for t in tables(plan) if t.name != JOB_RUNS])
-        )
+        watch(outcome, plan, layout)
         try:
-            if job is not None and _once(args, plan) and not args.rebuild_results and at_rest(plan, layout, job, args.finish):
+            there = waiting(plan.source, layout) if _once(args, plan) else None
+            if job is not None and there == [] and not args.rebuild_results and at_rest(layout, job, args.finish):
                 return record.ended(_rest(args, plan, layout, job, began))
-            return record.ended(stream(args, plan, layout, layout.home, began))
+            return record.ended(stream(args, plan, layout, layout.home, began, quick(there)))
         finally:
             outcome.look(lambda: newest_checks(layout.root))
+
+
+def begin(args: argparse.Namespace) -> None:
+    """From now on there is something to tell to who asked to be told of it."""
+    outcome: Outcome = args.recorded
+    outcome.receivers = Receivers.of(os.environ, args.notify_command)
+    outcome.begin()
+
+
+def opened(args: argparse.Namespace) -> tuple[Plan, Layout]:
+    """The plan of a command that streams a spec's rows, and the place of its tables, which is the job's own. SkybandError if it is not."""
+    plan = getattr(args, "plan", None) or load_plan(args.spec)
+    from skyband.framework.quality.row_rules import demoted
+    from skyband.framework.streaming.layout import Layout, own_place
+
+    args.lines.job = plan.job
+    plan = demoted(plan, args.demote)
+    layout = Layout(plan.sink)
+    own_place(plan, layout)
+    return plan, layout
+
+
+def libraries_there(plan: Plan) -> None:
+    """SkybandError SKY-E200 if the gate would ask a library that is not installed."""
+    from skyband.framework.extras import need
+    from skyband.framework.quality.checks import asks_library
+
+    if any(asks_library(c) for c in plan.checks):
+        need("quality", "quality.tables")
+
+
+def waits(told: Lines) -> Callable[[str], None]:
+    """Tells what is waited for."""
+    return lambda text: told.tell("warning", "waiting", text)
+
+
+def watch(outcome: Outcome, plan: Plan, layout: Layout) -> None:
+    """The outcome is of ``plan``'s queries and of the tables of ``layout``, as they are now and when the run is over."""
+    from skyband.framework.tables.delta_read import versions
+    from skyband.framework.tables.schemas import batch_tables
+
+    outcome.watch(plan.job, [q.name for q in plan.queries], lambda: versions(layout.root, [t.name for t in batch_tables(plan)]))
 
 
 def look(source: SourceNode, first: bool) -> None:
@@ -161,11 +187,8 @@ def _once(args: argparse.Namespace, plan: Plan) -> bool:
     return args.once or args.finish or (plan.trigger_micros is None and not args.continuous)
 
 
-def _quick(args: argparse.Namespace, plan: Plan, layout: Layout) -> bool:
-    """Whether so little waits to be read that the engine's start is most of the run."""
-    from skyband.framework.streaming.resting import waiting
-
-    there = waiting(plan.source, layout) if _once(args, plan) else None
+def quick(there: Sequence[str] | None) -> bool:
+    """Whether so little waits to be read (``waiting``) that the engine's start is most of the run."""
     return there is not None and sum(os.path.getsize(f) for f in there if os.path.exists(f)) <= QUICK_BYTES
 
 
@@ -195,10 +218,10 @@ def _rest(args: argparse.Namespace, plan: Plan, layout: Layout, job: JobFile, be
     return Gate(plan, told).look(sink, None)
 
 
-def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, began: float) -> int:
+def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, began: float, soon_over: bool) -> int:
     """Streams ``plan`` into the tables of ``layout`` and passes them through the gate; the exit code. The engine's log goes to ``home``.
 
-    For who holds the job's lock.
+    ``soon_over``: see ``quick``. For who holds the job's lock.
     """
     from skyband.framework.quality.gate import Gate
     from skyband.framework.quality.newest_checks import newest_checks
@@ -224,7 +247,7 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
     progress = Progress(told, args.quiet, plan, began)
     progress.phase("starting the engine")
     progress.show()
-    spark = get_session(plan.job, packages=source_format(plan.source.format).jars, home=home, quick=_quick(args, plan, layout))
+    spark = get_session(plan.job, packages=source_format(plan.source.format).jars, home=home, quick=soon_over)
     failpoint("engine.started")
     progress.phase("looking at tables and source")
     if told.live:

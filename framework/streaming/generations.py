@@ -72,7 +72,7 @@ def tables_in(root: Path, known: Iterable[str] = ()) -> list[str]:
 
     ``known``: names of the job's tables for where that file is lost.
     """
-    names = {*JOB_TABLES, *known} - {JOB_RUNS}
+    names = {*JOB_TABLES, *known}
     for query in _said(root / "_skyband").get("fingerprint", {}).get("queries", {}):
         names |= {*query_tables(query), query + TRAJECTORY}
     return sorted(n for n in names if (root / n / "_delta_log").is_dir())

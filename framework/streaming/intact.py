@@ -22,11 +22,10 @@ from deltalake.exceptions import DeltaError
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import AGAIN, last_batch, unusable
-from skyband.framework.spec.names import JOB_RUNS
 from skyband.framework.streaming.layout import JobFile, Layout
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.published import PUBLISHED, lost
-from skyband.framework.tables.schemas import derived_tables, tables
+from skyband.framework.tables.schemas import batch_tables, derived_tables
 
 Kind = Literal["derived", "checks", "truth"]
 COMMITTED = "committed"
@@ -61,8 +60,8 @@ class Found:
 def look(plan: Plan, layout: Layout, job: JobFile) -> Found:
     """Compares every table of the job with what it must hold. O(data files). Safe beside a run: looks are in the order of writing."""
     done = last_batch(layout.checkpoint / "commits")
-    # What a run did is no batch's: the next one makes its table where it is not.
-    named = [t.name for t in tables(plan) if t.name != JOB_RUNS]
+    # Without that of runs: the next one makes it where it is not.
+    named = [t.name for t in batch_tables(plan)]
     derived = set(derived_tables(plan))
     found = Found(planned=-1, done=done)
     recorded, complete = _runs(layout, plan, job)

@@ -12,7 +12,7 @@ import os
 from contextlib import suppress
 
 from skyband.framework import durable
-from skyband.framework.plan.model import Plan, SourceNode
+from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.drop import Drop
 from skyband.framework.sources.logs import last_batch, local_path, taken
 from skyband.framework.sources.preflight import local_folder
@@ -30,8 +30,8 @@ def note(layout: Layout, job: JobFile, batch: int, finished: bool) -> None:
         durable.replace(layout.rest, json.dumps({"generation": job.generation, "batch": batch, "finished": finished}))
 
 
-def at_rest(plan: Plan, layout: Layout, job: JobFile, finish: bool) -> bool:
-    """Whether a run would find nothing to do in the engine. Never true if that is not certain. O(files there and taken).
+def at_rest(layout: Layout, job: JobFile, finish: bool) -> bool:
+    """Whether a run, if nothing waits in its source (``waiting``), would find nothing to do in the engine; never if that is uncertain.
 
     ``finish``: the run declares the input complete; then that must have been done after the last row.
     """
@@ -41,14 +41,11 @@ def at_rest(plan: Plan, layout: Layout, job: JobFile, finish: bool) -> bool:
     if batch < 0 or last_batch(layout.checkpoint / "offsets") != batch or not _noted(layout, job, batch, finish):
         return False
     drop = Drop.load(layout.home)
-    if drop.capped or drop.greatest is not None or any(not layout.ordered(f) for _, f in job.finishes):
-        return False
-    there = waiting(plan.source, layout)
-    return there is not None and not there
+    return not drop.capped and drop.greatest is None and all(layout.ordered(f) for _, f in job.finishes)
 
 
 def waiting(source: SourceNode, layout: Layout) -> list[str] | None:
-    """The files that lie in a local source's folder and have not been taken; None if that cannot be told from here."""
+    """The files that lie in a local source's folder and have not been taken; None if that cannot be told from here. O(files)."""
     root = None if source.path is None or source.format not in FORMATS else local_folder(source.path)
     if root is None or not os.path.isdir(root):
         return None

@@ -27,7 +27,7 @@ from skyband.framework.spec.names import JOB_RUNS
 from skyband.framework.streaming.layout import RUNNING, Layout
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.driver_writer import DriverWriter
-from skyband.framework.tables.schemas import TableSpec, job_runs_schema
+from skyband.framework.tables.schemas import job_runs_schema, job_runs_table
 
 KILLED: Final = "killed"
 GOING_ON: Final = "running"
@@ -35,11 +35,10 @@ _TIMES: Final = ("started_at", "ended_at")
 
 
 class RunRecord:
-    """One run's, in the table of ``spec``. For who holds the job's lock."""
+    """One run's. For who holds the job's lock."""
 
-    def __init__(self, layout: Layout, spec: TableSpec) -> None:
+    def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._spec = spec
         self._row: dict[str, Any] | None = None
 
     def begin(self, command: str, path: str) -> None:
@@ -49,9 +48,9 @@ class RunRecord:
         """
         if self._row is not None:
             return
-        settle(self._layout, self._spec)
+        settle(self._layout)
         writer = DriverWriter(self._layout.root)
-        writer.ensure(self._spec)
+        writer.ensure(job_runs_table())
         row = {
             "run_id": (writer.version(JOB_RUNS, JOB_RUNS) or 0) + 1, "command": command, "started_at": _now(), "spec_hash": spec_hash(path),
             "skyband_version": _version("skyband"), "spark_version": _version("pyspark"), "run_by": _user(),
@@ -70,10 +69,10 @@ class RunRecord:
         """The run is over: its row is in the table. Raises SkybandError or OSError; then the next run adds the row."""
         if self._row is not None:
             self.mark(ended)
-            settle(self._layout, self._spec)
+            settle(self._layout)
 
 
-def settle(layout: Layout, spec: TableSpec) -> None:
+def settle(layout: Layout) -> None:
     """Makes a row of the mark that is there, if one is. For who holds the job's lock; once, whenever it is repeated."""
     said = _said(layout)
     if said is None:
@@ -81,7 +80,7 @@ def settle(layout: Layout, spec: TableSpec) -> None:
     schema = job_runs_schema()
     row = _row(said, KILLED)
     writer = DriverWriter(layout.root)
-    writer.ensure(spec)
+    writer.ensure(job_runs_table())
     writer.append(JOB_RUNS, pa.Table.from_pylist([{n: row.get(n) for n in schema.names}], schema), JOB_RUNS, int(row["run_id"]))
     (layout.home / RUNNING).unlink()
 

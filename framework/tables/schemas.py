@@ -344,6 +344,16 @@ def skyband_name(operator: str) -> str:
 
 def tables(plan: Plan) -> list[TableSpec]:
     """Every table of the job, in the order they are made."""
+    return [*batch_tables(plan), job_runs_table()]
+
+
+def job_runs_table() -> TableSpec:
+    """The table of the job's runs: of no generation of the others, and of no batch."""
+    return TableSpec(JOB_RUNS, job_runs_schema(), "One row per run of the job; it stays whatever becomes of the other tables.")
+
+
+def batch_tables(plan: Plan) -> list[TableSpec]:
+    """The tables that batches are written to, or that are made of those: one generation of the job."""
     made: list[TableSpec] = []
     history: Life = "history" if plan.trigger_micros is None or plan.trigger_micros >= _DENSE else "dense"
     for q in plan.queries:
@@ -367,7 +377,6 @@ def tables(plan: Plan) -> list[TableSpec]:
         TableSpec("checks", checks_schema(), "Results of the data quality checks.", life="result"),
         TableSpec("published", published_schema(), "Which version of each table of results passed all checks.", life="result"),
         TableSpec("runs", runs_schema(), "One row per micro-batch; a batch is complete in all tables when its row is here.", life="book"),
-        TableSpec(JOB_RUNS, job_runs_schema(), "One row per run of the job; it stays whatever becomes of the other tables."),
     ]
     return made
 

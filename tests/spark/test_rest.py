@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skyband.framework.streaming.layout import Layout
-from skyband.framework.streaming.resting import at_rest
+from skyband.framework.streaming.resting import at_rest, waiting
 from skyband.framework.streaming.runner import Runner
 from skyband.framework.tables.writer_factory import writer_for
 from skyband.jobs import cli
@@ -36,9 +36,10 @@ def test_files_that_come_while_the_end_is_declared_are_not_at_rest(spark: SparkS
 
     Runner(spark, plan, writer_for(plan.sink, spark), lambda _: None, phase=arrives).run(once=True, finish=True)
     job = layout.known()
-    assert at_rest(plan, layout, job, finish=False) and not at_rest(plan, layout, job, finish=True)
+    assert waiting(plan.source, layout) == []
+    assert at_rest(layout, job, finish=False) and not at_rest(layout, job, finish=True)
     run(spark, spec)
-    assert at_rest(plan, layout, layout.known(), finish=True)
+    assert waiting(plan.source, layout) == [] and at_rest(layout, layout.known(), finish=True)
 
 
 def no_engine(*_: object, **__: object) -> None:

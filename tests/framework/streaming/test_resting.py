@@ -30,20 +30,25 @@ def job(tmp_path: Path) -> tuple[Plan, Layout]:
     return plan, layout
 
 
+def rests(plan: Plan, layout: Layout, job: JobFile = JOB, finish: bool = False) -> bool:
+    """As ``run`` asks."""
+    return waiting(plan.source, layout) == [] and at_rest(layout, job, finish)
+
+
 def test_at_rest(job: tuple[Plan, Layout]) -> None:
     plan, layout = job
     assert waiting(plan.source, layout) == []
-    assert at_rest(plan, layout, JOB, finish=False)
-    assert not at_rest(plan, layout, JOB, finish=True)
+    assert rests(plan, layout, JOB, finish=False)
+    assert not rests(plan, layout, JOB, finish=True)
 
 
 def test_at_rest_after_the_end_was_declared(job: tuple[Plan, Layout]) -> None:
     plan, layout = job
     note(layout, JOB, 1, finished=True)
-    assert at_rest(plan, layout, JOB, finish=True) and at_rest(plan, layout, JOB, finish=False)
+    assert rests(plan, layout, JOB, finish=True) and rests(plan, layout, JOB, finish=False)
     # What has been declared stays so.
     note(layout, JOB, 1, finished=False)
-    assert at_rest(plan, layout, JOB, finish=True)
+    assert rests(plan, layout, JOB, finish=True)
 
 
 def another_file(plan: Plan, layout: Layout) -> None:
@@ -105,23 +110,23 @@ def files_under_caps(plan: Plan, layout: Layout) -> None:
 def test_not_at_rest(job: tuple[Plan, Layout], happens: Callable[[Plan, Layout], None]) -> None:
     plan, layout = job
     happens(plan, layout)
-    assert not at_rest(plan, layout, JOB, finish=False)
+    assert not rests(plan, layout, JOB, finish=False)
 
 
 def test_not_at_rest_while_an_end_is_declared_and_not_ordered(job: tuple[Plan, Layout]) -> None:
     plan, layout = job
     declared = JobFile("small", "abc", {}, 2, None, finishes=[[5, 5000]])
     note(layout, declared, 1, finished=True)
-    assert not at_rest(plan, layout, declared, finish=True)
+    assert not rests(plan, layout, declared, finish=True)
     layout.order_finish("2020-01-01T00:00:00.000+00:00", 5000)
-    assert at_rest(plan, layout, declared, finish=True)
+    assert rests(plan, layout, declared, finish=True)
 
 
 @pytest.mark.parametrize("name", [".hidden.csv", "_half.csv", "a.csv._COPYING_"])
 def test_what_the_engine_passes_over_does_not_wait(job: tuple[Plan, Layout], name: str) -> None:
     plan, layout = job
     (layout.root.parent / "in" / name).write_text("id\n")
-    assert at_rest(plan, layout, JOB, finish=False)
+    assert rests(plan, layout, JOB, finish=False)
 
 
 def test_before_the_first_batch_nothing_is_noted(tmp_path: Path) -> None:

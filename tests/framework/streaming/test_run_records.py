@@ -23,7 +23,7 @@ from skyband.framework.streaming.locks import one_run
 from skyband.framework.streaming.run_records import RunRecord, history, settle
 from skyband.framework.streaming.stopping import STOP
 from skyband.framework.tables import delta_read
-from skyband.framework.tables.schemas import job_runs_schema, tables
+from skyband.framework.tables.schemas import job_runs_schema
 from skyband.jobs import cli
 from skyband.jobs.recorded import recorded
 from tests.framework.streaming import checkpoints
@@ -40,13 +40,12 @@ class Job:
         self.path = folder / "spec.yaml"
         self.path.write_text("job: tests\n")
         checkpoints.write(self.layout.file, json.dumps({"job": "tests", "generation": "g1"}))
-        (self.spec,) = (t for t in tables(self.plan) if t.name == JOB_RUNS)
         self.args = argparse.Namespace(spec=str(self.path), lines=Lines(), recorded=Outcome(None))
 
     def run(self, code: int = 0, failed: BaseException | None = None, command: str = "run") -> None:
         self.args.lines, self.args.recorded = Lines(), Outcome(None)
         self.args.recorded.add(7, {"in": 100, "filtered": 5, "accepted": 80}, {"late": 10, "parse": 5}, {"q": 30, "p": 3}, 4)
-        with one_run(self.layout, "tests"), recorded(self.args, command, self.plan, self.layout) as record:
+        with one_run(self.layout, "tests"), recorded(self.args, command, self.layout) as record:
             if failed is not None:
                 raise failed
             record.ended(code)
@@ -104,7 +103,7 @@ def test_a_signal_that_ends_a_run_at_once_is_no_kill(job: Job, monkeypatch: pyte
     """The handler notes the end while the run goes on; the next one makes the row."""
     monkeypatch.setattr(run_records, "settle", lambda *_: pytest.fail("a handler writes no table"))
     with one_run(job.layout, "tests"):
-        record = recorded(job.args, "run", job.plan, job.layout)
+        record = recorded(job.args, "run", job.layout)
         monkeypatch.undo()
         record.__enter__()
         job.args.recorded.write(143, [])
@@ -115,19 +114,19 @@ def test_a_signal_that_ends_a_run_at_once_is_no_kill(job: Job, monkeypatch: pyte
 
 
 def test_killed_between_the_row_and_the_mark_it_is_still_one_row(job: Job) -> None:
-    record = RunRecord(job.layout, job.spec)
+    record = RunRecord(job.layout)
     record.begin("run", str(job.path))
     mark = (job.layout.home / RUNNING).read_text()
-    settle(job.layout, job.spec)
+    settle(job.layout)
     (job.layout.home / RUNNING).write_text(mark)
     assert len(history(job.layout)) == 1
-    settle(job.layout, job.spec)
+    settle(job.layout)
     assert [r["status"] for r in job.rows()] == ["killed"]
 
 
 def test_history_tells_a_run_that_goes_on_from_one_that_was_killed(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     job.run()
-    RunRecord(job.layout, job.spec).begin("rebuild", str(job.path))
+    RunRecord(job.layout).begin("rebuild", str(job.path))
     assert [(r["run_id"], r["command"], r["status"]) for r in history(job.layout)] == [(2, "rebuild", "running"), (1, "run", "done")]
 
     def gone(*_: int) -> None:
