@@ -15,8 +15,13 @@ def replace(path: Path, content: str | bytes) -> None:
         out.flush()
         os.fsync(out.fileno())
     os.replace(temporary, path)
-    folder = os.open(path.parent, os.O_RDONLY)
+    sync(path.parent)
+
+
+def sync(folder: Path) -> None:
+    """What has been renamed in ``folder`` is on the disk when this returns. Raises OSError."""
+    handle = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(handle)
     finally:
-        os.close(folder)
+        os.close(handle)

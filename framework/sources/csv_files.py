@@ -18,6 +18,7 @@ from skyband.framework.sources.bad_files import first_line, separator_of
 from skyband.framework.sources.files import MEND, Files
 from skyband.framework.sources.logs import local_path
 from skyband.framework.sources.options import CSV, Options
+from skyband.framework.sources.preflight import hidden
 from skyband.framework.sources.protocol import Mistake, Section
 from skyband.framework.spec.places import without_scheme
 
@@ -104,7 +105,7 @@ def _headers(spark: SparkSession, source: SourceNode) -> Iterator[tuple[str, lis
     options = {k.lower(): v for k, v in source.options}
     root = Path(without_scheme(str(source.path)))
     files = sorted(root.iterdir()) if root.is_dir() else sorted(Path(f) for f in glob(str(root)))
-    visible = [f for f in files if f.is_file() and not f.name.startswith(("_", "."))]
+    visible = [f for f in files if f.is_file() and not hidden(f.name)]
     plain = len(separator_of(options)) == 1 and "ignoreleadingwhitespace" not in options
     whole = "://" in str(root) or not plain or (root.is_dir() and not visible)
     for where in [str(source.path)] if whole else visible:

@@ -19,7 +19,8 @@ from skyband.framework.sources.bad_files import first_line
 from skyband.framework.spec.places import without_scheme
 
 CODE: Final = "SKY-E206"
-_FILES: Final = ("csv", "json", "parquet", "orc")
+FORMATS: Final = ("csv", "json", "parquet", "orc")
+"""Those of files."""
 _LOOKED: Final = 100
 """Files whose columns are looked at when all are."""
 
@@ -106,13 +107,18 @@ def _parquet(source: SourceNode, path: str, every: bool) -> Iterator[SkybandErro
 
 
 def _local(source: SourceNode) -> str | None:
-    return local_folder(source.path) if source.format in (*_FILES, "delta") and source.path is not None else None
+    return local_folder(source.path) if source.format in (*FORMATS, "delta") and source.path is not None else None
 
 
 def local_folder(path: str) -> str | None:
     """A spec's path as one of this machine; None for one elsewhere."""
     local = without_scheme(path)
     return None if "://" in local else local
+
+
+def hidden(name: str) -> bool:
+    """Whether the engine passes over a file or folder of that name. One of Hive's (``day=1``) counts whatever it begins with."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
 
 
 def files(source: SourceNode) -> Iterator[str]:
@@ -122,5 +128,5 @@ def files(source: SourceNode) -> Iterator[str]:
         return
     found = [os.path.join(path, n) for n in os.listdir(path)] if os.path.isdir(path) else glob.glob(path)
     for file in sorted(found):
-        if not os.path.basename(file).startswith(("_", ".")) and os.path.isfile(file) and os.path.getsize(file):
+        if not hidden(os.path.basename(file)) and os.path.isfile(file) and os.path.getsize(file):
             yield file

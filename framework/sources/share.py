@@ -11,7 +11,7 @@ from typing import Final
 
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.logs import local_path, taken
-from skyband.framework.sources.preflight import local_folder
+from skyband.framework.sources.preflight import hidden, local_folder
 
 _MOST: Final = 100_000
 """Files that are counted; of a folder with more no share is shown."""
@@ -49,5 +49,5 @@ def _files(root: str) -> Iterator[str]:
         if os.path.isfile(start):
             yield os.path.abspath(start)
         for where, folders, names in os.walk(start):
-            folders[:] = [f for f in folders if not f.startswith(("_", "."))]
-            yield from (os.path.join(os.path.abspath(where), n) for n in names if not n.startswith(("_", ".")))
+            folders[:] = [f for f in folders if not hidden(f)]
+            yield from (os.path.join(os.path.abspath(where), n) for n in names if not hidden(n))

@@ -15,6 +15,7 @@ from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.bad_files import named_in, plain, suspects
 from skyband.framework.sources.ledger import Ledger, SetAside
 from skyband.framework.sources.logs import AGAIN, Taken, files_log_damage, forget_plan, last_batch, local_path, offset, taken, unusable
+from skyband.framework.sources.preflight import hidden
 from skyband.framework.spec.places import without_scheme
 
 if TYPE_CHECKING:
@@ -133,9 +134,9 @@ class FileWatch:
         root = os.path.abspath(without_scheme(str(self.source.path)))
         found = []
         for folder, folders, names in os.walk(root):
-            folders[:] = [f for f in folders if not f.startswith((".", "_"))]
+            folders[:] = [f for f in folders if not hidden(f)]
             below = any(c in folder.removeprefix(root) for c in PATTERN)
-            found += [os.path.join(folder, n) for n in names if not n.startswith((".", "_")) and (below or any(c in n for c in PATTERN))]
+            found += [os.path.join(folder, n) for n in names if not hidden(n) and (below or any(c in n for c in PATTERN))]
         return [Path(f).as_uri() for f in found]
 
     def _is_pattern(self, url: str) -> bool:

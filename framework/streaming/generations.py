@@ -217,7 +217,7 @@ def _carry_out(layout: Layout) -> None:
             if name in coming and (there / name).exists():
                 (there / name).rename(here / name)
     for folder in (layout.root, layout.home, old):
-        _on_disk(folder)
+        durable.sync(folder)
     failpoint("swap.moved")
     shutil.rmtree(new, ignore_errors=True)
     (layout.home / JOURNAL).unlink()
@@ -237,11 +237,3 @@ def _with_paths(checkpoint: Path) -> Iterator[Path]:
     """The files of a checkpoint that may have paths of itself in them."""
     for folder in (checkpoint / "sources" / str(CONTROL), *checkpoint.glob("state/*/_metadata")):
         yield from (p for p in folder.rglob("*") if p.is_file() and not p.name.startswith("."))
-
-
-def _on_disk(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -15,10 +15,8 @@ from skyband.framework import durable
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.drop import Drop
 from skyband.framework.sources.logs import last_batch, local_path, taken
-from skyband.framework.sources.preflight import local_folder
+from skyband.framework.sources.preflight import FORMATS, hidden, local_folder
 from skyband.framework.streaming.layout import JobFile, Layout
-
-FORMATS = ("csv", "json", "parquet", "orc")
 
 
 def note(layout: Layout, job: JobFile, batch: int, finished: bool) -> None:
@@ -60,16 +58,11 @@ def _files(root: str) -> list[str] | None:
     """What the engine may take for files of the source below ``root``; None if a folder is a link, which may lead anywhere."""
     found: list[str] = []
     for where, folders, names in os.walk(root):
-        folders[:] = [f for f in folders if not _hidden(f)]
+        folders[:] = [f for f in folders if not hidden(f)]
         if any(os.path.islink(os.path.join(where, f)) for f in folders):
             return None
-        found += [os.path.join(where, n) for n in names if not _hidden(n)]
+        found += [os.path.join(where, n) for n in names if not hidden(n)]
     return found
-
-
-def _hidden(name: str) -> bool:
-    """Whether the engine passes over a file or folder of that name."""
-    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
 
 
 def _noted(layout: Layout, job: JobFile, batch: int, finished: bool) -> bool:

@@ -25,6 +25,7 @@ from skyband.framework import durable
 from skyband.framework.errors import SkybandError
 from skyband.framework.spec.names import JOB_RUNS
 from skyband.framework.streaming.layout import RUNNING, Layout
+from skyband.framework.streaming.scratch import alive
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.driver_writer import DriverWriter
 from skyband.framework.tables.schemas import job_runs_schema, job_runs_table
@@ -122,15 +123,7 @@ def _said(layout: Layout) -> dict[str, Any] | None:
 
 def _alive(said: Mapping[str, Any]) -> bool:
     """Whether the run that has not ended still goes on; a guess if it is on another machine."""
-    if said["host_name"] != socket.gethostname():
-        return True
-    try:
-        os.kill(int(said["process_id"]), 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
+    return said["host_name"] != socket.gethostname() or alive(int(said["process_id"]))
 
 
 def _now() -> str:

@@ -33,7 +33,7 @@ def remove_leftovers() -> list[Path]:
     removed = []
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}{os.getuid()}-*"):
         process = folder.name.removeprefix(f"{_PREFIX}{os.getuid()}-").partition("-")[0]
-        if folder.is_symlink() or not process.isdigit() or _alive(int(process)):
+        if folder.is_symlink() or not process.isdigit() or alive(int(process)):
             continue
         try:
             if folder.stat().st_uid == os.getuid() and (not any(folder.iterdir()) or time.time() - folder.stat().st_mtime > _GRACE):
@@ -44,7 +44,8 @@ def remove_leftovers() -> list[Path]:
     return removed
 
 
-def _alive(process: int) -> bool:
+def alive(process: int) -> bool:
+    """Whether there is a process of that number on this machine."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

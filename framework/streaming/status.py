@@ -89,7 +89,7 @@ def status_of(plan: Plan) -> Status:
     found.state = "running" if found.process is not None else "stopped in a batch" if planned > done else "stopped"
     if rebuilding is not None:
         found.state, found.process = "rebuilding", rebuilding
-    found.bytes = sum(os.path.getsize(p) for p in _files(layout.root))
+    found.bytes = bytes_in(layout.root)
     found.wrong = [f"the spec is not that of the last run: {d}" for d in changed_since(plan, layout)]
     if found.process is None:
         held = look(plan, layout, job)
@@ -139,11 +139,3 @@ def _runs(found: Status, root: Path) -> None:
     found.rows = {c: pc.sum(rows[c]).as_py() for c in counts}
     sums = Counter({c: pc.sum(rows[f"rejected_{c}"]).as_py() or 0 for c in classes})
     found.rejected = {reason: n for reason, n in sums.most_common() if n}
-
-
-def _files(root: Path) -> Iterator[str]:
-    for where, _, names in os.walk(root):
-        for name in names:
-            path = os.path.join(where, name)
-            if os.path.isfile(path):
-                yield path

@@ -19,6 +19,7 @@ from skyband.framework.errors import SkybandError
 from skyband.framework.extras import extra
 from skyband.framework.machine import one_line
 from skyband.framework.plan.model import Plan, SourceNode
+from skyband.framework.sources.bad_files import separator_of
 from skyband.framework.sources.ledger import Ledger
 from skyband.framework.sources.logs import local_path, taken
 from skyband.framework.tables import delta_read
@@ -130,14 +131,13 @@ def reader(source: SourceNode, files: Sequence[str], header: Sequence[str] | Non
     columns = "{" + ", ".join(f"{text(n)}: '{kind}'" for n, kind in named.items()) + "}"
     if source.format == "json":
         return f"read_json({listed}, format = 'newline_delimited', columns = {columns}, ignore_errors = true)"
-    given = options.get("sep", options.get("delimiter", ","))
     nulls = ", ".join(map(text, dict.fromkeys(["", options.get("nullvalue", "")])))
     quote = options.get("quote", chr(34))
     escape = quote if _slashed(options) else options["escape"]
     headed = "true" if options.get("header", "").lower() == "true" else "false"
     return (
         f"read_csv({listed}, auto_detect = false, header = {headed}, columns = {columns}, "
-        f"delim = {text(given.replace(chr(92) + 't', chr(9)))}, quote = {text(quote)}, "
+        f"delim = {text(separator_of(options))}, quote = {text(quote)}, "
         f"escape = {text(escape)}, nullstr = [{nulls}], allow_quoted_nulls = false, ignore_errors = true)"
     )
 

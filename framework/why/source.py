@@ -17,6 +17,7 @@ from skyband.framework.sources.files import files_taken
 from skyband.framework.sources.forgetting import forgotten
 from skyband.framework.sources.ledger import Ledger
 from skyband.framework.sources.logs import local_path
+from skyband.framework.sources.preflight import FORMATS
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.layout import JobFile, Layout
 from skyband.framework.streaming.session import get_session
@@ -36,7 +37,7 @@ def taken_rows(plan: Plan, layout: Layout, job: JobFile) -> pa.Table:
 
 def _here(plan: Plan, layout: Layout) -> pa.Table | None:
     """The same without the engine; None where only the engine can say."""
-    if plan.source.format not in ("csv", "json", "parquet", "orc") or forgotten(layout.checkpoint):
+    if plan.source.format not in FORMATS or forgotten(layout.checkpoint):
         return None
     aside = Ledger.load(layout.home).aside
     paths = [local_path(url) for url in files_taken(layout.checkpoint) if url not in aside]
