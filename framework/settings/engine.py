@@ -88,6 +88,15 @@ def engine_settings(asked: Asked | None = None, env: Mapping[str, str] = os.envi
     return EngineSettings(chosen, conf)
 
 
+def seconds(name: str, default: str, env: Mapping[str, str] = os.environ) -> float:
+    """The seconds that the environment variable ``name`` says. SkybandError SKY-E201 if it does not say a number."""
+    text = env.get(name, default)
+    try:
+        return max(0.0, float(text))
+    except ValueError:
+        raise SkybandError("SKY-E201", f"{name} is not a number of seconds: {text!r}") from None
+
+
 def _pairs(origin: str, given: Iterable[str]) -> dict[str, str]:
     found = {}
     for text in given:

@@ -39,6 +39,7 @@ _FIXED: Final = {
     "spark.app.name": "the job's name is",
     "spark.speculation": "two copies of a stateful task would write one state",
     "spark.executorEnv.PYTHONSAFEPATH": "modules would be imported from the working folder",
+    "spark.executorEnv.SKYBAND_DRIVER": ENGINE,
 }
 """Name, or its beginning if it ends with a dot -> why nobody changes it. The first that fits counts."""
 

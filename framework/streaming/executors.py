@@ -1,15 +1,20 @@
-"""Before the first batch on a cluster: executors are there, have what the driver has, and see the folders that it sees."""
+"""Executors of a cluster: they are there, have what the driver has, and see the folders that it sees.
+
+All of them are asked before the first batch; those that come later look for themselves (``as_the_driver``).
+"""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import platform
 import re
 import secrets
 import time as clock
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,12 +23,15 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.settings.engine import seconds
 from skyband.framework.sources.logs import local_path
 
 COMPARED: Final = ("pyarrow", "numpy", "numba")
 """Libraries whose versions are compared: what is computed, and in which order, may depend on them."""
-WAIT: Final = 120.0
-"""Seconds in which the first executor has to be there."""
+WAIT: Final = "SKYBAND_EXECUTOR_WAIT"
+"""Seconds without any executor that are too many."""
+DRIVER: Final = "SKYBAND_DRIVER"
+"""The environment variable in which executors find the driver's versions."""
 _STEP: Final = 0.2
 
 Found = tuple[str, dict[str, str], list[str]]
@@ -39,6 +47,29 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             found[name] = "none"
     return found | {"skyband": _code()}
+
+
+@cache
+def as_the_driver() -> None:
+    """SkybandError SKY-E612 if this process is an executor's and has other versions than the driver. O(code), once a process."""
+    said = os.environ.get(DRIVER)
+    if said is not None and (other := _differences(versions(), json.loads(said))):
+        raise _another(platform.node(), other)
+
+
+def told_by_executor(said: str) -> SkybandError | None:
+    """The error of ``as_the_driver`` in what the engine says of a task."""
+    found = re.search(r"SKY-E612 the environment of executors on (\S+) is another: ([^\n]+)", said)
+    return None if found is None else _another(found[1], found[2])
+
+
+def _differences(theirs: Mapping[str, str], driver: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {theirs.get(name, 'none')} (here {own})" for name, own in driver.items() if theirs.get(name) != own)
+
+
+def _another(host: str, differences: str) -> SkybandError:
+    hint = "install the same environment there (PYSPARK_PYTHON or --conf spark.pyspark.python=... names its Python)"
+    return SkybandError("SKY-E612", f"the environment of executors on {host} is another: {differences}", hint)
 
 
 def _code() -> str:
@@ -69,10 +100,8 @@ def check(spark: SparkSession, home: Path | None) -> None:
         found = _ask(spark, [] if mark is None else [mark])
     own = versions()
     for host, theirs, unseen in found:
-        other = [f"{name} {theirs.get(name, 'none')} (here {own[name]})" for name in own if theirs.get(name) != own[name]]
-        if other:
-            hint = "install the same environment there (PYSPARK_PYTHON or --conf spark.pyspark.python=... names its Python)"
-            raise SkybandError("SKY-E612", f"the environment of executors on {host} is another: {', '.join(other)}", hint)
+        if other := _differences(theirs, own):
+            raise _another(host, other)
         if unseen and home is not None:
             _refuse_unseen("the sink", str(home.parent), host)
 
@@ -103,14 +132,30 @@ def _marked(home: Path) -> Iterator[str]:
         mark.unlink(missing_ok=True)
 
 
+class Watch:
+    """Looks again and again whether there are executors; never on one machine, where the engine is its own."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        local = (spark.sparkContext.master or "").startswith("local")
+        self._context: Any = None if local else spark.sparkContext._jsc.sc()
+        self._limit = seconds(WAIT, "120")
+        self._since = clock.monotonic()
+
+    def look(self) -> bool:
+        """Whether there is one (or none is needed). SkybandError SKY-E614 if there has been none for ``$SKYBAND_EXECUTOR_WAIT`` seconds."""
+        # The driver counts as one.
+        there = self._context is None or self._context.getExecutorMemoryStatus().size() > 1
+        if there:
+            self._since = clock.monotonic()
+        elif clock.monotonic() - self._since > self._limit or self._context.isStopped():
+            hint = f"has the cluster workers, with the cores and the memory that spark.executor.* asks for? {WAIT} says how long to wait"
+            raise SkybandError("SKY-E614", f"there has been no executor for {self._limit:g} seconds", hint)
+        return there
+
+
 def _await(spark: SparkSession) -> None:
-    context: Any = spark.sparkContext._jsc
-    until = clock.monotonic() + WAIT
-    # The driver counts as one.
-    while context.sc().getExecutorMemoryStatus().size() < 2:
-        if clock.monotonic() > until or context.sc().isStopped():
-            hint = "does the cluster have workers, with the cores and the memory that spark.executor.* asks for?"
-            raise SkybandError("SKY-E614", f"no executor came within {WAIT:.0f} s", hint)
+    watch = Watch(spark)
+    while not watch.look():
         clock.sleep(_STEP)
 
 

@@ -6,6 +6,7 @@ package mechanism, once, then from its cache; those that Spark already ships are
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
@@ -151,6 +152,7 @@ def get_session(
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "skyband-warehouse"),
         "spark.python.worker.reuse": "true",
         **{f"spark.executorEnv.{name}": value for name, value in SAFE.items()},
+        **({} if local else {f"spark.executorEnv.{executors.DRIVER}": json.dumps(executors.versions())}),
     }
     settings = cluster.merged(settings, asked.conf) | dict(extra or {})
     if chosen != SUBMITTED:
