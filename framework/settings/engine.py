@@ -22,12 +22,10 @@ CONF: Final = "SKYBAND_CONF"
 """The environment variable with settings, ``NAME=VALUE`` a line: for those that must not stand on a command line."""
 DEFAULT: Final = "local[*]"
 PROFILE: Final = "SKYBAND_PROFILE"
-SUBMITTED: Final = "spark-submit"
-"""In place of a master: Spark's own script has started the command, and said where."""
 
 _MEMORY: Final = "spark.driver.memory"
 _LOCAL: Final = re.compile(r"local(\[(\*|\d{1,5})(,\d{1,5})?\])?")
-_MASTER: Final = re.compile(r"spark://[^\s/,@]+:\d{1,5}(,[^\s/,@]+:\d{1,5})*|yarn|k8s://\S+|" + SUBMITTED)
+_MASTER: Final = re.compile(r"spark://[^\s/,@]+:\d{1,5}(,[^\s/,@]+:\d{1,5})*|yarn|k8s://\S+")
 
 
 @dataclass(frozen=True, slots=True)

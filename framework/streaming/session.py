@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from skyband.framework.errors import SkybandError
 from skyband.framework.failpoints import die_with
 from skyband.framework.java import find_java_home
-from skyband.framework.settings.engine import SUBMITTED, Asked, engine_settings
+from skyband.framework.settings.engine import Asked, engine_settings
 from skyband.framework.sources.logs import local_path
 from skyband.framework.streaming import cluster, executors, launch
 from skyband.framework.streaming.engine import ENGINE
@@ -154,9 +154,7 @@ def get_session(
         **{f"spark.executorEnv.{name}": value for name, value in SAFE.items()},
         **({} if local else {f"spark.executorEnv.{executors.DRIVER}": json.dumps(executors.versions())}),
     }
-    settings = cluster.merged(settings, asked.conf) | dict(extra or {})
-    if chosen != SUBMITTED:
-        settings["spark.master"] = chosen
+    settings = cluster.merged(settings, asked.conf) | dict(extra or {}) | {"spark.master": chosen}
     builder = SparkSession.builder.appName(app_name)
     for name, value in settings.items():
         builder = builder.config(name, str(value))

@@ -146,16 +146,14 @@ def test_what_only_costs_time_or_memory_may_be_changed() -> None:
     assert set(engine_settings(Asked(conf=tuple(f"{n}=1" for n in names)), {}).conf) == set(names)
 
 
-@pytest.mark.parametrize(
-    "master", ["local", "local[*]", "local[4]", "local[2,3]", "spark://h:7077", "spark://h:1,i:2", "yarn", "spark-submit"]
-)
+@pytest.mark.parametrize("master", ["local", "local[*]", "local[4]", "local[2,3]", "spark://h:7077", "spark://h:1,i:2", "yarn"])
 def test_masters(master: str) -> None:
     found = engine_settings(Asked(master), {})
     assert found.master == master and found.local == master.startswith("local")
 
 
 @pytest.mark.parametrize(
-    "master", ["loacl[2]", "local[x]", "spark://h", "spark://h:7077/x", "http://h:7077", "local-cluster[1,1,1]", "spark"]
+    "master", ["loacl[2]", "local[x]", "spark://h", "spark://h:7077/x", "http://h:7077", "local-cluster[1,1,1]", "spark-submit"]
 )
 def test_what_is_no_master(master: str) -> None:
     assert "SKY-E611" in refused(Asked(master)) and "SKY-E611" in refused(SKYBAND_MASTER=master)
