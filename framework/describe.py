@@ -55,6 +55,7 @@ def _schedule(job: Job, schedule: Schedule) -> dict[str, Any]:
         "retries": {"count": retries.count, "wait": retries.wait / _SECOND, "longest": retries.longest / _SECOND},
         "timeout": None if schedule.timeout is None else schedule.timeout / _SECOND,
         "maintain": schedule.maintain / _SECOND,
+        "connection": schedule.connection,
         "paused": schedule.paused,
     }
 

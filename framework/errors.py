@@ -114,6 +114,12 @@ CODES: Final[dict[str, str]] = {
     "SKY-E532": "of the source's first rows, more would be rejected than the spec allows",
     # Telling others
     "SKY-E560": "a receiver was not told how a run ended",
+    # The engine, as who runs a job has it started
+    "SKY-E610": "the file of engine settings cannot be used",
+    "SKY-E611": "an engine setting that is none, or may not be changed",
+    "SKY-E612": "the environment of executors is not the driver's",
+    "SKY-E613": "executors do not see what the driver sees",
+    "SKY-E614": "the cluster does not answer, or has nothing for the job",
     # Defects
     "SKY-E900": "a defect in Skyband",
 }

@@ -65,7 +65,7 @@ def _run(args: argparse.Namespace) -> int:
     print(f"{files} days of flights out of New York City are in {_short(landing)}; running {_short(SPEC)} over them.", flush=True)
     os.environ["LANDING"], os.environ["WAREHOUSE"] = str(landing), str(warehouse)
     words = [str(SPEC), "--once", "--finish", *(["--quiet"] if args.quiet else [])]
-    code = run_job.run(run_job.asked(words, args.lines, args.recorded))
+    code = run_job.run(run_job.asked(words, args.lines, args.recorded, alone=True))
     tables = warehouse / "flights"
     show(tables)
     page = write(load_plan(str(SPEC)), home / "report.html")

@@ -9,6 +9,7 @@ from pathlib import Path
 from skyband.framework.errors import SkybandError, SpecErrors
 from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
+from skyband.jobs.engine_options import add_engine_options, choose_engine
 from skyband.jobs.spec import load_plan
 
 
@@ -29,11 +30,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p.add_argument(
         "--even-late", action="store_true", help="put late rows back too: they will be rejected as late again, by that file's name"
     )
+    add_engine_options(p)
     p.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> Answer:
     """Code 0 if all rows are put back, 1 if some are left out. SkybandError for everything a user can mend."""
+    choose_engine(args)
     plan = load_plan(args.spec)
     from skyband.framework.sources.registry import source_format
     from skyband.framework.streaming import replayed

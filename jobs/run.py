@@ -14,8 +14,10 @@ from skyband.framework.lines import FORMATS, Lines
 from skyband.framework.messages import ACCEPTED, ROWS_IN
 from skyband.framework.notify import Receivers
 from skyband.framework.reasons import FILTERED
+from skyband.framework.settings.engine import engine_settings
 from skyband.framework.streaming.stopping import SIGNALLED, STOP
 from skyband.jobs.described import described
+from skyband.jobs.engine_options import add_engine_options, choose_engine
 from skyband.jobs.spec import load_plan
 
 if TYPE_CHECKING:
@@ -74,14 +76,15 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
         metavar="COMMAND",
         help="a command that a failed run starts (no shell), what it did as JSON on its standard input; default: $SKYBAND_NOTIFY_COMMAND",
     )
+    add_engine_options(p)
 
 
-def asked(words: Sequence[str], lines: Lines, outcome: Outcome) -> argparse.Namespace:
-    """The command's arguments, as its own parser takes ``words``, for who runs a job on the way."""
+def asked(words: Sequence[str], lines: Lines, outcome: Outcome, alone: bool = False) -> argparse.Namespace:
+    """The command's arguments, as its own parser takes ``words``, for who runs a job on the way. ``alone``: see ``Asked``."""
     parsers = argparse.ArgumentParser().add_subparsers()
     add_parser(parsers)
     args: argparse.Namespace = parsers.choices["run"].parse_args(words)
-    args.lines, args.recorded = lines, outcome
+    args.lines, args.recorded, args.engine_alone = lines, outcome, alone
     return args
 
 
@@ -127,6 +130,7 @@ def begin(args: argparse.Namespace) -> None:
     outcome: Outcome = args.recorded
     outcome.receivers = Receivers.of(os.environ, args.notify_command)
     outcome.begin()
+    choose_engine(args)
 
 
 def opened(args: argparse.Namespace) -> tuple[Plan, Layout]:
@@ -229,6 +233,7 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
     from skyband.framework.quality.row_rules import tell_warned
     from skyband.framework.sources.registry import source_format
     from skyband.framework.sources.share import Share
+    from skyband.framework.streaming import executors
     from skyband.framework.streaming.progress import Progress
     from skyband.framework.streaming.runner import Runner
     from skyband.framework.streaming.session import get_session
@@ -248,6 +253,8 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
     progress.phase("starting the engine")
     progress.show()
     spark = get_session(plan.job, packages=source_format(plan.source.format).jars, home=home, quick=soon_over)
+    if plan.source.path is not None and not engine_settings().local:
+        executors.see(spark, plan.source.path)
     failpoint("engine.started")
     progress.phase("looking at tables and source")
     if told.live:

@@ -11,6 +11,7 @@ from typing import Final
 from skyband.framework.errors import SkybandError, told
 from skyband.jobs.answer import Answer, show
 from skyband.jobs.described import described
+from skyband.jobs.engine_options import add_engine_options, choose_engine
 from skyband.jobs.spec import load_plan
 
 PORT: Final = 10000
@@ -34,6 +35,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     p.add_argument("specs", nargs="+", metavar="SPEC")
     p.add_argument("--port", type=int, default=PORT, help="port on loopback (default: %(default)s)")
+    add_engine_options(p)
     p.set_defaults(run=run)
 
 
@@ -41,6 +43,7 @@ def run(args: argparse.Namespace) -> int:
     """Serves until SIGINT or SIGTERM, then 0. SkybandError SKY-E201 for a port that is none or in use, SKY-E400 if a job has no tables."""
     if not 0 < args.port < 65536:
         raise SkybandError("SKY-E201", f"--port {args.port} is no port", hint="a number from 1 to 65535; above 1023 for any user")
+    choose_engine(args)
     plans = [load_plan(spec) for spec in args.specs]
     from skyband.framework.streaming.engine import ENGINE
     from skyband.framework.streaming.session import get_session

@@ -84,7 +84,7 @@ def _by_engine() -> Play:
     from skyband.framework.spec_tests.by_engine import tables_of
     from skyband.framework.streaming.session import get_session
 
-    return lambda plan, test: tables_of(plan, test, get_session("skyband-test"))
+    return lambda plan, test: tables_of(plan, test, get_session("skyband-test", alone=True))
 
 
 def _spec(path: str, args: argparse.Namespace, play: Play) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from skyband.framework.lines import FORMATS, Lines
 from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
+from skyband.jobs.engine_options import add_engine_options, choose_engine
 from skyband.jobs.spec import load_plan
 
 
@@ -30,11 +31,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p.add_argument("--seed", type=int, default=0, help="of the sample")
     p.add_argument("--replay-only", action="store_true", help="do not read the source")
     p.add_argument("--log-format", choices=FORMATS, default="text", help="json: one object a line on stderr (default: %(default)s)")
+    add_engine_options(p)
     p.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> Answer:
     """Code 0 if everything agrees, 1 if something differs or there was nothing to compare; each part is told when it is known."""
+    choose_engine(args)
     plan = load_plan(args.spec)
     lines: Lines = getattr(args, "lines", None) or Lines()
     lines.job = plan.job

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> Answer:
     from skyband.framework.streaming.session import archive, get_session
 
     if args.packages:
-        get_session("skyband-warm")
+        get_session("skyband-warm", alone=True)
         return Answer({"archive": None}, None)
     made = archive()
     if made is None:
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> Answer:
     with tempfile.TemporaryDirectory(prefix="skyband-warm-") as folder:
         _say(args, "compiling the operators")
         temporary = made.with_name(f".{made.name}.{os.getpid()}") if made else None
-        get_session("skyband-warm", make=temporary)
+        get_session("skyband-warm", make=temporary, alone=True)
         _train(args, Path(folder))
         if made is None or temporary is None:
             return Answer({"archive": None}, None)
@@ -88,7 +88,7 @@ def _train(args: argparse.Namespace, folder: Path) -> None:
         write(folder / "in" / f"{number}.csv", number)
         if number % FILES == FILES - 1:
             words = [str(spec), "--once", "--quiet", *(["--finish"] if number >= FILES else [])]
-            if code := run_job.run(run_job.asked(words, args.lines, args.recorded)):
+            if code := run_job.run(run_job.asked(words, args.lines, args.recorded, alone=True)):
                 raise SkybandError("SKY-E900", f"a small job that uses everything ended with exit code {code}")
 
 

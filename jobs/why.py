@@ -9,6 +9,7 @@ from skyband.framework.errors import SkybandError, did_you_mean, one_of
 from skyband.jobs.answer import Answer
 from skyband.jobs.ask import parse_instant
 from skyband.jobs.described import described
+from skyband.jobs.engine_options import add_engine_options, choose_engine
 from skyband.jobs.spec import load_plan
 
 
@@ -29,12 +30,14 @@ def add_parser(subparsers: Any) -> None:
     p.add_argument("query", help="name of a query of the spec; of one of a table of queries: ENTRY/NAME")
     p.add_argument("item", nargs="+", metavar="ITEM", help="the id of a row, twice for a pair; or an object's name")
     p.add_argument("--at", metavar="T", help="what holds at this instant in UTC, such as 2013-07-01T12:00")
+    add_engine_options(p)
     p.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> Answer:
     """The history; SkybandError for everything a user can mend."""
     at = parse_instant(args.at) if args.at is not None else None
+    choose_engine(args)
     plan = load_plan(args.spec)
     entry, _, member = args.query.partition("/")
     query = next((q for q in plan.queries if q.name == entry), None)

@@ -74,7 +74,7 @@ def _dag(fact: Fact, words: Sequence[str]) -> DAG:
     ) as dag:
         validate = Validate(task_id="validate", command=words, spec=fact["file"])
         timeout = None if when["timeout"] is None else timedelta(seconds=when["timeout"])
-        run = Run(task_id="run", command=words, spec=fact["file"], execution_timeout=timeout)
+        run = Run(task_id="run", command=words, spec=fact["file"], connection=when.get("connection"), execution_timeout=timeout)
         gate = Gate(task_id="quality_gate")
         tables = {asset(fact["job"], table): (table, query) for table, query in fact["tables"].items()}
         publish = Publish(task_id="publish", tables=[*tables.values()], outlets=[*tables])

@@ -34,7 +34,7 @@ BROKEN_FOR: Final = 120.0
 _SCHEDULED: Final = re.compile(r"""^(?:schedule|"schedule"|'schedule')[ \t]*:""", re.MULTILINE)
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _BETWEEN: Final = re.compile(r"""[\s,:\[\]{}"']+""")
-_AIRFLOWS: Final = ("AIRFLOW__", "_AIRFLOW", "__AIRFLOW")
+_AIRFLOWS: Final = ("AIRFLOW__", "_AIRFLOW", "__AIRFLOW", "AIRFLOW_CONN_", "AIRFLOW_VAR_")
 
 Fact = dict[str, Any]
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from airflow.providers.common.compat.sdk import ResumableJobMixin
-from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+from airflow.sdk import BaseOperator, Connection
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException, AirflowSkipException
 
-from . import child
+from . import child, cluster
 from .facts import environment
 
 WRITTEN: Final = (0, 1, 4)
@@ -67,10 +67,11 @@ class Run(ResumableJobMixin, BaseOperator):
     external_id_key = "skyband_run"
     ui_color = "#d7f5e3"
 
-    def __init__(self, *, command: Sequence[str], spec: str, **kwargs: Any) -> None:
+    def __init__(self, *, command: Sequence[str], spec: str, connection: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.command = list(command)
         self.spec = spec
+        self.connection = connection
         self._handle: child.Handle | None = None
 
     def execute(self, context: Any) -> dict[str, Any]:
@@ -98,11 +99,22 @@ class Run(ResumableJobMixin, BaseOperator):
         """Starts the run."""
         words = [*self.command, *(["rebuild", self.spec] if context["params"]["rebuild"] else ["run", self.spec, "--once"])]
         try:
-            self._handle = child.start(words, environment())
+            self._handle = child.start(words, environment() | self._cluster())
         except OSError as e:
             raise AirflowException(f"{words[0]} cannot be run: {e.strerror}; SKYBAND_COMMAND names the pipeline's command") from e
         self.log.info("process %s: %s", self._handle["pid"], " ".join(words))
         return self._handle
+
+    def _cluster(self) -> dict[str, str]:
+        """Variables that say where the engine computes. AirflowFailException for a connection that is none, or cannot be used."""
+        if self.connection is None:
+            return {}
+        try:
+            if said := cluster.refused(self.connection):
+                raise ValueError(said)
+            return cluster.settings(self.connection, Connection.get(self.connection))
+        except (ValueError, AirflowNotFoundException) as e:
+            raise AirflowFailException(f"the run has no cluster: {e}") from e
 
     def get_job_status(self, external_id: Any, context: Any) -> str:
         """``running``, ``written`` (it has ended since, and its outcome waits), or ``gone``."""

@@ -49,4 +49,7 @@ class Schedule(Model):
         default=86_400_000_000, description="How often the tables are tidied (skyband maintain), after a run.",
         json_schema_extra={"default": "1 day"},
     )  # fmt: skip
+    connection: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$", max_length=200)] | None = Field(
+        default=None, description="The Airflow connection (of type spark) to the cluster that runs compute on; default: the machine itself."
+    )
     paused: bool = Field(default=False, description="Whether the DAG is paused when Airflow first sees it.")

@@ -9,6 +9,7 @@ from skyband.framework.streaming.engine import ENGINE
 from skyband.framework.streaming.stopping import STOP
 
 DEFECT: Final = "SKY-E900"
+_ON_THE_WAY: Final = ("SKY-E502", "SKY-E612", "SKY-E613", "SKY-E614")
 
 
 def failure(e: Exception) -> SkybandError | None:
@@ -28,4 +29,4 @@ def failure(e: Exception) -> SkybandError | None:
 
 def exit_code(shown: SkybandError) -> int:
     """2: the user's mistake; 3: the run failed."""
-    return 3 if shown.code.startswith(("SKY-E3", "SKY-E9")) or shown.code == "SKY-E502" else 2
+    return 3 if shown.code.startswith(("SKY-E3", "SKY-E9")) or shown.code in _ON_THE_WAY else 2

@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.failpoints import failpoint
+from skyband.framework.settings.engine import seconds
 from skyband.framework.streaming.generations import settle
 from skyband.framework.streaming.layout import Layout
 
@@ -89,7 +90,7 @@ def engine_lock(spark: SparkSession, layout: Layout) -> Iterator[None]:
 
 
 def _await_engine(layout: Layout, job: str, notice: Notice) -> None:
-    limit = _seconds()
+    limit = seconds(WAIT, "60")
     until = clock.monotonic() + limit
     told = False
     while True:
@@ -107,14 +108,6 @@ def _await_engine(layout: Layout, job: str, notice: Notice) -> None:
         if clock.monotonic() >= until:
             raise _engine_active(layout, f"it did not end within {limit:g} seconds")
         clock.sleep(_STEP_SECONDS)
-
-
-def _seconds() -> float:
-    text = os.environ.get(WAIT, "60")
-    try:
-        return max(0.0, float(text))
-    except ValueError:
-        raise SkybandError("SKY-E201", f"{WAIT} is not a number of seconds: {text!r}") from None
 
 
 def _opened(layout: Layout, name: str) -> IO[str]:

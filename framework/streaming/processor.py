@@ -13,6 +13,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from skyband.framework.messages import ASIDE, COUNTS, Tally, time_of
 from skyband.framework.streaming.bucket import Bucket
 from skyband.framework.streaming.config import HostConfig
+from skyband.framework.streaming.executors import as_the_driver
 from skyband.framework.streaming.operator_host import CHUNK, SEEN
 
 _PIECE = 1 << 20
@@ -30,6 +31,7 @@ class HostProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declares the state: a token with the current timer, and values by name in pieces of 1 MB."""
+        as_the_driver()
         self.handle = handle
         self.mark = handle.getValueState("mark", "token string, timer bigint")
         self.values = handle.getMapState("values", "name string, piece int", "data binary")

@@ -50,6 +50,7 @@ from skyband.framework.streaming.drifts import Drifts
 from skyband.framework.streaming.drops import Drops
 from skyband.framework.streaming.engine import worker_died
 from skyband.framework.streaming.engine_log import log_file
+from skyband.framework.streaming.executors import Watch, told_by_executor
 from skyband.framework.streaming.intact import Found, check
 from skyband.framework.streaming.layout import JobFile, Layout, fitting_job, own_place
 from skyband.framework.streaming.locks import engine_lock, one_run
@@ -222,12 +223,17 @@ class Runner:
         except AnalysisException as e:
             said = str(e).splitlines()[0]
             raise SkybandError("SKY-E300", f"the engine refuses the job: {said}", hint="see the source's columns and the spec's SQL") from e
+        executors = Watch(self.spark)
         with STOP.heeded():
             try:
                 while not query.awaitTermination(1):
                     if STOP.signal is not None:
                         query.stop()
                         break
+                    executors.look()
+            except SkybandError:
+                query.stop()
+                raise
             except StreamingQueryException as e:
                 # A terminal's Ctrl-C reaches the engine's workers too: the batch may fail before it is stopped.
                 if STOP.signal is None:
@@ -241,7 +247,7 @@ class Runner:
         of_source = source_format(self.plan.source.format).failure(said, self.job.header)
         hint = f"the engine's log is {log_file()}"
         of_checkpoint = lost_part(said, self.layout.checkpoint)
-        died = worker_died(said, log_file())
+        died = told_by_executor(said) or worker_died(said, log_file())
         failed = SkybandError("SKY-E300", f"the run failed: {_first_cause(redacted(said))}", hint=hint)
         return self.failure or of_source or of_checkpoint or died or failed
 

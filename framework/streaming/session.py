@@ -6,25 +6,27 @@ package mechanism, once, then from its cache; those that Spark already ships are
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
-from pyspark import java_gateway
+from pyspark import SparkContext, java_gateway
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.failpoints import die_with
 from skyband.framework.java import find_java_home
+from skyband.framework.settings.engine import Asked, engine_settings
 from skyband.framework.sources.logs import local_path
-from skyband.framework.streaming import launch
+from skyband.framework.streaming import cluster, executors, launch
 from skyband.framework.streaming.engine import ENGINE
 from skyband.framework.streaming.engine_log import engine_log
 from skyband.framework.streaming.python_path import SAFE
@@ -48,16 +50,19 @@ SHIPPED = (
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """How the engine is to be started. ``known``: without Spark's script; ``make``: the archive of classes to make at the engine's end."""
+    """How the engine is to be started. ``known``: without Spark's script; ``make``: the archive of classes to make at the engine's end;
+    ``secrets``: settings that no command line shows (Spark sets all of them once more in the engine)."""
 
     settings: Mapping[str, Any]
     java: Path
     spark_home: Path
     known: launch.Known | None
     make: Path | None
+    secrets: Collection[str]
 
     def process(self, command: list[str], **kwargs: Any) -> Popen[bytes]:
         """The engine's process, known from its first moment: Spark tells of it only once it has answered."""
+        command = cluster.without(command, self.secrets)
         if self.known is not None:
             command = launch.command(command, self.settings, self.java, self.spark_home, self.known, self.make)
             kwargs["env"] = launch.environment(kwargs["env"], self.spark_home)
@@ -84,13 +89,16 @@ def get_session(
     extra: Mapping[str, str] | None = None,
     quick: bool = True,
     make: Path | None = None,
+    alone: bool = False,
 ) -> SparkSession:
     """The process's Spark session, started on first call.
 
-    ``shuffle_partitions`` defaults to 2 (fixed for a checkpoint's life); ``master`` to ``$SKYBAND_MASTER`` or ``local[*]``;
+    ``shuffle_partitions`` defaults to 2 (fixed for a checkpoint's life); ``master`` to that of ``engine_settings``, whose ``conf`` counts;
     ``home`` is the sink's own folder, for the engine's log (see ``engine_log``); ``extra``: further settings; ``quick``: the engine will
-    have little to do, and compiles for that; ``make``: see ``launch``, heeded where an earlier start is known.
-    Raises SkybandError SKY-E200 (no Java) or SKY-E300 (the engine did not start; its log is named).
+    have little to do, and compiles for that; ``make``: see ``launch``, heeded where an earlier start is known; ``alone``: on this machine,
+    whatever is configured.
+    Raises SkybandError SKY-E200 (no Java), SKY-E300 (the engine did not start; its log is named), SKY-E610 and SKY-E611 (its settings),
+    SKY-E612 to SKY-E614 (the cluster is not fit for it).
     """
     java = find_java_home()
     if java is None:
@@ -98,14 +106,17 @@ def get_session(
             "SKY-E200", "Spark needs Java 17 or 21 and none was found", hint="install a Java 17 runtime or set JAVA_HOME to one"
         )
     os.environ["JAVA_HOME"] = str(java)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    asked = engine_settings(Asked(alone=True) if alone else None)
+    chosen = master or asked.master
+    local = chosen.startswith("local")
+    os.environ["PYSPARK_PYTHON"] = asked.conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
+    network = cluster.network(chosen)
     remove_leftovers()
     scratch = scratch_folder()
     os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "conf")
-    chosen = master or os.environ.get("SKYBAND_MASTER", "local[*]")
     spark_home, packages = Path(_find_spark_home()), (DELTA, *packages)
-    known = launch.known(spark_home, packages, SHIPPED) if chosen.startswith("local") else None
+    plain = local and not cluster.changes_class_path(asked.conf)
+    known = launch.known(spark_home, packages, SHIPPED) if plain else None
     settings: dict[str, Any] = {
         **({} if known else {"spark.jars.packages": ",".join(packages), "spark.jars.excludes": ",".join(SHIPPED)}),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -129,10 +140,9 @@ def get_session(
         "spark.sql.variable.substitute": "false",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
+        **network,
         "spark.driver.maxResultSize": "0",
-        "spark.driver.memory": os.environ.get("SKYBAND_DRIVER_MEMORY", "2g"),
+        "spark.driver.memory": "2g",
         # Stopping a query in the middle of a batch overflows the default stack inside a JDK regular expression. A crash is told in the log.
         "spark.driver.extraJavaOptions": (
             "-Xss16m -XX:+UseParallelGC -XX:+ExitOnOutOfMemoryError -XX:+ErrorFileToStderr -Djava.net.preferIPv4Stack=true "
@@ -142,14 +152,14 @@ def get_session(
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "skyband-warehouse"),
         "spark.python.worker.reuse": "true",
         **{f"spark.executorEnv.{name}": value for name, value in SAFE.items()},
-        **(extra or {}),
+        **({} if local else {f"spark.executorEnv.{executors.DRIVER}": json.dumps(executors.versions())}),
     }
-    if not os.environ.get("SKYBAND_MASTER", "").startswith("spark"):
-        settings["spark.master"] = chosen
+    settings = cluster.merged(settings, asked.conf) | dict(extra or {}) | {"spark.master": chosen}
     builder = SparkSession.builder.appName(app_name)
     for name, value in settings.items():
         builder = builder.config(name, str(value))
-    start = _Start(settings, java, spark_home, known, make)
+    start = _Start(settings, java, spark_home, known, make, asked.secrets())
+    first = SparkContext._active_spark_context is None
     with engine_log(home) as log, start.taken(), handlers_kept():
         ENGINE.log = log
         try:
@@ -158,8 +168,10 @@ def get_session(
             raise SkybandError("SKY-E300", f"Spark did not start: {str(e).splitlines()[0]}", hint=f"the engine's log is {log}") from e
     die_with(ENGINE.pids)
     spark.sparkContext.setLogLevel(os.environ.get("SKYBAND_LOG_LEVEL", "ERROR"))
-    if known is None and chosen.startswith("local"):
+    if known is None and plain:
         _remember(spark, spark_home, packages)
+    if first and not local:
+        executors.check(spark, home)
     return spark
 
 

@@ -149,9 +149,11 @@ def test_a_command_that_fails_breaks_only_what_it_did_not_tell(tmp_path: Path, f
 def test_no_password_of_airflow_reaches_the_pipeline(tmp_path: Path, fake: tuple[list[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     words, _ = fake
     monkeypatch.setenv("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "s3cr3t")
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_PROD", "spark://:s3cr3t@head:7077")
+    monkeypatch.setenv("AIRFLOW_VAR_KEY", "s3cr3t")
     monkeypatch.setenv("AIRFLOW_HOME", "kept")
     (fact,) = facts.facts(write(tmp_path, a="x"), words)
-    assert "AIRFLOW_HOME" in fact["env"] and not [n for n in fact["env"] if n.startswith("AIRFLOW__")]
+    assert "AIRFLOW_HOME" in fact["env"] and not [n for n in fact["env"] if n.startswith(("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_"))]
 
 
 def test_a_folder_that_others_may_write_is_not_used(tmp_path: Path, fake: tuple[list[str], Path]) -> None:
@@ -187,7 +189,7 @@ def test_a_description_is_of_the_form_that_the_loader_takes(
     assert first["findings"] is None and first["tables"] == dict.fromkeys(("far5_changes", "far5", "far5_now"), "far5")
     assert first["schedule"] == {
         "id": "small", "description": None, "owner": "skyband", "tags": ["a"], "cron": "@daily", "assets": None,
-        "retries": {"count": 2, "wait": 60, "longest": 3600}, "timeout": 5400, "maintain": 86400, "paused": False,
+        "retries": {"count": 2, "wait": 60, "longest": 3600}, "timeout": 5400, "maintain": 86400, "connection": None, "paused": False,
     }  # fmt: skip
     assert "${PLACE}/out" in first["text"] and "topk_pairs" in first["graph"] and "job small" in first["plan"]
     assert second["findings"].startswith(f"{broken}:") and second["schedule"] is None and "password: *" in second["text"]

@@ -1,0 +1,107 @@
+"""How the engine is to be started: the business of whoever runs a job, never of its spec. Standard library only.
+
+An option of the command counts before a variable of the environment, that before the project's file (``project_file``), that before the
+default.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from skyband.framework.errors import SkybandError
+from skyband.framework.redaction import conceal
+from skyband.framework.settings.project_file import read, unusable
+from skyband.framework.spec.positions import is_secret
+
+MASTER: Final = "SKYBAND_MASTER"
+CONF: Final = "SKYBAND_CONF"
+"""The environment variable with settings, ``NAME=VALUE`` a line: for those that must not stand on a command line."""
+DEFAULT: Final = "local[*]"
+PROFILE: Final = "SKYBAND_PROFILE"
+
+_MEMORY: Final = "spark.driver.memory"
+_LOCAL: Final = re.compile(r"local(\[(\*|\d{1,5})(,\d{1,5})?\])?")
+_MASTER: Final = re.compile(r"spark://[^\s/,@]+:\d{1,5}(,[^\s/,@]+:\d{1,5})*|yarn|k8s://\S+")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """The master, and settings of Spark's by name that count before Skyband's own."""
+
+    master: str
+    conf: Mapping[str, str]
+
+    @property
+    def local(self) -> bool:
+        """Whether the engine computes in its own process."""
+        return _LOCAL.fullmatch(self.master) is not None
+
+    def secrets(self) -> list[str]:
+        """The names of settings that are secrets by their names."""
+        return [name for name in self.conf if is_secret((name,))]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command was asked for. ``alone``: it is not about a user's job, and stays on this machine whatever is configured."""
+
+    master: str | None = None
+    conf: tuple[str, ...] = ()
+    alone: bool = False
+
+
+_asked = Asked()
+
+
+def take(asked: Asked) -> None:
+    """From now on ``asked`` is what the process's command was asked for. Raises as ``engine_settings``: mistakes are told at once."""
+    global _asked
+    engine_settings(asked)
+    _asked = asked
+
+
+def engine_settings(asked: Asked | None = None, env: Mapping[str, str] = os.environ) -> EngineSettings:
+    """What counts. Values of settings with a secret's name are concealed from now on.
+
+    Raises SkybandError SKY-E610 or SKY-E611 (see ``project_file.read``); SKY-E611 for an option or a variable that may not be given.
+    """
+    asked = asked or _asked
+    memory = {_MEMORY: env["SKYBAND_DRIVER_MEMORY"]} if "SKYBAND_DRIVER_MEMORY" in env else {}
+    if asked.alone:
+        return EngineSettings(env[MASTER] if _LOCAL.fullmatch(env.get(MASTER, "")) else DEFAULT, memory)
+    master, conf = read(env, env.get(PROFILE))
+    lines = (line.strip() for line in env.get(CONF, "").splitlines())
+    conf |= memory | _pairs(CONF, (line for line in lines if line)) | _pairs("--conf", asked.conf)
+    for name, value in conf.items():
+        if is_secret((name,)):
+            conceal(name, value)
+    chosen = asked.master or env.get(MASTER) or master or DEFAULT
+    if not (_LOCAL.fullmatch(chosen) or _MASTER.fullmatch(chosen)):
+        hint = "local[N], spark://HOST:PORT, yarn or k8s://...; of several masters spark://HOST:PORT,HOST:PORT"
+        raise SkybandError("SKY-E611", f"{chosen!r} is no master", hint)
+    return EngineSettings(chosen, conf)
+
+
+def seconds(name: str, default: str, env: Mapping[str, str] = os.environ) -> float:
+    """The seconds that the environment variable ``name`` says. SkybandError SKY-E201 if it does not say a number."""
+    text = env.get(name, default)
+    try:
+        return max(0.0, float(text))
+    except ValueError:
+        raise SkybandError("SKY-E201", f"{name} is not a number of seconds: {text!r}") from None
+
+
+def _pairs(origin: str, given: Iterable[str]) -> dict[str, str]:
+    found = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise SkybandError("SKY-E611", f"{origin} takes NAME=VALUE", "such as spark.executor.memory=4g")
+        if wrong := unusable(name.strip()):
+            raise SkybandError("SKY-E611", f"{origin}: {wrong}")
+        found[name.strip()] = value.strip()
+    return found

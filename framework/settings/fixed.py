@@ -1,0 +1,51 @@
+"""Which of the engine's settings may be changed, and why the others may not. Standard library only.
+
+Of ``spark.sql.*`` and ``spark.databricks.*`` nothing may but what is on a list: almost all of it says what a value means (times,
+arithmetic, readers of files) or what is kept between batches, and a result must not depend on who runs the job.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+ENGINE: Final = "it is part of how Skyband starts the engine"
+_OPEN: Final = (
+    "spark.sql.autoBroadcastJoinThreshold", "spark.sql.broadcastTimeout", "spark.sql.debug.maxToStringFields",
+    "spark.sql.execution.arrow.maxRecordsPerBatch", "spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes",
+    "spark.sql.files.minPartitionNum", "spark.sql.files.maxPartitionNum", "spark.sql.sources.parallelPartitionDiscovery.threshold",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism", "spark.sql.streaming.stateStore.maintenanceInterval",
+    "spark.sql.streaming.stateStore.numStateStoreMaintenanceThreads", "spark.sql.streaming.stateStore.rocksdb.blockCacheSizeMB",
+    "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage", "spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB",
+    "spark.sql.streaming.stateStore.rocksdb.maxOpenFiles", "spark.sql.streaming.stateStore.rocksdb.maxWriteBufferNumber",
+    "spark.sql.streaming.stateStore.rocksdb.writeBufferSizeMB", "spark.sql.warehouse.dir",
+)  # fmt: skip
+"""Of ``spark.sql``: how much at once, where, how long; no value depends on them."""
+_FIXED: Final = {
+    "spark.sql.shuffle.partitions": "a job's first run fixes the tasks of its stateful step: SKYBAND_SHUFFLE_PARTITIONS says how many",
+    "spark.sql.session.timeZone": "times are UTC",
+    "spark.sql.ansi.": "what does not parse is rejected with its reason, not an error",
+    "spark.sql.variable.": "texts of a spec could read the environment",
+    "spark.sql.extensions": ENGINE,
+    "spark.sql.catalog": ENGINE,
+    "spark.sql.adaptive.": "the tasks of the stateful step would be others from batch to batch",
+    "spark.sql.streaming.": "what is kept between batches would be lost or read otherwise",
+    "spark.sql.": "what the engine makes of rows must not depend on who runs the job",
+    "spark.databricks.": "commits of tables must not depend on who runs the job",
+    "spark.jars.excludes": ENGINE,
+    "spark.master": "--master says it",
+    "spark.submit.deployMode": "the driver is the command's own process",
+    "spark.remote": "the driver is the command's own process",
+    "spark.api.mode": "the driver is the command's own process",
+    "spark.app.name": "the job's name is",
+    "spark.speculation": "two copies of a stateful task would write one state",
+    "spark.executorEnv.PYTHONSAFEPATH": "modules would be imported from the working folder",
+    "spark.executorEnv.SKYBAND_DRIVER": ENGINE,
+}
+"""Name, or its beginning if it ends with a dot -> why nobody changes it. The first that fits counts."""
+
+
+def refusal(name: str) -> str | None:
+    """Why the setting ``name`` may not be changed; None if it may."""
+    if name in _OPEN:
+        return None
+    return next((why for fixed, why in _FIXED.items() if name == fixed or name.startswith(fixed.rstrip(".") + ".")), None)

@@ -1,0 +1,150 @@
+"""``skyband.toml``: the engine's settings of who runs jobs, with profiles. Standard library only.
+
+It is the file that ``SKYBAND_CONFIG`` names, else the one in the working folder of who calls: never one beside a spec, whose author has no
+say in how the engine is started (docs/security.md).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from skyband.framework.errors import SkybandError, Where, did_you_mean, one_of
+from skyband.framework.settings.fixed import refusal
+
+CONFIG: Final = "SKYBAND_CONFIG"
+"""The environment variable that names the file; empty: there is none."""
+NAME: Final = "skyband.toml"
+_MOST: Final = 1 << 16
+_AT: Final = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
+_KEYS: Final = ("master", "conf")
+
+Settings = tuple[str | None, dict[str, str]]
+"""The master, if it is named, and Spark's settings."""
+
+
+def read(env: Mapping[str, str], profile: str | None) -> Settings:
+    """What the file says, that of ``profile`` before the rest; (None, {}) if there is no file.
+
+    Raises SkybandError SKY-E610 for a file that cannot be used, SKY-E611 for a setting that may not be changed, both with the line.
+    """
+    path = _path(env)
+    if path is None:
+        return None, {}
+    text = _text(path, named=CONFIG in env)
+    try:
+        whole = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as e:
+        at = _AT.search(str(e))
+        line, col = (int(at[1]), int(at[2])) if at and at[1] else (max(1, text.count("\n")), 1)
+        raise SkybandError("SKY-E610", f"TOML syntax: {_AT.sub('', str(e))}", where=Where(str(path), line, col)) from e
+    return _File(path, text).settings(whole, profile)
+
+
+def _path(env: Mapping[str, str]) -> Path | None:
+    if CONFIG in env:
+        return Path(env[CONFIG]).absolute() if env[CONFIG] else None
+    here = Path(NAME).absolute()
+    return here if os.path.lexists(here) else None
+
+
+def _text(path: Path, named: bool) -> str:
+    """The file's text. One that lies in the working folder counts only if nobody else can have put it there."""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST:
+                raise SkybandError("SKY-E610", f"{path} is not a file of at most {_MOST >> 10} KB")
+            if not named and (found.st_uid not in (os.geteuid(), 0) or found.st_mode & stat.S_IWOTH):
+                said = f"{path} is another user's, or may be written by all"
+                raise SkybandError("SKY-E610", said, f"it could start anything: if you trust it, name it by {CONFIG}")
+            return file.read().decode("utf-8")
+    except OSError as e:
+        raise SkybandError("SKY-E610", f"{path} cannot be read: {e.strerror}", f"{CONFIG} names the file of engine settings") from e
+    except UnicodeDecodeError as e:
+        raise SkybandError("SKY-E610", f"{path} is not UTF-8") from e
+
+
+class _File:
+    """A file that is TOML; its parts are checked and taken."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path = path
+        self.lines = text.splitlines(keepends=True)
+
+    def settings(self, whole: dict[str, Any], profile: str | None) -> Settings:
+        """The settings, those of ``profile`` over the others. All parts are checked, whatever counts."""
+        self._only(whole, ("engine", "profile"), ())
+        master, conf = self._engine(whole, ())
+        profiles = self._table(whole, "profile", ())
+        for name in profiles:
+            place = ("profile", name)
+            self._only(self._table(profiles, name, place[:1]), ("engine",), place)
+            own, more = self._engine(profiles[name], place)
+            if name == profile:
+                master, conf = own or master, conf | more
+        return master, conf
+
+    def _engine(self, of: dict[str, Any], place: tuple[str, ...]) -> Settings:
+        engine = self._table(of, "engine", place)
+        place = (*place, "engine")
+        self._only(engine, _KEYS, place)
+        master = engine.get("master")
+        if not isinstance(master, (str, type(None))):
+            raise self._wrong("SKY-E610", 'master is a text, such as "spark://host:7077"', (*place, "master"))
+        return master, dict(self._conf(self._table(engine, "conf", place), (*place, "conf"), ""))
+
+    def _conf(self, table: dict[str, Any], place: tuple[str, ...], prefix: str) -> Iterator[tuple[str, str]]:
+        """Settings by their whole names, whether these are in quotes or, by TOML, tables in tables."""
+        for key, value in table.items():
+            name, at = prefix + key, (*place, key)
+            if isinstance(value, dict):
+                yield from self._conf(value, at, f"{name}.")
+                continue
+            if not isinstance(value, (str, int, float)):
+                raise self._wrong("SKY-E610", f"{name} takes a text, a number, true or false", at)
+            if wrong := unusable(name):
+                raise self._wrong("SKY-E611", wrong, at)
+            yield name, str(value).lower() if isinstance(value, bool) else str(value)
+
+    def _table(self, of: dict[str, Any], name: str, place: tuple[str, ...]) -> dict[str, Any]:
+        found = of.get(name, {})
+        if not isinstance(found, dict):
+            raise self._wrong("SKY-E610", f"{'.'.join((*place, name))} is a table: [{'.'.join((*place, name))}]", (*place, name))
+        return found
+
+    def _only(self, table: dict[str, Any], known: tuple[str, ...], place: tuple[str, ...]) -> None:
+        for key in table:
+            if key not in known:
+                inside = f" in [{'.'.join(place)}]" if place else ""
+                hint = did_you_mean(key, known) or f"known: {one_of(known)}"
+                raise self._wrong("SKY-E610", f"unknown key {key!r}{inside}", (*place, key), hint)
+
+    def _wrong(self, code: str, said: str, place: tuple[str, ...], hint: str | None = None) -> SkybandError:
+        return SkybandError(code, said, hint, Where(str(self.path), self._line(place), 1))
+
+    def _line(self, place: tuple[str, ...]) -> int:
+        """Where ``place`` is said, 1-based: the first line with which the file, read so far, has it. O(lines x length)."""
+        for n in range(1, len(self.lines) + 1):
+            try:
+                found: Any = tomllib.loads("".join(self.lines[:n]))
+            except tomllib.TOMLDecodeError:
+                continue  # in the middle of a value of several lines
+            for key in place:
+                found = found.get(key) if isinstance(found, dict) else None
+            if found is not None:
+                return n
+        return 1
+
+
+def unusable(name: str) -> str | None:
+    """What is wrong with ``name`` as a setting that is given; None if nothing is."""
+    if not re.fullmatch(r"spark\.[A-Za-z0-9_.\-]{1,300}", name):
+        return f"{name!r} is not a setting of Spark's: their names begin with spark."
+    why = refusal(name)
+    return None if why is None else f"{name} may not be changed: {why}"
