@@ -12,6 +12,7 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.sources.drop import Drop
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.config import HostConfig
+from skyband.framework.streaming.filling import filling
 from skyband.framework.streaming.intake import intake, with_control
 from skyband.framework.streaming.layout import JobFile, Layout
 from skyband.framework.streaming.pack import Pack
@@ -20,12 +21,17 @@ from skyband.framework.streaming.processor import HostProcessor
 OnBatch = Callable[[DataFrame, int], None]
 
 
+def cache_key(layout: Layout, job: JobFile) -> str:
+    """Names the checkpoint, wherever one is: in a worker's cache, and in the codes of tokens."""
+    return f"{layout.checkpoint}/{job.generation}"
+
+
 def build(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, without: Sequence[str], drop: Drop | None) -> DataFrame:
     """The stream of (kind, data) blocks that the tables are made of, ``without`` the pieces of the source that are set aside.
 
     ``drop``: caps of the source's pieces, if they have any.
     """
-    config = HostConfig.of(plan, tuple((w, f) for w, f in job.finishes), f"{layout.checkpoint}/{job.generation}")
+    config = HostConfig.of(plan, tuple((w, f) for w, f in job.finishes), cache_key(layout, job), filling(layout, job))
     source = source_format(plan.source.format).stream(spark, plan.source, job.header, without, drop)
     rows = intake(source, plan.intake)
     rows = with_control(spark, rows, str(layout.control), plan.intake.event_time, plan.intake.delay_ms)
