@@ -14,7 +14,7 @@ from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.config import HostConfig
 from skyband.framework.streaming.filling import filling
 from skyband.framework.streaming.intake import intake, with_control
-from skyband.framework.streaming.layout import JobFile, Layout
+from skyband.framework.streaming.layout import NEXT, JobFile, Layout
 from skyband.framework.streaming.pack import Pack
 from skyband.framework.streaming.processor import HostProcessor
 
@@ -22,8 +22,11 @@ OnBatch = Callable[[DataFrame, int], None]
 
 
 def cache_key(layout: Layout, job: JobFile) -> str:
-    """Names the checkpoint, wherever one is: in a worker's cache, and in the codes of tokens."""
-    return f"{layout.checkpoint}/{job.generation}"
+    """Names the checkpoint, in a worker's cache and in the codes of tokens: a generation that is being built by where it will be.
+
+    Codes that stand in its state would otherwise be none of those that rows have once it is swapped in.
+    """
+    return f"{layout.checkpoint}/{job.generation}".replace(f"/_skyband/{NEXT}/_skyband/", "/_skyband/")
 
 
 def build(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, without: Sequence[str], drop: Drop | None) -> DataFrame:
