@@ -108,6 +108,9 @@ CODES: Final[dict[str, str]] = {
     "SKY-E510": "files that the job has read are gone: a rebuild would not have their rows",
     "SKY-E511": "a new generation did not pass its gate, and was not swapped in",
     "SKY-E512": "what would be removed is no job's sink",
+    # Queries that come to a job
+    "SKY-E580": "what an edited spec adds cannot be made by itself",
+    "SKY-E581": "the source no longer gives the rows that the job has accepted",
     # Tests of a spec
     "SKY-E530": "a test of the spec cannot be run as it is written",
     "SKY-E531": "something that only the engine can do",

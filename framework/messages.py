@@ -22,6 +22,8 @@ SENT: Final = "kind string, data binary"
 
 ROWS: Final = "rows"
 """Pack -> host: rows of one bucket (``HostConfig.row_schema``)."""
+WAKE: Final = "wake"
+"""Pack -> host: nothing but that the bucket is to run, without data."""
 COUNTS: Final = "counts"
 """Pack, host -> driver: a ``Tally``."""
 HEADS: Final = "heads"

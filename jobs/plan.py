@@ -47,8 +47,21 @@ def _lines(found: Edit, spec: str) -> list[str]:
     lines += [f"  {d}" for d in found.differences]
     if found.fits:
         return lines
+    if found.verdict == "added":
+        return [*lines, *_added(found, spec)]
     if found.cost is not None:
         many = f"{found.cost.batches:,} batch{'' if found.cost.batches == 1 else 'es'}"
         lines.append(f"all again means: so far {found.cost.rows:,} rows were read, in {many} of {found.cost.seconds:,.1f} s altogether")
     lines.append(f"to make all again from what the source still has: skyband rebuild {spec}; to keep the old tables: another sink.path")
     return lines
+
+
+def _added(found: Edit, spec: str) -> list[str]:
+    many = f"{len(found.states)} state{'' if len(found.states) == 1 else 's'} ({', '.join(found.states)})"
+    rows = f" {found.cost.rows:,} rows," if found.cost is not None else ""
+    lines = [f"that means: to read{rows} once again, and run {many} over those accepted; no other query's"]
+    if found.again:
+        lines.append(f"  shared with {', '.join(found.again)}, whose tables stay as they are")
+    if found.stands_in_the_way is not None:
+        return [*lines, f"  not now: {found.stands_in_the_way}"]
+    return [*lines, f"to do so: skyband rebuild {spec} --added; to make all again: skyband rebuild {spec}"]

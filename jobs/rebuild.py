@@ -7,6 +7,7 @@ import time as clock
 from typing import TYPE_CHECKING
 
 from skyband.framework.errors import SkybandError
+from skyband.jobs.added import added
 from skyband.jobs.described import described
 from skyband.jobs.run import add_arguments, begin, libraries_there, look, opened, quick, stream, waits, watch, what
 
@@ -31,6 +32,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
             "codes are those of run; with 1 and 4 nothing is swapped (--anyway does it all the same).",
             "skyband rebuild flights.yaml",
             "skyband rebuild flights.yaml --finish      # also process what waits behind the watermark",
+            "skyband rebuild flights.yaml --added       # make only the queries that have come, of the rows so far; then go on as run does",
             "skyband rebuild flights.yaml --undo        # put the generation of before back; once more: undo that",
             "skyband rebuild flights.yaml --drop-old    # remove the generation of before, and nothing else",
         ),
@@ -40,6 +42,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p.add_argument("--anyway", action="store_true", help="swap it in although the gate fails, or too many rows are rejected")
     p.add_argument("--anew", action="store_true", help="do not go on with a rebuild that was interrupted")
     instead = p.add_mutually_exclusive_group()
+    instead.add_argument("--added", action="store_true", help="instead: make the queries that have come to the spec, and nothing else")
     instead.add_argument("--undo", action="store_true", help="instead: swap back the generation of before the last rebuild")
     instead.add_argument("--drop-old", action="store_true", help="instead: remove the generation of before the last rebuild")
     p.set_defaults(run=run, once=True, continuous=False, rebuild_results=False)
@@ -61,6 +64,9 @@ def run(args: argparse.Namespace) -> int:
         if args.undo or args.drop_old:
             return _of_before(args, layout)
         libraries_there(plan)
+        if args.added:
+            with recorded(args, "rebuild", layout) as record:
+                return record.ended(added(args, plan, layout, record, began))
         # An engine that a killed rebuild has left may still write there.
         with recorded(args, "rebuild", layout, built) as record, one_run(built, plan.job, wait):
             return record.ended(_rebuilt(args, plan, layout, built, record, began))

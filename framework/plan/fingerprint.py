@@ -129,6 +129,11 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any], salt: str = "") -> l
     return _differences("", {k: old.get(k) for k in last}, {k: new.get(k) for k in last}, salt)
 
 
+def same(old: Any, new: Any, salt: str = "") -> bool:
+    """Whether two parts of fingerprints, of which either may be concealed with ``salt``, say the same."""
+    return not _differences("", old, new, salt)
+
+
 def _differences(path: str, old: Any, new: Any, salt: str) -> list[str]:
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         found = []

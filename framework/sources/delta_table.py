@@ -23,6 +23,8 @@ class DeltaTable:
     """A row's origin is the table. Delta's own jar is always there: the results are Delta tables."""
 
     jars: tuple[str, ...] = ()
+    once: bool = True
+    """What has been read is not read again."""
 
     def check(self, section: Section) -> Iterator[Mistake]:
         """See ``SourceFormat.check``."""

@@ -22,8 +22,20 @@ CAPPED = "__capped"
 
 
 @dataclass(frozen=True, slots=True)
+class Filling:
+    """States of ``buckets`` that wait in files of ``folder`` to take the place of those in the store; ``token`` names them."""
+
+    folder: str
+    token: str
+    buckets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class HostConfig:
-    """``finishes``: (the engine's watermark in ms, F in microseconds) of the job's finishes; ``cache_key`` names the checkpoint."""
+    """``finishes``: (the engine's watermark in ms, F in microseconds) of the job's finishes; ``cache_key`` names the checkpoint.
+
+    ``filling``: states that are to be taken up, if there are any (``additions``).
+    """
 
     intake: IntakeNode
     window: Window
@@ -33,12 +45,13 @@ class HostConfig:
     buckets: int
     finishes: tuple[tuple[int, int], ...]
     cache_key: str
+    filling: Filling | None = None
 
     @classmethod
-    def of(cls, plan: Plan, finishes: tuple[tuple[int, int], ...], cache_key: str) -> HostConfig:
+    def of(cls, plan: Plan, finishes: tuple[tuple[int, int], ...], cache_key: str, filling: Filling | None = None) -> HostConfig:
         """The host's part of ``plan``."""
         queries = tuple(replace(q, asked=()) for q in plan.queries)
-        return cls(plan.intake, plan.window, plan.operators, queries, plan.texts, plan.buckets, finishes, cache_key)
+        return cls(plan.intake, plan.window, plan.operators, queries, plan.texts, plan.buckets, finishes, cache_key, filling)
 
     def row_schema(self) -> pa.Schema:
         """Rows as they travel from intake to host: all columns, then hashes, the origin and sets of tokens."""

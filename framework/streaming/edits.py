@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 import pyarrow.compute as pc
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.errors import SkybandError, SpecErrors
+from skyband.framework.plan.additions import Additions, additions
 from skyband.framework.plan.model import Plan
-from skyband.framework.streaming.layout import Layout, changed_since, rules_of
+from skyband.framework.sources.logs import last_batch
+from skyband.framework.sources.registry import source_format
+from skyband.framework.streaming.checkpoint import whole
+from skyband.framework.streaming.generations import gone_files
+from skyband.framework.streaming.intact import check
+from skyband.framework.streaming.layout import JobFile, Layout, changed_since, rules_of
 from skyband.framework.tables import delta_read
 
-Verdict = Literal["first run", "nothing", "rules", "queries", "state"]
+Verdict = Literal["first run", "nothing", "rules", "added", "queries", "state"]
 SAYS: Final[dict[str, str]] = {
     "first run": "nothing has run yet: the next run starts from the beginning of the source",
     "nothing": "the state fits: the next run goes on from where the last one ended",
     "rules": "the state fits: the next run goes on from where the last one ended, and judges the rows that come from then on by the new "
     "row rules, or reads them with the new options; rows that were accepted or rejected before stay so",
-    "queries": "only queries have come or gone. A query's state is made from the first row on, and one that comes cannot be filled by "
-    "itself: the next run refuses",
+    "added": "only queries have come: they can be made alone, from the rows that the job has accepted so far. The next run refuses until "
+    "they are",
+    "queries": "only queries have come or gone: the next run refuses",
     "state": "what the job has kept was made for another spec: the next run refuses",
 }
 
@@ -38,7 +45,11 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """``verdict``: see ``SAYS``. ``differences`` as the next run would tell them; ``cost``: of starting again, None if it need not."""
+    """``verdict``: see ``SAYS``. ``differences`` as the next run would tell them; ``cost``: of starting again, None if it need not.
+
+    Of ``added``: ``states`` are those that have to be made from the first row on, ``again`` the queries of before that have a part in
+    them, ``stands_in_the_way`` says why that cannot be done now.
+    """
 
     job: str
     verdict: Verdict
@@ -46,6 +57,9 @@ class Edit:
     added: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     cost: Cost | None = None
+    states: list[str] = field(default_factory=list)
+    again: list[str] = field(default_factory=list)
+    stands_in_the_way: str | None = None
 
     @property
     def fits(self) -> bool:
@@ -68,8 +82,51 @@ def edited(plan: Plan) -> Edit:
     before, now = set(job.fingerprint.get("queries", {})), [q.name for q in plan.queries]
     added, removed = [n for n in now if n not in before], sorted(before - set(now))
     named = tuple(f"queries.{n} " for n in (*added, *removed))
+    found = additions(job.fingerprint, plan, job.salt)
+    if found is not None:
+        states, again = list(found.states), list(found.again)
+        return Edit(plan.job, "added", differences, added, [], _cost(layout), states, again, _obstacle(plan, layout))
     only = bool(named) and all(d.startswith(named) for d in differences)
     return Edit(plan.job, "queries" if only else "state", differences, added, removed, _cost(layout))
+
+
+def addable(plan: Plan, layout: Layout, job: JobFile) -> Additions | None:
+    """What ``plan`` has more than the job, which can be made alone; None if it fits as it is.
+
+    Raises SpecErrors of SKY-E580 if it differs in more, SkybandError SKY-E580 if something stands in the way, SKY-E303 and SKY-E304 if
+    the job has lost something.
+    """
+    differences = changed_since(plan, layout)
+    if not differences:
+        return None
+    found = additions(job.fingerprint, plan, job.salt)
+    if found is None:
+        named = tuple(f"queries.{q.name} is new" for q in plan.queries)
+        hint = "skyband rebuild SPEC (without --added) makes everything anew; or edit in two steps"
+        raise SpecErrors(
+            [SkybandError("SKY-E580", f"not only queries have come: {d}", hint) for d in differences if not d.startswith(named)]
+        )
+    obstacle = _obstacle(plan, layout)
+    if obstacle is not None:
+        raise SkybandError("SKY-E580", f"the new queries cannot be made alone: {obstacle}")
+    whole(layout.checkpoint, layout.control, job.partitions, job.finishes)
+    had = set(job.fingerprint["states"])
+    operators = tuple(o for o in plan.operators if o.name in had)
+    check(replace(plan, queries=tuple(q for q in plan.queries if q.name not in found.queries), operators=operators), layout, job)
+    return found
+
+
+def _obstacle(plan: Plan, layout: Layout) -> str | None:
+    """What stands in the way of making queries alone, and what to do."""
+    if getattr(source_format(plan.source.format), "once", False):
+        return f"a {plan.source.format} source is not read again; skyband rebuild makes everything anew"
+    planned, done = (last_batch(layout.checkpoint / log) for log in ("offsets", "commits"))
+    if planned > done:
+        return f"batch {planned} is unfinished: run the job once with its former spec"
+    gone, known = gone_files(layout)
+    if gone:
+        return f"{gone:,} of the {known:,} files that the job has read are gone: put them back"
+    return None
 
 
 def _cost(layout: Layout) -> Cost | None:

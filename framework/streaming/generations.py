@@ -30,14 +30,16 @@ from skyband.framework.sources.logs import local_path, taken
 from skyband.framework.spec.names import JOB_RUNS, JOB_TABLES, TRAJECTORY, query_tables
 from skyband.framework.streaming.checkpoint import CONTROL
 from skyband.framework.streaming.intact import check
-from skyband.framework.streaming.layout import NEXT, RUNNING, Layout, fitting_job
+from skyband.framework.streaming.layout import ADDED, NEXT, RUNNING, Layout, fitting_job
 
 OLD: Final = "old"
 """Folder of ``_skyband`` with the generation of before the last swap, as a sink."""
 BACK: Final = "back"
 """That folder while it is on its way back."""
+GONE: Final = "gone"
+"""Folder of ``_skyband`` for what an addition has taken the place of, until it is removed."""
 JOURNAL: Final = "swap.json"
-STAYING: Final = frozenset({"lock", "engine.lock", "logs", "replayed", RUNNING, NEXT, OLD, BACK, JOURNAL})
+STAYING: Final = frozenset({"lock", "engine.lock", "logs", "replayed", RUNNING, NEXT, ADDED, OLD, BACK, GONE, JOURNAL})
 """What in ``_skyband`` is the job's, whatever its generation."""
 _BUILT: Final = f"/_skyband/{NEXT}/_skyband/".encode()
 
@@ -125,15 +127,31 @@ def swap(layout: Layout, source: str = NEXT) -> None:
     For a moment when the job's lock is held and no query runs. What was in ``old`` is removed first. Raises SkybandError SKY-E202 if
     something that is no table has a new table's name; then nothing has changed.
     """
-    new, old = layout.home / source, layout.home / OLD
-    tables, kept = tables_in(new), _kept(new / "_skyband")
-    leaving = tables_in(layout.root, tables)
-    for name in tables:
+    new = layout.home / source
+    tables = tables_in(new)
+    out = [tables_in(layout.root, tables), _kept(layout.home)]
+    _move(layout, {"from": source, "to": OLD, "out": out, "in": [tables, _kept(new / "_skyband")]})
+
+
+def swap_in(layout: Layout, tables: Sequence[str], leaving: Sequence[str]) -> None:
+    """Puts ``tables`` of ``_skyband/added`` beside the job's, with the job file and the states there; tables ``leaving`` are removed.
+
+    As ``swap``, but the generation stays what it is: all that is not named is not touched.
+    """
+    home = layout.added / "_skyband"
+    coming = [name for name in (layout.filling.name, layout.file.name) if (home / name).exists()]
+    going = [p.name for p in (layout.filling, layout.rest, layout.file) if p.exists()]
+    _move(layout, {"from": ADDED, "to": GONE, "out": [list(leaving), going], "in": [list(tables), coming]})
+
+
+def _move(layout: Layout, journal: dict[str, Any]) -> None:
+    """Writes down what is to be moved, and moves it."""
+    leaving, _ = journal["out"]
+    for name in journal["in"][0]:
         if ((layout.root / name).exists() and name not in leaving) or (layout.root / name).is_symlink():
             raise SkybandError("SKY-E202", f"{layout.root / name} is in the way of a table", hint="move it, then run this again")
     with told(layout.home):
-        _remove(old)
-        journal = {"from": source, "out": [leaving, _kept(layout.home)], "in": [tables, kept]}
+        _remove(layout.home / journal["to"])
         durable.replace(layout.home / JOURNAL, json.dumps(journal))
         _carry_out(layout)
 
@@ -202,7 +220,7 @@ def _kept(home: Path) -> list[str]:
 def _carry_out(layout: Layout) -> None:
     """All steps of the journal that have not been done yet."""
     journal = json.loads((layout.home / JOURNAL).read_text())
-    new, old = layout.home / journal["from"], layout.home / OLD
+    new, old = layout.home / journal["from"], layout.home / journal.get("to", OLD)
     places = ((layout.root, new, old), (layout.home, new / "_skyband", old / "_skyband"))
     if journal["from"] == NEXT:
         _relocate(new / "_skyband" / "checkpoint")
@@ -221,6 +239,7 @@ def _carry_out(layout: Layout) -> None:
     failpoint("swap.moved")
     shutil.rmtree(new, ignore_errors=True)
     (layout.home / JOURNAL).unlink()
+    shutil.rmtree(layout.home / GONE, ignore_errors=True)
 
 
 def _relocate(checkpoint: Path) -> None:

@@ -31,6 +31,10 @@ NEXT = "next"
 """Folder of ``_skyband`` in which a new generation of the job is built: a sink of its own, until it is swapped in (``generations``)."""
 
 
+ADDED = "added"
+"""Folder of ``_skyband`` in which tables and states of queries that have come are made, until they are swapped in (``generations``)."""
+
+
 @dataclass(slots=True)
 class JobFile:
     """``job.json``: what ties the tables, the checkpoint and the spec together.
@@ -40,6 +44,7 @@ class JobFile:
     the rules of severity ``fail``; ``salt`` is the job's own, of every hash. ``names`` is the edition of the tables' column names (a file
     of before there was more than one says nothing: 1). ``header`` are the columns of CSV files, ``columns`` [name, type] of those of
     sources that say types too (``sources.drift``), as they were first and as accepted drifts have changed them; None if none is known.
+    ``filling``: a token and the buckets whose states wait to be taken up (``filling``), if there are any.
     """
 
     job: str
@@ -53,6 +58,12 @@ class JobFile:
     names: int = NAMES_EDITION
     stopping: list[str] = field(default_factory=list)
     columns: list[list[str]] | None = None
+    filling: dict[str, Any] | None = None
+
+    @property
+    def fill_buckets(self) -> tuple[int, ...]:
+        """The buckets whose states wait in files to be taken up."""
+        return () if self.filling is None else tuple(self.filling["buckets"])
 
 
 class Layout:
@@ -73,6 +84,8 @@ class Layout:
         self.taken = self.home / "taken.json"
         self.rest = self.home / "rest.json"
         self.next = self.home / NEXT
+        self.added = self.home / ADDED
+        self.filling = self.home / "filling"
         self.file = self.home / "job.json"
 
     def load(self) -> JobFile | None:
@@ -143,6 +156,15 @@ class Layout:
         target = self.control / f"drop-{at_ms}.json"
         if not target.exists():
             _replace(target, json.dumps({"at": at_iso}) + "\n")
+
+    def order_wake(self, token: str) -> None:
+        """Puts a row into the control source for which every bucket runs; once for one token. It moves no watermark."""
+        if not self.wake(token).exists():
+            _replace(self.wake(token), json.dumps({"at": "1970-01-01T00:00:00.000+00:00"}) + "\n")
+
+    def wake(self, token: str) -> Path:
+        """The file of that row."""
+        return self.control / f"wake-{token}.json"
 
 
 def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:

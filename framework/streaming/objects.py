@@ -66,6 +66,12 @@ class ObjectNumbers:
             raise KeyError("an operator named an object it no longer needed")
         return self.known.select(list(self.columns)).take(pa.array(at))
 
+    @property
+    def numbers(self) -> I64:
+        """The numbers of the known objects."""
+        found: I64 = self.known[_NUMBER].to_numpy()
+        return found
+
     def keep(self, needed: Iterable[I64]) -> None:
         """Forgets all objects but those whose numbers are in ``needed``."""
         wanted = np.concatenate([np.empty(0, np.int64), *needed])

@@ -7,7 +7,7 @@ that stand in those arrays.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -35,7 +35,15 @@ _UNUSABLE = "unusable:"
 """Begins the counters of operators that are about objects one of their queries cannot use; its number follows."""
 
 
-def _objects_value(columns: tuple[str, ...]) -> str:
+@dataclass(slots=True)
+class Others:
+    """What operators need that share the window's rows and are not run here: addresses of ``rows``, numbers of objects by their columns."""
+
+    rows: I64 = field(default_factory=lambda: np.empty(0, np.int64))
+    objects: dict[tuple[str, ...], I64] = field(default_factory=dict)
+
+
+def objects_value(columns: tuple[str, ...]) -> str:
     """Name of the state value with the objects that ``columns`` name."""
     return f"objects/{','.join(columns)}"
 
@@ -61,14 +69,18 @@ class OperatorHost:
         self.retained: list[I64] = [np.empty(0, np.int64) for _ in config.operators]
         self.objects = {named: ObjectNumbers(named, schema) for node in config.operators for named in node.objects}
         self.items = ItemRows(config, self.objects)
+        self.others = Others()
 
     @classmethod
     def new(cls, config: HostConfig) -> OperatorHost:
         """The operators before the first row."""
-        host = cls(config)
-        host.logics = [node.operator.build(None) for node in config.operators]
-        host.needed = host._needed()
-        return host
+        return cls(config).begin()
+
+    def begin(self) -> OperatorHost:
+        """The operators are before their first row."""
+        self.logics = [node.operator.build(None) for node in self.operators]
+        self.needed = self._needed()
+        return self
 
     def run(self, taken: Sequenced, limit: int, keys: KeyValues, bucket: int, out: Outbox) -> None:
         """Takes the accepted rows and lets time go on to ``limit``; every operator's changes, and its skyband if it may have changed."""
@@ -128,8 +140,8 @@ class OperatorHost:
             values[f"retained/{node.name}"] = self.retained[i].tobytes()
             values[f"operator/{node.name}"] = blocks.arrays_bytes(self.logics[i].checkpoint())
         for named, numbers in self.objects.items():
-            values[_objects_value(named)] = blocks.table_bytes(numbers.saved())
-        coded = self._coded()
+            values[objects_value(named)] = blocks.table_bytes(numbers.saved())
+        coded = self.coded()
         if coded:
             values["texts"] = blocks.table_bytes(self.codes.held(coded))
         return values, dropped
@@ -148,7 +160,7 @@ class OperatorHost:
             for n in core[name]:
                 store.load(n, blocks.bytes_table(read(f"{name}/{n}") or b""))
         for named, numbers in host.objects.items():
-            numbers.restore(blocks.bytes_table(read(_objects_value(named)) or b""))
+            numbers.restore(blocks.bytes_table(read(objects_value(named)) or b""))
         held = host.store.alive(config.window, next_seq, until)
         for i, node in enumerate(config.operators):
             arrays = blocks.bytes_arrays(read(f"operator/{node.name}") or b"")
@@ -170,7 +182,7 @@ class OperatorHost:
             self.seen.append(key, seq, time, hashes)
 
     def _pin(self) -> None:
-        self.store.pins = np.concatenate(self.retained) if self.retained else np.empty(0, np.int64)
+        self.store.pins = np.concatenate([self.others.rows, *self.retained])
 
     def _arrivals(self, node: OperatorNode, rows: Segment) -> Arrivals:
         """Stored rows as the operator of ``node`` takes them. What names objects, and sets, are stored only for those that keep rows."""
@@ -205,7 +217,8 @@ class OperatorHost:
         """Objects that no operator needs any more lose their numbers."""
         self.needed = self._needed()
         for named, numbers in self.objects.items():
-            numbers.keep(self.needed[i] for i, node in enumerate(self.operators) if named in node.objects)
+            mine = [self.needed[i] for i, node in enumerate(self.operators) if named in node.objects]
+            numbers.keep([*mine, self.others.objects.get(named, np.empty(0, np.int64))])
 
     def _needed(self) -> list[I64]:
         """By operator, the numbers of the objects that it needs."""
@@ -216,7 +229,7 @@ class OperatorHost:
         """What is kept, by the name of its state values."""
         return ((CHUNK, self.store),) if self.seen is self.store else ((CHUNK, self.store), (SEEN, self.seen))
 
-    def _coded(self) -> list[pa.ChunkedArray]:
+    def coded(self) -> list[pa.ChunkedArray]:
         """Text columns of the rows whose codes stand in operators' own arrays."""
         found = []
         for node, at in zip(self.operators, self.retained, strict=True):

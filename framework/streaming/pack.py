@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.framework.messages import ASIDE, COUNTS, GREATEST, HOST, REJECTED, ROWS, ROWS_IN, STOPPING, Tally, warned_of
+from skyband.framework.messages import ASIDE, COUNTS, GREATEST, HOST, REJECTED, ROWS, ROWS_IN, STOPPING, WAKE, Tally, warned_of
 from skyband.framework.reasons import CONTROL, FILTERED, REASON, STOPS, count_of
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.streaming import blocks, rejects, reports, tokens
@@ -31,7 +31,7 @@ class Pack:
         held: list[pa.Table] = []
         rows = 0
         for batch in batches:
-            good, out = self._sort_out(pa.Table.from_batches([batch]), counts)
+            good, out = self.sort_out(pa.Table.from_batches([batch]), counts)
             if out is not None:
                 yield out
             held.append(good)
@@ -41,10 +41,13 @@ class Pack:
                 held, rows = [], 0
         if rows:
             yield self._blocks(pa.concat_tables(held))
+        if CONTROL in counts and self.config.filling is not None:
+            for bucket in self.config.filling.buckets:
+                yield _block(HOST, bucket, WAKE, b"")
         if counts[ROWS_IN] or CONTROL in counts:
             yield _block(ASIDE, 0, COUNTS, counts.message())
 
-    def _sort_out(self, table: pa.Table, counts: Tally) -> tuple[pa.Table, pa.RecordBatch | None]:
+    def sort_out(self, table: pa.Table, counts: Tally) -> tuple[pa.Table, pa.RecordBatch | None]:
         """(rows for the host, a block of rejected rows or None)."""
         names = self.config.row_schema().names
         if CAPPED in table.column_names:

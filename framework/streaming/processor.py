@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import time as clock
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from skyband.framework.messages import ASIDE, COUNTS, Tally, time_of
+from skyband.framework.messages import ASIDE, COUNTS, WAKE, Tally, time_of
 from skyband.framework.streaming.bucket import Bucket
 from skyband.framework.streaming.config import HostConfig
 from skyband.framework.streaming.executors import as_the_driver
+from skyband.framework.streaming.fill_files import FILLED, read_state
 from skyband.framework.streaming.operator_host import CHUNK, SEEN
 
 _PIECE = 1 << 20
@@ -43,7 +45,8 @@ class HostProcessor(StatefulProcessor):
             for row in rows:
                 yield Row(kind=row["kind"], data=bytes(row["data"]))
             return
-        yield from self._run(number, [bytes(row["data"]) for row in rows], timerValues.getCurrentWatermarkInMs())
+        data = [bytes(row["data"]) for row in rows if row["kind"] != WAKE]
+        yield from self._run(number, data, timerValues.getCurrentWatermarkInMs())
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
         """The watermark has passed something that waits in this bucket."""
@@ -58,8 +61,12 @@ class HostProcessor(StatefulProcessor):
         slot = (self.config.cache_key, number)
         cached = _CACHE.pop(slot, None)
         written: dict[str, bytes] = {}
+        filled = self._filled(number)
         if mark is None:
             bucket = Bucket(self.config, number)
+        elif filled is not None:
+            self._replace(filled)
+            bucket = Bucket.restore(self.config, number, filled.get)
         elif cached is not None and cached[0] == mark[0]:
             _, bucket, written = cached
             # The configuration of this run: since the state was cached a finish may have been declared.
@@ -87,6 +94,20 @@ class HostProcessor(StatefulProcessor):
             yield Row(kind=kind, data=block)
         times = Tally({time_of("load"): int(1e6 * (loaded - started)), time_of("state"): int(1e6 * (saved - ran))})
         yield Row(kind=COUNTS, data=times.message())
+
+    def _filled(self, number: int) -> dict[str, bytes] | None:
+        """The state that is to take the place of the one in the store, if it has not yet: a batch that is repeated does it again."""
+        filling = self.config.filling
+        if filling is None or number not in filling.buckets or self._read(FILLED) == filling.token.encode():
+            return None
+        return read_state(Path(filling.folder), number) | {FILLED: filling.token.encode()}
+
+    def _replace(self, values: dict[str, bytes]) -> None:
+        """All of the bucket's state but its timer."""
+        for name in {str(key[0]) for key in self.values.keys()}:  # noqa: SIM118 - the engine's map, not a dict
+            self._drop(name)
+        for name, value in values.items():
+            self._write(name, value)
 
     def _set_timer(self, bucket: Bucket, before: int | None, token: str, watermark_ms: int) -> None:
         due = bucket.due()

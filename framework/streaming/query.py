@@ -12,12 +12,21 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.sources.drop import Drop
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.config import HostConfig
+from skyband.framework.streaming.filling import filling
 from skyband.framework.streaming.intake import intake, with_control
-from skyband.framework.streaming.layout import JobFile, Layout
+from skyband.framework.streaming.layout import NEXT, JobFile, Layout
 from skyband.framework.streaming.pack import Pack
 from skyband.framework.streaming.processor import HostProcessor
 
 OnBatch = Callable[[DataFrame, int], None]
+
+
+def cache_key(layout: Layout, job: JobFile) -> str:
+    """Names the checkpoint, in a worker's cache and in the codes of tokens: a generation that is being built by where it will be.
+
+    Codes that stand in its state would otherwise be none of those that rows have once it is swapped in.
+    """
+    return f"{layout.checkpoint}/{job.generation}".replace(f"/_skyband/{NEXT}/_skyband/", "/_skyband/")
 
 
 def build(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, without: Sequence[str], drop: Drop | None) -> DataFrame:
@@ -25,7 +34,7 @@ def build(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, without
 
     ``drop``: caps of the source's pieces, if they have any.
     """
-    config = HostConfig.of(plan, tuple((w, f) for w, f in job.finishes), f"{layout.checkpoint}/{job.generation}")
+    config = HostConfig.of(plan, tuple((w, f) for w, f in job.finishes), cache_key(layout, job), filling(layout, job))
     source = source_format(plan.source.format).stream(spark, plan.source, job.header, without, drop)
     rows = intake(source, plan.intake)
     rows = with_control(spark, rows, str(layout.control), plan.intake.event_time, plan.intake.delay_ms)

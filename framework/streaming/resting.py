@@ -39,7 +39,7 @@ def at_rest(layout: Layout, job: JobFile, finish: bool) -> bool:
     if batch < 0 or last_batch(layout.checkpoint / "offsets") != batch or not _noted(layout, job, batch, finish):
         return False
     drop = Drop.load(layout.home)
-    return not drop.capped and drop.greatest is None and all(layout.ordered(f) for _, f in job.finishes)
+    return job.filling is None and not drop.capped and drop.greatest is None and all(layout.ordered(f) for _, f in job.finishes)
 
 
 def waiting(source: SourceNode, layout: Layout) -> list[str] | None:

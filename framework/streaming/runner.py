@@ -51,6 +51,7 @@ from skyband.framework.streaming.drops import Drops
 from skyband.framework.streaming.engine import worker_died
 from skyband.framework.streaming.engine_log import log_file
 from skyband.framework.streaming.executors import Watch, told_by_executor
+from skyband.framework.streaming.filling import order, taken_up
 from skyband.framework.streaming.intact import Found, check
 from skyband.framework.streaming.layout import JobFile, Layout, fitting_job, own_place
 from skyband.framework.streaming.locks import engine_lock, one_run
@@ -159,6 +160,7 @@ class Runner:
             if not once and self.plan.check_every is not None:
                 self.gate_at = self.last_batch + self.plan.check_every
             ended = self._stream(once)
+            self.job = taken_up(self.layout, self.job)
             if ended and finish:
                 ended = self._finish()
             self._derive()
@@ -180,7 +182,7 @@ class Runner:
             return self.layout.create(self.plan, partitions, header), None
         held = check(self.plan, self.layout, job, rebuild)
         settle(self.plan, self.layout, job, held)
-        return self.layout.renew(self.plan, job), held
+        return order(self.layout, self.layout.renew(self.plan, job)), held
 
     def _resume(self) -> None:
         """What earlier runs left: the last batch's running totals."""
@@ -316,8 +318,9 @@ class Runner:
             frontier = max(frontier or batch.counts[FRONTIER], batch.counts[FRONTIER])
         if controlled:
             # The batch before brought a finish's row, or a drop's: from this one on the watermark is past it.
+            # The row for which all buckets run (``filling``) moves nothing.
             moved = max([self.drops.drop.released or 0, *(f for _, f in self.job.finishes[-1:] if self.layout.ordered(f))])
-            frontier = max(frontier or moved, moved)
+            frontier = max(frontier or moved, moved) if moved else frontier
         self.pending, self.newest, self.frontier = pending, newest, frontier
         batch.pending, batch.newest, batch.frontier = pending, newest, frontier
         self._totals[batch.number] = pending, newest, frontier, CONTROL in batch.counts

@@ -66,6 +66,8 @@ class WindowStore:
         self.next_chunk = 0
         self.dropped: list[int] = []
         self.pins: I64 = np.empty(0, np.int64)
+        self.noting = True
+        """Whether rows that come are noted for ``unsaved``; if not, ``rewrite`` notes those that are here in the end."""
         self._unsaved: Segment | None = None
 
     def append(self, key: I64, seq: I64, time: I64, rows: pa.Table) -> None:
@@ -74,7 +76,8 @@ class WindowStore:
             return
         segment = Segment(address(key, seq), time, rows.combine_chunks())
         self.segments.append(segment)
-        self._unsaved = segment if self._unsaved is None else _merge([self._unsaved, segment])
+        if self.noting:
+            self._unsaved = segment if self._unsaved is None else _merge([self._unsaved, segment])
         # Sizes fall by half from segment to segment: few to search, each row merged about log2(batches) times.
         while len(self.segments) > 1 and 2 * len(self.segments[-1].at) >= len(self.segments[-2].at):
             self.segments[-2:] = [_merge(self.segments[-2:])]
@@ -150,6 +153,11 @@ class WindowStore:
                 for s in self.segments:
                     self._save(s, self._alive(s.at, s.time, next_seq, until), out)
         return out
+
+    def rewrite(self) -> None:
+        """All that is here will come as new chunks, as if it had just been appended: for a state that is written anew."""
+        self._consolidate()
+        self.chunks, self._unsaved = [], self.segments[0] if self.segments else None
 
     def _save(self, s: Segment, alive: npt.NDArray[np.bool_], out: list[tuple[int, pa.Table]]) -> None:
         index = np.nonzero(alive)[0]

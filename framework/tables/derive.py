@@ -23,11 +23,13 @@ from skyband.framework.tables.delta_read import to_schema
 from skyband.framework.tables.keys import key_numbers, numbered
 from skyband.framework.tables.motion import latest, moved, reached
 from skyband.framework.tables.schemas import changes_name, identity_columns, now_name, stream_columns, trajectory_name
-from skyband.framework.tables.sink import Sink
+from skyband.framework.tables.sink import FILLED_BATCH, Sink
 from skyband.framework.tables.types import STAMP
 
 I64 = npt.NDArray[np.int64]
 
+BEFORE = FILLED_BATCH - 1
+"""Before every row of changes."""
 MAX_ROWS = 2_000_000
 """Changes taken at a time, at least one batch: bounds memory when results are far behind."""
 
@@ -144,7 +146,7 @@ def _derive_intervals(sink: Sink, query: QueryNode, upto: int) -> None:
     schema = sink.specs[query.name].schema
     source = changes_name(query.name)
     columns = [n for n in sink.specs[source].schema.names if n in schema.names or n in ("changed_at", "step", "change")]
-    for first, last in _slices(sink, source, -1 if done is None else done, upto):
+    for first, last in _slices(sink, source, BEFORE if done is None else done, upto):
         span = (pc.field("batch_id") >= first) & (pc.field("batch_id") <= last)
         changes = sink.writer.read(source, columns, span)
         opened = to_schema(sink.writer.read(query.name, where=pc.field("is_current")), schema)
@@ -190,7 +192,7 @@ def _derive_now(sink: Sink, query: QueryNode, upto: int) -> None:
     if query.item.motion is not None:
         streams = stream_columns(plan, query)
         named = (*streams, *identity_columns(plan, query))
-        points = _points(sink, query, named, -1 if done is None else done, upto)
+        points = _points(sink, query, named, BEFORE if done is None else done, upto)
         as_of = reached(rows, points, streams, as_of)
         rows = moved(rows, points, query.item.motion, named, as_of)
     rows = rows.select(columns).append_column("as_of", pa.array(as_of).cast(STAMP))

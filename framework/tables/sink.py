@@ -26,6 +26,8 @@ from skyband.framework.tables.schemas import DURATIONS, TableSpec, changes_name,
 from skyband.framework.tables.types import STAMP
 from skyband.framework.tables.writer import Writer
 
+FILLED_BATCH = -1
+"""The ``batch_id`` of changes that no batch has told: of a query that came later, for the rows before (``streaming.added``)."""
 KEPT_RUNS = 10
 """Newest batches whose ``runs`` rows always stay: as many as the engine keeps of its own log."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

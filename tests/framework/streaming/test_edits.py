@@ -40,7 +40,7 @@ def spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("quality:", "schedule: {cron: '0 5 * * *'}\nquality:", "nothing", [], []),
         ("x < 1000000", "x < 1000", "rules", [], []),
         ("{header: true}", "{header: true, sep: ','}", "rules", [], []),
-        (NEAR, NEAR + "  hourly: {type: topk_pairs, scoring: near, k: 3, every: 1 hour}\n", "queries", ["hourly"], []),
+        (NEAR, NEAR + "  hourly: {type: topk_pairs, scoring: near, k: 3, every: 1 hour}\n", "added", ["hourly"], []),
         (FAR, "", "queries", [], ["far"]),
         (FAR, FAR.replace("far:", "apart:"), "queries", ["apart"], ["far"]),
         ("k: 3", "k: 4", "state", [], []),

@@ -1,0 +1,47 @@
+"""``skyband rebuild --added``: queries that have come to a spec, made alone from the rows that its job has accepted so far."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from skyband.jobs.run import look, stream, watch
+
+if TYPE_CHECKING:
+    from skyband.framework.lines import Lines
+    from skyband.framework.plan.model import Plan
+    from skyband.framework.streaming.layout import Layout
+    from skyband.jobs.recorded import Recorded
+
+
+def added(args: argparse.Namespace, plan: Plan, layout: Layout, record: Recorded, began: float) -> int:
+    """Makes them and swaps them in, then runs the job once, which takes them up: that run's exit code. For who holds the job's lock.
+
+    Killed, it is called again, or ``run`` is: before the swap nothing has happened, after it nothing is left to be made. SkybandErrors of
+    ``addable`` and ``add``.
+    """
+    from skyband.framework.quality.newest_checks import newest_checks
+    from skyband.framework.sources.registry import source_format
+    from skyband.framework.streaming.edits import addable
+    from skyband.framework.streaming.session import get_session
+
+    told: Lines = args.lines
+    job = layout.known()
+    found = addable(plan, layout, job)
+    look(plan.source, first=False)
+    record.begin()
+    watch(args.recorded, plan, layout)
+    try:
+        if found is not None:
+            names = ", ".join(found.queries)
+            told.tell("info", "starting", f"making {names} of the rows so far; the tables of job {plan.job} stay as they are meanwhile")
+            spark = get_session(plan.job, packages=source_format(plan.source.format).jars, home=layout.home)
+            from skyband.framework.streaming.added import add
+            from skyband.framework.streaming.locks import engine_lock
+
+            with engine_lock(spark, layout):
+                rows = add(spark, plan, layout, job, found)
+            told.tell("info", "added", f"{names}: {rows:,} rows told so far; swapped in", queries=list(found.queries), rows=rows)
+        return stream(args, plan, layout, layout.home, began, found is not None)
+    finally:
+        args.recorded.look(lambda: newest_checks(layout.root))
