@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from skyband.framework.verify.objects import Found, Objects, Work
 
 
-_ALL: Final = 1 << 40
+ALL: Final = 1 << 40
 """More than any window has items."""
 
 
@@ -59,6 +59,7 @@ class Limits:
 
     most: int | None = None
     bounds: tuple[tuple[str, float | None, float | None], ...] = ()
+    most_of_row: int | None = None
 
 
 class QueryType:
@@ -137,7 +138,7 @@ class QueryType:
         asked = question.asked
         if asked is not None:
             asked = replace(asked, k=None, bounds=(None,) * len(asked.bounds))
-        return self.brute_force(replace(question, query=replace(question.query, k=_ALL, min_score=None, max_score=None), asked=asked))
+        return self.brute_force(replace(question, query=replace(question.query, k=ALL, min_score=None, max_score=None), asked=asked))
 
     def beating(self, question: Question, item: tuple[Any, ...]) -> Found | None:
         """The items that beat ``item`` (its identity columns) in the window, for types whose results are no ranking; None for others,
@@ -145,3 +146,7 @@ class QueryType:
         or if it takes no part.
         """
         return None
+
+    def keeping_out(self, plan: Plan, query: QueryNode, item: tuple[Any, ...], better: Found) -> Found:
+        """Of ``better``, the items of the result that rank before ``item``, those that keep it out however high it ranks."""
+        return []

@@ -36,12 +36,16 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What decides a query's causes. ``deletes``: whether rows can delete; ``moving``: whether scores move with time."""
+    """What decides a query's causes. ``deletes``: whether rows can delete; ``moving``: whether scores move with time; ``capped``: whether
+
+    a row is in so many items of a result at most, so that one that moves up keeps others out.
+    """
 
     window: Window
     every: bool
     deletes: bool
     moving: bool
+    capped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +129,7 @@ def _departure(step: Step, change: Change, rules: Rules, clock: Clock, least: in
     timed_out = min(change.times) + life <= step.at
     if change.cause == "expiry":
         return None if timed_out or min(change.seqs) <= most - count else "all its objects are in the window"
-    if not rules.every:  # an object has come that displaces
+    if not rules.every and not rules.capped:  # an object has come that displaces
         least = max(least, clock.newest(step.at, False)[0] + 1)
         if least > most:
             return "no object came at this instant"

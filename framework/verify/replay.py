@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from skyband.framework.items import rank_key
 from skyband.framework.plan.model import QueryNode
+from skyband.framework.queries.registry import query_type
 from skyband.framework.tables.schemas import changes_name, identity_columns, now_name, results_schema, stream_columns
 from skyband.framework.verify.causes import Change, Rules, Step, impossible
 from skyband.framework.verify.clocks import Clocks
@@ -176,7 +177,8 @@ def compare_causes(stream: Stream, key: Key, rows: list[int], clocks: Clocks) ->
     """Causes that cannot be, of a stream's ``rows`` in order."""
     query, plan = stream.query, stream.stored.plan
     window = window_for(query, key)
-    rules = Rules(window, bool(query.every_micros), plan.intake.deletes is not None, query.item.moving)
+    capped = query_type(query.type).limits(plan, query, query.asked[0] if query.asked else None).most_of_row is not None
+    rules = Rules(window, bool(query.every_micros), plan.intake.deletes is not None, query.item.moving, capped)
     clock = clocks.of(key_of(plan, query, key))
     seqs, times = clocks.parts(query.name)
     for _, group in groupby(rows, key=stream.step.__getitem__):

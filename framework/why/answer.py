@@ -129,6 +129,13 @@ class Answers:
             if (least is not None and score < least) or (greatest is not None and score > greatest):
                 bound = f"at least {least:g}" if least is not None and score < least else f"at most {greatest:g}"
                 return Verdict(at, f"out of bounds: the query takes {bound}{self._worth(score)}")
+        first = {item for item, _ in every[:found]}
+        better = [r for r in result if r[0] in first]
+        keeping = kind.keeping_out(self.plan, self.query, every[found][0], better)
+        if keeping:
+            beside = tuple(self._beside(mine, result.index(b) + 1, b) for b in keeping[:SHOWN])
+            said = f"passed over: one of its rows is in {len(keeping):,} pair{'s' if len(keeping) > 1 else ''} before it already"
+            return Verdict(at, f"{said}{self._worth(score)}", beside=beside)
         beside = tuple(self._beside(mine, n, b) for n, b in enumerate(result[:SHOWN], 1))
         return Verdict(at, f"all {len(result):,} of the result rank before it{self._worth(score)}", beside=beside)
 

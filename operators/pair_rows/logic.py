@@ -32,6 +32,7 @@ from skyband.operators.pair_rows.kernels.tables import (
     Advance,
     Bucket,
     ChangeRows,
+    Pairs,
     Progress,
     Queries,
     Settings,
@@ -246,10 +247,14 @@ class PairRowsLogic(ABC):
         table[:, SKYBAND_LENGTH] = np.bincount(np.asarray(a["sky_key"], np.int64), minlength=len(table))
         table[:, SKYBAND_CAPACITY] = table[:, SKYBAND_LENGTH]
         table[:, SKYBAND_START] = np.cumsum(table[:, SKYBAND_LENGTH]) - table[:, SKYBAND_LENGTH]
-        stair = np.empty(len(scores))
-        stairs(self.settings.keep_k, table, scores, np.empty(self.settings.keep_k), stair)
-        self.skybands = Skyband(scores, np.array(a["sky_older"], np.int64), np.array(a["sky_newer"], np.int64), stair)
+        self.skybands = Skyband(scores, np.array(a["sky_older"], np.int64), np.array(a["sky_newer"], np.int64), self._stair(state, scores))
         self.skybands_end = len(scores)
+
+    def _stair(self, state: State, scores: F64) -> F64:
+        """The staircase of skybands read back."""
+        stair = np.empty(len(scores))
+        stairs(self.settings.keep_k, self.windows.keys, scores, np.empty(self.settings.keep_k), stair)
+        return stair
 
     def retained(self) -> tuple[I64, I64]:
         """Objects of the lists last shown by queries with ``every``: they may leave the window before a boundary takes them back."""
@@ -275,9 +280,13 @@ class PairRowsLogic(ABC):
         score, older, newer = self.skybands.score[mine], self.skybands.older[mine], self.skybands.newer[mine]
         alive = self.windows.alive(np.full(len(score), key, np.int64), older, window, self.until)
         keep = alive & (score <= self.queries.worst[query])
-        score, older, newer = score[keep], older[keep], newer[keep]
-        best = np.lexsort((-newer, -older, score))[:k]
-        return Items(np.full(len(best), key, np.int64), self._items(older[best], newer[best]), self._external(score[best]))
+        best = self._best(Pairs(score[keep], older[keep], newer[keep]), k)
+        return Items(np.full(len(best.score), key, np.int64), self._items(best.older, best.newer), self._external(best.score))
+
+    def _best(self, pairs: Pairs, k: int) -> Pairs:
+        """The result for ``k``, in rank order, of all pairs there are."""
+        best = np.lexsort((-pairs.newer, -pairs.older, pairs.score))[:k]
+        return Pairs(pairs.score[best], pairs.older[best], pairs.newer[best])
 
     def skyband(self) -> Items:
         """Every key's skyband, grouped by key, older seq descending."""

@@ -30,17 +30,20 @@ from skyband.operators.topk_pairs.kernels.driver import drive
 @cache
 def driver() -> Callable[..., Any]:
     """``drive``, compiled once for all scoring expressions: its signature is the types of its tables."""
-    if not jit.HAVE_NUMBA:
-        return drive
+    return compiled_driver(drive) if jit.HAVE_NUMBA else drive
+
+
+def compiled_driver(function: Callable[..., Any], *more: Any) -> Callable[..., Any]:
+    """A driver with the arguments of ``drive``, and ones of the types of ``more`` behind ``settings``, compiled for just them."""
     jit.prepare_numba()
     from numba import typeof
 
     none = np.empty(0, np.int64)
     queries = Queries(none, none, none, none, none, none, none, np.empty(0))
     bucket = Bucket(np.empty((0, KEY_COLUMNS), np.int64), no_objects(0, 0), no_skyband(), 0)
-    tables = (Settings(0, 0, 0, 0, 0, 0, 0), queries, bucket, no_progress(0, 0, 0), Advance(none, none, 0, 0), none)
+    tables = (Settings(0, 0, 0, 0, 0, 0, 0), *more, queries, bucket, no_progress(0, 0, 0), Advance(none, none, 0, 0), none)
     signature = (count_type(), score_type(), count_type(), score_type(), *map(typeof, tables))
-    compiled: Callable[..., Any] = jit.jit(signature)(drive)
+    compiled: Callable[..., Any] = jit.jit(signature)(function)
     return compiled
 
 

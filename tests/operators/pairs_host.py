@@ -134,6 +134,7 @@ class Case:
         return oracle.Query(
             q.k, n.count if w.count is None else w.count, n.micros if w.micros is None else w.micros,
             -math.inf if q.min_score is None else q.min_score, math.inf if q.max_score is None else q.max_score, q.every_micros,
+            getattr(self.op, "max_per_object", None),
         )  # fmt: skip
 
     def expected(self) -> list[tuple[Any, ...]]:

@@ -7,7 +7,7 @@ float, NaN for a pair that is no candidate (the predicate included).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -29,6 +29,7 @@ class Query:
     min_score: float = -math.inf
     max_score: float = math.inf
     every: int | None = None
+    max_per_object: int | None = None
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,20 @@ def first_alive(stream: Any, query: Any, t: int, arrived: int) -> int:
     return first
 
 
+def taken(ranked: Iterable[Any], query: Any) -> list[Any]:
+    """The first k of pairs in rank order, passing over those with an object that is in ``max_per_object`` of them already."""
+    most = getattr(query, "max_per_object", None)
+    if most is None:
+        return list(islice(ranked, query.k))
+    found: list[Any] = []
+    for p in ranked:
+        if len(found) == query.k:
+            break
+        if all(sum(o in q[1:3] for q in found) < most for o in p[1:3]):
+            found.append(p)
+    return found
+
+
 class Watched:
     """A query over one key's stream; ``pairs``: its candidates in rank order, whose second and third are the older and newer seq."""
 
@@ -98,7 +113,7 @@ class Watched:
 
     def result(self, t: int) -> list[Pair]:
         first = self.first(t)
-        return list(islice((p for p in self.pairs if p[2] < self.arrived and p[1] >= first), self.query.k))
+        return taken((p for p in self.pairs if p[2] < self.arrived and p[1] >= first), self.query)
 
     def left(self, item: Pair, t: int) -> str:
         return "expiry" if item[1] < self.first(t) else "displaced"
@@ -120,7 +135,7 @@ def snapshot(stream: Stream, query: Query, t: int, arrived: int) -> list[tuple[i
     """(first, second, score) of the query's result at instant t when ``arrived`` objects have come, in rank order."""
     first = first_alive(stream, query, t, arrived)
     best = [p for p in all_pairs(stream, query.min_score, query.max_score) if p[2] < arrived and p[1] >= first]
-    return [(p[3], p[4], p[0]) for p in best[: query.k]]
+    return [(p[3], p[4], p[0]) for p in taken(best, query)]
 
 
 def skyband(stream: Stream, k: int, window: Query, t: int, arrived: int) -> set[tuple[int, int, float]]:

@@ -1,7 +1,8 @@
-"""Entries to operators: one operator for all queries of equal scoring, direction, ``where`` and ``between``.
+"""Entries to operators: one operator for all queries of equal scoring, direction, ``where``, ``between`` and ``max_per_object``.
 
-A predicate restricts candidates, so a skyband built without it has pruned what it needs: states are shared only if all four are equal.
+A predicate restricts candidates, so a skyband built without it has pruned what it needs: states are shared only if these are equal.
 A bound on the better side of the score (``min_score`` for direction min) is such a predicate; one on the worse side only cuts a result.
+So does a cap per object: a skyband lacks the pairs that move up behind one that is passed over.
 K is the largest k (and the scoring's ``keep.k``), N the union of the windows.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, share
 from skyband.framework.queries.pair_rows.compile import side_texts, sides, sides_key
@@ -18,6 +19,7 @@ from skyband.framework.spec.expressions import scoring_text
 from skyband.operators.base import Operator, Window
 from skyband.operators.expressions.ast import Node
 
+_WHY_CAPPED = "results are walked over a state that holds whatever a walk may still come to"
 _WHY = "batched merge-scan, right for any scoring expression (no monotony or bounds needed)"
 
 
@@ -30,6 +32,7 @@ class _Key:
     where: str | None
     between: tuple[str, str, str] | None
     best: float | None
+    cap: int | None
 
 
 def compile_pairs(context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
@@ -49,7 +52,8 @@ def compile_pairs(context: Context, entries: Sequence[QueryEntry]) -> Iterable[O
         if where is not None:
             wheres.setdefault(canonical(where), where)
         best = query.min_score if scoring.direction == "min" else query.max_score
-        return _Key(canonical(score), scoring.direction, canonical(where) if where is not None else None, sides_key(query.between), best)
+        condition = canonical(where) if where is not None else None
+        return _Key(canonical(score), scoring.direction, condition, sides_key(query.between), best, query.cap)
 
     for k, group in share(entries, key):
         yield _draft(context, group, k, scores[k.score], wheres[k.where] if k.where is not None else None)
@@ -67,22 +71,22 @@ def _draft(context: Context, group: tuple[QueryEntry, ...], key: _Key, score: No
 
     def build(all_texts: tuple[str, ...]) -> Operator:
         from skyband.operators.pair_rows.queries import PairQuery
+        from skyband.operators.topk_pairs.capped import CappedTopKPairs
         from skyband.operators.topk_pairs.operator import TopKPairs
 
-        return cast(
-            Operator,
-            TopKPairs(
-                scoring=score,
-                direction=key.direction,
-                where=where,
-                between=sides(context, between),
-                queries=tuple(
-                    PairQuery(m.name, q.k, m.window, q.min_score, q.max_score, q.every) for m, q in zip(group, queries, strict=True)
-                ),
-                keep_k=largest,
-                window=window,
-                texts=all_texts,
+        given: dict[str, Any] = {
+            "scoring": score,
+            "direction": key.direction,
+            "where": where,
+            "between": sides(context, between),
+            "queries": tuple(
+                PairQuery(m.name, q.k, m.window, q.min_score, q.max_score, q.every) for m, q in zip(group, queries, strict=True)
             ),
-        )
+            "keep_k": largest,
+            "window": window,
+            "texts": all_texts,
+        }
+        return cast(Operator, TopKPairs(**given) if key.cap is None else CappedTopKPairs(**given, max_per_object=key.cap))
 
-    return OperatorDraft(group, largest, window, key.direction, tuple(texts), build, _WHY)
+    why = _WHY if key.cap is None else _WHY_CAPPED
+    return OperatorDraft(group, largest, window, key.direction, tuple(texts), build, why, skyband=key.cap is None)

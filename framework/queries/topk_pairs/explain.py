@@ -7,6 +7,7 @@ from typing import Any
 
 from skyband.framework.plan.explain_parts import assumed_rows, canonical_text, state_size
 from skyband.framework.plan.model import OperatorNode, Plan
+from skyband.operators.pair_rows.capped.limits import limits_of
 
 
 def facts(node: OperatorNode) -> list[tuple[str, str]]:
@@ -15,7 +16,15 @@ def facts(node: OperatorNode) -> list[tuple[str, str]]:
     told = [("score", f"{canonical_text(op.scoring)} ({node.direction} first)")]
     told += [("where", canonical_text(op.where))] if op.where is not None else []
     told += [("between", f"{op.between.column}: {op.between.a!r} and {op.between.b!r}")] if op.between is not None else []
+    cap = cap_of(op)
+    told += [("at most", f"{cap:,} pair{'s' if cap > 1 else ''} of a result with the same row")] if cap is not None else []
     return told
+
+
+def cap_of(op: Any) -> int | None:
+    """The pairs of a result that one row may be in, of an operator of this type; None: any number."""
+    cap: int | None = getattr(op, "max_per_object", None)
+    return cap
 
 
 def skyband_size(k: int, n: float) -> float:
@@ -30,4 +39,9 @@ def skyband_size(k: int, n: float) -> float:
 def size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
     """The expected size of the state."""
     rows = assumed_rows(node.window, rate)
+    cap = cap_of(node.operator)
+    if cap is not None:
+        most = limits_of(cap, node.k).chosen
+        said = f"pairs, about M + 2M ln(N / sqrt(2M)), M = {most:,}"
+        return state_size(plan, node, rate, skyband_size(most, rows), 40, said)
     return state_size(plan, node, rate, skyband_size(node.k, rows), 40, "pairs = K + 2K ln(N / sqrt(2K))")

@@ -20,3 +20,9 @@ class TopKPairs(QueryModel):
     min_score: Number | None = Field(default=None, description="Only pairs with at least this score.")
     scoring: Name = Field(description="Name of a scoring function.")
     max_score: Number | None = Field(default=None, description="Only pairs with at most this score.")
+    max_per_object: K | None = Field(default=None, description="How many pairs of the result one row may be in.")
+
+    @property
+    def cap(self) -> int | None:
+        """``max_per_object`` where it can matter: no row is in more than k of k pairs."""
+        return self.max_per_object if self.max_per_object is not None and self.max_per_object < self.k else None

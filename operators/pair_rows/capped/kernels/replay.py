@@ -1,0 +1,104 @@
+"""Replaying a sub-batch for one query with a cap per object: which events change its result, and the change rows they write.
+
+Visited are arrivals with a candidate that reaches the last pair taken, expiries of taken pairs, and boundaries. A pair behind the last one
+taken is never come to, and one that was passed over leaves without a trace, so nothing else can change the result. What is visited is
+walked anew: one change at the front can let others in and out all the way down.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skyband.operators.base import NEVER
+from skyband.operators.jit import jit
+from skyband.operators.pair_rows.capped.kernels.tables import Room
+from skyband.operators.pair_rows.capped.kernels.walk import collect, collect_held, walk
+from skyband.operators.pair_rows.capped.limits import Limits
+from skyband.operators.pair_rows.kernels.arena import alive_from, first_after
+from skyband.operators.pair_rows.kernels.changes import Event, difference, room_for
+from skyband.operators.pair_rows.kernels.lists import oldest
+from skyband.operators.pair_rows.kernels.replay import copy_pairs, next_arrival, show
+from skyband.operators.pair_rows.kernels.sub_batch import Told
+from skyband.operators.pair_rows.kernels.tables import ChangeRows, History, Lists, Progress, Queries, Skyband, Sources, leaf, part
+from skyband.operators.windows import UNBOUNDED
+
+
+@leaf
+def fill_lists(
+    limits: Limits, queries: Queries, history: History, upto: int, instant: int, skyband: Skyband, lists: Lists, room: Room
+) -> None:
+    """Every query's result as of ``instant``, objects before seq ``upto`` having arrived, from the skyband."""
+    for query in range(len(queries.k)):
+        first_alive = alive_from(history, upto, instant, queries.window_count[query], queries.window_micros[query])
+        count = collect_held(room.pool, queries.worst[query], first_alive, skyband)
+        best = part(lists.best, queries.list_start[query], queries.k[query])
+        lists.length[query] = walk(room.pool, count, queries.k[query], limits.cap, history.first_held, room.marks, best)
+
+
+@leaf
+def replay(
+    query: int, key: int, arrived: int, limits: Limits, queries: Queries, history: History, sources: Sources, lists: Lists, room: Room,
+    progress: Progress, rows: ChangeRows, written: int,
+) -> tuple[int, int, bool]:  # fmt: skip
+    """As ``pair_rows.kernels.replay.replay``; visited events cost O(skyband + candidates)."""
+    k, every = queries.k[query], queries.every[query]
+    count, micros = queries.window_count[query], queries.window_micros[query]
+    worst, start = queries.worst[query], queries.list_start[query]
+    best, before = part(lists.best, start, k), part(lists.before, start, k)
+    length = lists.length[query]
+    batch, times, held = sources.batch, history.times, history.first_held
+    done = False
+    while written + 2 * k <= len(rows.score):
+        first_out = oldest(best.older, length)
+        bar = worst if length < k else best.score[k - 1]
+        next_in = next_arrival(batch, arrived, bar, first_out, count)
+        at = times[batch.first_seq + next_in - held] if next_in < batch.size else batch.limit
+        expiry = np.int64(NEVER)
+        if micros < UNBOUNDED and length > 0:
+            expiry = times[first_out - held] + micros
+        expires = expiry < at or (expiry == at and (next_in < batch.size or not batch.last))
+        if expires:
+            at = expiry
+        if every > 0 and progress.due[query, key] < at:
+            written = show(query, key, queries, batch.first_seq + batch.size, history, best, length, progress, rows, written)
+            continue
+        if next_in == batch.size and not expires:
+            done = True
+            break
+        if expires:
+            position = batch.first_seq - held
+            arrived = max(arrived, first_after(times, position + arrived, position + batch.size, at - 1) - position)
+            arriving = -1
+        else:
+            arrived = next_in + 1
+            arriving = batch.first_seq + next_in
+        first_alive = alive_from(history, batch.first_seq + arrived, at, count, micros)
+        length_before = length
+        copy_pairs(best, length, before)
+        length = walk(room.pool, collect(room.pool, worst, first_alive, arrived, sources), k, limits.cap, held, room.marks, best)
+        event = Event(query, key, at, progress.step[query, key] + 1, first_alive, arriving, False)
+        end = difference(rows, written, event, before, length_before, best, length)
+        if end > written and every > 0:
+            if progress.due[query, key] == NEVER:
+                progress.due[query, key] = -((-at) // every) * every
+        elif end > written:
+            progress.step[query, key] += 1
+            written = end
+    lists.length[query] = length
+    return arrived, written, done
+
+
+@jit
+def tell(
+    key: int, limits: Limits, queries: Queries, history: History, sources: Sources, lists: Lists, room: Room, progress: Progress, told: Told
+) -> Told:
+    """Replay the sub-batch for every query."""
+    rows, written = told.rows, told.written
+    for query in range(len(queries.k)):
+        arrived, done = 0, False
+        while not done:
+            rows = room_for(rows, written, 2 * queries.k[query])
+            arrived, written, done = replay(
+                query, key, arrived, limits, queries, history, sources, lists, room, progress, rows, written
+            )  # fmt: skip
+    return Told(rows, written)

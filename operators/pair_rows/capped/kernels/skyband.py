@@ -1,0 +1,161 @@
+"""One pass that turns a state and a sub-batch's candidates into the next state and its staircase, under a cap per object.
+
+See docs/algorithms.md Theorem D. As the pass of Theorem C, older objects are visited from the newest on, so that what was kept
+before and ranks before a pair also ends no earlier. A pair stays unless that is enough of its objects' pairs, or of pairs that share few.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skyband.operators.base import F64, I64
+from skyband.operators.pair_rows.capped.kernels.tables import Room
+from skyband.operators.pair_rows.capped.limits import Limits
+from skyband.operators.pair_rows.kernels.skyband import below, push, sift
+from skyband.operators.pair_rows.kernels.tables import (
+    ORDER_MASK,
+    Candidates,
+    Pairs,
+    Skyband,
+    SubBatch,
+    leaf,
+)
+
+
+@leaf
+def rank_group(
+    older: int, bar: float, at: int, seen: int, batch: SubBatch, candidates: Candidates, skyband: Skyband, scores: F64, newers: I64
+) -> tuple[int, int, int]:
+    """Write the pairs of one older object with score < ``bar`` to ``scores`` and ``newers`` by rank.
+
+    Returns how many, and the next places of the skyband and of the candidates.
+    """
+    ranked = 0
+    if older >= batch.first_seq:
+        arrival = older - batch.first_seq
+        for i in range(arrival + 1, batch.size):
+            score = batch.scores[i, arrival]
+            if score < bar or (score == bar and bar == np.inf):
+                sift(scores, newers, ranked, score, batch.newer[i])
+                ranked += 1
+        return ranked, at, seen
+    while at < len(skyband.older) and skyband.older[at] == older:
+        if skyband.score[at] < bar or bar == np.inf:
+            sift(scores, newers, ranked, skyband.score[at], skyband.newer[at])
+            ranked += 1
+        at += 1
+    while seen < candidates.found:
+        x = candidates.order[seen] & ORDER_MASK
+        if candidates.older[x] != older:
+            break
+        if candidates.score[x] < bar or bar == np.inf:
+            sift(scores, newers, ranked, candidates.score[x], batch.newer[candidates.arrival[x]])
+            ranked += 1
+        seen += 1
+    return ranked, at, seen
+
+
+@leaf
+def choose(limits: Limits, chosen: Pairs, count: int, score: float, older: int, newer: int) -> int:
+    """Offer a pair to those chosen (no object in more than ``limits.each``), which only get better; returns how many they are.
+
+    O(chosen). Pairs come by older object and within it by rank: those of the older one that are chosen already rank before this one.
+    """
+    scores, olders, newers = chosen.score, chosen.older, chosen.newer
+    of_older, of_newer, last, y = 0, 0, -1, newer >> 1
+    for i in range(count):
+        if olders[i] == older:
+            of_older += 1
+        if olders[i] == y or newers[i] >> 1 == y:
+            of_newer += 1
+            last = i
+    if of_older == limits.each:
+        return count
+    if of_newer == limits.each:
+        if scores[last] <= score:
+            return count
+        i = last
+    elif count == limits.chosen:
+        if scores[count - 1] <= score:
+            return count
+        i = count - 1
+    else:
+        i = count
+        count += 1
+    while i > 0 and scores[i - 1] > score:
+        scores[i], olders[i], newers[i] = scores[i - 1], olders[i - 1], newers[i - 1]
+        i -= 1
+    scores[i], olders[i], newers[i] = score, older, newer
+    return count
+
+
+@leaf
+def count_pair(limits: Limits, place: int, first_held: int, merged: Skyband, length: int, marks: I64, bars: F64, heaps: int) -> int:
+    """Note that the last of the first ``length`` pairs of ``merged`` has the object at ``place`` of the history; returns how many heaps.
+
+    ``marks``: how many pairs an object has, and from ``of_object`` on -1 - the number of its heap. O(log D), once O(length).
+    """
+    most = limits.of_object
+    mark = marks[place]
+    if mark < 0:
+        heap = bars[(-1 - mark) * most : -mark * most]
+        push(heap, most, most, merged.score[length - 1])
+    elif mark + 1 < most:
+        marks[place] = mark + 1
+    else:
+        heap, held = bars[heaps * most : (heaps + 1) * most], 0
+        for i in range(length):
+            if merged.older[i] - first_held == place or (merged.newer[i] >> 1) - first_held == place:
+                held = push(heap, held, most, merged.score[i])
+        marks[place] = -1 - heaps
+        heaps += 1
+    return heaps
+
+
+@leaf
+def bar_of(limits: Limits, mark: int, bars: F64) -> float:
+    """The score from which on the object with ``mark`` has enough pairs."""
+    return float(bars[(-1 - mark) * limits.of_object]) if mark < 0 else np.inf
+
+
+@leaf
+def merge(limits: Limits, first_alive: int, first_held: int, batch: SubBatch, candidates: Candidates, skyband: Skyband, room: Room) -> int:
+    """Write the new state of pairs with older seq >= ``first_alive`` and its staircase to ``room.merged``; returns its length."""
+    merged, marks, bars, chosen = room.merged, room.marks, room.bars, room.chosen
+    ranked_score, ranked_newer = room.ranked_score, room.ranked_newer
+    length, heaps, count, bar = 0, 0, 0, np.inf  # bar: the score from which on there are enough chosen pairs
+    arrival, at, seen = batch.size - 1, 0, 0
+    while True:
+        if arrival >= 0:
+            older = batch.first_seq + arrival
+            arrival -= 1
+        else:
+            older = -1
+            if at < len(skyband.older):
+                older = skyband.older[at]
+            if seen < candidates.found:
+                older = max(older, candidates.older[candidates.order[seen] & ORDER_MASK])
+        if older < first_alive or older < 0:
+            break
+        limit = bar if count == limits.chosen else np.inf
+        ranked, at, seen = rank_group(older, limit, at, seen, batch, candidates, skyband, ranked_score, ranked_newer)
+        x = older - first_held
+        for i in range(ranked):
+            score, newer = ranked_score[i], ranked_newer[i]
+            y = (newer >> 1) - first_held
+            if (count == limits.chosen and score >= bar) or (marks[x] < 0 and score >= bar_of(limits, marks[x], bars)):
+                break
+            if marks[y] < 0 and score >= bar_of(limits, marks[y], bars):
+                continue
+            count = choose(limits, chosen, count, score, older, newer)
+            if count == limits.chosen:
+                bar = chosen.score[count - 1]
+            merged.score[length], merged.older[length], merged.newer[length] = score, older, newer
+            merged.stair[length] = below(bar) if count == limits.chosen else np.inf
+            length += 1
+            heaps = count_pair(limits, x, first_held, merged, length, marks, bars, heaps)
+            heaps = count_pair(limits, y, first_held, merged, length, marks, bars, heaps)
+    for i in range(length):
+        marks[merged.older[i] - first_held] = 0
+        marks[(merged.newer[i] >> 1) - first_held] = 0
+    return length

@@ -1,0 +1,50 @@
+"""The moving part of an operator of pairs with a cap per object; what finds the candidates is a subclass's."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from skyband.operators.base import F64, AnyArray, State
+from skyband.operators.pair_rows.capped.kernels.walk import walk
+from skyband.operators.pair_rows.capped.limits import limits_of
+from skyband.operators.pair_rows.kernels.tables import Pairs
+from skyband.operators.pair_rows.logic import PairConfiguration, PairRowsLogic, sub_batch
+
+
+class CappedConfiguration(PairConfiguration, Protocol):
+    """What the logic reads of such an operator."""
+
+    @property
+    def max_per_object(self) -> int:
+        """The pairs of a result that an object may be in, 1 to K."""
+        ...
+
+
+class CappedLogic(PairRowsLogic):
+    """What differs from ``PairRowsLogic``: another staircase, which the checkpoint keeps, and a result is walked.
+
+    What is kept beside what a result needs may depend on how the stream is cut, so the state makes no table.
+    """
+
+    def __init__(self, configuration: CappedConfiguration, state: State | None) -> None:
+        self.limits = limits_of(configuration.max_per_object, configuration.keep_k)
+        super().__init__(configuration, state)
+        self.settings = self.settings._replace(sub_batch=sub_batch(self.limits.chosen))
+
+    def checkpoint(self) -> dict[str, AnyArray]:
+        """As ``PairRowsLogic.checkpoint``, with the staircase."""
+        _, at = self._alive()
+        return {**super().checkpoint(), "sky_stair": self.skybands.stair[at]}
+
+    def _stair(self, state: State, scores: F64) -> F64:
+        stair: F64 = np.array(state.arrays["sky_stair"], np.float64)
+        return stair
+
+    def _best(self, pairs: Pairs, k: int) -> Pairs:
+        best = Pairs(np.empty(k), np.empty(k, np.int64), np.empty(k, np.int64))
+        first = int(pairs.older.min(initial=0 if not len(pairs.older) else pairs.older[0]))
+        marks = np.zeros(int((pairs.newer >> 1).max(initial=first)) - first + 1, np.int64)
+        taken = walk(pairs, len(pairs.score), k, self.limits.cap, first, marks, best)
+        return Pairs(best.score[:taken], best.older[:taken], best.newer[:taken])
