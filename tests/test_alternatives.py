@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.rehearsal.rehearsal import Rehearsal
@@ -19,6 +20,7 @@ from tests.bench.against.duck import Duck
 from tests.bench.against.ours import Exact
 from tests.bench.against.payments import QUERIES, Answer, Batches, answer, batches, rows, spec, unranked, write
 from tests.bench.against.polars_loop import Polars
+from tests.bench.against.spark_sql import SparkSql
 
 WINDOW, COUNT = 240, 640
 WAYS = {"DuckDB": Duck, "Polars": Polars}
@@ -155,3 +157,20 @@ def test_started_again_it_has_lost_the_window_and_skyband_has_not(way: str, tmp_
             job.drop([r | {"paid_at": t} for r, t in zip(part.to_pylist(), part["paid_at"].cast(pa.int64()).to_pylist(), strict=True)])
         told.append(in_order(job))
     assert told[0] == told[1]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("query", QUERIES)
+def test_the_job_on_spark_sql_says_what_skyband_says_and_a_batch_told_twice_changes_nothing(
+    query: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    cut = batches(rows(COUNT, WINDOW), WINDOW, 80, 3, tmp_path / "in")
+    out = tmp_path / "said"
+    job = SparkSql(spark, query, out)
+    job.run(cut.folder, lambda: None)
+    table = DeltaTable(out)
+    assert [answer(query, DeltaTable(out, version=v).to_pyarrow_table()) for v in range(4)] == [exact(query).answer(at) for at in cut.ends]
+    job.batch(spark.read.parquet(str(cut.files[-1])), 3)
+    assert DeltaTable(out).version() == table.version()
+    assert answer(query, DeltaTable(out).to_pyarrow_table()) == exact(query).answer(cut.ends[-1])

@@ -35,11 +35,11 @@ WINDOW = int(os.environ.get("SKYBAND_BENCH_ROWS", "18000"))
 DROP = 50
 """Windows of rows that Skyband takes in one run."""
 BATCHES = {WINDOW // 3: 8, WINDOW // 30: 16, 1: 24}
-"""Rows in a batch -> how many batches."""
-FEWER = 12
-"""Batches where each takes a second or so."""
-WARM = 5
-"""Of those, the first, which are left out: the engine compiles. Loops need one."""
+"""Rows in a batch -> how many batches of them the loops take. The first is left out."""
+ON_SPARK, WARM_SPARK = 8, 4
+"""Batches of the job on Spark SQL, and how many of the first are left out: the engine has run before, and compiles what is new."""
+CONTINUOUS, WARM_CONTINUOUS = 16, 10
+"""The same of Skyband's continuous job, whose engine is a new one."""
 
 Stamp = tuple[float, float]
 """Seconds and CPU seconds of all processes, so far."""
@@ -54,7 +54,8 @@ def run() -> Iterator[dict[str, Any]]:
     for i in range(DROP):
         write(table.slice(i * WINDOW, WINDOW), WORK / "drop" / f"{i:03}.parquet", i)
     cut = {size: batches(table, WINDOW, size, most, WORK / f"in-{size}") for size, most in BATCHES.items()}
-    fewer = {size: batches(table, WINDOW, size, FEWER, WORK / f"few-{size}") for size in BATCHES}
+    on_spark = {size: batches(table, WINDOW, size, ON_SPARK, WORK / f"spark-{size}") for size in BATCHES}
+    for_long = {size: batches(table, WINDOW, size, CONTINUOUS, WORK / f"long-{size}") for size in BATCHES if size > 1}
     spark = get_session("skyband-bench", quick=False)
     every = {}
     for query in QUERIES:
@@ -65,12 +66,9 @@ def run() -> Iterator[dict[str, Any]]:
                 one = way(query, out)
                 stamps = _stamped(cut[size], one.batch)
                 yield _row(name, query, cut[size], stamps) | _compared(query, out, cut[size], exact)
-            yield _spark(spark, query, fewer[size], exact)
-            if size > 1:
-                with ours.continuous(query, WORK / f"{query}-continuous-{size}") as take:
-                    stamps = _stamped(fewer[size], take)
-                there = exact.changes(fewer[size].ends[0], fewer[size].ends[-1])
-                yield _row("Skyband, continuous", query, fewer[size], stamps, WARM) | {"changes": there, "missed": 0}
+            yield _spark(spark, query, on_spark[size], exact)
+            if size in for_long:
+                yield _continuous(query, for_long[size])
     yield from flink.run(WORK, table, WINDOW, every)
     yield from ({"operator": "any", "params": {"way": way}, "says": says} for way, says in SAYS.items())
 
@@ -92,7 +90,17 @@ def _spark(spark: Any, query: str, cut: Batches, exact: ours.Exact) -> dict[str,
     out = WORK / f"{query}-Spark-{cut.size}"
     stamps: list[Stamp] = []
     SparkSql(spark, query, out).run(cut.folder, lambda: stamps.append(_now()))
-    return _row("Spark SQL", query, cut, stamps, WARM) | _compared(query, out, cut, exact)
+    return _row("Spark SQL", query, cut, stamps, WARM_SPARK) | _compared(query, out, cut, exact)
+
+
+def _continuous(query: str, cut: Batches) -> dict[str, Any]:
+    """Its changes are compared with those of the one run, which took more rows at a time."""
+    folder = WORK / f"{query}-continuous-{cut.size}"
+    with ours.continuous(query, folder) as take:
+        stamps = _stamped(cut, take)
+    told, there = (ours.changes(sink, cut.ends[0], cut.ends[-1]) for sink in (folder / "out", WORK / f"{query}-drop" / "out"))
+    row = _row("Skyband, continuous", query, cut, stamps, WARM_CONTINUOUS)
+    return row | {"changes": len(there), "missed": len(there) - len(told), "same": told.equals(there)}
 
 
 def _stamped(cut: Batches, batch: Callable[[Path], None]) -> list[Stamp]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
@@ -43,7 +44,7 @@ class Exact:
 
     def answer(self, at: int) -> Answer:
         """After all events with time <= ``at`` (microseconds)."""
-        held = [i for i in self.by_rank if self.start[i] <= at < self.end[i]]
+        held = self.by_rank[((self.start <= at) & (at < self.end))[self.by_rank]]
         said: list[tuple[int, ...]] = []
         for i in held:
             market, *item = (int(v) for v in self.items[:, i])
@@ -56,6 +57,14 @@ class Exact:
         """Changes with ``after`` < time <= ``until``."""
         first, last = np.searchsorted(self.changed_at, [after, until], side="right")
         return int(last - first)
+
+
+def changes(sink: Path, after: int, before: int) -> pa.Table:
+    """The changes with ``after`` < time < ``before`` (microseconds), in order, without the batch that told them."""
+    table = DeltaTable(sink / "answer_changes").to_pyarrow_table()
+    at = table["changed_at"].cast(pa.int64())
+    there = table.filter(pc.and_(pc.greater(at, after), pc.less(at, before)))
+    return there.drop_columns(["batch_id"]).sort_by([(c, "ascending") for c in ("market", "step", "pos")])
 
 
 def _micros(column: Any) -> Any:
