@@ -114,8 +114,8 @@ def tables(rows: Sequence[Row]) -> str:
     """The figures, and what each way says."""
     lines = [["query", "way", "batch", "rows/s", "CPU us/row", "delay s", "changes missed"]]
     for r in rows:
-        if r["operator"] in QUERIES and "rows_per_second" in r:
-            missed = f"{r['missed'] / max(r['changes'], 1):.0%}" if "missed" in r else "0%"
+        if "rows_per_second" in r:
+            missed = f"{r['missed'] / max(r['changes'], 1):.0%}" if "missed" in r else "-"
             figures = [number(r["rows_per_second"]), number(r["cpu_us_per_row"]), number(r["delay"]) if "delay" in r else "-", missed]
             lines.append([r["operator"], r["params"]["way"], f"{r['params'].get('batch', r['params'].get('rows')):,}", *figures])
     width = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]

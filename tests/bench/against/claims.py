@@ -19,8 +19,7 @@ SAYS = {
         "skyline": "yes",
     },
     "Spark SQL": _ANEW | {"restart": "goes on, as each batch writes its tables once; readers may see those of a batch one after the other"},
-    "DuckDB": _ANEW | {"restart": "the window is gone: read the last hour again, or keep it in a file"},
-    "Polars": _ANEW | {"restart": "the window is gone: read the last hour again, or keep it in a file"},
+    "DuckDB, Polars": _ANEW | {"restart": "the window is gone: read the last hour again, or keep it in a file"},
     "Flink SQL": {
         "every change": "no: one answer a hop (ROW_NUMBER without a window tells every change, of all rows there ever were)",
         "order": "by hops, in milliseconds",
