@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts import pictures
+from scripts import alternatives, pictures
 from tests.test_architecture import ROOT
 
 IMAGES = sorted((ROOT / "docs" / "images").glob("*.svg"))
@@ -18,12 +18,23 @@ SVG = "{http://www.w3.org/2000/svg}"
 def test_they_are_current(tmp_path: Path) -> None:
     pictures.main(tmp_path)
     drawn = {p.name: p.read_text(encoding="utf-8") for p in tmp_path.iterdir()}
+    drawn["alternatives.svg"] = alternatives.picture(alternatives.figures()).svg()
     assert drawn == {p.name: p.read_text(encoding="utf-8") for p in IMAGES}, "run: python scripts/pictures.py"
 
 
 def test_the_first_shows_the_definitions_top_3() -> None:
     texts = [t.text or "" for t in ET.fromstring(pictures.window().svg()).iter(f"{SVG}text")]
     assert [t for t in texts if t.startswith("score ")] == ["score 52", "score 35", "score 29"]
+
+
+def test_the_comparison_is_of_the_figures_that_are_kept_and_every_answer_was_right() -> None:
+    rows = alternatives.figures()
+    text = alternatives.PAGE.read_text(encoding="utf-8")
+    assert alternatives.page(rows, text) == text, "run: python -m scripts.alternatives"
+    measured = {(r["operator"], r["params"]["way"]) for r in rows if "rows_per_second" in r or "left_out" in r}
+    assert measured >= {(query, way) for query in alternatives.QUERIES for way in alternatives.WAYS if way != "Flink SQL"}
+    assert all(r["same"] for r in rows if "same" in r)
+    assert [alternatives.number(n) for n in (1234.5, 123_456, 12.34, 0.0567)] == ["1,230", "123,000", "12", "0.057"]
 
 
 def contrast(one: str, other: str) -> float:

@@ -4,8 +4,8 @@ A benchmark is a module of this folder with a function ``run()`` that yields or 
 
     {"operator": str, "params": {...}, "cpu_ns_per_event": float, "wall_ns_per_event": float, "peers": {name: cpu_ns_per_event}}
 
-and whatever else it has to tell (``ms``: parts of a time). Each is a line of ``build/bench/<name>.jsonl`` as soon as it is made, and a row
-of the table printed.
+and whatever else it has to tell (``ms``: parts of a time; ``says``: texts by name, in a row without figures). Each is a line of
+``build/bench/<name>.jsonl`` as soon as it is made, and a row of the table printed.
 """
 
 from __future__ import annotations
@@ -39,17 +39,21 @@ def cell(value: object) -> str:
 
 
 def parts(rows: list[dict[str, Any]]) -> str:
-    """The parts of a time, of rows that have a field ``ms`` (name of the part to milliseconds), a line each."""
+    """The parts of rows that have some, a line each: of a time (``ms``: name to milliseconds), or what a row ``says`` (name to text)."""
     lines = []
     for row in rows:
         if "ms" in row:
             lines.append(f"\nmilliseconds, {row['operator']} {cell(row['params'])}")
             lines += [f"  {name:<16}{ms:>10,.1f}" for name, ms in row["ms"].items()]
+        if "says" in row:
+            lines.append(f"\n{cell(row['params'])}")
+            lines += [f"  {name:<16}{text}" for name, text in row["says"].items()]
     return "\n".join(lines)
 
 
 def table(rows: list[dict[str, Any]]) -> str:
     """Rows under the names of their fields, numbers to the right."""
+    rows = [row for row in rows if "says" not in row]
     names = list(dict.fromkeys(name for row in rows for name in row if name != "ms"))
     cells = [[cell(row[n]) if n in row else "" for n in names] for row in rows]
     right = [all(isinstance(row.get(n, 0), int | float) for row in rows) for n in names]

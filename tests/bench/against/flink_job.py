@@ -1,0 +1,64 @@
+"""Flink SQL over a CSV file of payments, run by the Python of its own environment: ``python flink_job.py SPEC`` (see ``flink.py``).
+
+SPEC is JSON: a list of jobs [form, slide in seconds, input, output folder]. A line is printed when each is done.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from pyflink.table import EnvironmentSettings, TableEnvironment
+
+PAYMENTS = """
+create table payments (
+  id bigint, paid_at timestamp(3), market bigint, amount double, fee double, wait double, watermark for paid_at as paid_at)
+with ('connector' = 'filesystem', 'path' = '{path}', 'format' = 'csv')
+"""
+FILES = "create table said (window_end timestamp(3), {columns}) with ('connector' = 'filesystem', 'path' = '{out}', 'format' = 'csv')"
+NOTHING = "create table said ({columns}) with ('connector' = 'blackhole')"
+HOPS = "table(hop(table payments, descriptor(paid_at), interval '{slide}' second(4), interval '1' hour))"
+SAME = "b.window_start = a.window_start and b.window_end = a.window_end and b.market = a.market"
+
+FORMS = {
+    "topk": ("market bigint, place bigint, id bigint", """
+insert into said select window_end, market, place, id from (
+  select *, row_number() over (partition by window_start, window_end, market order by amount desc, id desc) as place from {hops})
+where place <= 10"""),
+    "topk_pairs": ("market bigint, place bigint, older bigint, newer bigint", """
+insert into said select window_end, market, place, older, newer from (
+  select *, row_number() over (partition by window_start, window_end, market order by score, older desc, newer desc) as place from (
+    select a.window_start, a.window_end, a.market, a.id as older, b.id as newer,
+           abs(a.amount - b.amount) + abs(a.wait - b.wait) as score
+    from (select * from {hops}) a join (select * from {hops}) b on {same} and a.id < b.id))
+where place <= 10"""),
+    "skyline": ("market bigint, id bigint", """
+insert into said select window_end, market, id from (select * from {hops}) a where not exists (
+  select * from (select * from {hops}) b where {same} and b.amount >= a.amount and b.fee <= a.fee and b.wait <= a.wait
+  and (b.amount > a.amount or b.fee < a.fee or b.wait < a.wait))"""),
+    "topk, of all rows": ("market bigint, place bigint, id bigint", """
+insert into said select market, place, id from (
+  select *, row_number() over (partition by market order by amount desc, id desc) as place from payments) where place <= 10"""),
+}  # fmt: skip
+"""Form -> (columns of the answer, SQL)."""
+
+
+def run(form: str, slide: int, path: str, out: str) -> None:
+    """One job, to its end."""
+    env = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
+    env.get_config().set("parallelism.default", "2")
+    env.get_config().set("table.exec.state.ttl", "1 h")
+    columns, sql = FORMS[form]
+    env.execute_sql(PAYMENTS.format(path=path))
+    env.execute_sql((FILES if "window_end" in sql else NOTHING).format(columns=columns, out=out))
+    hops = HOPS.format(slide=slide)
+    env.execute_sql(sql.format(hops=hops, same=SAME)).wait()
+
+
+if __name__ == "__main__":
+    for job in json.loads(sys.argv[1]):
+        try:
+            run(*job)
+            print("done", flush=True)
+        except Exception as e:
+            print("failed", str(e).replace("\n", " | ")[:2000], flush=True)
