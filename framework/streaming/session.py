@@ -171,7 +171,12 @@ def get_session(
     if known is None and plain:
         _remember(spark, spark_home, packages)
     if first and not local:
-        executors.check(spark, home)
+        try:
+            executors.check(spark, home)
+        except BaseException:
+            # The next call would take it for one that is fit.
+            spark.stop()
+            raise
     return spark
 
 

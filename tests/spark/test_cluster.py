@@ -80,7 +80,7 @@ def test_jobs_of_every_kind_come_to_the_tables_of_one_machine(spark: SparkSessio
     specs = [job(tmp_path / "cluster" / kind, kind, files=2) for kind in KINDS]
     done = subprocess.run(
         [sys.executable, "-c", ALL, *map(str, specs)], env=environment(cluster, PYTHONPATH=str(ROOT)), capture_output=True, text=True,
-        timeout=900, check=False, start_new_session=True,
+        timeout=1800, check=False, start_new_session=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     for kind in KINDS:
