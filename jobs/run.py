@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from skyband.framework.errors import SkybandError, SpecErrors
 from skyband.framework.failpoints import failpoint
+from skyband.framework.lean_arrow import lean_arrow
 from skyband.framework.lines import FORMATS, Lines
 from skyband.framework.messages import ACCEPTED, ROWS_IN
 from skyband.framework.notify import Receivers
@@ -96,6 +97,8 @@ def run(args: argparse.Namespace) -> int:
     began = clock.monotonic()
     told: Lines = args.lines
     begin(args)
+    if getattr(args, "alone", False):
+        lean_arrow()
     if not args.quiet:
         told.say(f"starting {args.spec}")
     plan, layout = opened(args)

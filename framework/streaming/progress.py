@@ -6,7 +6,7 @@ import contextlib
 import threading
 import time as clock
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.lines import Lines
@@ -18,7 +18,9 @@ from skyband.framework.sources.share import Share
 from skyband.framework.spec.units import format_duration
 from skyband.framework.streaming.engine_log import log_file
 from skyband.framework.streaming.kernels import compiled_since
-from skyband.framework.streaming.runner import Batch
+
+if TYPE_CHECKING:
+    from skyband.framework.streaming.runner import Batch
 
 _LOOK: Final = 1.0
 """Seconds between looks for kernels that are being compiled."""

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pandas.util import hash_array
 
 from skyband.framework.plan.model import TokenNode
 from skyband.framework.reasons import EMPTY_SET, LARGE_SET
@@ -48,6 +47,8 @@ def tokens(node: TokenNode, column: pa.ChunkedArray) -> tuple[I64, pa.Array]:
 
 def sets(node: TokenNode, column: pa.ChunkedArray, key: str) -> pa.ListArray:
     """The codes of each row's tokens, each once; no row is null. O(characters), and a little Python per different token."""
+    from pandas.util import hash_array  # takes longer to load than all else here, and few jobs have sets
+
     row, token = tokens(node, column)
     encoded = token.dictionary_encode()
     named = np.asarray(encoded.dictionary.to_pylist(), dtype=object)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from skyband.operators.base import State
 from skyband.operators.skyline.configuration import Dimension, SkylineConfiguration, SkylineQuery
-from skyband.operators.skyline.logic import SkylineLogic
+
+if TYPE_CHECKING:
+    from skyband.operators.skyline.logic import SkylineLogic
 
 __all__ = ["Dimension", "Skyline", "SkylineQuery"]
 
@@ -17,4 +20,6 @@ class Skyline(SkylineConfiguration):
 
     def build(self, state: State | None) -> SkylineLogic:
         """A logic that continues ``state`` bit for bit, or starts empty."""
+        from skyband.operators.skyline.logic import SkylineLogic
+
         return SkylineLogic(self, state)

@@ -6,9 +6,13 @@ change are looked at. Nothing loops over queries in Python.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from skyband.operators.base import State
 from skyband.operators.threshold.many_configuration import ManyThresholdConfiguration
-from skyband.operators.threshold.many_logic import ManyThresholdLogic
+
+if TYPE_CHECKING:
+    from skyband.operators.threshold.many_logic import ManyThresholdLogic
 
 
 class ManyThreshold(ManyThresholdConfiguration):
@@ -16,4 +20,6 @@ class ManyThreshold(ManyThresholdConfiguration):
 
     def build(self, state: State | None) -> ManyThresholdLogic:
         """A logic that continues ``state`` bit for bit, or starts empty."""
+        from skyband.operators.threshold.many_logic import ManyThresholdLogic
+
         return ManyThresholdLogic(self, state)

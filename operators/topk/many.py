@@ -6,9 +6,13 @@ k, so that it hardly ever has to search the window. Nothing loops over queries i
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from skyband.operators.base import State
 from skyband.operators.topk.many_configuration import ManyTopKConfiguration
-from skyband.operators.topk.many_logic import ManyTopKLogic
+
+if TYPE_CHECKING:
+    from skyband.operators.topk.many_logic import ManyTopKLogic
 
 
 class ManyTopK(ManyTopKConfiguration):
@@ -16,4 +20,6 @@ class ManyTopK(ManyTopKConfiguration):
 
     def build(self, state: State | None) -> ManyTopKLogic:
         """A logic that continues ``state`` bit for bit, or starts empty."""
+        from skyband.operators.topk.many_logic import ManyTopKLogic
+
         return ManyTopKLogic(self, state)

@@ -6,11 +6,13 @@ dominated objects can come back, so ``TopKDeletes`` keeps the scores of the whol
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from skyband.operators.base import State
 from skyband.operators.topk.one_function_configuration import TopKConfiguration, TopKQuery
-from skyband.operators.topk.one_function_logic import TopKLogic
+
+if TYPE_CHECKING:
+    from skyband.operators.topk.one_function_logic import TopKLogic
 
 __all__ = ["TopK", "TopKDeletes", "TopKQuery"]
 
@@ -20,6 +22,8 @@ class TopK(TopKConfiguration):
 
     def build(self, state: State | None) -> TopKLogic:
         """A logic that continues ``state`` bit for bit, or starts empty."""
+        from skyband.operators.topk.one_function_logic import TopKLogic
+
         return TopKLogic(self, state)
 
 

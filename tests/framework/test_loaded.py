@@ -1,0 +1,48 @@
+"""What a process of ours has loaded: start-up is mostly imports."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+
+def said(root: Path, code: str, **environment: str) -> list[str]:
+    """The words that a Python of its own prints for ``code``."""
+    path = os.pathsep.join([str(root), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, "-c", f"import os, sys\n{code}"],
+        env={**os.environ, **environment, "PYTHONPATH": path}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return done.stdout.split()
+
+
+def test_arrow_without_pandas_is_the_same_when_pandas_is_asked_for(root: Path) -> None:
+    code = """
+from skyband.framework.lean_arrow import lean_arrow
+lean_arrow()
+import pyarrow as pa, pyarrow.dataset
+rows = pa.table({"a": pa.array([1.5, None]), "b": ["x", None]})
+print("pandas" in sys.modules)
+frame = rows.to_pandas()
+print(frame["a"].tolist(), pa.Table.from_pandas(frame)["a"].to_pylist(), sep=";")
+lean_arrow()
+print("pandas" in sys.modules)
+"""
+    assert said(root, code) == ["False", "[1.5,", "nan];[1.5,", "None]", "True"]
+
+
+def test_what_a_run_without_news_loads(root: Path, tmp_path: Path) -> None:
+    """Neither the compiler, nor the engine's library, nor pandas: a plan is made and a gate is there without."""
+    (tmp_path / "in").mkdir()
+    code = f"""
+from skyband.framework.lean_arrow import lean_arrow
+lean_arrow()
+os.environ["WARM"] = {str(tmp_path)!r}
+from skyband.jobs.spec import load_plan
+import skyband.framework.quality.gate, skyband.framework.streaming.progress, skyband.framework.tables.writer_factory
+load_plan({str(root / "skyband" / "jobs" / "warm_job.yaml")!r})
+print(*(m for m in ("numba", "scipy", "pyspark", "pandas") if m in sys.modules))
+"""
+    assert said(root, code) == []
