@@ -97,10 +97,13 @@ class _Axis:
             self.p.text(x, y + 13, f"{10 ** (power - 6):,}M" if power >= 6 else name, "mid small soft")
 
 
+def _way(r: Row) -> str:
+    return r["params"]["way"] + (f", batch {r['params']['batch']:,}" if "batch" in r["params"] else "")
+
+
 def _told(r: Row) -> str:
-    batch = f", batch {r['params']['batch']:,}" if "batch" in r["params"] else ""
     late = f", {number(r['delay'])} s" if "delay" in r else ""
-    return f"{r['operator']}, {r['params']['way']}{batch}: {number(r['rows_per_second'])} rows/s{late}."
+    return f"{r['operator']}, {_way(r)}: {number(r['rows_per_second'])} rows/s{late}."
 
 
 def number(value: float) -> str:
@@ -123,7 +126,7 @@ def tables(rows: Sequence[Row]) -> str:
     text = "\n".join(
         "  ".join(c.ljust(w) if i < 2 else c.rjust(w) for i, (c, w) in enumerate(zip(line, width, strict=True))) for line in lines
     )
-    left_out = [f"{r['operator']}, {r['params']['way']}: {r['left_out']}." for r in rows if "left_out" in r]
+    left_out = [f"{r['operator']}, {_way(r)}: {r['left_out']}." for r in rows if "left_out" in r]
     says = {r["params"]["way"]: r["says"] for r in rows if "says" in r}
     head = "| | " + " | ".join(says) + " |\n|---|" + "---|" * len(says) + "\n"
     body = "".join(f"| {asked} | " + " | ".join(said[asked] for said in says.values()) + " |\n" for asked in next(iter(says.values())))

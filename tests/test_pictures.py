@@ -34,6 +34,8 @@ def test_the_comparison_is_of_the_figures_that_are_kept_and_every_answer_was_rig
     measured = {(r["operator"], r["params"]["way"]) for r in rows if "rows_per_second" in r or "left_out" in r}
     assert measured >= {(query, way) for query in alternatives.QUERIES for way in alternatives.WAYS if way != "Flink SQL"}
     assert all(r["same"] for r in rows if "same" in r)
+    none = {"operator": "skyline", "params": {"way": "Flink SQL", "batch": 200}, "left_out": "not done after 100 s"}
+    assert "skyline, Flink SQL, batch 200: not done after 100 s." in alternatives.tables([*rows, none])
     assert [alternatives.number(n) for n in (1234.5, 123_456, 12.34, 0.0567)] == ["1,230", "123,000", "12", "0.057"]
 
 

@@ -52,21 +52,19 @@ def run(folder: Path, table: pa.Table, window: int, exact: Mapping[str, Exact]) 
     for form, n in jobs:
         for rows in (window, _rows(window, form, n)):
             asked.append((form, 3600 // n, str(files[rows]), str(folder / f"flink-{form.replace(', ', '-').replace(' ', '-')}-{n}-{rows}")))
-    told = list(_stamps(asked))
+    stamps = _stamps(asked)
+    last = next(stamps)
     for i, (form, n) in enumerate(jobs):
-        (start, cpu0, _), (middle, cpu1, said1), (end, cpu2, said2) = told[2 * i : 2 * i + 3]
-        failed = next((s for s in (said1, said2) if s != "done"), None)
-        if failed:
-            yield {"operator": form, "params": {"way": "Flink SQL", "batch": window // n}, "left_out": failed}
-            continue
+        start, cpu0, _ = last
+        middle, cpu1, said1 = next(stamps)
+        end, cpu2, said2 = last = next(stamps)
         rows = _rows(window, form, n) - window
         seconds, cpu = (end - middle) - (middle - start), (cpu2 - cpu1) - (cpu1 - cpu0)
-        if min(seconds, cpu) <= 0:
-            yield {
-                "operator": form,
-                "params": {"way": "Flink SQL", "batch": window // n},
-                "left_out": "too few rows",
-            }
+        failed = next(
+            (s for s in (said1, said2) if s != "done"), "" if min(seconds, cpu) > 0 else "too few rows to tell from a job's start"
+        )
+        if failed:
+            yield {"operator": form, "params": {"way": "Flink SQL", "batch": window // n}, "left_out": failed}
             continue
         row = {
             "operator": form, "params": {"way": "Flink SQL", "batch": window // n}, "rows_per_second": rows / seconds,
@@ -112,8 +110,10 @@ def _stamps(jobs: list[tuple[str, int, str, str]]) -> Iterator[tuple[float, floa
     ):
         assert process.stdout is not None
         for line in process.stdout:
-            if line.startswith(("done", "failed")):
-                yield time.perf_counter(), tree_cpu(), line.strip()
+            if line.startswith("job: "):
+                yield time.perf_counter(), tree_cpu(), line.removeprefix("job: ").strip()
+    while True:
+        yield time.perf_counter(), tree_cpu(), f"it ended early, see {HOME / 'job.log'}"
 
 
 def _compared(query: str, n: int, out: Path, exact: Exact) -> dict[str, Any]:

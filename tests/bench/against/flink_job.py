@@ -41,6 +41,8 @@ insert into said select market, place, id from (
   select *, row_number() over (partition by market order by amount desc, id desc) as place from payments) where place <= 10"""),
 }  # fmt: skip
 """Form -> (columns of the answer, SQL)."""
+PATIENCE = 100
+"""Seconds that a job may take."""
 
 
 def run(form: str, slide: int, path: str, out: str) -> None:
@@ -52,13 +54,23 @@ def run(form: str, slide: int, path: str, out: str) -> None:
     env.execute_sql(PAYMENTS.format(path=path))
     env.execute_sql((FILES if "window_end" in sql else NOTHING).format(columns=columns, out=out))
     hops = HOPS.format(slide=slide)
-    env.execute_sql(sql.format(hops=hops, same=SAME)).wait()
+    job = env.execute_sql(sql.format(hops=hops, same=SAME))
+    try:
+        job.wait(PATIENCE * 1000)
+    except Exception:
+        client = job.get_job_client()
+        if client is not None and not client.get_job_status().result().is_terminal_state():
+            client.cancel().result()
+            raise TimeoutError(f"not done after {PATIENCE} s") from None
+        raise
 
 
 if __name__ == "__main__":
-    for job in json.loads(sys.argv[1]):
-        try:
-            run(*job)
-            print("done", flush=True)
-        except Exception as e:
-            print("failed", str(e).replace("\n", " | ")[:2000], flush=True)
+    failed: dict[tuple[str, int], str] = {}
+    for form, slide, path, out in json.loads(sys.argv[1]):
+        if (form, slide) not in failed:  # more rows would take longer
+            try:
+                run(form, slide, path, out)
+            except Exception as e:
+                failed[form, slide] = str(e).replace("\n", " | ")[:500]
+        print("job:", failed.get((form, slide), "done"), flush=True)
