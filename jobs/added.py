@@ -41,7 +41,7 @@ def added(args: argparse.Namespace, plan: Plan, layout: Layout, record: Recorded
 
             with engine_lock(spark, layout):
                 rows = add(spark, plan, layout, job, found)
-            told.tell("info", "added", f"{names}: {rows:,} rows told so far; swapped in", queries=list(found.queries), rows=rows)
+            told.tell("info", "added", f"{names}: {rows:,} rows told so far; swapped in", rows=rows)
         return stream(args, plan, layout, layout.home, began, found is not None)
     finally:
         args.recorded.look(lambda: newest_checks(layout.root))

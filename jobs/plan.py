@@ -58,7 +58,7 @@ def _lines(found: Edit, spec: str) -> list[str]:
 
 def _added(found: Edit, spec: str) -> list[str]:
     many = f"{len(found.states)} state{'' if len(found.states) == 1 else 's'} ({', '.join(found.states)})"
-    rows = f" {found.cost.rows:,} rows," if found.cost is not None else ""
+    rows = f" {found.cost.rows:,} rows" if found.cost is not None else ""
     lines = [f"that means: to read{rows} once again, and run {many} over those accepted; no other query's"]
     if found.again:
         lines.append(f"  shared with {', '.join(found.again)}, whose tables stay as they are")

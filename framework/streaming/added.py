@@ -6,6 +6,7 @@ will be (``filling``). Nothing of the job is touched before the swap (``generati
 
 from __future__ import annotations
 
+import json
 import secrets
 import shutil
 from collections import Counter, defaultdict
@@ -27,10 +28,12 @@ from skyband.framework.messages import Changes, Skyband, Tally, Trajectory, addr
 from skyband.framework.plan.additions import Additions
 from skyband.framework.plan.model import Plan
 from skyband.framework.reasons import LATE, REASON, RULE
+from skyband.framework.redaction import redacted
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming import blocks
 from skyband.framework.streaming.backfill import Backfill
 from skyband.framework.streaming.config import KEY_HASHES, HostConfig
+from skyband.framework.streaming.engine_log import log_file
 from skyband.framework.streaming.fill_files import read_state, write_state
 from skyband.framework.streaming.generations import swap_in
 from skyband.framework.streaming.intake import intake
@@ -38,6 +41,7 @@ from skyband.framework.streaming.layout import JobFile, Layout
 from skyband.framework.streaming.outbox import Block
 from skyband.framework.streaming.pack import Pack
 from skyband.framework.streaming.query import cache_key
+from skyband.framework.streaming.runner import first_cause
 from skyband.framework.tables.delta_read import to_schema
 from skyband.framework.tables.derive import derive
 from skyband.framework.tables.schemas import changes_name, now_name, skyband_name, trajectory_name
@@ -49,6 +53,8 @@ _SENT: Final = "bucket int, kind string, data binary"
 _ARROW: Final = pa.schema([("bucket", pa.int32()), ("kind", pa.string()), ("data", pa.binary())])
 _DONE: Final = "done"
 """Kind of what is sent when a bucket's new state is in its file."""
+_REFUSED: Final = "refused"
+"""Kind of what is sent if there is none: the error, as JSON."""
 _ROWS: Final = 500_000
 """Rows of a table that are written at a time."""
 
@@ -67,6 +73,8 @@ def add(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, found: Ad
     tables = _Tables(spark, plan, job, made, found)
     done = set()
     for bucket, kind, data in _run(spark, plan, layout, job, fill):
+        if kind == _REFUSED:
+            raise SkybandError(*json.loads(data))
         if kind == _DONE:
             done.add(bucket)
         else:
@@ -117,8 +125,14 @@ class Fill:
         return told
 
     def _sent(self, fill: Backfill | None) -> Iterator[pa.RecordBatch]:
-        if fill is not None:
-            yield from _messages(fill.number, [*self.ended(fill), (_DONE, b"")])
+        if fill is None:
+            return
+        try:
+            told = [*self.ended(fill), (_DONE, b"")]
+        except SkybandError as e:
+            # The engine would tell it as a failure of its own.
+            told = [(_REFUSED, json.dumps([e.code, e.message, e.hint]).encode())]
+        yield from _messages(fill.number, told)
 
     def _by_bucket(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         rows, _ = self.pack.sort_out(table, Tally())
@@ -216,8 +230,13 @@ def _run(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, fill: Fi
     key = F.pmod(F.col(KEY_HASHES[0]), F.lit(plan.buckets)) if node.partition_by else F.lit(0)
     parts = min(plan.buckets, 4 * job.partitions)
     ordered: DataFrame = rows.withColumn(BUCKET, key).repartition(parts, BUCKET).sortWithinPartitions(BUCKET, f"`{node.event_time}`")
-    for row in ordered.drop(BUCKET).mapInArrow(fill, _SENT).toLocalIterator(prefetchPartitions=True):
-        yield int(row["bucket"]), str(row["kind"]), bytes(row["data"])
+    try:
+        for row in ordered.drop(BUCKET).mapInArrow(fill, _SENT).toLocalIterator(prefetchPartitions=True):
+            yield int(row["bucket"]), str(row["kind"]), bytes(row["data"])
+    except Exception as e:  # whatever the engine says
+        of_source = source_format(plan.source.format).failure(str(e), job.header)
+        said = f"the new queries could not be made: {first_cause(redacted(str(e)))}"
+        raise of_source or SkybandError("SKY-E300", said, hint=f"the engine's log is {log_file()}") from e
 
 
 def _states(spark: SparkSession, layout: Layout, job: JobFile, folder: Path) -> list[int]:

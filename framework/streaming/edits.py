@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 import pyarrow.compute as pc
@@ -12,11 +12,13 @@ from skyband.framework.plan.additions import Additions, additions
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import last_batch
 from skyband.framework.sources.registry import source_format
+from skyband.framework.spec.names import TRAJECTORY, query_tables
 from skyband.framework.streaming.checkpoint import whole
 from skyband.framework.streaming.generations import gone_files
 from skyband.framework.streaming.intact import check
 from skyband.framework.streaming.layout import JobFile, Layout, changed_since, rules_of
 from skyband.framework.tables import delta_read
+from skyband.framework.tables.schemas import skyband_name
 
 Verdict = Literal["first run", "nothing", "rules", "added", "queries", "state"]
 SAYS: Final[dict[str, str]] = {
@@ -110,9 +112,8 @@ def addable(plan: Plan, layout: Layout, job: JobFile) -> Additions | None:
     if obstacle is not None:
         raise SkybandError("SKY-E580", f"the new queries cannot be made alone: {obstacle}")
     whole(layout.checkpoint, layout.control, job.partitions, job.finishes)
-    had = set(job.fingerprint["states"])
-    operators = tuple(o for o in plan.operators if o.name in had)
-    check(replace(plan, queries=tuple(q for q in plan.queries if q.name not in found.queries), operators=operators), layout, job)
+    states = [skyband_name(n) for n in found.states if n not in job.fingerprint["states"]]
+    check(plan, layout, job, coming=[*(t for q in found.queries for t in (*query_tables(q), q + TRAJECTORY)), *states])
     return found
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -98,13 +99,14 @@ def look(plan: Plan, layout: Layout, job: JobFile) -> Found:
     return found
 
 
-def check(plan: Plan, layout: Layout, job: JobFile, rebuild: bool = False) -> Found:
+def check(plan: Plan, layout: Layout, job: JobFile, rebuild: bool = False, coming: Collection[str] = ()) -> Found:
     """What the tables hold. Raises SkybandError SKY-E304 if one has lost something, SKY-E303 if the checkpoint is older than the tables.
 
     ``rebuild``: the derived tables (and ``checks``, if it is damaged) are removed instead, to be made anew; with them ``published``, which
-    names versions of theirs.
+    names versions of theirs. ``coming``: tables of the plan that are not there yet.
     """
     found = look(plan, layout, job)
+    found.losses = [x for x in found.losses if x.table not in coming]
     if found.ahead is not None:
         raise unusable(layout.checkpoint, f"it is older than the tables: {found.ahead}")
     missed = [x for x in found.losses if not rebuild or x.kind == "truth"]

@@ -250,7 +250,7 @@ class Runner:
         hint = f"the engine's log is {log_file()}"
         of_checkpoint = lost_part(said, self.layout.checkpoint)
         died = told_by_executor(said) or worker_died(said, log_file())
-        failed = SkybandError("SKY-E300", f"the run failed: {_first_cause(redacted(said))}", hint=hint)
+        failed = SkybandError("SKY-E300", f"the run failed: {first_cause(redacted(said))}", hint=hint)
         return self.failure or of_source or of_checkpoint or died or failed
 
     def _on_batch(self, df: DataFrame, batch_id: int) -> None:
@@ -366,7 +366,7 @@ class Runner:
         self.derived_at = clock.monotonic()
 
 
-def _first_cause(text: str) -> str:
+def first_cause(text: str) -> str:
     """The line of an engine error that says what happened, without its stack."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith(("at ", "File ", "Traceback"))]
     named = [line for line in lines if "Error" in line or "Exception" in line]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from skyband.framework.errors import SpecErrors
-from skyband.framework.streaming.edits import SAYS, edited
+from skyband.framework.errors import SkybandError, SpecErrors
+from skyband.framework.plan.additions import Additions
+from skyband.framework.streaming import edits
+from skyband.framework.streaming.edits import SAYS, addable, edited
 from skyband.framework.streaming.layout import JobFile, Layout, changed_since, rules_of
 from skyband.jobs.cli import main
 from skyband.jobs.spec import load_plan
@@ -80,6 +83,43 @@ def test_the_command_says_what_to_do(spec: Path, tmp_path: Path, capsys: pytest.
     assert main(["plan", str(changed), "--format", "json"]) == 1
     assert json.loads(capsys.readouterr().out)["verdict"] == "state"
     assert sorted((p, p.stat().st_mtime_ns) for p in spec.parent.rglob("*")) == before
+
+
+def test_a_query_that_comes_is_made_alone_if_nothing_stands_in_the_way(
+    spec: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = tmp_path / "spec.yaml"
+    changed.write_text(spec.read_text().replace(FAR, FAR + "  close: {type: topk_pairs, scoring: near, k: 7}\n"))
+    assert main(["plan", str(changed)]) == 1
+    head, difference, cost, shared, do = capsys.readouterr().out.splitlines()
+    assert head == f"job small: {SAYS['added']}" and difference.startswith("  queries.close is new")
+    assert cost == f"that means: to read {ROWS} rows once again, and run 1 state (near) over those accepted; no other query's"
+    assert shared == "  shared with near, whose tables stay as they are" and f"skyband rebuild {changed} --added" in do
+    plan = load_plan(str(changed))
+    layout = Layout(plan.sink)
+    monkeypatch.setattr(edits, "last_batch", lambda log: 4 if log.name == "offsets" else 3)
+    assert main(["plan", str(changed), "--format", "json"]) == 1
+    said = json.loads(capsys.readouterr().out)
+    assert (said["verdict"], said["added"], said["states"], said["again"]) == ("added", ["close"], ["near"], ["near"])
+    assert said["stands_in_the_way"] == "batch 4 is unfinished: run the job once with its former spec"
+    with pytest.raises(SkybandError, match=r"SKY-E580.*batch 4"):
+        addable(plan, layout, layout.known())
+    monkeypatch.undo()
+    monkeypatch.setattr(edits, "gone_files", lambda _: (1, 3))
+    with pytest.raises(SkybandError, match=r"SKY-E580.*1 of the 3 files"):
+        addable(plan, layout, layout.known())
+    monkeypatch.undo()
+    delta = replace(plan, source=replace(plan.source, format="delta"))
+    monkeypatch.setattr(edits, "changed_since", lambda *_: ["queries.close is new"])
+    monkeypatch.setattr(edits, "additions", lambda *_: Additions(("close",), ("near",), ("near",), ()))
+    with pytest.raises(SkybandError, match=r"SKY-E580.*not read again"):
+        addable(delta, layout, layout.known())
+    monkeypatch.undo()
+    changed.write_text(changed.read_text().replace("k: 3", "k: 4"))
+    with pytest.raises(SpecErrors) as refused:
+        addable(load_plan(str(changed)), layout, layout.known())
+    assert [e.message for e in refused.value.errors] == ["not only queries have come: queries.near.k was 3, now 4"]
+    assert addable(load_plan(str(spec)), layout, layout.known()) is None
 
 
 def test_before_the_first_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
