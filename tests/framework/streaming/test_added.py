@@ -4,21 +4,40 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 import pytest
 
+from skyband.framework.plan.additions import additions
+from skyband.framework.plan.fingerprint import concealed, fingerprint
 from skyband.framework.plan.model import Plan
 from skyband.framework.reasons import REASON
 from skyband.framework.sources.protocol import CORRUPT
+from skyband.framework.streaming import added
 from skyband.framework.streaming.added import Fill
 from skyband.framework.streaming.blocks import bytes_table
 from skyband.framework.streaming.config import HostConfig
+from skyband.framework.streaming.edits import addable
 from skyband.framework.streaming.fill_files import read_state, write_state
+from skyband.framework.streaming.intact import check
+from skyband.framework.streaming.layout import JobFile, Layout, changed_since
+from skyband.jobs.spec import load_plan
+from tests.framework.streaming import checkpoints
 from tests.framework.streaming.test_backfill import Driven, Row, filled, found_in
 from tests.framework.streaming.test_bucket import SPEC, table_of
 from tests.framework.streaming.test_bucket_loyalty import plan_of
+from tests.framework.verify import small
+from tests.spark.equality import differences
+from tests.spark.jobs import table as table_of_job
+from tests.spark.kinds import KINDS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROWS: list[Row] = [(t, t, "pq"[t * t % 7 % 2], float(t * 5 % 7), "uv"[t % 2]) for t in range(60)]
 
@@ -84,3 +103,51 @@ def test_rows_that_are_not_those_of_the_job_are_told_by_the_task(plans: tuple[Pl
     code, said, hint = json.loads(got[1, "refused"][0])
     assert code == "SKY-E581" and "rows where the job has accepted" in said and "skyband rebuild" in hint
     assert not (tmp_path / "filling" / "1").exists()
+
+
+@pytest.mark.parametrize("kind", ["pairs", *(pytest.param(k, marks=pytest.mark.slow) for k in KINDS if k != "pairs")])
+def test_the_tables_are_those_of_a_job_that_had_all_queries(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All but the reading: that is the engine's."""
+    of = KINDS[kind]
+    rows = of.rows(4, 150)
+    fresh, old = of.write(tmp_path / "fresh", 1), replace(of, queries="".join(of.queries.splitlines(keepends=True)[::2]))
+    spec = old.write(tmp_path / "job", 1)
+    small.make(fresh, rows)
+    states = tmp_path / "states"
+    plan = small.make(spec, rows, states)
+    job = JobFile(plan.job, "g", concealed(fingerprint(plan), plan, "s"), 2, None, salt="s")
+    spec.write_text(fresh.read_text().replace(str(tmp_path / "fresh"), str(tmp_path / "job")))
+    new, layout = load_plan(str(spec)), Layout(plan.sink)
+    layout.save(job)
+    for batch in range(small.BATCHES + 1):
+        checkpoints.write(layout.root.parent / "in" / f"{batch}.csv", "")
+    checkpoints.make(layout.home, batches=small.BATCHES + 1)
+    found = additions(job.fingerprint, new, "s")
+    assert found is not None and addable(new, layout, job) == found
+
+    def were(spark: object, layout: Layout, job: JobFile, folder: Path) -> list[int]:
+        shutil.copytree(states, folder)
+        return sorted(int(p.name) for p in states.iterdir())
+
+    def run(spark: object, plan: Plan, layout: Layout, job: JobFile, fill: Fill) -> Iterator[tuple[int, str, bytes]]:
+        table = small._rows(plan, rows).sort_by(plan.intake.event_time)
+        for bucket in range(plan.buckets):
+            mine = [k % plan.buckets == bucket for k in table["__k1"].to_pylist()] if "__k1" in table.column_names else [True] * len(table)
+            begun = fill.begun(bucket)
+            for kind_, data in [*begun.take(table.filter(pa.array(mine))), *fill.ended(begun)]:
+                yield bucket, kind_, data
+            yield bucket, "done", b""
+
+    monkeypatch.setattr(added, "_states", were)
+    monkeypatch.setattr(added, "_run", run)
+    monkeypatch.setattr(added, "cache_key", lambda *_: "test")
+    before = {q: table_of_job(tmp_path / "job", f"{q}_changes") for q in job.fingerprint["queries"]}
+    assert added.add(cast("SparkSession", None), new, layout, job, found) > 0
+    for query, was in before.items():
+        assert table_of_job(tmp_path / "job", f"{query}_changes").equals(was)
+    kept = layout.known()
+    assert changed_since(new, layout) == [] and kept.generation == "g" and kept.fill_buckets == tuple(range(plan.buckets))
+    assert not layout.added.exists() and check(new, layout, kept).losses == []
+    _, unequal = differences(tmp_path / "job", tmp_path / "fresh")
+    assert unequal == ["runs"], "it counts no change of before"
+    assert [d.text() for d in small.found(new, rows)] == []
