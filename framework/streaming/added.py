@@ -12,7 +12,7 @@ import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Final
 
@@ -248,18 +248,19 @@ def _states(spark: SparkSession, layout: Layout, job: JobFile, folder: Path) -> 
         return list(job.fill_buckets)
     found = spark.read.format("statestore").option("path", str(layout.checkpoint)).option("stateVarName", "values").load()
     pieces = found.select("key.bucket", "user_map_key.name", "user_map_key.piece", "user_map_value.data")
-    values: dict[int, dict[str, bytes]] = defaultdict(dict)
-    sizes: dict[tuple[int, str], int] = {}
-    for row in pieces.orderBy("bucket", "name", "piece").toLocalIterator():
-        bucket, name, data = int(row["bucket"]), str(row["name"]), bytes(row["data"])
-        if int(row["piece"]) == 0:
-            sizes[bucket, name], data = int.from_bytes(data[:8], "little"), data[8:]
-        values[bucket][name] = values[bucket].get(name, b"") + data
-    for bucket, named in values.items():
-        if any(len(data) != sizes.get((bucket, name)) for name, data in named.items()):
-            raise SkybandError("SKY-E303", f"the state of bucket {bucket} is not whole", hint="start again: skyband rebuild SPEC")
-        write_state(folder, bucket, named)
-    return sorted(values)
+    buckets: list[int] = []
+    # One bucket's at a time: together they are all the rows of the window.
+    rows = pieces.orderBy("bucket", "name", "piece").toLocalIterator()
+    for bucket, mine in groupby(rows, key=lambda row: int(row["bucket"])):
+        values = {}
+        for name, parts in groupby(mine, key=lambda row: str(row["name"])):
+            data = b"".join(bytes(part["data"]) for part in parts)
+            values[name] = data[8:]
+            if len(values[name]) != int.from_bytes(data[:8], "little"):
+                raise SkybandError("SKY-E303", f"the state of bucket {bucket} is not whole", hint="start again: skyband rebuild SPEC")
+        write_state(folder, bucket, values)
+        buckets.append(bucket)
+    return buckets
 
 
 def _left_out(sink: Sink) -> dict[str, int]:

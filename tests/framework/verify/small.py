@@ -20,6 +20,7 @@ from skyband.framework.streaming import reports, tokens
 from skyband.framework.streaming.blocks import bytes_table, table_bytes
 from skyband.framework.streaming.bucket import Bucket
 from skyband.framework.streaming.config import HostConfig
+from skyband.framework.streaming.fill_files import write_state
 from skyband.framework.tables.derive import derive
 from skyband.framework.tables.sink import Sink
 from skyband.framework.tables.writer_factory import writer_for
@@ -35,8 +36,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 BATCHES = 5
 
 
-def make(spec: Path, rows: list[list[object]]) -> Plan:
-    """Runs the job of ``spec`` over ``rows`` in some batches and a finish; its plan."""
+def make(spec: Path, rows: list[list[object]], states: Path | None = None) -> Plan:
+    """Runs the job of ``spec`` over ``rows`` in some batches and a finish; its plan. ``states``: a folder for those of the buckets."""
     plan = load_plan(str(spec))
     home = Path(plan.sink) / "_skyband"
     home.mkdir(parents=True)
@@ -78,6 +79,8 @@ def make(spec: Path, rows: list[list[object]]) -> Plan:
         seen = [t for t in table["ts"].cast(pa.int64()).to_pylist() if t is not None]
         watermark = max(watermark, max(seen, default=0) // 1000 - plan.intake.delay_ms)
     derive(sink, len(parts))
+    for bucket in buckets if states is not None else ():
+        write_state(states, bucket.number, bucket.save()[0])
     return plan
 
 
@@ -108,9 +111,9 @@ def _rows(plan: Plan, rows: list[list[object]]) -> pa.Table:
         for node in plan.intake.tokens:
             made[node.codes] = tokens.sets(node, pa.chunked_array([made["words"]]), tokens.key_of("test"))
     if "who" in schema.names:  # as the spec of kind "loyalty" derives them
-        rows_of = list(zip(*(made[n].to_pylist() for n in ("side", "x", "y")), strict=True))
-        made["who"] = pa.array([None if y == 3 and x is not None and x < 1 else f"{s}{y}" for s, x, y in rows_of], pa.string())
-        made["busy"] = pa.array([None if x is None or x == 11 else x > 5 for _, x, _ in rows_of], pa.bool_())
+        three = list(zip(*(made[n].to_pylist() for n in ("side", "x", "y")), strict=True))
+        made["who"] = pa.array([None if y == 3 and x is not None and x < 1 else f"{s}{y}" for s, x, y in three], pa.string())
+        made["busy"] = pa.array([None if x is None or x == 11 else x > 5 for _, x, _ in three], pa.bool_())
     made |= {"__h1": made["id"], "__h2": made["id"], "__k1": key, "__k2": key, "__origin": pa.nulls(len(rows), pa.string())}
     table = pa.table({n: made[n] for n in schema.names}).cast(schema)
     for node in plan.intake.tokens:  # rows without a usable set do not get to the host
