@@ -1,4 +1,4 @@
-"""``skyband preview``: the first rows as the job would see them, what would be rejected and why, and first results. Without the engine."""
+"""``skyband preview``: the first rows as the job would see them, what would be rejected and why, and first results."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from skyband.framework.plan.model import Plan
+    from skyband.framework.preview.first_rows import FirstRows
     from skyband.framework.preview.judged import Judged
 
 _RESULTS = 5
@@ -29,19 +30,21 @@ def add_parser(subparsers: Any) -> None:
         help="show the first rows and results, without a run",
         **described(
             "Shows the first rows of the source after transform and rules, what would be rejected and why, and what the queries would say "
-            "of the first rows alone. Writes nothing, and starts no engine.",
+            "of the first rows alone. Writes nothing, and starts no engine unless asked to.",
             "skyband preview job.yaml",
             "skyband preview job.yaml -n 5 --sample 10000",
+            "skyband preview job.yaml --engine",
         ),
     )
     p.add_argument("spec")
     p.add_argument("-n", type=int, default=20, metavar="N", help="rows to show (default: %(default)s)")
     p.add_argument("--sample", type=int, default=1_000, metavar="N", help="rows to look at (default: %(default)s, at most 100,000)")
+    p.add_argument("--engine", action="store_true", help="have the engine read the rows: any format, options and SQL, in some ten seconds")
     p.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """Rows and results; SkybandError for everything a user can mend, SKY-E531 for what only the engine can read or evaluate."""
+    """Rows and results; SkybandError for everything a user can mend, SKY-E531 for what only the engine (``--engine``) can do."""
     if not 1 <= args.sample <= 100_000 or args.n < 0:
         raise SkybandError("SKY-E201", "--sample takes 1 to 100,000 rows, -n any number from 0", hint="skyband run reads all of them")
     plan = load_plan(args.spec)
@@ -52,7 +55,7 @@ def run(args: argparse.Namespace) -> Answer:
     from skyband.framework.preview.judged import judged, results_of
     from skyband.framework.reasons import REASON
 
-    found = judged(plan, args.sample)
+    found = judged(plan, args.sample, read=_by_engine if args.engine else None)
     results = dict(results_of(plan, found))
     data = {
         "files": found.first.files, "rows": found.rows.select([REASON, *(f.name for f in plan.intake.fields)]).slice(0, args.n).to_pylist(),
@@ -62,13 +65,22 @@ def run(args: argparse.Namespace) -> Answer:
     return Answer(data, "\n".join([*_rows(plan, found, args.n), *_rejected(found), *_results(results)]))
 
 
+def _by_engine(plan: Plan, most: int) -> tuple[FirstRows, pa.Table]:
+    from skyband.framework.sources.registry import source_format
+    from skyband.framework.streaming.first_rows import engine_rows
+    from skyband.framework.streaming.session import get_session
+
+    return engine_rows(plan, most, get_session("skyband-preview", packages=source_format(plan.source.format).jars))
+
+
 def _rows(plan: Plan, found: Judged, shown: int) -> Iterator[str]:
     from skyband.framework.reasons import REASON
     from skyband.framework.tables.render import text_table
 
     first = found.first
     more = f" and {len(first.files) - 1} more" if len(first.files) > 1 else ""
-    yield f"{plan.job}: the first {found.rows.num_rows:,} rows, of {first.files[0]}{more} ({first.many:,} files there)"
+    there = f" ({first.many:,} files there)" if first.many else ""
+    yield f"{plan.job}: the first {found.rows.num_rows:,} rows, of {first.files[0]}{more}{there}"
     if shown:
         columns = [REASON, *(f.name for f in plan.intake.fields)]
         yield "\n" + text_table(found.rows.select(columns).slice(0, shown), ["rejected as", *columns[1:]])

@@ -85,7 +85,7 @@ def first_rows(source: SourceNode, most: int, files: Sequence[str] | None = None
     odd = [name for name, _ in source.options if name.lower() not in _PLAIN.get(source.format, frozenset())]
     if source.format not in _PLAIN or odd:
         what = f"source.options.{odd[0]}" if odd else f"the format {source.format}"
-        raise SkybandError("SKY-E531", f"{what} is read by the engine alone", hint="skyband run reads it; what it rejects is in `rejected`")
+        raise SkybandError("SKY-E531", f"{what} is read by the engine alone", hint="skyband preview --engine shows its rows")
     gone = preflight.missing(source)
     if gone is not None:
         raise gone
@@ -116,7 +116,7 @@ def _csv(source: SourceNode, path: str, most: int, found: FirstRows) -> None:
     options = {k.lower(): v for k, v in source.options}
     separator, quote = separator_of(options), options.get("quote", '"')
     if len(separator) != 1 or len(quote) > 1:
-        raise SkybandError("SKY-E531", "cells separated so are read by the engine alone", hint="skyband run reads them")
+        raise SkybandError("SKY-E531", "cells separated so are read by the engine alone", hint="skyband preview --engine shows them")
     encoding = options.get("encoding", options.get("charset", "utf-8-sig"))
     lines = (line.rstrip("\r\n") for line in lines_of(Path(path), encoding))
     lines = (line for line in lines if line.strip())
@@ -173,7 +173,7 @@ def _typed(source: SourceNode, path: str, most: int, found: FirstRows) -> None:
         columns[f] = (None,) * sample.rows if column is None else column.values
         if column is not None and not _same(str(column.kind), f.type):
             said = f"column {f.source_name!r} of {path} is {column.kind}, and {f.type} in the spec: the engine alone knows whether it fits"
-            raise SkybandError("SKY-E531", said, hint="declare what is there, or see what skyband run makes of it")
+            raise SkybandError("SKY-E531", said, hint="declare what is there, or see what skyband preview --engine makes of it")
     for i in range(sample.rows):
         _put(found, {f: values[i] for f, values in columns.items()}, lambda value, f: value)
 

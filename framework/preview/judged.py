@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +19,10 @@ from skyband.framework.tables.schemas import changes_name, now_name
 
 LOOKED: Final = 1_000
 """Rows that are looked at."""
+
+
+Read = Callable[[Plan, int], tuple[FirstRows, pa.Table]]
+"""(what there is to say of the first rows, at most so many, and the rows as the intake makes them)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +44,18 @@ class Judged:
         return float(100 * sum(self.rejected.values()) / max(1, self.rows.num_rows))
 
 
-def judged(plan: Plan, most: int = LOOKED, results: bool = True) -> Judged:
+def judged(plan: Plan, most: int = LOOKED, results: bool = True, read: Read | None = None) -> Judged:
     """The first ``most`` rows of the source and what becomes of them; without ``results`` their tables stay empty.
 
-    Raises SkybandError as ``first_rows``; SKY-E531 for SQL that is not evaluated without the engine; SKY-E502.
+    ``read``: gives the rows as the engine's intake does (``streaming.first_rows``); else they are read without it.
+
+    Raises SkybandError as ``first_rows`` or ``read``; SKY-E531 for SQL that is not evaluated without the engine; SKY-E502.
     """
-    found = first_rows(plan.source, most)
+    found, taken = (read or _without_engine)(plan, most)
+    rows = with_reasons(plan, taken)
     job = Rehearsal(plan)
-    rows = with_reasons(plan, found)
     if results:
-        job.drop(found.rows, found.reasons, found.texts)
+        job.take(taken)
         job.finish()
     tables = job.tables(results)
     told = tables["rejected"]["reason"].to_pylist() if results else [r for r in rows[REASON].to_pylist() if r is not None]
@@ -57,9 +63,18 @@ def judged(plan: Plan, most: int = LOOKED, results: bool = True) -> Judged:
     return Judged(found, rows, rejected, rows[REASON].to_pylist().count(FILTERED), tables)
 
 
-def with_reasons(plan: Plan, found: FirstRows) -> pa.Table:
-    """All columns of the rows, and the reason of those that would not become rows of the stream (ids and lateness apart). O(rows)."""
-    rows = Rows(plan.intake).table(found.rows, found.reasons, found.texts)
+def _without_engine(plan: Plan, most: int) -> tuple[FirstRows, pa.Table]:
+    found = first_rows(plan.source, most)
+    return found, of_intake(plan, found)
+
+
+def of_intake(plan: Plan, found: FirstRows) -> pa.Table:
+    """The rows with all columns and the intake's reasons. SkybandError SKY-E531 for SQL that is not evaluated without the engine."""
+    return Rows(plan.intake).table(found.rows, found.reasons, found.texts)
+
+
+def with_reasons(plan: Plan, rows: pa.Table) -> pa.Table:
+    """All columns of ``rows``, and the reason of those that would not become rows of the stream (ids and lateness apart). O(rows)."""
     for node in plan.intake.tokens:
         made = tokens.reasons(node, tokens.sets(node, rows[node.column], tokens.key_of("")))
         rows = rows.set_column(rows.column_names.index(REASON), REASON, pa.chunked_array([_either(rows[REASON], made)]))

@@ -34,11 +34,10 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Rehearsal:
-    """One job from its first row on. Raises SkybandError SKY-E531 if the job has SQL that is not evaluated without the engine."""
+    """One job from its first row on."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = replace(plan, buckets=1)
-        self.rows = Rows(plan.intake)
         self.counts = Tally()
         self._writer = MemoryWriter()
         self._sink = Sink(self.plan, self._writer, _NAME)
@@ -49,13 +48,22 @@ class Rehearsal:
         self._batch = -1
         self._newest: int | None = None
         self._frontier: int | None = None
+        self._rows: Rows | None = None
 
     def drop(self, rows: Sequence[Mapping[str, Any]], reasons: Sequence[str | None] | None = None, texts: Sequence[str] = ()) -> None:
         """Takes rows (see ``Rows.table``) and what the watermark passes with them.
 
+        Raises SkybandError as ``take``, and SKY-E531 if the job has SQL that is not evaluated without the engine.
+        """
+        if self._rows is None:
+            self._rows = Rows(self.plan.intake)
+        self.take(self._rows.table(rows, reasons, texts))
+
+    def take(self, table: pa.Table) -> None:
+        """As ``drop``, of rows that the intake has seen.
+
         SkybandError SKY-E502 if one breaks a rule of severity ``fail``: nothing has been taken then.
         """
-        table = self.rows.table(rows, reasons, texts)
         packed = [b for batch in table.to_batches() for b in self._packed(batch)]
         stopping = [b for kind, b in packed if kind == STOPPING]
         if stopping:

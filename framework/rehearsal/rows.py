@@ -124,7 +124,8 @@ def in_engine(value: Any, type_: str) -> Any:
     if type_ == "int" and not -(2**31) <= value < 2**31:
         raise ValueError("takes a whole number of 32 bits")
     if type_ == "float":
-        return float(np.float32(value))
+        with np.errstate(over="ignore"):  # what is too large is infinite, as in the engine
+            return float(np.float32(value))
     if type_.startswith("decimal"):
         places = int(type_.rstrip(")").split(",")[1])
         return Decimal(repr(value)).quantize(Decimal(1).scaleb(-places))

@@ -65,7 +65,7 @@ def condition(sql: str, types: Mapping[str, str], what: str) -> Callable[[Row], 
 
 def needs_engine(what: str, why: str) -> SkybandError:
     """SKY-E531."""
-    hint = "the engine evaluates it: skyband test --engine, or skyband run"
+    hint = "the engine evaluates it: --engine of skyband test and preview, or skyband run"
     return SkybandError("SKY-E531", f"{what} uses {why}, which is not evaluated without the engine", hint=hint)
 
 

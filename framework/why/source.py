@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.preview.first_rows import first_rows
-from skyband.framework.preview.judged import with_reasons
+from skyband.framework.preview.judged import of_intake, with_reasons
 from skyband.framework.reasons import REASON
 from skyband.framework.sources.files import files_taken
 from skyband.framework.sources.forgetting import forgotten
@@ -52,7 +52,7 @@ def rows_of(plan: Plan, paths: list[str]) -> pa.Table | None:
         found = first_rows(plan.source, MOST + 1, paths)
         if found.doubtful or len(found.rows) > MOST:
             return None
-        rows = with_reasons(plan, found)
+        rows = with_reasons(plan, of_intake(plan, found))
     except SkybandError as e:
         if e.code in ("SKY-E531", "SKY-E201", "SKY-E206"):
             return None

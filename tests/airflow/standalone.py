@@ -79,10 +79,20 @@ def standalone(home: Home) -> Iterator[Standalone]:
         process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(10)
-        for pid in below(home):
+        for pid in {*below(home), *_session(process.pid)}:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         process.wait(10)
+
+
+def _session(leader: int) -> list[int]:
+    """Processes of one session: some write their title where their environment was, and only this tells that they are Airflow's."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and os.getsid(int(entry.name)) == leader:
+                found.append(int(entry.name))
+    return found
 
 
 def below(home: Home, words: str = "") -> list[int]:

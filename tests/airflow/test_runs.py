@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from tests.airflow.home import CHECK, COMMAND, FAR, Home
+from skyband.jobs.demo_data import write_landing
+from tests.airflow.home import CHECK, COMMAND, FAR, ROOT, Home
 from tests.spark.jobs import changes, run_apart, sorted_rows, table, write_file, write_spec
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
@@ -40,6 +41,25 @@ def test_a_run_publishes_after_the_gate_and_only_news(home: Home) -> None:
         ("publish", "maintain"), "skipped"
     )
     assert len(home.rows("select 1 from asset_event")) == len(TABLES)
+
+
+def test_the_demo_runs_and_tells_of_its_tables(home: Home) -> None:
+    """The spec as it is in the checkout, over three weeks of the demo's flights."""
+    write_landing(home.folder / "landing", days=21)
+    home.more |= {"LANDING": str(home.folder / "landing"), "WAREHOUSE": str(home.folder / "tables"), "SKYBAND_SPECS": str(ROOT / "specs")}
+    done = home.airflow("dags", "test", "flights")
+    assert home.states() == dict.fromkeys(("validate", "run", "quality_gate", "publish", "maintain"), "success"), done.stdout + done.stderr
+    events = home.events()
+    assert set(events) == {f"flights.{q}{t}" for q in ("parted", "parted_today") for t in ("", "_changes", "_now")}
+    tables = home.folder / "tables" / "flights"
+    for name, event in events.items():
+        query = name.removeprefix("flights.").removesuffix("_changes").removesuffix("_now")
+        assert event["versions"]["to"] == DeltaTable(str(tables / name.removeprefix("flights."))).version()
+        assert event["changes"] == DeltaTable(str(tables / f"{query}_changes")).to_pyarrow_table().num_rows > 10
+        rejected = DeltaTable(str(tables / "rejected")).to_pyarrow_table()
+        assert sum(event["rejected"].values()) == rejected.num_rows > 0
+    runs = DeltaTable(str(tables / "runs")).to_pyarrow_table().to_pylist()
+    assert sum(r["rows_in"] for r in runs) == sum(len(f.read_text().splitlines()) - 1 for f in (home.folder / "landing").iterdir())
 
 
 def test_a_failing_gate_fails_the_run_and_tells_nobody(home: Home) -> None:

@@ -112,15 +112,13 @@ def shown(table: pa.Table) -> list[dict[str, Any]]:
 @pytest.mark.spark
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_rows_are_read_as_the_engine_reads_them(spark: SparkSession, tmp_path: Path, form: str) -> None:
-    from skyband.framework.sources import reading
-    from skyband.framework.streaming.intake import intake
+    from skyband.framework.streaming.first_rows import engine_rows
 
     text = csv_of([*variants(), GOOD[:-1], [*GOOD, "more"]]) if form == "csv" else json_of(variants())
     write(tmp_path, f"a.{form}", text)
     plan = plan_of(tmp_path, form)
     found = judged(plan, results=False)
-    header = NAMES if form == "csv" else None
-    theirs = intake(reading.files(spark, plan.source, header, True, [f"{tmp_path}/in/a.{form}"]), plan.intake).toArrow()
+    theirs = engine_rows(plan, 1_000, spark)[1]
     columns = [f.name for f in plan.intake.fields]
     ours, engine = ([str(r) for r in shown(t.select([REASON, *columns]))] for t in (found.rows, theirs))
     # What did not parse has no columns here; of the rest every value is the engine's, and no row is made up.
@@ -131,6 +129,25 @@ def test_rows_are_read_as_the_engine_reads_them(spark: SparkSession, tmp_path: P
         assert row in left, (row, [r for r in left if r not in ours])
         left.remove(row)
     assert len(left) == found.first.doubtful and found.first.doubtful < 12, left
+
+
+@pytest.mark.spark
+def test_the_engine_shows_what_only_it_reads(spark: SparkSession, tmp_path: Path) -> None:
+    from skyband.framework.streaming.first_rows import engine_rows
+
+    read = lambda plan, most: engine_rows(plan, most, spark)  # noqa: E731
+    plan = plan_of(tmp_path, "csv", '{header: true, escape: "|"}')
+    (tmp_path / "in").mkdir()
+    with pytest.raises(SkybandError, match=r"lacks|no rows|no header|no files"):
+        judged(plan, read=read)
+    told = csv_of([[str(i), *GOOD[1:4], str(i), *GOOD[5:]] for i in range(5)])
+    write(tmp_path, "a.csv", told + '9,2020-01-01 00:00,"say |"hi|"",5,50,1,true,,\n8,yesterday,a,5,60,1,true,,\n')
+    write(tmp_path, "b.csv", csv_of([["7", *GOOD[1:]]] * 20), 1_600_000_001)
+    found = judged(plan, 10, read=read)
+    assert found.rows.num_rows == 10 and found.rejected == {"parse": 1, "duplicate_id": 2}
+    assert 'say "hi"' in found.rows["s"].to_pylist() and found.first.files == ["a.csv", "b.csv"]
+    assert [r["id"] for r in results_of(plan, found)[0][1].to_pylist()] == [9, 4]
+    assert next(iter(texts_of(found.first))).startswith("1 x column 'ts' (timestamp) holds 'yesterday'")
 
 
 def test_files_are_taken_by_age_until_there_are_enough_rows(tmp_path: Path) -> None:
