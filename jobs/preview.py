@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from skyband.framework.errors import SkybandError
 from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
+from skyband.jobs.engine_options import add_engine_options, choose_engine
 from skyband.jobs.spec import load_plan
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def add_parser(subparsers: Any) -> None:
     p.add_argument("-n", type=int, default=20, metavar="N", help="rows to show (default: %(default)s)")
     p.add_argument("--sample", type=int, default=1_000, metavar="N", help="rows to look at (default: %(default)s, at most 100,000)")
     p.add_argument("--engine", action="store_true", help="have the engine read the rows: any format, options and SQL, in some ten seconds")
+    add_engine_options(p)
     p.set_defaults(run=run)
 
 
@@ -47,6 +49,8 @@ def run(args: argparse.Namespace) -> Answer:
     """Rows and results; SkybandError for everything a user can mend, SKY-E531 for what only the engine (``--engine``) can do."""
     if not 1 <= args.sample <= 100_000 or args.n < 0:
         raise SkybandError("SKY-E201", "--sample takes 1 to 100,000 rows, -n any number from 0", hint="skyband run reads all of them")
+    if args.engine:
+        choose_engine(args)
     plan = load_plan(args.spec)
     from skyband.operators.jit import compile_nothing
 
