@@ -49,7 +49,8 @@ def run(args: argparse.Namespace) -> Answer:
     """Rows and results; SkybandError for everything a user can mend, SKY-E531 for what only the engine (``--engine``) can do."""
     if not 1 <= args.sample <= 100_000 or args.n < 0:
         raise SkybandError("SKY-E201", "--sample takes 1 to 100,000 rows, -n any number from 0", hint="skyband run reads all of them")
-    choose_engine(args)
+    if args.engine:
+        choose_engine(args)
     plan = load_plan(args.spec)
     from skyband.operators.jit import compile_nothing
 

@@ -209,7 +209,9 @@ def test_the_driver_listens_where_the_master_can_reach_it() -> None:
     assert e.value.code == "SKY-E614"
 
 
-@pytest.mark.parametrize("command", [["run"], ["rebuild"], ["verify"], ["why", "q", "1"], ["replay-rejected", "f.csv"], ["serve"]])
+@pytest.mark.parametrize(
+    "command", [["run"], ["rebuild"], ["verify"], ["preview", "--engine"], ["why", "q", "1"], ["replay-rejected", "f.csv"], ["serve"]]
+)
 def test_commands_that_start_an_engine_refuse_settings_before_anything(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     name, *rest = command
     assert main([name, "--conf", "spark.sql.ansi.enabled=true", "gone.yaml", *rest]) == 2

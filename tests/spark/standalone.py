@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -92,7 +94,14 @@ class Cluster:
         command = [str(home / "bin" / "spark-class"), main, "--host", "127.0.0.1", "--webui-port", "0", *arguments]
         with _appending(self.folder / f"{name}.log") as log:
             self._daemons[name] = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, cwd=self.folder, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=env,
+                cwd=self.folder,
+                start_new_session=True,
+                preexec_fn=_die_with_parent,
             )
 
     def _until(self, there: Callable[[], bool], what: str) -> None:
@@ -101,6 +110,11 @@ class Cluster:
             dead = [name for name, d in self._daemons.items() if d.poll() is not None]
             assert not dead and time.monotonic() < until, f"{what} did not come: {[self.log(n)[-2000:] for n in dead or self._daemons]}"
             time.sleep(0.1)
+
+
+def _die_with_parent() -> None:
+    """Linux: SIGKILL when the test's process is gone, however that came. Workers' executors see that their worker is gone, and go."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 @contextlib.contextmanager
