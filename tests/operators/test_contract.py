@@ -29,6 +29,7 @@ from skyband.operators.threshold.many import ManyThreshold
 from skyband.operators.threshold.one_function import Threshold, ThresholdQuery
 from skyband.operators.topk.many import ManyTopK
 from skyband.operators.topk.one_function import TopK, TopKDeletes, TopKQuery
+from skyband.operators.topk_pairs.capped import CappedTopKPairs
 from skyband.operators.topk_pairs.operator import TopKPairs
 from skyband.operators.topk_similar_sets.operator import TopKSimilarSets
 from tests.seeds import seeds
@@ -69,6 +70,11 @@ def pairs(window: Window, scoring: str, where: str | None = None, between: Betwe
     queries = (PairQuery("all", 4, window, **bounds), PairQuery("less", 1, smaller, **bounds), PairQuery("then", 2, window, None, None, 9))
     tree = None if where is None else parse(where, SCHEMA)
     return TopKPairs(parse(scoring, SCHEMA), "min", tree, between, queries if not bounds else queries[:2], 5, window, ("a", "b"))
+
+
+def capped_pairs(window: Window, cap: int) -> CappedTopKPairs:
+    op = pairs(window, "abs(a.x - b.x)")
+    return CappedTopKPairs(op.scoring, "max", None, None, op.queries, op.keep_k, window, ("a", "b"), max_per_object=cap)
 
 
 def similar(window: Window, similarity: Any, where: str | None = None, between: Between | None = None, **bounds: float) -> TopKSimilarSets:
@@ -142,6 +148,7 @@ OPERATORS: dict[str, Any] = {
     "skyline, time, band": skyline(TIME, ("x", "max"), ("ts", "min"), band=3, where=row("t <> 'a'")),
     "skyline, both, distinct": skyline(BOTH, ("x", "min"), ("y", "min"), ("ok", "max"), distinct=True),
     "pairs, count": pairs(COUNT, "abs(a.x - b.x) + a.n", "a.t <> b.t"),
+    "capped pairs": capped_pairs(BOTH, 2),
     "pairs, time": pairs(TIME, "a.x - b.y", max_score=1.0),
     "pairs, both, sides": pairs(BOTH, "abs(a.x - b.x)", between=Between("t", "a", "b")),
     "similar sets, count": similar(COUNT, "jaccard", "a.t <> b.t"),

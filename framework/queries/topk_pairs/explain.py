@@ -42,6 +42,6 @@ def size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
     cap = cap_of(node.operator)
     if cap is not None:
         most = limits_of(cap, node.k).chosen
-        said = f"pairs, about M + 2M ln(N / sqrt(2M)), M = {most:,}"
-        return state_size(plan, node, rate, skyband_size(most, rows), 40, said)
+        said = f"pairs = 3 (M + 2M ln(N / sqrt(2M))), M = {most:,}; more where few rows make the best pairs"
+        return state_size(plan, node, rate, 3 * skyband_size(most, rows), 40, said)
     return state_size(plan, node, rate, skyband_size(node.k, rows), 40, "pairs = K + 2K ln(N / sqrt(2K))")

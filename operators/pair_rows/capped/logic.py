@@ -31,7 +31,8 @@ class CappedLogic(PairRowsLogic):
     def __init__(self, configuration: CappedConfiguration, state: State | None) -> None:
         self.limits = limits_of(configuration.max_per_object, configuration.keep_k)
         super().__init__(configuration, state)
-        self.settings = self.settings._replace(sub_batch=sub_batch(self.limits.chosen))
+        # The state is larger than a plain one, and a pass over it dearer: longer sub-batches pay.
+        self.settings = self.settings._replace(sub_batch=3 * sub_batch(self.limits.chosen))
 
     def checkpoint(self) -> dict[str, AnyArray]:
         """As ``PairRowsLogic.checkpoint``, with the staircase."""

@@ -16,10 +16,10 @@ from skyband.operators.pair_rows.capped.kernels.walk import collect, collect_hel
 from skyband.operators.pair_rows.capped.limits import Limits
 from skyband.operators.pair_rows.kernels.arena import alive_from, first_after
 from skyband.operators.pair_rows.kernels.changes import Event, difference, room_for
-from skyband.operators.pair_rows.kernels.lists import oldest
+from skyband.operators.pair_rows.kernels.lists import oldest, ranks_before
 from skyband.operators.pair_rows.kernels.replay import copy_pairs, next_arrival, show
-from skyband.operators.pair_rows.kernels.sub_batch import Told
-from skyband.operators.pair_rows.kernels.tables import ChangeRows, History, Lists, Progress, Queries, Skyband, Sources, leaf, part
+from skyband.operators.pair_rows.kernels.sub_batch import Told, group_by_arrival
+from skyband.operators.pair_rows.kernels.tables import ChangeRows, History, Lists, Pairs, Progress, Queries, Skyband, Sources, leaf, part
 from skyband.operators.windows import UNBOUNDED
 
 
@@ -33,6 +33,34 @@ def fill_lists(
         count = collect_held(room.pool, queries.worst[query], first_alive, skyband)
         best = part(lists.best, queries.list_start[query], queries.k[query])
         lists.length[query] = walk(room.pool, count, queries.k[query], limits.cap, history.first_held, room.marks, best)
+
+
+@leaf
+def has_room(best: Pairs, length: int, cap: int, score: float, older: int, newer: int) -> bool:
+    """Whether the older object of a pair is in fewer than ``cap`` of the taken pairs that rank before it."""
+    held = 0
+    for i in range(length):
+        if best.older[i] == older or best.newer[i] >> 1 == older:
+            if not ranks_before(best.score[i], best.older[i], best.newer[i], score, older, newer):
+                break
+            held += 1
+    return held < cap
+
+
+@leaf
+def enters(best: Pairs, length: int, cap: int, bar: float, first_alive: int, i: int, sources: Sources) -> bool:
+    """Whether a pair of arrival i with score <= ``bar`` can be taken; if not, all of them are passed over. O(its candidates k)."""
+    batch, candidates = sources.batch, sources.candidates
+    row, newer = batch.scores[i], batch.newer[i]
+    for j in range(max(first_alive - batch.first_seq, 0), i):
+        if row[j] <= bar and has_room(best, length, cap, row[j], batch.first_seq + j, newer):
+            return True
+    for at in range(batch.start[i], batch.start[i + 1]):
+        c = candidates.grouped[at]
+        score, older = candidates.score[c], candidates.older[c]
+        if score <= bar and older >= first_alive and has_room(best, length, cap, score, older, newer):
+            return True
+    return False
 
 
 @leaf
@@ -73,6 +101,8 @@ def replay(
             arrived = next_in + 1
             arriving = batch.first_seq + next_in
         first_alive = alive_from(history, batch.first_seq + arrived, at, count, micros)
+        if arriving >= 0 and first_alive <= first_out and not enters(best, length, limits.cap, bar, first_alive, next_in, sources):
+            continue
         length_before = length
         copy_pairs(best, length, before)
         length = walk(room.pool, collect(room.pool, worst, first_alive, arrived, sources), k, limits.cap, held, room.marks, best)
@@ -94,6 +124,7 @@ def tell(
 ) -> Told:
     """Replay the sub-batch for every query."""
     rows, written = told.rows, told.written
+    group_by_arrival(sources.batch, sources.candidates)
     for query in range(len(queries.k)):
         arrived, done = 0, False
         while not done:

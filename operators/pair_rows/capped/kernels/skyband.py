@@ -23,10 +23,30 @@ from skyband.operators.pair_rows.kernels.tables import (
 
 
 @leaf
+def bar_of(limits: Limits, mark: int, bars: F64) -> float:
+    """The score from which on the object with ``mark`` has enough pairs."""
+    return float(bars[(-1 - mark) * limits.of_object]) if mark < 0 else np.inf
+
+
+@leaf
+def admit(limits: Limits, bar: float, score: float, newer: int, ranked: int, first_held: int, room: Room) -> int:
+    """Put a pair into ``room.ranked_score`` and ``ranked_newer`` by rank unless it reaches ``bar`` or its newer object has enough pairs;
+    returns how many there are."""
+    if not (score < bar or (bar == np.inf and score == score)):
+        return ranked
+    mark = room.marks[(newer >> 1) - first_held]
+    if mark < 0 and score >= bar_of(limits, mark, room.bars):
+        return ranked
+    sift(room.ranked_score, room.ranked_newer, ranked, score, newer)
+    return ranked + 1
+
+
+@leaf
 def rank_group(
-    older: int, bar: float, at: int, seen: int, batch: SubBatch, candidates: Candidates, skyband: Skyband, scores: F64, newers: I64
-) -> tuple[int, int, int]:
-    """Write the pairs of one older object with score < ``bar`` to ``scores`` and ``newers`` by rank.
+    limits: Limits, older: int, bar: float, at: int, seen: int, first_held: int, batch: SubBatch, candidates: Candidates, skyband: Skyband,
+    room: Room,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Collect the pairs of one older object that are admitted.
 
     Returns how many, and the next places of the skyband and of the candidates.
     """
@@ -34,50 +54,40 @@ def rank_group(
     if older >= batch.first_seq:
         arrival = older - batch.first_seq
         for i in range(arrival + 1, batch.size):
-            score = batch.scores[i, arrival]
-            if score < bar or (score == bar and bar == np.inf):
-                sift(scores, newers, ranked, score, batch.newer[i])
-                ranked += 1
+            ranked = admit(limits, bar, batch.scores[i, arrival], batch.newer[i], ranked, first_held, room)
         return ranked, at, seen
     while at < len(skyband.older) and skyband.older[at] == older:
-        if skyband.score[at] < bar or bar == np.inf:
-            sift(scores, newers, ranked, skyband.score[at], skyband.newer[at])
-            ranked += 1
+        ranked = admit(limits, bar, skyband.score[at], skyband.newer[at], ranked, first_held, room)
         at += 1
     while seen < candidates.found:
         x = candidates.order[seen] & ORDER_MASK
         if candidates.older[x] != older:
             break
-        if candidates.score[x] < bar or bar == np.inf:
-            sift(scores, newers, ranked, candidates.score[x], batch.newer[candidates.arrival[x]])
-            ranked += 1
+        ranked = admit(limits, bar, candidates.score[x], batch.newer[candidates.arrival[x]], ranked, first_held, room)
         seen += 1
     return ranked, at, seen
 
 
 @leaf
-def choose(limits: Limits, chosen: Pairs, count: int, score: float, older: int, newer: int) -> int:
-    """Offer a pair to those chosen (no object in more than ``limits.each``), which only get better; returns how many they are.
+def choose(limits: Limits, chosen: Pairs, count: int, score: float, older: int, newer: int) -> tuple[int, int]:
+    """Offer a pair to those chosen (no object in more than ``limits.each``), which only get better; returns how many they are, and 1 if it
+    is one of them.
 
-    O(chosen). Pairs come by older object and within it by rank: those of the older one that are chosen already rank before this one.
+    O(chosen). Its older object is in fewer than ``limits.each``.
     """
     scores, olders, newers = chosen.score, chosen.older, chosen.newer
-    of_older, of_newer, last, y = 0, 0, -1, newer >> 1
+    of_newer, last, y = 0, 0, newer >> 1
     for i in range(count):
-        if olders[i] == older:
-            of_older += 1
         if olders[i] == y or newers[i] >> 1 == y:
             of_newer += 1
             last = i
-    if of_older == limits.each:
-        return count
     if of_newer == limits.each:
         if scores[last] <= score:
-            return count
+            return count, 0
         i = last
     elif count == limits.chosen:
         if scores[count - 1] <= score:
-            return count
+            return count, 0
         i = count - 1
     else:
         i = count
@@ -86,7 +96,7 @@ def choose(limits: Limits, chosen: Pairs, count: int, score: float, older: int, 
         scores[i], olders[i], newers[i] = scores[i - 1], olders[i - 1], newers[i - 1]
         i -= 1
     scores[i], olders[i], newers[i] = score, older, newer
-    return count
+    return count, 1
 
 
 @leaf
@@ -113,12 +123,6 @@ def count_pair(limits: Limits, place: int, first_held: int, merged: Skyband, len
 
 
 @leaf
-def bar_of(limits: Limits, mark: int, bars: F64) -> float:
-    """The score from which on the object with ``mark`` has enough pairs."""
-    return float(bars[(-1 - mark) * limits.of_object]) if mark < 0 else np.inf
-
-
-@leaf
 def merge(limits: Limits, first_alive: int, first_held: int, batch: SubBatch, candidates: Candidates, skyband: Skyband, room: Room) -> int:
     """Write the new state of pairs with older seq >= ``first_alive`` and its staircase to ``room.merged``; returns its length."""
     merged, marks, bars, chosen = room.merged, room.marks, room.bars, room.chosen
@@ -138,16 +142,16 @@ def merge(limits: Limits, first_alive: int, first_held: int, batch: SubBatch, ca
         if older < first_alive or older < 0:
             break
         limit = bar if count == limits.chosen else np.inf
-        ranked, at, seen = rank_group(older, limit, at, seen, batch, candidates, skyband, ranked_score, ranked_newer)
-        x = older - first_held
+        ranked, at, seen = rank_group(limits, older, limit, at, seen, first_held, batch, candidates, skyband, room)
+        x, of_older = older - first_held, 0
         for i in range(ranked):
             score, newer = ranked_score[i], ranked_newer[i]
             y = (newer >> 1) - first_held
             if (count == limits.chosen and score >= bar) or (marks[x] < 0 and score >= bar_of(limits, marks[x], bars)):
                 break
-            if marks[y] < 0 and score >= bar_of(limits, marks[y], bars):
-                continue
-            count = choose(limits, chosen, count, score, older, newer)
+            if of_older < limits.each:  # those of the older object rank before this pair, and so stay
+                count, entered = choose(limits, chosen, count, score, older, newer)
+                of_older += entered
             if count == limits.chosen:
                 bar = chosen.score[count - 1]
             merged.score[length], merged.older[length], merged.newer[length] = score, older, newer
