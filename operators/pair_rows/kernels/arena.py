@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.operators.base import I64, AnyArray
-from skyband.operators.jit import jit
+from skyband.operators.jit import inner, jit, maker
 from skyband.operators.pair_rows.kernels.tables import (
     FIRST_ALIVE,
     FIRST_HELD,
@@ -18,11 +18,10 @@ from skyband.operators.pair_rows.kernels.tables import (
     History,
     Objects,
     history_of,
-    leaf,
 )
 
 
-@leaf
+@inner
 def first_after(times: I64, low: int, high: int, instant: int) -> int:
     """First position in [low, high) whose (non-decreasing) time is > ``instant``, or high. O(log(high - low))."""
     while low < high:
@@ -34,7 +33,7 @@ def first_after(times: I64, low: int, high: int, instant: int) -> int:
     return low
 
 
-@leaf
+@inner
 def alive_from(history: History, upto: int, instant: int, count: int, micros: int) -> int:
     """First seq alive at ``instant`` in a window, once the objects before seq ``upto`` have arrived."""
     held = history.first_held
@@ -44,7 +43,7 @@ def alive_from(history: History, upto: int, instant: int, count: int, micros: in
     return first
 
 
-@leaf
+@inner
 def move_columns(source: AnyArray, target: AnyArray, first: int, stop: int, to: int) -> None:
     """Copy columns first..stop of ``source`` to ``target`` from ``to`` on; ``target`` may be ``source`` if ``to`` <= first."""
     for row in range(source.shape[0]):
@@ -53,7 +52,7 @@ def move_columns(source: AnyArray, target: AnyArray, first: int, stop: int, to: 
             y[to + i] = x[first + i]
 
 
-@leaf
+@inner
 def move_objects(source: Objects, target: Objects, first: int, stop: int, to: int) -> None:
     """As ``move_columns``, for attributes and times."""
     move_columns(source.floats, target.floats, first, stop, to)
@@ -63,7 +62,7 @@ def move_objects(source: Objects, target: Objects, first: int, stop: int, to: in
         y[to + i] = x[first + i]
 
 
-@leaf
+@inner
 def relocate(keys: I64, key: int, to: int, capacity: int, source: Objects, target: Objects) -> None:
     """Move a key's alive objects to a region of ``capacity`` at ``to``."""
     offset = keys[key, REGION_START] - keys[key, FIRST_HELD]
@@ -71,19 +70,19 @@ def relocate(keys: I64, key: int, to: int, capacity: int, source: Objects, targe
     keys[key, REGION_START], keys[key, REGION_CAPACITY], keys[key, FIRST_HELD] = to, capacity, keys[key, FIRST_ALIVE]
 
 
-@leaf
+@inner
 def room(alive: int, more: int) -> int:
     """Capacity of a new region: an alive object is moved about once per turnover of the window."""
     return alive + more + max(16, alive) if alive + more > 0 else 0
 
 
-@leaf
+@inner
 def fits(keys: I64, key: int, more: int) -> bool:
     """Whether a key's region has place for ``more`` objects behind those in it."""
     return bool(keys[key, NEXT_SEQ] - keys[key, FIRST_HELD] + more <= keys[key, REGION_CAPACITY])
 
 
-@leaf
+@inner
 def outgrown(keys: I64, key: int, more: int) -> bool:
     """Whether a key's region is too small for ``more`` objects, or soon would be, even without the dead ones in it."""
     alive = keys[key, NEXT_SEQ] - keys[key, FIRST_ALIVE]
@@ -91,7 +90,7 @@ def outgrown(keys: I64, key: int, more: int) -> bool:
     return bool(spare < 0 or (spare < alive // 2 and more < alive // 2))
 
 
-@jit
+@maker
 def rebuild(keys: I64, arriving: I64, objects: Objects, instant: int, count: int, micros: int) -> tuple[Objects, int]:
     """An arena of the objects alive after ``instant``, with room for arriving[key] more of each key; returns it and its end. O(arena)."""
     total = 0

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.operators.base import ARRIVAL, BOUNDARY, DISPLACED, EXPIRY, PROMOTED
-from skyband.operators.jit import jit
+from skyband.operators.jit import inner, maker
 from skyband.operators.pair_rows.kernels.lists import ranks_before
 from skyband.operators.pair_rows.kernels.tables import (
     AT,
@@ -21,7 +21,6 @@ from skyband.operators.pair_rows.kernels.tables import (
     STEP,
     ChangeRows,
     Pairs,
-    leaf,
 )
 
 
@@ -44,7 +43,7 @@ class Event(NamedTuple):
     """Whether it is one, and the changes net ones since the last."""
 
 
-@jit
+@maker
 def room_for(rows: ChangeRows, written: int, more: int) -> ChangeRows:
     """The change rows with room for ``more``."""
     if written + more <= len(rows.score):
@@ -58,7 +57,7 @@ def room_for(rows: ChangeRows, written: int, more: int) -> ChangeRows:
     return new
 
 
-@leaf
+@inner
 def put(rows: ChangeRows, row: int, event: Event, position: int, sign: int, cause: int, pairs: Pairs, i: int) -> None:
     """Write change ``row``: pair ``i`` of a list enters or leaves."""
     fields = rows.fields[row]
@@ -68,7 +67,7 @@ def put(rows: ChangeRows, row: int, event: Event, position: int, sign: int, caus
     rows.score[row] = pairs.score[i]
 
 
-@leaf
+@inner
 def first_not_before(pairs: Pairs, start: int, length: int, score: float, older: int, newer: int) -> int:
     """The first place from ``start`` on in a list whose pair does not rank before the given one, or ``length``."""
     i = start
@@ -77,7 +76,7 @@ def first_not_before(pairs: Pairs, start: int, length: int, score: float, older:
     return i
 
 
-@leaf
+@inner
 def difference(rows: ChangeRows, written: int, event: Event, before: Pairs, length_before: int, after: Pairs, length: int) -> int:
     """Write the net difference from list ``before`` to list ``after``; returns the next free row. O(both lengths).
 

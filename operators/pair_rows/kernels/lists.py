@@ -6,17 +6,18 @@ A list is ``Pairs`` in rank order, as many as it has room for at most, and its `
 from __future__ import annotations
 
 from skyband.operators.base import I64, NEVER
+from skyband.operators.jit import inner
 from skyband.operators.pair_rows.kernels.arena import alive_from
-from skyband.operators.pair_rows.kernels.tables import History, Lists, Pairs, Queries, Skyband, Sources, leaf, part
+from skyband.operators.pair_rows.kernels.tables import History, Lists, Pairs, Queries, Skyband, Sources, part
 
 
-@leaf
+@inner
 def ranks_before(score: float, older: int, newer: int, score2: float, older2: int, newer2: int) -> bool:
     """Rank order: score, larger older, larger newer."""
     return score < score2 or (score == score2 and (older > older2 or (older == older2 and newer > newer2)))
 
 
-@leaf
+@inner
 def enter(best: Pairs, length: int, score: float, older: int, newer: int) -> int:
     """Insert a pair (it may fall out again); returns the list's length. O(k)."""
     scores, olders, newers = best.score, best.older, best.newer
@@ -33,7 +34,7 @@ def enter(best: Pairs, length: int, score: float, older: int, newer: int) -> int
     return min(k, length + 1)
 
 
-@leaf
+@inner
 def select_held(best: Pairs, worst: float, first_alive: int, skyband: Skyband) -> int:
     """Fill ``best`` with the best of the skyband with older seq >= ``first_alive`` and score <= ``worst``; returns its length."""
     scores, olders, newers = skyband.score, skyband.older, skyband.newer
@@ -49,7 +50,7 @@ def select_held(best: Pairs, worst: float, first_alive: int, skyband: Skyband) -
     return length
 
 
-@leaf
+@inner
 def select(best: Pairs, worst: float, first_alive: int, arrived: int, sources: Sources) -> int:
     """As ``select_held``, of the skyband and the candidates of the first ``arrived`` arrivals. O(skyband + candidates), O(k) an entry."""
     batch, candidates = sources.batch, sources.candidates
@@ -73,14 +74,14 @@ def select(best: Pairs, worst: float, first_alive: int, arrived: int, sources: S
     return length
 
 
-@leaf
+@inner
 def before_last(best: Pairs, length: int, score: float, older: int, newer: int) -> bool:
     """Whether a pair ranks before the last of a list."""
     last = length - 1
     return ranks_before(score, older, newer, best.score[last], best.older[last], best.newer[last])
 
 
-@leaf
+@inner
 def arrive(best: Pairs, length: int, whole: bool, worst: float, first_alive: int, i: int, sources: Sources) -> int:
     """Enter the candidates of arrival i into a list that holds all the others there are, or (not ``whole``) all that rank before its last;
     returns its length. A list that is full is no longer whole."""
@@ -100,7 +101,7 @@ def arrive(best: Pairs, length: int, whole: bool, worst: float, first_alive: int
     return length
 
 
-@leaf
+@inner
 def drop_expired(best: Pairs, length: int, first_alive: int) -> int:
     """Drop pairs whose older seq is < ``first_alive``; returns how many stay."""
     scores, olders, newers = best.score, best.older, best.newer
@@ -112,7 +113,7 @@ def drop_expired(best: Pairs, length: int, first_alive: int) -> int:
     return stay
 
 
-@leaf
+@inner
 def oldest(olders: I64, length: int) -> int:
     """The smallest older seq, or ``NEVER`` in an empty list."""
     least = NEVER
@@ -121,7 +122,7 @@ def oldest(olders: I64, length: int) -> int:
     return least
 
 
-@leaf
+@inner
 def fill_lists(queries: Queries, history: History, upto: int, instant: int, skyband: Skyband, lists: Lists) -> None:
     """Every query's list as of ``instant``, objects before seq ``upto`` having arrived, from the skyband (docs/algorithms.md Theorem A)."""
     for query in range(len(queries.k)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.operators.base import I64, NEVER
+from skyband.operators.jit import inner
 from skyband.operators.pair_rows.kernels.arena import alive_from, first_after
 from skyband.operators.pair_rows.kernels.changes import Event, difference
 from skyband.operators.pair_rows.kernels.lists import arrive, drop_expired, oldest, select
@@ -21,20 +22,19 @@ from skyband.operators.pair_rows.kernels.tables import (
     Queries,
     Sources,
     SubBatch,
-    leaf,
     part,
 )
 from skyband.operators.windows import UNBOUNDED
 
 
-@leaf
+@inner
 def copy_pairs(source: Pairs, length: int, target: Pairs) -> None:
     """Copy the first ``length`` pairs."""
     for i in range(length):
         target.score[i], target.older[i], target.newer[i] = source.score[i], source.older[i], source.newer[i]
 
 
-@leaf
+@inner
 def next_arrival(batch: SubBatch, arrived: int, bar: float, first_out: int, count: int) -> int:
     """Index of the next arrival that changes a list, or the batch's size: one with a candidate of score <= ``bar``, or one that pushes
     the object of seq ``first_out`` (``NEVER``: none) out of a window of ``count``."""
@@ -45,7 +45,7 @@ def next_arrival(batch: SubBatch, arrived: int, bar: float, first_out: int, coun
     return i
 
 
-@leaf
+@inner
 def show(
     query: int, key: int, queries: Queries, newest: int, history: History, best: Pairs, length: int, progress: Progress,
     rows: ChangeRows, written: int,
@@ -74,7 +74,7 @@ def show(
     return end
 
 
-@leaf
+@inner
 def replay(
     query: int, key: int, arrived: int, queries: Queries, history: History, sources: Sources, lists: Lists, progress: Progress,
     rows: ChangeRows, written: int, work: I64,

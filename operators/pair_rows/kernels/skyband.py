@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.operators.base import F64, I64
-from skyband.operators.jit import jit
+from skyband.operators.jit import inner, jit, maker
 from skyband.operators.pair_rows.kernels.tables import (
     ORDER_MASK,
     SKYBAND_CAPACITY,
@@ -15,18 +15,17 @@ from skyband.operators.pair_rows.kernels.tables import (
     Scratch,
     Skyband,
     SubBatch,
-    leaf,
     new_skyband,
 )
 
 
-@leaf
+@inner
 def below(bar: float) -> float:
     """The inclusive bound of "score < ``bar``"."""
     return np.nan if bar == -np.inf else np.nextafter(bar, -np.inf)
 
 
-@leaf
+@inner
 def push(heap: F64, held: int, k: int, score: float) -> int:
     """Put ``score`` into the max-heap of the ``k`` smallest (the caller knows it belongs there); returns its size. O(log k)."""
     if held < k:
@@ -54,7 +53,7 @@ def push(heap: F64, held: int, k: int, score: float) -> int:
     return held
 
 
-@leaf
+@inner
 def sift(scores: F64, newers: I64, length: int, score: float, newer: int) -> None:
     """Insert (score, newer) into the first ``length`` of a buffer kept by (score ascending, newer descending)."""
     i = length
@@ -64,7 +63,7 @@ def sift(scores: F64, newers: I64, length: int, score: float, newer: int) -> Non
     scores[i], newers[i] = score, newer
 
 
-@leaf
+@inner
 def merge(k: int, first_alive: int, batch: SubBatch, candidates: Candidates, skyband: Skyband, merged: Skyband, scratch: Scratch) -> int:
     """Write the new skyband of pairs with older seq >= ``first_alive`` and its staircase to ``merged``; returns its length.
 
@@ -120,7 +119,7 @@ def merge(k: int, first_alive: int, batch: SubBatch, candidates: Candidates, sky
     return length
 
 
-@leaf
+@jit(_nrt=False)  # as ``inner``, but called from Python, too
 def stairs(k: int, keys: I64, scores: F64, heap: F64, out: F64) -> None:
     """Write the staircase of every key's skyband (a state read back) to ``out``, beside ``scores``. O(skyband log k).
 
@@ -135,7 +134,7 @@ def stairs(k: int, keys: I64, scores: F64, heap: F64, out: F64) -> None:
             out[i] = below(heap[0]) if held == k else np.inf
 
 
-@leaf
+@inner
 def copy_skyband(source: Skyband, first: int, length: int, target: Skyband, to: int) -> None:
     """Copy ``length`` pairs from place ``first`` to place ``to`` of another arena."""
     for i in range(length):
@@ -143,7 +142,7 @@ def copy_skyband(source: Skyband, first: int, length: int, target: Skyband, to: 
         target.newer[to + i], target.stair[to + i] = source.newer[first + i], source.stair[first + i]
 
 
-@jit
+@maker
 def compact(keys: I64, skyband: Skyband, more: int) -> tuple[Skyband, int]:
     """An arena of all keys' skybands without garbage, and its end; there is room for ``more`` behind it. O(arena)."""
     total = more
@@ -159,7 +158,7 @@ def compact(keys: I64, skyband: Skyband, more: int) -> tuple[Skyband, int]:
     return target, end
 
 
-@jit
+@maker
 def store(keys: I64, key: int, merged: Skyband, length: int, skyband: Skyband, end: int) -> tuple[Skyband, int]:
     """Make the first ``length`` of ``merged`` the key's skyband; returns the (perhaps new) arena and its end. Amortised O(length)."""
     if length > keys[key, SKYBAND_CAPACITY]:

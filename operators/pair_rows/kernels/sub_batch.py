@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.operators.base import I64
-from skyband.operators.jit import jit
+from skyband.operators.jit import inner, maker
 from skyband.operators.pair_rows.kernels.changes import room_for
 from skyband.operators.pair_rows.kernels.lists import oldest
 from skyband.operators.pair_rows.kernels.replay import replay
@@ -33,7 +33,6 @@ from skyband.operators.pair_rows.kernels.tables import (
     Skyband,
     Sources,
     SubBatch,
-    leaf,
     new_pairs,
     new_skyband,
 )
@@ -60,20 +59,20 @@ class Held(NamedTuple):
     """Room for the next skyband of a key."""
 
 
-@jit
+@maker
 def no_changes() -> Told:
     """Room for changes."""
     return Told(ChangeRows(np.empty((256, CHANGE_COLUMNS), np.int64), np.empty(256, np.float64)), 0)
 
 
-@jit
+@maker
 def no_lists(queries: Queries) -> Lists:
     """Room for every query's list."""
     width = queries.list_room.sum()
     return Lists(new_pairs(width), new_pairs(width), np.zeros(len(queries.k), np.int64), np.zeros(len(queries.k), np.int64))
 
 
-@jit
+@maker
 def new_scratch(settings: Settings, block: int) -> Scratch:
     """Buffers, the first for ``block`` scores."""
     ranked = settings.keep_k + settings.sub_batch + 1
@@ -82,7 +81,7 @@ def new_scratch(settings: Settings, block: int) -> Scratch:
     )
 
 
-@leaf
+@inner
 def gather(settings: Settings, keys: I64, key: int, first_seq: int, size: int, objects: Objects, batch: SubBatch) -> int:
     """Put the key's next ``size`` arrivals, from ``first_seq`` on, into the arrays of ``batch``; returns the first seq alive after them."""
     offset = keys[key, REGION_START] - keys[key, FIRST_HELD]
@@ -107,7 +106,7 @@ def gather(settings: Settings, keys: I64, key: int, first_seq: int, size: int, o
     return first_alive
 
 
-@leaf
+@inner
 def group_by_arrival(batch: SubBatch, candidates: Candidates) -> None:
     """Fill ``batch.start`` and ``candidates.grouped``. O(arrivals + candidates)."""
     start, arrival, grouped = batch.start, candidates.arrival, candidates.grouped
@@ -122,7 +121,7 @@ def group_by_arrival(batch: SubBatch, candidates: Candidates) -> None:
         grouped[start[arrival[c]]] = c
 
 
-@jit
+@maker
 def tell(key: int, queries: Queries, history: History, sources: Sources, lists: Lists, progress: Progress, told: Told, work: I64) -> Told:
     """Replay the sub-batch for every query."""
     rows, written = told.rows, told.written
@@ -135,7 +134,7 @@ def tell(key: int, queries: Queries, history: History, sources: Sources, lists: 
     return Told(rows, written)
 
 
-@jit
+@maker
 def take_in(settings: Settings, keys: I64, key: int, first_alive: int, sources: Sources, held: Held, scratch: Scratch) -> Held:
     """Make the sub-batch part of the key's skyband; ``first_alive`` after its last arrival."""
     size, merged = sources.batch.size, held.merged
@@ -148,7 +147,7 @@ def take_in(settings: Settings, keys: I64, key: int, first_alive: int, sources: 
     return Held(skyband, end, merged)
 
 
-@leaf
+@inner
 def wake_times(key: int, queries: Queries, history: History, lists: Lists, progress: Progress) -> None:
     """Note the next expiry by time of a list's member, or the next boundary at which a query has something to tell, if it is before."""
     for query in range(len(queries.k)):

@@ -9,24 +9,12 @@ plus 1 if that one is the pair's ``a`` (with ``between``). Rank order is smaller
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
 from skyband.operators.base import F64, I64
-from skyband.operators.jit import jit
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def leaf(function: F) -> F:
-    """``jit`` for a kernel that makes no arrays, calls leaves (and scoring functions) only, and returns arrays to leaves only.
-
-    It borrows its caller's arrays and counts no references, which otherwise costs two atomic instructions for each field taken out of a
-    NamedTuple. Numba refuses to compile a leaf that makes an array or returns a bare one; nothing checks those in a tuple it returns.
-    """
-    return jit(_nrt=False)(function)
-
+from skyband.operators.jit import inner, maker
 
 REGION_START, REGION_CAPACITY, FIRST_HELD, NEXT_SEQ, FIRST_ALIVE, SKYBAND_START, SKYBAND_CAPACITY, SKYBAND_LENGTH, KEY_COLUMNS = range(9)
 """Columns of the key table, int64 (keys, 8): the region of the key's objects in the arena; the first seq in it; the next seq to come; the
@@ -282,19 +270,19 @@ class Scratch(NamedTuple):
     """int64 (K + S + 1,), likewise."""
 
 
-@jit
+@maker
 def new_pairs(size: int) -> Pairs:
     """Room for ``size`` pairs."""
     return Pairs(np.empty(size, np.float64), np.empty(size, np.int64), np.empty(size, np.int64))
 
 
-@jit
+@maker
 def new_skyband(size: int) -> Skyband:
     """Room for ``size`` pairs."""
     return Skyband(np.empty(size, np.float64), np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.float64))
 
 
-@jit
+@maker
 def new_candidates(size: int) -> Candidates:
     """No candidates, with room for ``size``."""
     return Candidates(
@@ -307,7 +295,7 @@ def new_candidates(size: int) -> Candidates:
     )
 
 
-@jit
+@maker
 def new_sub_batch(size: int, floats: int, integers: int) -> SubBatch:
     """No arrivals, with room for ``size`` of so many attributes; nobody is on side a."""
     return SubBatch(
@@ -317,7 +305,7 @@ def new_sub_batch(size: int, floats: int, integers: int) -> SubBatch:
     )  # fmt: skip
 
 
-@jit
+@maker
 def next_batch(batch: SubBatch, first_seq: int, size: int, limit: int, last: bool) -> SubBatch:
     """Other arrivals in the arrays of ``batch``."""
     return SubBatch(
@@ -326,13 +314,13 @@ def next_batch(batch: SubBatch, first_seq: int, size: int, limit: int, last: boo
     )  # fmt: skip
 
 
-@leaf
+@inner
 def part(pairs: Pairs, start: int, size: int) -> Pairs:
     """For leaves: a view of ``size`` pairs from ``start`` on."""
     return Pairs(pairs.score[start : start + size], pairs.older[start : start + size], pairs.newer[start : start + size])
 
 
-@jit
+@maker
 def skyband_of(keys: I64, key: int, skyband: Skyband) -> Skyband:
     """A view of one key's skyband in the arena."""
     start = keys[key, SKYBAND_START]
@@ -340,7 +328,7 @@ def skyband_of(keys: I64, key: int, skyband: Skyband) -> Skyband:
     return Skyband(skyband.score[start:stop], skyband.older[start:stop], skyband.newer[start:stop], skyband.stair[start:stop])
 
 
-@jit
+@maker
 def history_of(keys: I64, key: int, times: I64) -> History:
     """A view of one key's times in the arena."""
     start = keys[key, REGION_START]

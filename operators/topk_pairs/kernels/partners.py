@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.operators.base import F64, I64
-from skyband.operators.jit import jit
+from skyband.operators.jit import inner, jit, maker
 from skyband.operators.pair_rows.kernels.tables import (
     FOUND,
     IS_B,
@@ -22,7 +22,6 @@ from skyband.operators.pair_rows.kernels.tables import (
     Scoring,
     Skyband,
     SubBatch,
-    leaf,
     new_candidates,
 )
 
@@ -30,7 +29,7 @@ SMALLEST, LARGEST, UNCOUNTED = 32, 1024, 64
 """Blocks double from the first size to the second; up to the third, scores are looked at without counting first."""
 
 
-@jit
+@maker
 def grown(candidates: Candidates, count: int, size: int) -> Candidates:
     """A copy of the first ``count`` with room for ``size``."""
     new = new_candidates(size)
@@ -40,7 +39,7 @@ def grown(candidates: Candidates, count: int, size: int) -> Candidates:
     return new
 
 
-@leaf
+@inner
 def scan_arrivals(scoring: Scoring, objects: Objects, offset: int, batch: SubBatch, work: I64) -> None:
     """Score the pairs among the arrivals: fill ``batch.scores`` and start ``batch.best``. O(arrivals^2)."""
     score_as_a, score_as_b = scoring.score_as_a, scoring.score_as_b
