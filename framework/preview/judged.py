@@ -47,7 +47,7 @@ class Judged:
 def judged(plan: Plan, most: int = LOOKED, results: bool = True, read: Read | None = None) -> Judged:
     """The first ``most`` rows of the source and what becomes of them; without ``results`` their tables stay empty.
 
-    ``read``: gives the rows as the engine's intake does (``preview.by_engine``); else they are read without it.
+    ``read``: gives the rows as the engine's intake does (``streaming.first_rows``); else they are read without it.
 
     Raises SkybandError as ``first_rows`` or ``read``; SKY-E531 for SQL that is not evaluated without the engine; SKY-E502.
     """
