@@ -85,7 +85,7 @@ class Broker:
         """Records with these values, in whatever partitions; a value may begin with a key and a tab."""
         words = ["--bootstrap-server", self.servers, "--topic", topic, "--property", "parse.key=true", "--property", "key.separator=\t"]
         lines = "".join(f"{v if TAB in v else f'{n}{TAB}{v}'}\n" for n, v in enumerate(values))
-        self.tool("org.apache.kafka.tools.ConsoleProducer", *words, given=lines)
+        self.tool("kafka.tools.ConsoleProducer", *words, given=lines)
 
     def expire(self, topic: str, partition: int, before: int) -> None:
         """Deletes the records before an offset, as time does it."""
