@@ -34,7 +34,8 @@ def test_libraries_get_text_of_a_spec_in_these_places_only() -> None:
         "framework/tables/spark_writer.py",
         "framework/tables/catalog.py",
     }
-    assert holders(r"\.options\(\*\*") == {"framework/sources/reading.py", "framework/tables/spark_writer.py"}
+    readers = {f"framework/sources/{name}.py" for name in ("reading", "kafka_reading")}
+    assert holders(r"\.options\(\*\*") == {*readers, "framework/tables/spark_writer.py"}
     assert holders(r"\b(eval|exec|__import__)\(|yaml\.(load|unsafe_load|full_load)\(|pickle\.loads?\(|os\.system\(") == set()
     assert holders(r"duckdb\.connect\(config=LOCKED\)") == {"framework/tables/duck.py"}
     assert (

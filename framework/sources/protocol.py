@@ -27,12 +27,16 @@ CAP: Final = "__cap"
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The part of a spec's ``source`` that is the format's. ``columns``: name in the spec -> (name in the source, type)."""
+    """The part of a spec's ``source`` that is the format's. ``columns``: name in the spec -> (name in the source, type).
+
+    ``secret``: the options whose values come from the environment.
+    """
 
     format: str
     path: str | None
     options: Mapping[str, str]
     columns: Mapping[str, tuple[str, str]]
+    secret: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

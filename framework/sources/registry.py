@@ -9,12 +9,20 @@ from skyband.framework.plugins import Registry
 from skyband.framework.sources.csv_files import CsvFiles
 from skyband.framework.sources.delta_table import DeltaTable
 from skyband.framework.sources.files import Files
+from skyband.framework.sources.kafka import KafkaTopic
 from skyband.framework.sources.options import JSON, ORC, PARQUET
 from skyband.framework.sources.protocol import SourceFormat
 
 
 def _built_in() -> Mapping[str, SourceFormat]:
-    return {"csv": CsvFiles(), "json": Files(JSON, text=True), "parquet": Files(PARQUET), "orc": Files(ORC), "delta": DeltaTable()}
+    return {
+        "csv": CsvFiles(),
+        "json": Files(JSON, text=True),
+        "parquet": Files(PARQUET),
+        "orc": Files(ORC),
+        "delta": DeltaTable(),
+        "kafka": KafkaTopic(),
+    }
 
 
 SOURCES: Final[Registry[SourceFormat]] = Registry(

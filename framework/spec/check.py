@@ -153,7 +153,8 @@ def _source_format(s: Scope) -> None:
     for name, type_ in source_types(s.job).items():
         spec = source.columns[name]
         columns[name] = ((spec.source_name if isinstance(spec, SourceColumn) else None) or name, type_)
-    for m in source_format(source.format).check(Section(source.format, source.path, source.options, columns)):
+    secret = frozenset(str(path[2]) for path in doc.variables() if path[:2] == ("source", "options") and len(path) == 3)
+    for m in source_format(source.format).check(Section(source.format, source.path, source.options, columns, secret)):
         at: Path = ("source", *m.field)
         if not doc.bad(at):
             doc.add(m.code, m.message, doc.where_key(at) if m.of_name else doc.where_value(at), m.hint)

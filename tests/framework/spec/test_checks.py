@@ -149,11 +149,11 @@ def test_one_mistake_of_other_types(query_type: str, old: str, new: str, code: s
     assert sorted(set(codes)) == ([code] if code else []), [str(e) for e in errors]
 
 
-@pytest.mark.parametrize("name", ["kafka", "rate", "avro"])
+@pytest.mark.parametrize("name", ["rate", "avro"])
 def test_other_formats_of_sources_are_not_allowed(name: str) -> None:
     _, errors = validate_text(other("topk_pairs").replace("  path: /data/x\n", "").replace("format: parquet", f"format: {name}"), ENV)
     found = [(e.code, e.message, e.hint) for e in errors]
-    assert found == [("SKY-E113", f"'format' cannot be '{name}'", "allowed: csv, json, parquet, orc or delta")]
+    assert found == [("SKY-E113", f"'format' cannot be '{name}'", "allowed: csv, json, parquet, orc, delta or kafka")]
 
 
 @pytest.mark.parametrize("old, new", [("id: bigint", "seq: bigint"), ("price: double", "score: double")])

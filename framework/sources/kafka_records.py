@@ -1,0 +1,35 @@
+"""What a record of Kafka has besides its value, and which of a topic's a job has taken. Imports no Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from skyband.framework.sources.logs import last_batch, unusable
+
+META: Final[Mapping[str, str]] = {"$key": "string", "$topic": "string", "$partition": "int", "$offset": "bigint", "$timestamp": "timestamp"}
+"""What ``from`` may name besides a field of the record's value -> its type."""
+OF_KEY: Final = "$key."
+"""Begins the name of a field of a key in JSON."""
+
+Offsets = dict[str, dict[str, int]]
+"""Topic -> partition -> the offset of the first record that counts, or after the last."""
+
+
+def taken(checkpoint: Path) -> tuple[Offsets, Offsets]:
+    """(where the job's first batch began, where its last one ended). ({}, {}) before the first batch.
+
+    Raises SkybandError SKY-E303 if the checkpoint cannot be read.
+    """
+    batch = last_batch(checkpoint / "commits")
+    if batch < 0:
+        return {}, {}
+    try:
+        began: Offsets = json.loads((checkpoint / "sources" / "0" / "0").read_text().lstrip("\0").splitlines()[-1])
+        ended: Offsets = json.loads((checkpoint / "offsets" / str(batch)).read_text().splitlines()[2])
+    except (OSError, ValueError, IndexError) as e:
+        raise unusable(checkpoint, "the offsets of the source cannot be read") from e
+    # A partition that came later counts from its beginning.
+    return {topic: {p: began.get(topic, {}).get(p, 0) for p in ends} for topic, ends in ended.items()}, ended
