@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.operators.base import NEVER
-from skyband.operators.jit import jit
+from skyband.operators.jit import inner, maker
 from skyband.operators.pair_rows.capped.kernels.tables import Room
 from skyband.operators.pair_rows.capped.kernels.walk import collect, collect_held, walk
 from skyband.operators.pair_rows.capped.limits import Limits
@@ -19,11 +19,11 @@ from skyband.operators.pair_rows.kernels.changes import Event, difference, room_
 from skyband.operators.pair_rows.kernels.lists import oldest, ranks_before
 from skyband.operators.pair_rows.kernels.replay import copy_pairs, next_arrival, show
 from skyband.operators.pair_rows.kernels.sub_batch import Told, group_by_arrival
-from skyband.operators.pair_rows.kernels.tables import ChangeRows, History, Lists, Pairs, Progress, Queries, Skyband, Sources, leaf, part
+from skyband.operators.pair_rows.kernels.tables import ChangeRows, History, Lists, Pairs, Progress, Queries, Skyband, Sources, part
 from skyband.operators.windows import UNBOUNDED
 
 
-@leaf
+@inner
 def fill_lists(
     limits: Limits, queries: Queries, history: History, upto: int, instant: int, skyband: Skyband, lists: Lists, room: Room
 ) -> None:
@@ -35,7 +35,7 @@ def fill_lists(
         lists.length[query] = walk(room.pool, count, queries.k[query], limits.cap, history.first_held, room.marks, best)
 
 
-@leaf
+@inner
 def has_room(best: Pairs, length: int, cap: int, score: float, older: int, newer: int) -> bool:
     """Whether the older object of a pair is in fewer than ``cap`` of the taken pairs that rank before it."""
     held = 0
@@ -47,7 +47,7 @@ def has_room(best: Pairs, length: int, cap: int, score: float, older: int, newer
     return held < cap
 
 
-@leaf
+@inner
 def enters(best: Pairs, length: int, cap: int, bar: float, first_alive: int, i: int, sources: Sources) -> bool:
     """Whether a pair of arrival i with score <= ``bar`` can be taken; if not, all of them are passed over. O(its candidates k)."""
     batch, candidates = sources.batch, sources.candidates
@@ -63,7 +63,7 @@ def enters(best: Pairs, length: int, cap: int, bar: float, first_alive: int, i: 
     return False
 
 
-@leaf
+@inner
 def replay(
     query: int, key: int, arrived: int, limits: Limits, queries: Queries, history: History, sources: Sources, lists: Lists, room: Room,
     progress: Progress, rows: ChangeRows, written: int,
@@ -118,7 +118,7 @@ def replay(
     return arrived, written, done
 
 
-@jit
+@maker
 def tell(
     key: int, limits: Limits, queries: Queries, history: History, sources: Sources, lists: Lists, room: Room, progress: Progress, told: Told
 ) -> Told:

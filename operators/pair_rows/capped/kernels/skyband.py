@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.operators.base import F64, I64
+from skyband.operators.jit import inner
 from skyband.operators.pair_rows.capped.kernels.tables import Room
 from skyband.operators.pair_rows.capped.limits import Limits
 from skyband.operators.pair_rows.kernels.skyband import below, push, sift
@@ -18,17 +19,16 @@ from skyband.operators.pair_rows.kernels.tables import (
     Pairs,
     Skyband,
     SubBatch,
-    leaf,
 )
 
 
-@leaf
+@inner
 def bar_of(limits: Limits, mark: int, bars: F64) -> float:
     """The score from which on the object with ``mark`` has enough pairs."""
     return float(bars[(-1 - mark) * limits.of_object]) if mark < 0 else np.inf
 
 
-@leaf
+@inner
 def admit(limits: Limits, bar: float, score: float, newer: int, ranked: int, first_held: int, room: Room) -> int:
     """Put a pair into ``room.ranked_score`` and ``ranked_newer`` by rank unless it reaches ``bar`` or its newer object has enough pairs;
     returns how many there are."""
@@ -41,7 +41,7 @@ def admit(limits: Limits, bar: float, score: float, newer: int, ranked: int, fir
     return ranked + 1
 
 
-@leaf
+@inner
 def rank_group(
     limits: Limits, older: int, bar: float, at: int, seen: int, first_held: int, batch: SubBatch, candidates: Candidates, skyband: Skyband,
     room: Room,
@@ -68,7 +68,7 @@ def rank_group(
     return ranked, at, seen
 
 
-@leaf
+@inner
 def choose(limits: Limits, chosen: Pairs, count: int, score: float, older: int, newer: int) -> tuple[int, int]:
     """Offer a pair to those chosen (no object in more than ``limits.each``), which only get better; returns how many they are, and 1 if it
     is one of them.
@@ -99,7 +99,7 @@ def choose(limits: Limits, chosen: Pairs, count: int, score: float, older: int, 
     return count, 1
 
 
-@leaf
+@inner
 def count_pair(limits: Limits, place: int, first_held: int, merged: Skyband, length: int, marks: I64, bars: F64, heaps: int) -> int:
     """Note that the last of the first ``length`` pairs of ``merged`` has the object at ``place`` of the history; returns how many heaps.
 
@@ -122,7 +122,7 @@ def count_pair(limits: Limits, place: int, first_held: int, merged: Skyband, len
     return heaps
 
 
-@leaf
+@inner
 def merge(limits: Limits, first_alive: int, first_held: int, batch: SubBatch, candidates: Candidates, skyband: Skyband, room: Room) -> int:
     """Write the new state of pairs with older seq >= ``first_alive`` and its staircase to ``room.merged``; returns its length."""
     merged, marks, bars, chosen = room.merged, room.marks, room.bars, room.chosen

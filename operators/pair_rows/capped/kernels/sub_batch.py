@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skyband.operators.base import I64
-from skyband.operators.jit import jit
+from skyband.operators.jit import maker
 from skyband.operators.pair_rows.capped.kernels.skyband import merge
 from skyband.operators.pair_rows.capped.kernels.tables import Room
 from skyband.operators.pair_rows.capped.limits import Limits
@@ -11,14 +11,14 @@ from skyband.operators.pair_rows.kernels.skyband import store
 from skyband.operators.pair_rows.kernels.tables import FIRST_ALIVE, FIRST_HELD, Skyband, Sources
 
 
-@jit
+@maker
 def pairs_of(sources: Sources) -> int:
     """At most so many pairs are in ``sources``."""
     size = sources.batch.size
     return int(len(sources.skyband.score) + sources.candidates.found + size * (size - 1) // 2)
 
 
-@jit
+@maker
 def take_in(
     limits: Limits, keys: I64, key: int, first_alive: int, sources: Sources, skyband: Skyband, end: int, room: Room
 ) -> tuple[Skyband, int]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.operators.base import F64, I64
-from skyband.operators.jit import jit
+from skyband.operators.jit import maker
 from skyband.operators.pair_rows.capped.limits import Limits
 from skyband.operators.pair_rows.kernels.tables import Pairs, Skyband, new_pairs, new_skyband
 
@@ -31,7 +31,7 @@ class Room(NamedTuple):
     """int64, likewise."""
 
 
-@jit
+@maker
 def new_room(limits: Limits, sub_batch: int, pairs: int, objects: int) -> Room:
     """Room for so many pairs of a key (state and candidates), and objects of its history."""
     ranked = limits.of_object + sub_batch + 1
@@ -41,7 +41,7 @@ def new_room(limits: Limits, sub_batch: int, pairs: int, objects: int) -> Room:
     )  # fmt: skip
 
 
-@jit
+@maker
 def room_of(room: Room, limits: Limits, sub_batch: int, pairs: int, objects: int) -> Room:
     """``room``, or a larger one if it is too small."""
     if pairs <= len(room.pool.score) and objects <= len(room.marks):

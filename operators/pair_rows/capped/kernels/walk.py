@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from skyband.operators.base import I64
+from skyband.operators.jit import inner, jit
 from skyband.operators.pair_rows.kernels.lists import ranks_before
-from skyband.operators.pair_rows.kernels.tables import Pairs, Skyband, Sources, leaf
+from skyband.operators.pair_rows.kernels.tables import Pairs, Skyband, Sources
 
 
-@leaf
+@inner
 def put(pool: Pairs, at: int, score: float, older: int, newer: int) -> None:
     """Write one pair."""
     pool.score[at], pool.older[at], pool.newer[at] = score, older, newer
 
 
-@leaf
+@inner
 def collect_held(pool: Pairs, worst: float, first_alive: int, skyband: Skyband) -> int:
     """Write what a skyband has with older seq >= ``first_alive`` and score <= ``worst`` to ``pool``, in no order; returns how many."""
     scores, olders, newers = skyband.score, skyband.older, skyband.newer
@@ -27,7 +28,7 @@ def collect_held(pool: Pairs, worst: float, first_alive: int, skyband: Skyband) 
     return count
 
 
-@leaf
+@inner
 def collect(pool: Pairs, worst: float, first_alive: int, arrived: int, sources: Sources) -> int:
     """As ``collect_held``, of the skyband and the candidates of the first ``arrived`` arrivals. O(skyband + candidates)."""
     batch, candidates = sources.batch, sources.candidates
@@ -46,7 +47,7 @@ def collect(pool: Pairs, worst: float, first_alive: int, arrived: int, sources: 
     return count
 
 
-@leaf
+@inner
 def sink(pool: Pairs, count: int, hole: int, score: float, older: int, newer: int) -> None:
     """Put a pair into the heap of the first ``count`` at ``hole`` or below it. O(log count)."""
     scores, olders, newers = pool.score, pool.older, pool.newer
@@ -67,7 +68,7 @@ def sink(pool: Pairs, count: int, hole: int, score: float, older: int, newer: in
     scores[i], olders[i], newers[i] = score, older, newer
 
 
-@leaf
+@jit(_nrt=False)  # as ``inner``, but called from Python, too
 def walk(pool: Pairs, count: int, k: int, cap: int, first_held: int, marks: I64, best: Pairs) -> int:
     """Fill ``best`` with the result of the first ``count`` pairs of ``pool`` (which loses its order); returns how many it has.
 
