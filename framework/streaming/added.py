@@ -246,6 +246,8 @@ def _states(spark: SparkSession, layout: Layout, job: JobFile, folder: Path) -> 
         for bucket in job.fill_buckets:
             write_state(folder, bucket, read_state(layout.filling, bucket))
         return list(job.fill_buckets)
+    # Who reads a state asks the coordinator of states, which an engine that has streamed nothing yet does not have.
+    _ = spark.streams
     found = spark.read.format("statestore").option("path", str(layout.checkpoint)).option("stateVarName", "values").load()
     pieces = found.select("key.bucket", "user_map_key.name", "user_map_key.piece", "user_map_value.data")
     buckets: list[int] = []
