@@ -23,7 +23,7 @@ SAYS = {
     "Flink SQL": {
         "every change": "no: one answer a hop (ROW_NUMBER without a window tells every change, of all rows there ever were)",
         "order": "by hops, in milliseconds",
-        "late rows": "dropped; a metric counts them",
+        "late rows": "count in hops that are still open; those that have ended stay as they are, and a metric counts the rows dropped",
         "restart": "goes on from a checkpoint",
         "pairs": "yes, each window joined with itself anew at every hop",
         "skyline": "yes, by a window's anti join with itself, anew at every hop",
