@@ -79,7 +79,10 @@ def same(whole: Path, parts: Path, query: str, streams: Sequence[str]) -> pa.Tab
 
 def verified(spec: Path) -> bool:
     """What ``skyband verify`` says."""
-    return verify.run(argparse.Namespace(spec=str(spec), keys=3, instants=40, seed=1, replay_only=False)).code == 0
+    parsers = argparse.ArgumentParser().add_subparsers()
+    verify.add_parser(parsers)
+    words = [str(spec), "--keys", "3", "--instants", "40", "--seed", "1"]
+    return verify.run(parsers.choices["verify"].parse_args(words)).code == 0
 
 
 def without_spark(folder: Path, query: str, keys: Sequence[str]) -> pa.Table:
