@@ -17,6 +17,7 @@ import pytest
 import yaml
 from deltalake import DeltaTable
 
+from skyband.framework.settings.project_file import CONFIG, NAME, read
 from skyband.framework.spec.load import validate_text
 from skyband.framework.tables.duck import Statements
 from skyband.jobs.cli import COMMANDS
@@ -77,7 +78,16 @@ DEMO = next(b for b in SPECS if b.page == "docs/authors.md")
 
 
 def test_blocks_have_a_known_kind() -> None:
-    assert {b.info for b in blocks(PAGES_OF_COMMANDS)} <= {"yaml", "sh", "sh fails", "sql", "text", "console", "python"}
+    assert {b.info for b in blocks(PAGES_OF_COMMANDS)} <= {"yaml", "sh", "sh fails", "sql", "text", "console", "python", "toml"}
+
+
+def test_toml_blocks_are_good_engine_settings(tmp_path: Path) -> None:
+    found = [b for b in blocks(PAGES_OF_COMMANDS) if b.info == "toml"]
+    for block in found:
+        (tmp_path / NAME).write_text(block.text)
+        master, conf = read({CONFIG: str(tmp_path / NAME)}, "prod")
+        assert master == "spark://head:7077" and conf["spark.executor.memory"] == "8g" and conf["spark.driver.memory"] == "4g"
+    assert found
 
 
 @pytest.mark.parametrize("block", SPECS, ids=str)

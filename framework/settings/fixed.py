@@ -12,7 +12,7 @@ ENGINE: Final = "it is part of how Skyband starts the engine"
 _OPEN: Final = (
     "spark.sql.autoBroadcastJoinThreshold", "spark.sql.broadcastTimeout", "spark.sql.debug.maxToStringFields",
     "spark.sql.execution.arrow.maxRecordsPerBatch", "spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes",
-    "spark.sql.files.minPartitionNum", "spark.sql.files.maxPartitionNum", "spark.sql.sources.parallelPartitionDiscovery.threshold",
+    "spark.sql.files.minPartitionNum", "spark.sql.files.maxPartitionNum",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism", "spark.sql.streaming.stateStore.maintenanceInterval",
     "spark.sql.streaming.stateStore.numStateStoreMaintenanceThreads", "spark.sql.streaming.stateStore.rocksdb.blockCacheSizeMB",
     "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage", "spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB",
