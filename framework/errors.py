@@ -55,6 +55,7 @@ CODES: Final[dict[str, str]] = {
     "SKY-E125": "the same column twice",
     "SKY-E126": "a column of the wrong type for its use",
     "SKY-E127": "unknown sets of tokens",
+    "SKY-E128": "unknown query",
     # Expressions and SQL
     "SKY-E130": "error in an expression",
     "SKY-E131": "SQL syntax",
@@ -123,6 +124,16 @@ CODES: Final[dict[str, str]] = {
     "SKY-E612": "the environment of executors is not the driver's",
     "SKY-E613": "executors do not see what the driver sees",
     "SKY-E614": "the cluster does not answer, or has nothing for the job",
+    "SKY-E620": "a file that an executor has written is not there",
+    # Object storage
+    "SKY-E630": "object storage cannot be used",
+    "SKY-E631": "the sink was taken over while this run stood still",
+    "SKY-E632": "not for a sink on object storage",
+    # Others that changes are sent to
+    "SKY-E640": "changes that are in the tables could not be sent to Kafka",
+    # A job that grows
+    "SKY-E650": "the state cannot be divided as the edited spec wants it",
+    "SKY-E651": "the state cannot be moved to another number of tasks",
     # Defects
     "SKY-E900": "a defect in Skyband",
 }

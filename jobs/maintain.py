@@ -31,7 +31,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> Answer:
     """The sizes before and after. SkybandError SKY-E302 if a run is active, SKY-E402 if there was none yet."""
     plan = load_plan(args.spec)
-    from pathlib import Path
 
     import pyarrow as pa
 
@@ -45,7 +44,7 @@ def run(args: argparse.Namespace) -> Answer:
     if layout.load() is None:
         raise SkybandError("SKY-E402", f"there are no tables at {layout.root} yet", hint=f"run the job first: skyband run {args.spec}")
     with one_run(layout, plan.job, lambda text: print(told(text), file=sys.stderr)):
-        writer, lines = DriverWriter(Path(layout.root)), []
+        writer, lines = DriverWriter(layout.root), []
         for spec in tables(plan):
             sizes = writer.tidy(spec)
             lines += [(spec.name, *sizes)] if sizes is not None else []

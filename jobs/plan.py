@@ -45,6 +45,8 @@ def _lines(found: Edit, spec: str) -> list[str]:
 
     lines = [f"job {found.job}: {SAYS[found.verdict]}"]
     lines += [f"  {d}" for d in found.differences]
+    if found.moves is not None:
+        lines.append(f"that moves {found.moves / 1e6:,.1f} MB of state, once")
     if found.fits:
         return lines
     if found.verdict == "added":

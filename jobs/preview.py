@@ -70,11 +70,11 @@ def run(args: argparse.Namespace) -> Answer:
 
 
 def _by_engine(plan: Plan, most: int) -> tuple[FirstRows, pa.Table]:
-    from skyband.framework.sources.registry import source_format
     from skyband.framework.streaming.first_rows import engine_rows
+    from skyband.framework.streaming.jars import packages
     from skyband.framework.streaming.session import get_session
 
-    return engine_rows(plan, most, get_session("skyband-preview", packages=source_format(plan.source.format).jars))
+    return engine_rows(plan, most, get_session("skyband-preview", packages=packages(plan)))
 
 
 def _rows(plan: Plan, found: Judged, shown: int) -> Iterator[str]:

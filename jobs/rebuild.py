@@ -7,6 +7,7 @@ import time as clock
 from typing import TYPE_CHECKING
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.storage.places import need_folder
 from skyband.jobs.added import added
 from skyband.jobs.described import described
 from skyband.jobs.run import add_arguments, begin, libraries_there, look, opened, quick, stream, waits, watch, what
@@ -53,6 +54,7 @@ def run(args: argparse.Namespace) -> int:
     began = clock.monotonic()
     begin(args)
     plan, layout = opened(args)
+    need_folder(plan.sink, "rebuild")
     from skyband.framework.streaming.generations import own_job, staged
     from skyband.framework.streaming.layout import Layout
     from skyband.framework.streaming.locks import one_run

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from skyband.framework.errors import SkybandError, SpecErrors
+from skyband.framework.storage.places import need_folder
 from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
 from skyband.jobs.engine_options import add_engine_options, choose_engine
@@ -38,8 +39,9 @@ def run(args: argparse.Namespace) -> Answer:
     """Code 0 if all rows are put back, 1 if some are left out. SkybandError for everything a user can mend."""
     choose_engine(args)
     plan = load_plan(args.spec)
-    from skyband.framework.sources.registry import source_format
+    need_folder(plan.sink, "replay-rejected")
     from skyband.framework.streaming import replayed
+    from skyband.framework.streaming.jars import packages
     from skyband.framework.streaming.layout import changed_since
     from skyband.framework.streaming.replay_records import folder_of, said
     from skyband.framework.streaming.session import get_session
@@ -50,6 +52,6 @@ def run(args: argparse.Namespace) -> Answer:
     if changed:
         raise SpecErrors(changed)
     folder_of(plan)
-    spark = get_session(plan.job, packages=source_format(plan.source.format).jars, home=layout.home)
+    spark = get_session(plan.job, packages=packages(plan), home=layout.home)
     found = replayed.replay(spark, plan, layout, job, Path(args.file), last, args.even_late)
     return Answer(asdict(found), "\n".join(said(found)), 1 if found.left_out else 0)

@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from skyband.framework.errors import SkybandError, printable, told
+from skyband.framework.storage.places import need_folder
 from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
@@ -33,6 +34,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> Answer:
     """Code 0, or 1 if the answer was no. SkybandError SKY-E512 if there is no job's sink, SKY-E302 if a run is active."""
     plan = load_plan(args.spec)
+    need_folder(plan.sink, "reset")
     from skyband.framework.streaming.generations import bytes_in, clear, own_job, tables_in
     from skyband.framework.streaming.layout import Layout, own_place
     from skyband.framework.streaming.locks import one_run

@@ -104,9 +104,10 @@ def run(args: argparse.Namespace) -> int:
     plan, layout = opened(args)
     libraries_there(plan)
     from skyband.framework.quality.newest_checks import newest_checks
-    from skyband.framework.streaming.layout import fitting_job
+    from skyband.framework.streaming.layout import fitting_job, reshaped
     from skyband.framework.streaming.locks import one_run
     from skyband.framework.streaming.resting import at_rest, waiting
+    from skyband.framework.streaming.sent import all_sent
     from skyband.jobs.recorded import recorded
 
     outcome: Outcome = args.recorded
@@ -121,8 +122,12 @@ def run(args: argparse.Namespace) -> int:
         watch(outcome, plan, layout)
         try:
             there = waiting(plan.source, layout) if _once(args, plan) else None
-            if job is not None and there == [] and not args.rebuild_results and at_rest(layout, job, args.finish):
+            shape = reshaped(plan, job) if job is not None else []
+            idle = there == [] and not (shape or args.rebuild_results)
+            if job is not None and idle and at_rest(layout, job, args.finish) and all_sent(plan, layout, job):
                 return record.ended(_rest(args, plan, layout, job, began))
+            for text in shape if not args.quiet else ():
+                told.tell("info", "reshaping", text)
             return record.ended(stream(args, plan, layout, layout.home, began, quick(there)))
         finally:
             outcome.look(lambda: newest_checks(layout.root))
@@ -234,9 +239,10 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
     from skyband.framework.quality.newest_checks import newest_checks
     from skyband.framework.quality.rejections import report
     from skyband.framework.quality.row_rules import tell_warned
-    from skyband.framework.sources.registry import source_format
     from skyband.framework.sources.share import Share
     from skyband.framework.streaming import executors
+    from skyband.framework.streaming.fork_ahead import fork_ahead
+    from skyband.framework.streaming.jars import packages
     from skyband.framework.streaming.progress import Progress
     from skyband.framework.streaming.runner import Runner
     from skyband.framework.streaming.session import get_session
@@ -255,8 +261,10 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
     progress = Progress(told, args.quiet, plan, began)
     progress.phase("starting the engine")
     progress.show()
-    spark = get_session(plan.job, packages=source_format(plan.source.format).jars, home=home, quick=soon_over)
-    if plan.source.path is not None and not engine_settings().local:
+    spark = get_session(plan.job, packages=packages(plan), home=home, quick=soon_over)
+    if engine_settings().local:
+        fork_ahead(spark)
+    elif plan.source.path is not None:
         executors.see(spark, plan.source.path)
     failpoint("engine.started")
     progress.phase("looking at tables and source")

@@ -9,6 +9,7 @@ import time as clock
 from typing import Final
 
 from skyband.framework.errors import SkybandError, told
+from skyband.framework.storage.places import need_folder
 from skyband.jobs.answer import Answer, show
 from skyband.jobs.described import described
 from skyband.jobs.engine_options import add_engine_options, choose_engine
@@ -45,6 +46,8 @@ def run(args: argparse.Namespace) -> int:
         raise SkybandError("SKY-E201", f"--port {args.port} is no port", hint="a number from 1 to 65535; above 1023 for any user")
     choose_engine(args)
     plans = [load_plan(spec) for spec in args.specs]
+    for plan in plans:
+        need_folder(plan.sink, "serve")
     from skyband.framework.streaming.engine import ENGINE
     from skyband.framework.streaming.session import get_session
     from skyband.framework.streaming.stopping import STOP

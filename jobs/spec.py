@@ -7,11 +7,10 @@ import sys
 import time as clock
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skyband.framework.errors import SkybandError, SpecErrors
-from skyband.framework.spec.places import without_scheme
+from skyband.framework.storage.places import place
 
 if TYPE_CHECKING:
     from skyband.framework.plan.model import Plan
@@ -54,7 +53,7 @@ def load_plan(path: str, env: Mapping[str, str] | None = None) -> Plan:
 
 def _whole(plan: Plan) -> None:
     """Completes the swap of a ``rebuild`` that was interrupted; waits for one that goes on, which takes milliseconds."""
-    journal = Path(without_scheme(plan.sink)) / "_skyband" / "swap.json"
+    journal = place(plan.sink) / "_skyband" / "swap.json"
     until = clock.monotonic() + _SECONDS
     while journal.exists() and clock.monotonic() < until:
         from skyband.framework.streaming.layout import Layout

@@ -242,7 +242,10 @@ class State:
 
 @runtime_checkable
 class Operator(Protocol):
-    """Frozen, picklable configuration of one shared state and the queries it answers."""
+    """Frozen, picklable configuration of one shared state and the queries it answers.
+
+    One whose ``state_keys`` say where keys stand in its checkpoints (``state_keys.Divisible``) has a state that can be divided by keys.
+    """
 
     state_format: ClassVar[str]
     """Names the layout of the state that ``build`` continues: it outlives the class's own name."""

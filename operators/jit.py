@@ -81,6 +81,16 @@ def prepare_numba() -> None:
             sys.modules["numba"].config.CACHE_DIR = folder
 
 
+def load_compiler() -> None:
+    """Load what Numba loads when it is first asked for a kernel, compiled or cached: half a second. No kernel yet, and no threads."""
+    if HAVE_NUMBA:
+        prepare_numba()
+        from numba.core.registry import cpu_target
+
+        cpu_target.typing_context.refresh()
+        cpu_target.target_context.refresh()
+
+
 @overload
 def jit(signature: F) -> F: ...
 @overload

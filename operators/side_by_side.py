@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from skyband.operators.base import F64, I64, AnyArray, Arrivals, Changes, Column, Instant, Items, Logic, Operator, State, Window
+from skyband.operators.state_keys import Divisible, Group, Named, state_keys
 
 _CHANGES = ("query", "key", "at", "step", "pos", "sign", "cause", "score", "items")
 
@@ -71,9 +72,29 @@ class SideBySide:
         """The parts' windows in one: the largest count and duration, none where a part has none."""
         return Window.union(p.window for p in self.parts)
 
+    @property
+    def state_keys(self) -> Divisible | None:
+        """Those of the parts; None if one does not say."""
+        parts = [state_keys(p) for p in self.parts]
+        return _KeysOfParts(tuple(p for p in parts if p is not None)) if None not in parts else None
+
     def build(self, state: State | None) -> SideBySideLogic:
         """A logic that continues ``state`` bit for bit, or starts empty."""
         return SideBySideLogic(self, state)
+
+
+@dataclass(frozen=True, slots=True)
+class _KeysOfParts:
+    parts: tuple[Divisible, ...]
+
+    def picked(self, arrays: Mapping[str, AnyArray], keys: I64) -> dict[str, AnyArray]:
+        """See ``Divisible.picked``."""
+        of = zip(self.parts, _taken_apart(arrays, len(self.parts)), strict=True)
+        made = _put_together([part.picked(mine, keys) for part, mine in of])
+        return made | (_RETAINED.picked(arrays, keys) if "retained_key" in arrays else {})
+
+
+_RETAINED = Group(Named("retained_key"), {"retained_seq": 0, "retained_by": 0})
 
 
 class SideBySideLogic:

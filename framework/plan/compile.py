@@ -14,6 +14,7 @@ from skyband.framework.plan.model import (
     Field,
     Filter,
     IntakeNode,
+    KafkaNode,
     OperatorNode,
     Plan,
     QueryNode,
@@ -31,6 +32,7 @@ from skyband.framework.spec.columns import column_types, derived
 from skyband.framework.spec.models import WORDS, DerivedColumn, DeriveStep, Job, Source, SourceColumn, WhereStep, kind_of
 from skyband.framework.spec.names import append_only
 from skyband.framework.spec.quality_models import RowCondition
+from skyband.framework.spec.sink_models import topics
 from skyband.operators.expressions.ast import Node
 from skyband.operators.expressions.canonical import attributes
 
@@ -83,12 +85,13 @@ def compile_job(job: Job) -> Plan:
         schedule=(job.schedule.cron or f"after {', '.join(job.schedule.assets or ())}") if job.schedule else None,
         checks=_checks(job),
         texts=texts,
-        buckets=job.run.buckets or (DEFAULT_BUCKETS if source.partition_by else 1),
+        buckets=(job.run.buckets or DEFAULT_BUCKETS) if source.partition_by else 1,
         variables=job.variables,
         keep_micros=job.run.keep or KEEP,
         max_rejected=job.quality.max_rejected,
         run_rules=tuple(RunRule(r.severity, r.max_delay, r.min_rows, r.per) for r in job.quality.runs),
         check_every=job.quality.check_every,
+        kafka=_kafka(job),
     )
 
 
@@ -188,6 +191,15 @@ def _transforms(job: Job) -> tuple[Derive | Filter, ...]:
         elif isinstance(step, WhereStep):
             steps.append(Filter(step.where))
     return tuple(steps)
+
+
+def _kafka(job: Job) -> KafkaNode | None:
+    kafka = job.sink.kafka
+    if kafka is None:
+        return None
+    given = {name: getattr(kafka, name) for name in ("servers", "user", "password", "mechanism")} | {"tls": str(kafka.tls).lower()}
+    shown = ("sink", "kafka", "topic") not in dict(job.variables)
+    return KafkaNode(tuple(topics(kafka, job.job, job.queries)), tuple((n, v) for n, v in given.items() if v is not None), shown)
 
 
 def _rules(job: Job, fields: tuple[Field, ...]) -> tuple[RowRule, ...]:

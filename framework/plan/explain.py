@@ -7,6 +7,7 @@ from typing import Final
 from skyband.framework.plan.explain_parts import format_bytes, format_window, window_rows
 from skyband.framework.plan.graph import tables_of_query
 from skyband.framework.plan.model import Derive, Filter, OperatorNode, Plan, QueryNode, only_retained
+from skyband.framework.plan.reader import engine_reads
 from skyband.framework.queries.protocol import QueryType
 from skyband.framework.queries.registry import query_type
 from skyband.framework.spec.names import JOB_RUNS, JOB_TABLES
@@ -38,6 +39,7 @@ def _source(plan: Plan) -> list[str]:
             "the first line of a file names its columns" if first else "files have no header: their columns are the schema's, in its order"
         )
         lines.append(f"         {said}")
+    lines += _reader(plan)
     limits = [f"at most {source.max_files_per_batch:,} files"] if source.max_files_per_batch else []
     limits += [f"at most {source.max_bytes_per_batch}"] if source.max_bytes_per_batch else []
     if limits:
@@ -47,6 +49,14 @@ def _source(plan: Plan) -> list[str]:
             "         what lies there when a run starts is one drop: over more than a batch, rows wait for files that may hold earlier ones"
         )
     return lines
+
+
+def _reader(plan: Plan) -> list[str]:
+    """Who reads files of a format that both can read."""
+    if plan.source.format not in ("parquet", "csv"):
+        return []
+    why = engine_reads(plan.source, plan.intake)
+    return ["         read by Arrow" if why is None else f"         read by the engine, not by Arrow: {why}"]
 
 
 def _intake(plan: Plan) -> list[str]:
@@ -172,6 +182,9 @@ def _sink(plan: Plan) -> list[str]:
     how = "once over what is there" if plan.trigger_micros is None else f"continuously, every {format_duration(plan.trigger_micros)}"
     lines = [f"sink     {how}" + (f"; Airflow: {plan.schedule}" if plan.schedule else ""), "  tables"]
     lines += [f"    {t}" for t in tables_of(plan)]
+    if plan.kafka is not None:
+        lines.append("  changes are sent to Kafka besides, each at least once, in topics")
+        lines += [f"    {topic if plan.kafka.shown else '(name not shown)'}" for topic in dict.fromkeys(t for _, t in plan.kafka.topics)]
     if plan.checks:
         lines.append(f"  checks    {len(plan.checks)} expectation{'s' if len(plan.checks) != 1 else ''}")
     return lines

@@ -2,8 +2,8 @@
 
 Kept beside the checkpoint. What is in it: the job's name, where rows come from (hashed: a path may hold secrets, as may SQL), the
 columns, what decides which rows are accepted and in which order (transforms, id, time, watermark, keys, uniqueness), windows, queries and
-their shared states, the buckets. What is not, because it may change between runs: row rules (what they reject is recorded row by row),
-checks, options of the reader, trigger, batch sizes, schedule, the sink's path.
+their shared states, the buckets (which may grow: ``growth``). What is not, because it may change between runs: row rules (what they
+reject is recorded row by row), checks, options of the reader, trigger, batch sizes, schedule, the sink's path.
 
 What is kept is ``concealed``: hashes, and every leaf of a part of the spec that took something from the environment, are keyed hashes with
 the job's own salt. They can be compared, not read, nor looked up in a list made for another job.

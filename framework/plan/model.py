@@ -6,7 +6,7 @@ source -> intake -> pack -> host(operators) -> sink. Everything here is picklabl
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from skyband.framework.items import ItemShape
@@ -265,6 +265,18 @@ class RunRule:
 
 
 @dataclass(frozen=True, slots=True)
+class KafkaNode:
+    """Topics that changes are sent to: (query, topic). ``options`` are brokers and login (``kafka_client``): never print their values.
+
+    ``shown``: whether the topics' names may be shown: nothing of them came from the environment.
+    """
+
+    topics: tuple[tuple[str, str], ...]
+    options: tuple[tuple[str, str], ...] = field(repr=False)
+    shown: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """The whole job. ``texts`` are the text constants of its expressions: constant i has code i in every bucket's dictionary.
 
@@ -290,3 +302,4 @@ class Plan:
     max_rejected: float = 1.0
     run_rules: tuple[RunRule, ...] = ()
     check_every: int | None = None
+    kafka: KafkaNode | None = None

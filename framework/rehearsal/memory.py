@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.tables.data_files import DataFile
 from skyband.framework.tables.delta_read import to_schema
 from skyband.framework.tables.schemas import TableSpec
+from skyband.framework.tables.writer import Writes, written
 
 
 class MemoryWriter:
@@ -24,21 +26,39 @@ class MemoryWriter:
         """See ``Writer.ensure``."""
         self.tables.setdefault(spec.name, spec.schema.empty_table())
 
-    def append(self, table: str, data: pa.Table, app_id: str, version: int) -> bool:
-        """See ``Writer.append``."""
+    @property
+    def task_root(self) -> str | None:
+        """See ``Writer.task_root``."""
+        return None
+
+    def each(self, writes: Writes) -> Iterator[str]:
+        """See ``Writer.each``: one after the other."""
+        return map(written, writes)
+
+    def append(self, table: str, data: pa.Table, app_id: str, version: int, files: Sequence[DataFile] = ()) -> bool:
+        """See ``Writer.append``; ``files`` are none."""
         return self._put(table, pa.concat_tables([self.tables[table], self._fitting(table, data)]), app_id, version)
 
-    def overwrite(self, table: str, data: pa.Table, app_id: str, version: int) -> bool:
-        """See ``Writer.overwrite``."""
+    def overwrite(self, table: str, data: pa.Table, app_id: str, version: int, files: Sequence[DataFile] = ()) -> bool:
+        """See ``Writer.overwrite``; ``files`` are none."""
         return self._put(table, self._fitting(table, data), app_id, version)
 
     def overwrite_partitions(
-        self, table: str, data: pa.Table, column: str, values: Sequence[int | bool], app_id: str, version: int
-    ) -> bool:
-        """See ``Writer.overwrite_partitions``."""
+        self, table: str, data: pa.Table, column: str, values: Sequence[int | bool], app_id: str, version: int,
+        files: Sequence[DataFile] = (),
+    ) -> bool:  # fmt: skip
+        """See ``Writer.overwrite_partitions``; ``files`` are none."""
         there = self.tables[table]
         gone = pc.is_in(there[column], pa.array(list(values), there.schema.field(column).type))
         return self._put(table, pa.concat_tables([there.filter(pc.invert(gone)), self._fitting(table, data)]), app_id, version)
+
+    def files(self, table: str, data: pa.Table, column: str | None = None) -> list[DataFile]:
+        """See ``Writer.files``: only who has a folder for tasks is asked for them."""
+        raise NotImplementedError
+
+    def rows(self, table: str, partition: tuple[str, bool]) -> int:
+        """See ``Writer.rows``."""
+        return int(pc.sum(pc.equal(self.tables[table][partition[0]], partition[1])).as_py() or 0)
 
     def version(self, table: str, app_id: str) -> int | None:
         """See ``Writer.version``."""

@@ -21,7 +21,7 @@ _OPEN: Final = (
 )  # fmt: skip
 """Of ``spark.sql``: how much at once, where, how long; no value depends on them."""
 _FIXED: Final = {
-    "spark.sql.shuffle.partitions": "a job's first run fixes the tasks of its stateful step: SKYBAND_SHUFFLE_PARTITIONS says how many",
+    "spark.sql.shuffle.partitions": "the tasks of a stateful step are part of its checkpoint: SKYBAND_SHUFFLE_PARTITIONS says how many",
     "spark.sql.session.timeZone": "times are UTC",
     "spark.sql.ansi.": "what does not parse is rejected with its reason, not an error",
     "spark.sql.variable.": "texts of a spec could read the environment",

@@ -103,11 +103,12 @@ def _lacking(source: SourceNode, where: str, names: list[str]) -> SkybandError |
 def _headers(spark: SparkSession, source: SourceNode) -> Iterator[tuple[str, list[str] | SkybandError]]:
     """(where, the first line) of every file that has one, or why it cannot be read; without waking the engine where that is simple."""
     options = {k.lower(): v for k, v in source.options}
-    root = Path(without_scheme(str(source.path)))
+    local = without_scheme(str(source.path))
+    root = Path(local)
     files = sorted(root.iterdir()) if root.is_dir() else sorted(Path(f) for f in glob(str(root)))
     visible = [f for f in files if f.is_file() and not hidden(f.name)]
     plain = len(separator_of(options)) == 1 and "ignoreleadingwhitespace" not in options
-    whole = "://" in str(root) or not plain or (root.is_dir() and not visible)
+    whole = "://" in local or not plain or (root.is_dir() and not visible)
     for where in [str(source.path)] if whole else visible:
         try:
             if isinstance(where, str) or where.suffix not in ("", ".csv", ".txt", ".tsv", ".gz"):

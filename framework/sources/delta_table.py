@@ -1,7 +1,8 @@
-"""A Delta table whose rows are only ever added."""
+"""A Delta table: the rows that are added to it or, with ``changes``, every change of a row, from the feed that the table keeps of them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
+from skyband.framework.sources.delta_feed import CHANGE, OF_CHANGE
 from skyband.framework.sources.drop import Drop
 from skyband.framework.sources.files import path_needed
 from skyband.framework.sources.options import DELTA, unsafe
@@ -30,6 +32,33 @@ class DeltaTable:
         """See ``SourceFormat.check``."""
         yield from path_needed(section)
         yield from unsafe(section, DELTA)
+        at = ("options", "changes")
+        given = section.options.get("changes", "false")
+        if given not in ("true", "false"):
+            yield Mistake("SKY-E114", "'changes' is true or false", at)
+        elif given == "true":
+            yield from self._changes(section)
+        else:
+            for column, (source_name, _) in section.columns.items():
+                if source_name in OF_CHANGE:
+                    yield Mistake("SKY-E114", f"{source_name} is of a change", ("schema", column, "from"), 'options: {changes: "true"}')
+
+    def _changes(self, section: Section) -> Iterator[Mistake]:
+        """An update takes the old row back and brings the new one: which is which has to be known, and in this order."""
+        if "ignoreDeletes" in section.options:
+            yield Mistake("SKY-E119", "with changes, rows that are taken away are deletions", ("options", "ignoreDeletes"), of_name=True)
+        for column, (source_name, type_) in section.columns.items():
+            if (wanted := OF_CHANGE.get(source_name)) not in (None, type_):
+                yield Mistake("SKY-E114", f"{source_name} is {wanted}, not {type_}", ("schema", column), f"declare {wanted}")
+        change = next((column for column, (source_name, _) in section.columns.items() if source_name == CHANGE), None)
+        if change is None:
+            hint = f"op: {{type: string, from: {CHANGE}}} in source.schema, and deletes: op = 'delete'"
+            yield Mistake("SKY-E111", f"changes of a table need a column from {CHANGE}", ("schema",), hint)
+        elif not section.deletes:
+            yield Mistake("SKY-E111", "changes of a table need 'deletes'", ("options", "changes"), f"deletes: {change} = 'delete'")
+        elif change not in section.tie_break:
+            said = f"'{change}' has to be in event_time.tie_break: an update takes the old row back, then brings the new one"
+            yield Mistake("SKY-E111", said, ("event_time",), f"tie_break: [{change}]")
 
     def options(self, options: Mapping[str, str]) -> Mapping[str, str]:
         """See ``SourceFormat.options``."""
@@ -58,5 +87,8 @@ class DeltaTable:
         raise SkybandError("SKY-E301", "a Delta source is not read again", hint="only the replay can be verified")
 
     def failure(self, said: str, columns: list[str] | None) -> SkybandError | None:
-        """See ``SourceFormat.failure``."""
+        """See ``SourceFormat.failure``: a table that keeps no feed of its changes, or not that far back."""
+        if re.search(r"MISSING_CHANGE_DATA|change data was not recorded|CHANGE_TABLE_FEED_DISABLED", said):
+            hint = "set its property delta.enableChangeDataFeed, and begin (source.options.startingVersion) not before that was set"
+            return SkybandError("SKY-E301", "the table does not hold the changes that are to be read", hint=hint)
         return None

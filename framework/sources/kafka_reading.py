@@ -10,12 +10,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType, _parse_datatype_string
 
 from skyband.framework.plan.model import Field, SourceNode
+from skyband.framework.sources.avro_reading import with_record
+from skyband.framework.sources.kafka_client import connection
 from skyband.framework.sources.kafka_records import META, OF_KEY, Offsets
 from skyband.framework.sources.protocol import CORRUPT
 from skyband.framework.sources.reading import rows
 
 _KEY, _VALUE = "__key", "__value"
-_MODULES: Final = {"PLAIN": "plain.PlainLoginModule", "SCRAM-SHA-256": "scram.ScramLoginModule", "SCRAM-SHA-512": "scram.ScramLoginModule"}
 _PARSING: Final = ("sep", "quote", "escape", "nullValue", "dateFormat", "timestampFormat")
 
 
@@ -36,16 +37,7 @@ def between(spark: SparkSession, source: SourceNode, first: Offsets, after: Offs
 
 def client(given: dict[str, str]) -> dict[str, str]:
     """The engine's options: the client's own among them are made of checked values only."""
-    options = {"kafka.bootstrap.servers": given["servers"], "subscribe": given["topic"], "failOnDataLoss": "true"}
-    login, tls = "user" in given, given.get("tls") == "true"
-    options["kafka.security.protocol"] = ("SASL_" if login else "") + ("SSL" if tls else "PLAINTEXT")
-    if login:
-        mechanism = given.get("mechanism", "SCRAM-SHA-512")
-        user, password = (given[n].replace("\\", "\\\\").replace('"', '\\"') for n in ("user", "password"))
-        options["kafka.sasl.mechanism"] = mechanism
-        module = f"org.apache.kafka.common.security.{_MODULES[mechanism]}"
-        options["kafka.sasl.jaas.config"] = f'{module} required username="{user}" password="{password}";'
-    return options
+    return {**connection(given), "subscribe": given["topic"], "failOnDataLoss": "true"}
 
 
 def _parsed(frame: DataFrame, source: SourceNode) -> DataFrame:
@@ -54,14 +46,20 @@ def _parsed(frame: DataFrame, source: SourceNode) -> DataFrame:
     names = [str(f.source_name) for f in source.fields]
     of_key = [f for f in source.fields if str(f.source_name).startswith(OF_KEY)]
     of_value = [f for f in source.fields if str(f.source_name) not in META and f not in of_key]
-    key, value = F.col("key").cast("string"), F.col("value").cast("string")
+    # Bytes that are no text would not be taken for one by Arrow.
+    key, value = (F.make_valid_utf8(F.col(name).cast("string")) for name in ("key", "value"))
+    if given["value"] == "avro":
+        value = F.base64(F.col("value"))
     columns = {f"${name}": F.col(name) for name in ("topic", "partition", "offset", "timestamp")} | {"$key": key}
     corrupt: list[Column] = []
     options: dict[str, str] = {n: given[n] for n in _PARSING if n in given}
     for kind, text, fields, column in ((given["value"], value, of_value, _VALUE), ("json", key, of_key, _KEY)):
         if not fields:
             continue
-        frame = frame.withColumn(column, _record(kind, text, fields, options if column == _VALUE else {}))
+        if kind == "avro":
+            frame = with_record(frame, column, given, fields, text)
+        else:
+            frame = frame.withColumn(column, _record(kind, text, fields, options if column == _VALUE else {}))
         columns |= {str(f.source_name): F.col(f"{column}.`{_inside(f)}`") for f in fields}
         # A record without a value (or key) is no text of that form either.
         corrupt.append(F.when(F.col(f"{column}.{CORRUPT}").isNotNull() | text.isNull(), F.coalesce(value, key, F.lit(""))))

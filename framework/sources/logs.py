@@ -40,9 +40,10 @@ def last_batch(log: Path) -> int:
     return max((int(p.name) for p in log.glob("[0-9]*") if p.name.isdigit()), default=-1)
 
 
-def offset(checkpoint: Path, batch: int, source: int = 0) -> int:
+def offset(checkpoint: Path, batch: int, source: int = 0, name: str = "logOffset") -> int:
     """The last number of source ``source``'s log of files that ``batch`` takes; -1 if none, or if the source is no folder of files.
 
+    ``name``: what the source itself calls its number, if it is another one.
     Raises SkybandError SKY-E303 if the batch's entry is there and cannot be read.
     """
     entry = checkpoint / "offsets" / str(batch)
@@ -57,7 +58,22 @@ def offset(checkpoint: Path, batch: int, source: int = 0) -> int:
         said: Any = json.loads(line) if line.startswith("{") else {}
     except (ValueError, IndexError, OSError) as e:
         raise unusable(checkpoint, f"offsets/{batch} cannot be read") from e
-    return int(said.get("logOffset", -1))
+    return int(said.get(name, -1))
+
+
+def partitions_of(checkpoint: Path, batch: int) -> int | None:
+    """How many tasks the stateful step had in ``batch``; None if its entry does not say.
+
+    Raises SkybandError SKY-E303 if the entry cannot be read.
+    """
+    entry = checkpoint / "offsets" / str(batch)
+    if batch < 0 or not entry.exists():
+        return None
+    try:
+        said = json.loads(entry.read_text().splitlines()[1]).get("conf", {}).get("spark.sql.shuffle.partitions")
+        return None if said is None else int(said)
+    except (ValueError, IndexError, AttributeError, OSError) as e:
+        raise unusable(checkpoint, f"offsets/{batch} cannot be read") from e
 
 
 def watermark(checkpoint: Path) -> int:
@@ -152,7 +168,7 @@ def _entries(path: Path, after: int) -> Iterator[Taken]:
 
 def _lines_backwards(path: Path) -> Iterator[bytes]:
     """The lines of a file from its end, a block read at a time."""
-    with open(path, "rb") as f:
+    with path.open("rb") as f:
         at, rest = f.seek(0, 2), b""
         while at:
             size = min(_BLOCK, at)

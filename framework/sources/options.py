@@ -52,6 +52,7 @@ DELTA: Final[Options] = {
     "startingVersion": "says where in the source's own history the stream begins",
     "startingTimestamp": "says where in the source's own history the stream begins",
     "ignoreDeletes": "passes over commits that only take rows away: none of them brings a row",
+    "changes": "Skyband's own: says whether the table's changes are read, or the rows added",
 }
 
 _OURS = "Skyband sets it itself"
@@ -67,7 +68,7 @@ WHY_NOT: Final[Options] = {
     "columnNameOfCorruptRecord": _OURS, "enforceSchema": _OURS, "inferSchema": "source.schema says the types", "maxFileAge": _OURS,
     "maxFilesPerTrigger": "use run.max_files", "maxBytesPerTrigger": "use run.max_bytes", "latestFirst": _ORDER, "path": _PLACE,
     "paths": _PLACE, "basePath": _PLACE, "rowValidationXSDPath": "it would open any file", "schemaTrackingLocation": _PLACE,
-    "schemaLocation": _PLACE, "readChangeFeed": "a Delta source is one whose rows are only ever added",
+    "schemaLocation": _PLACE, "readChangeFeed": "use changes",
 }  # fmt: skip
 """Options that are known and refused, and why: what a message says. What stands in no list at all is refused too."""
 

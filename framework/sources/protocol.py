@@ -29,7 +29,8 @@ CAP: Final = "__cap"
 class Section:
     """The part of a spec's ``source`` that is the format's. ``columns``: name in the spec -> (name in the source, type).
 
-    ``secret``: the options whose values come from the environment.
+    ``secret``: the options whose values come from the environment. ``tie_break``: columns that order rows of one instant. ``deletes``:
+    whether some rows delete.
     """
 
     format: str
@@ -37,6 +38,8 @@ class Section:
     options: Mapping[str, str]
     columns: Mapping[str, tuple[str, str]]
     secret: frozenset[str] = frozenset()
+    tie_break: tuple[str, ...] = ()
+    deletes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from pyspark.sql.types import StringType, StructField, StructType, _parse_dataty
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.bad_files import why
+from skyband.framework.sources.delta_feed import CHANGE, follows
 from skyband.framework.sources.drop import Drop
 from skyband.framework.sources.protocol import CAP, CORRUPT, ORIGIN
 from skyband.framework.sources.watch import PATTERN
@@ -26,6 +27,8 @@ BATCH_BYTES = "128m"
 """Most bytes of files in one batch, if the spec sets no bound (a batch has at least one file)."""
 
 _URL = "__url"
+_BINARY = "path string, modificationTime timestamp, length bigint, content binary"
+"""What the engine has of a file that it does not look into; of these columns it only makes those that are asked for."""
 _LATEST = 253_402_214_400_000_000
 """A cap that caps nothing, in microseconds: the end of 9999-12-30, after all instants of a stream."""
 
@@ -47,15 +50,30 @@ def files(
         frame = _stream(spark.readStream.format(source.format).schema(schema).options(**options), source)
     else:
         frame = spark.read.format(source.format).schema(schema).options(**options).load([_GLOB.sub(r"\\\1", p) for p in paths])
-    if without:
-        # The engine lists its files by such a filter before it opens them.
-        frame = frame.where(~F.col("_metadata.file_path").isin([s for u in without for s in _spelled(u)]))
+    frame = _without(frame, without)
     name, url = F.col("_metadata.file_name"), F.col("_metadata.file_path")
     # A file in another encoding gives bytes that are no text, which Arrow would not take.
     corrupt = F.make_valid_utf8(F.col(CORRUPT)) if text else None
     if drop is None:
         return rows(frame, source, url if whole_origin else name, corrupt)
     return _with_caps(spark, rows(frame, source, name, corrupt, [url.alias(_URL)]), drop)
+
+
+def urls(spark: SparkSession, source: SourceNode, name: str, without: Sequence[str], drop: Drop | None) -> DataFrame:
+    """The files of a folder as a stream of their URLs (column ``name``), with ``ORIGIN`` and ``CAP`` as ``files`` has them: none is opened.
+
+    The engine takes and notes files as it does for ``files``: a checkpoint of the one goes on with the other.
+    """
+    options = dict(source.options) | {"maxFileAge": NEVER_TOO_OLD} | batch_bound(source)
+    frame = _without(_stream(spark.readStream.format("binaryFile").schema(_BINARY).options(**options), source), without)
+    url = F.col("_metadata.file_path")
+    named = [url.alias(name), F.col("_metadata.file_name").alias(ORIGIN)]
+    return frame.select(*named) if drop is None else _with_caps(spark, frame.select(*named, url.alias(_URL)), drop)
+
+
+def _without(frame: DataFrame, urls: Sequence[str]) -> DataFrame:
+    # The engine lists its files by such a filter before it opens them.
+    return frame.where(~F.col("_metadata.file_path").isin([s for u in urls for s in _spelled(u)])) if urls else frame
 
 
 def listed(spark: SparkSession, source: SourceNode, columns: list[str] | None, text: bool) -> list[str]:
@@ -112,9 +130,17 @@ def _stream(reader: DataStreamReader, source: SourceNode) -> DataFrame:
 
 
 def delta(spark: SparkSession, source: SourceNode) -> DataFrame:
-    """A Delta table as a stream; a row's origin is its path as the spec writes it."""
+    """A Delta table as a stream; a row's origin is its path as the spec writes it. With ``changes``, an update is two rows."""
     options = dict(source.options) | batch_bound(source)
+    changes = follows(options)
+    options.pop("changes", None)
+    if changes:
+        options["readChangeFeed"] = "true"
     frame = spark.readStream.format("delta").options(**options).load(source.path)
+    if changes:
+        kind = F.col("_change_type")
+        change = F.when(kind.isin("delete", "update_preimage"), "delete").when(kind.isin("insert", "update_postimage"), "insert")
+        frame = frame.withColumns({CHANGE: change, "$version": F.col("_commit_version"), "$committed": F.col("_commit_timestamp")})
     return rows(frame, source, F.lit(source.written or source.relative or source.path))
 
 

@@ -12,6 +12,7 @@ from skyband.framework.sources.files import Files
 from skyband.framework.sources.kafka import KafkaTopic
 from skyband.framework.sources.options import JSON, ORC, PARQUET
 from skyband.framework.sources.protocol import SourceFormat
+from skyband.framework.sources.rate import Rate
 
 
 def _built_in() -> Mapping[str, SourceFormat]:
@@ -22,6 +23,7 @@ def _built_in() -> Mapping[str, SourceFormat]:
         "orc": Files(ORC),
         "delta": DeltaTable(),
         "kafka": KafkaTopic(),
+        "rate": Rate(),
     }
 
 

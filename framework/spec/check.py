@@ -15,6 +15,7 @@ from skyband.framework.sources.registry import source_format
 from skyband.framework.spec.check_examples import check_examples
 from skyband.framework.spec.check_queries import check_queries, moving_tables
 from skyband.framework.spec.check_runs import check_run_rules
+from skyband.framework.spec.check_sink import check_sink
 from skyband.framework.spec.check_tokens import check_tokens
 from skyband.framework.spec.columns import UNKNOWN_TYPE, how_to_say, source_types
 from skyband.framework.spec.cron import check_cron
@@ -22,7 +23,6 @@ from skyband.framework.spec.document import Document, Path
 from skyband.framework.spec.limits import MAX_MISTAKES
 from skyband.framework.spec.models import DerivedColumn, DeriveStep, Job, SourceColumn, WhereStep
 from skyband.framework.spec.names import append_only
-from skyband.framework.spec.places import is_root, overlap
 from skyband.framework.spec.quality_models import RowCondition, RowExpectation, TableCheck
 from skyband.framework.spec.scope import ROW_SIDES, Scope
 from skyband.framework.spec.sql import SqlResult, check_sql
@@ -42,7 +42,7 @@ def check(doc: Document, job: Job) -> None:
     check_tokens(scope)
     check_queries(scope)
     _schedule(scope)
-    _sink(scope)
+    check_sink(scope)
     check_examples(scope)
 
 
@@ -154,7 +154,8 @@ def _source_format(s: Scope) -> None:
         spec = source.columns[name]
         columns[name] = ((spec.source_name if isinstance(spec, SourceColumn) else None) or name, type_)
     secret = frozenset(str(path[2]) for path in doc.variables() if path[:2] == ("source", "options") and len(path) == 3)
-    for m in source_format(source.format).check(Section(source.format, source.path, source.options, columns, secret)):
+    ties, deletes = source.event_time.tie_break, s.job.deletes is not None
+    for m in source_format(source.format).check(Section(source.format, source.path, source.options, columns, secret, ties, deletes)):
         at: Path = ("source", *m.field)
         if not doc.bad(at):
             doc.add(m.code, m.message, doc.where_key(at) if m.of_name else doc.where_value(at), m.hint)
@@ -274,15 +275,3 @@ def _schedule(s: Scope) -> None:
     wrong = check_cron(schedule.cron) if schedule.cron is not None and not doc.bad_below(at) else None
     if wrong:
         doc.add("SKY-E118", f"not a cron expression: {wrong}", doc.where_value(at), 'such as "0 * * * *" for every hour')
-
-
-def _sink(s: Scope) -> None:
-    path: Path = ("sink", "path")
-    if s.doc.bad_below(path):
-        return
-    sink, source = s.job.sink.path, s.job.source.path
-    if is_root(sink):
-        s.doc.add("SKY-E119", "the sink cannot be the root of a file system", s.doc.where_value(path), "give the job a folder of its own")
-    elif source is not None and not s.doc.bad(("source", "path")) and overlap(source, sink):
-        said = "the sink cannot be the folder of the source, or lie above or below it"
-        s.doc.add("SKY-E119", said, s.doc.where_value(path), "give the job a folder of its own")

@@ -19,6 +19,7 @@ from skyband.framework.spec.base_model import Model
 from skyband.framework.spec.example_models import SpecTest
 from skyband.framework.spec.quality_models import Quality
 from skyband.framework.spec.schedule_models import Schedule
+from skyband.framework.spec.sink_models import Sink
 from skyband.framework.spec.units import (
     NUMBER,
     WHOLE,
@@ -292,12 +293,6 @@ class Tokens(Model):
     )
 
 
-class Sink(Model):
-    """Where the tables go."""
-
-    path: Text = Field(description="Folder of the job's Delta tables, from the folder of the spec; the checkpoint lives below it.")
-
-
 def _trigger(value: Any) -> Any:
     return "<once>" if isinstance(value, str) and value.strip().lower() == "once" else "<duration>"
 
@@ -306,7 +301,7 @@ Trigger = Annotated[Annotated[Literal["once"], Tag("<once>")] | Annotated[Positi
 
 
 class Run(Model):
-    """How the job runs. Only ``buckets`` shapes state; the rest may change at any time."""
+    """How the job runs. All may change at any time; ``buckets``, which divide the state, to a multiple only."""
 
     model_config = ConfigDict(json_schema_extra={"not": {"required": ["max_files", "max_bytes"]}})
 

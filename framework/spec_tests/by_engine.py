@@ -28,7 +28,7 @@ def tables_of(plan: Plan, test: SpecTest, spark: Any) -> Tables:
         landing, sink = Path(folder, "in"), Path(folder, "out")
         landing.mkdir()
         source = replace(plan.source, format="parquet", path=str(landing), options=(), written=None, relative=None)
-        own = replace(plan, source=source, sink=str(sink), variables=(), check_every=None)
+        own = replace(plan, source=source, sink=str(sink), variables=(), check_every=None, kafka=None)
         for n, drop in enumerate(given):
             _write(landing / f"{n:06}.parquet", own, drop.rows)
             finish = test.finish and n + 1 == len(given)

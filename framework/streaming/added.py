@@ -12,7 +12,7 @@ import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import groupby, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -33,7 +33,7 @@ from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming import blocks
 from skyband.framework.streaming.backfill import Backfill
 from skyband.framework.streaming.config import KEY_HASHES, HostConfig
-from skyband.framework.streaming.engine_log import log_file
+from skyband.framework.streaming.engine_log import first_cause, log_file
 from skyband.framework.streaming.fill_files import read_state, write_state
 from skyband.framework.streaming.generations import swap_in
 from skyband.framework.streaming.intake import intake
@@ -41,7 +41,7 @@ from skyband.framework.streaming.layout import JobFile, Layout
 from skyband.framework.streaming.outbox import Block
 from skyband.framework.streaming.pack import Pack
 from skyband.framework.streaming.query import cache_key
-from skyband.framework.streaming.runner import first_cause
+from skyband.framework.streaming.stored_states import stored_states
 from skyband.framework.tables.delta_read import to_schema
 from skyband.framework.tables.derive import derive
 from skyband.framework.tables.schemas import changes_name, now_name, skyband_name, trajectory_name
@@ -68,7 +68,7 @@ def add(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, found: Ad
     shutil.rmtree(layout.added, ignore_errors=True)
     made = Layout(str(layout.added))
     writer = writer_for(plan.sink, spark)
-    buckets = _states(spark, layout, job, made.home / "was")
+    buckets = stored_states(spark, layout, job, made.home / "was")
     fill = Fill(_config(plan, layout, job), found, made.home, _left_out(Sink(plan, writer, job.generation)))
     tables = _Tables(spark, plan, job, made, found)
     done = set()
@@ -237,32 +237,6 @@ def _run(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, fill: Fi
         of_source = source_format(plan.source.format).failure(str(e), job.header)
         said = f"the new queries could not be made: {first_cause(redacted(str(e)))}"
         raise of_source or SkybandError("SKY-E300", said, hint=f"the engine's log is {log_file()}") from e
-
-
-def _states(spark: SparkSession, layout: Layout, job: JobFile, folder: Path) -> list[int]:
-    """The buckets that have a state; each one's is in its file of ``folder``."""
-    if job.filling is not None:
-        # Queries that came before these: their states have not been taken up yet.
-        for bucket in job.fill_buckets:
-            write_state(folder, bucket, read_state(layout.filling, bucket))
-        return list(job.fill_buckets)
-    # Who reads a state asks the coordinator of states, which an engine that has streamed nothing yet does not have.
-    _ = spark.streams
-    found = spark.read.format("statestore").option("path", str(layout.checkpoint)).option("stateVarName", "values").load()
-    pieces = found.select("key.bucket", "user_map_key.name", "user_map_key.piece", "user_map_value.data")
-    buckets: list[int] = []
-    # One bucket's at a time: together they are all the rows of the window.
-    rows = pieces.orderBy("bucket", "name", "piece").toLocalIterator()
-    for bucket, mine in groupby(rows, key=lambda row: int(row["bucket"])):
-        values = {}
-        for name, parts in groupby(mine, key=lambda row: str(row["name"])):
-            data = b"".join(bytes(part["data"]) for part in parts)
-            values[name] = data[8:]
-            if len(values[name]) != int.from_bytes(data[:8], "little"):
-                raise SkybandError("SKY-E303", f"the state of bucket {bucket} is not whole", hint="start again: skyband rebuild SPEC")
-        write_state(folder, bucket, values)
-        buckets.append(bucket)
-    return buckets
 
 
 def _left_out(sink: Sink) -> dict[str, int]:

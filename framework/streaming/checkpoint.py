@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from skyband.framework.errors import SkybandError
-from skyband.framework.sources.logs import files_log_damage, last_batch, offset, unusable
+from skyband.framework.sources.logs import files_log_damage, last_batch, offset, partitions_of, unusable
 
 CONTROL = 1
 """The control source's number among the query's sources; the spec's is 0."""
@@ -21,12 +21,14 @@ CONTROL = 1
 def whole(checkpoint: Path, control: Path, partitions: int, finishes: Sequence[Sequence[int]]) -> None:
     """Raises SkybandError SKY-E303 if a part of the checkpoint or of the control source is gone. ``finishes``: those of the job file.
 
+    ``partitions``: the tasks of the stateful step, where the last batch does not say.
+
     The log of the spec's own source is looked at by its format. O(files of the checkpoint).
     """
     planned, done = (last_batch(checkpoint / log) for log in ("offsets", "commits"))
     damage = _engine_logs(checkpoint, planned, done) or _control(checkpoint, control, planned, finishes)
     if damage is None and done >= 0:
-        damage = _state(checkpoint / "state" / "0", partitions, done + 1)
+        damage = _state(checkpoint / "state" / "0", partitions_of(checkpoint, done) or partitions, done + 1)
     if damage is not None:
         raise unusable(checkpoint, damage)
 
@@ -85,7 +87,7 @@ def _state(state: Path, partitions: int, version: int) -> str | None:
 def _snapshot_lacks(folder: Path, version: int) -> list[str]:
     """The files a snapshot is made of that are not there, or the snapshot itself if it cannot be read."""
     try:
-        with zipfile.ZipFile(folder / f"{version}.zip") as packed:
+        with (folder / f"{version}.zip").open("rb") as file, zipfile.ZipFile(file) as packed:
             listed = json.loads(packed.read("metadata").decode().partition("\n")[2]).get("sstFiles", [])
         named = [(folder / "SSTs" / f["dfsSstFileName"], int(f.get("sizeBytes", -1))) for f in listed]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile):

@@ -14,18 +14,19 @@ from skyband.framework.sources.logs import last_batch
 from skyband.framework.sources.registry import source_format
 from skyband.framework.spec.names import TRAJECTORY, query_tables
 from skyband.framework.streaming.checkpoint import whole
-from skyband.framework.streaming.generations import gone_files
+from skyband.framework.streaming.generations import bytes_in, gone_files
 from skyband.framework.streaming.intact import check
-from skyband.framework.streaming.layout import JobFile, Layout, changed_since, rules_of
+from skyband.framework.streaming.layout import JobFile, Layout, changed_since, grows, rules_of
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.schemas import skyband_name
 
-Verdict = Literal["first run", "nothing", "rules", "added", "queries", "state"]
+Verdict = Literal["first run", "nothing", "rules", "buckets", "added", "queries", "state"]
 SAYS: Final[dict[str, str]] = {
     "first run": "nothing has run yet: the next run starts from the beginning of the source",
     "nothing": "the state fits: the next run goes on from where the last one ended",
     "rules": "the state fits: the next run goes on from where the last one ended, and judges the rows that come from then on by the new "
     "row rules, or reads them with the new options; rows that were accepted or rejected before stay so",
+    "buckets": "only the number of buckets has grown: the next run divides the state among them and goes on from where the last one ended",
     "added": "only queries have come: they can be made alone, from the rows that the job has accepted so far. The next run refuses until "
     "they are",
     "queries": "only queries have come or gone: the next run refuses",
@@ -50,7 +51,8 @@ class Edit:
     """``verdict``: see ``SAYS``. ``differences`` as the next run would tell them; ``cost``: of starting again, None if it need not.
 
     Of ``added``: ``states`` are those that have to be made from the first row on, ``again`` the queries of before that have a part in
-    them, ``stands_in_the_way`` says why that cannot be done now.
+    them, ``stands_in_the_way`` says why that cannot be done now. ``moves``: the bytes on disk of the state that ``buckets``
+    divides.
     """
 
     job: str
@@ -62,11 +64,12 @@ class Edit:
     states: list[str] = field(default_factory=list)
     again: list[str] = field(default_factory=list)
     stands_in_the_way: str | None = None
+    moves: int | None = None
 
     @property
     def fits(self) -> bool:
         """Whether the next run goes on (or is the first)."""
-        return self.verdict in ("first run", "nothing", "rules")
+        return self.verdict in ("first run", "nothing", "rules", "buckets")
 
 
 def edited(plan: Plan) -> Edit:
@@ -78,6 +81,10 @@ def edited(plan: Plan) -> Edit:
     job = layout.load()
     if job is None:
         return Edit(plan.job, "first run")
+    more = grows(plan, job)
+    if more is not None and more.error is None:
+        told = [f"run.buckets was {more.was}, now {more.now}"]
+        return Edit(plan.job, "buckets", told, moves=bytes_in(layout.checkpoint / "state"))
     differences = changed_since(plan, layout)
     if not differences:
         return Edit(plan.job, "rules" if job.rules != rules_of(plan, job.salt) else "nothing")

@@ -212,3 +212,11 @@ def _created(folder: Path, at: int | None = None) -> _Log:
     name = f"engine-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{os.getpid()}.log"
     path = folder / name
     return _Log(path, os.open(path if at is None else name, _NEW, 0o600, dir_fd=at))
+
+
+def first_cause(text: str) -> str:
+    """The line of an engine error that says what happened, without its stack."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith(("at ", "File ", "Traceback"))]
+    named = [line for line in lines if "Error" in line or "Exception" in line]
+    said = named[-1] if named else lines[0] if lines else "unknown"
+    return re.sub(r"^(Caused by: )?([a-zA-Z_$]+\.)+", "", said)[:500]

@@ -9,7 +9,7 @@ from skyband.framework.streaming.engine import ENGINE
 from skyband.framework.streaming.stopping import STOP
 
 DEFECT: Final = "SKY-E900"
-_ON_THE_WAY: Final = ("SKY-E502", "SKY-E612", "SKY-E613", "SKY-E614")
+_ON_THE_WAY: Final = ("SKY-E502", "SKY-E612", "SKY-E613", "SKY-E614", "SKY-E620", "SKY-E630", "SKY-E631", "SKY-E640", "SKY-E651")
 
 
 def failure(e: Exception) -> SkybandError | None:

@@ -45,8 +45,8 @@ _BUILT: Final = f"/_skyband/{NEXT}/_skyband/".encode()
 
 
 def staged(plan: Plan, layout: Layout) -> Plan:
-    """The plan of the generation that is built beside the present one."""
-    return replace(plan, sink=str(layout.next))
+    """The plan of the generation that is built beside the present one: until it is swapped in, nobody is sent anything of it."""
+    return replace(plan, sink=str(layout.next), kafka=None)
 
 
 def job_of(home: Path) -> str | None:

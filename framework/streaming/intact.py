@@ -23,6 +23,7 @@ from deltalake.exceptions import DeltaError
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import AGAIN, last_batch, unusable
+from skyband.framework.storage.places import absent, need_folder
 from skyband.framework.streaming.layout import JobFile, Layout
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.published import PUBLISHED, lost
@@ -80,7 +81,8 @@ def look(plan: Plan, layout: Layout, job: JobFile) -> Found:
             continue
         if version is not None:
             found.versions[name] = int(version)
-        must = done if name == "runs" else recorded.get(name, -1)
+        # The batch that moves the state to other tasks has its row once it is done.
+        must = done - (job.moving is not None) if name == "runs" else recorded.get(name, -1)
         if found.versions.get(name, -1) < must:
             found.losses.append(Loss(name, f"has lost {_span(found.versions.get(name, -1) + 1, must)}", kind))
         found.losses += [Loss(name, what, kind) for what in files_gone]
@@ -113,6 +115,8 @@ def check(plan: Plan, layout: Layout, job: JobFile, rebuild: bool = False, comin
     if missed:
         raise SkybandError("SKY-E304", told(missed), hint=_hint(layout, missed))
     if rebuild:
+        # Removing is not fenced: who stood still could remove what another run has made since.
+        need_folder(layout.root, "--rebuild-results")
         checks = {x.table for x in found.losses if x.kind == "checks"}
         derived = derived_tables(plan)
         for name in [*derived, *sorted(checks | ({PUBLISHED} if derived else set()))]:
@@ -157,7 +161,7 @@ def _span(first: int, last: int) -> str:
 
 def _files_gone(root: Path, table: DeltaTable) -> list[str]:
     paths = [unquote(p) for p in pa.table(table.get_add_actions(flatten=True))["path"].to_pylist()]
-    gone = [p for p in paths if "://" not in p and not (root / p).exists()]
+    gone = absent(root, [p for p in paths if "://" not in p])
     return [f"has lost {len(gone)} of its {len(paths)} data files (first: {gone[0]})"] if gone else []
 
 

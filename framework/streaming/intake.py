@@ -120,7 +120,12 @@ def with_control(spark: SparkSession, rows: DataFrame, control_path: str, event_
     if capped:
         # The host looks ahead as far as the watermark will go, and no further.
         rows = rows.withColumn(CAPPED, F.col(WATERMARK)).drop(CAP)
-    control = spark.readStream.format("json").schema("at timestamp").option("maxFileAge", NEVER_TOO_OLD).load(control_path)
+    control = control_rows(spark, control_path)
     nulls = [F.lit(None).cast(f.dataType).alias(f.name) for f in rows.schema.fields if f.name not in (REASON, WATERMARK)]
     control = control.select(*nulls, F.lit(CONTROL).alias(REASON), F.col("at").alias(WATERMARK))
     return rows.unionByName(control).withWatermark(WATERMARK, f"{delay_ms} milliseconds").drop(WATERMARK)
+
+
+def control_rows(spark: SparkSession, control_path: str) -> DataFrame:
+    """The control source: instants ``at`` to which the watermark is to be moved."""
+    return spark.readStream.format("json").schema("at timestamp").option("maxFileAge", NEVER_TOO_OLD).load(control_path)

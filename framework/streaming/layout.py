@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import secrets
-import shutil
 import uuid
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -16,12 +14,15 @@ from skyband.framework import durable
 from skyband.framework.errors import SkybandError, SpecErrors
 from skyband.framework.machine import told
 from skyband.framework.plan.fingerprint import compare, concealed, fingerprint, salted
+from skyband.framework.plan.growth import Growth, growth
 from skyband.framework.plan.model import Plan
+from skyband.framework.settings.tasks import tasks_asked
 from skyband.framework.sources.drop import DROP
 from skyband.framework.sources.ledger import LEDGER
 from skyband.framework.sources.logs import AGAIN, last_batch
 from skyband.framework.spec.names import JOB_RUNS, NAMES_EDITION, RENAMED
-from skyband.framework.spec.places import overlap, without_scheme
+from skyband.framework.spec.places import overlap
+from skyband.framework.storage.places import is_object, place, remove_tree
 from skyband.framework.streaming.checkpoint import whole
 from skyband.framework.tables.schemas import tables
 
@@ -44,7 +45,9 @@ class JobFile:
     the rules of severity ``fail``; ``salt`` is the job's own, of every hash. ``names`` is the edition of the tables' column names (a file
     of before there was more than one says nothing: 1). ``header`` are the columns of CSV files, ``columns`` [name, type] of those of
     sources that say types too (``sources.drift``), as they were first and as accepted drifts have changed them; None if none is known.
-    ``filling``: a token and the buckets whose states wait to be taken up (``filling``), if there are any.
+    ``engine_reads``: why the engine reads the source although the plan would have let tasks read it by Arrow, "" if there is no reason.
+    ``filling``: a token and the buckets whose states wait to be taken up (``filling``), if there are any. ``partitions``: the tasks of the
+    stateful step, ``moving`` those that its state is being moved to (``partitions``), None if it is not.
     """
 
     job: str
@@ -58,7 +61,9 @@ class JobFile:
     names: int = NAMES_EDITION
     stopping: list[str] = field(default_factory=list)
     columns: list[list[str]] | None = None
+    engine_reads: str = ""
     filling: dict[str, Any] | None = None
+    moving: int | None = None
 
     @property
     def fill_buckets(self) -> tuple[int, ...]:
@@ -67,17 +72,10 @@ class JobFile:
 
 
 class Layout:
-    """Paths and the job file of one sink (a local folder, or anything the engine reaches under ``file:``)."""
+    """Paths and the job file of one sink: a local folder, or one on object storage. Raises as ``place``."""
 
     def __init__(self, sink: str) -> None:
-        local = without_scheme(sink)
-        if "://" in local:
-            raise SkybandError(
-                "SKY-E203",
-                f"the sink {sink.split('://', maxsplit=1)[0]}://... is not a folder this version can keep its job file in",
-                hint="use a path on a mounted file system",
-            )
-        self.root = Path(local).absolute()
+        self.root = place(sink)
         self.home = self.root / "_skyband"
         self.checkpoint = self.home / "checkpoint"
         self.control = self.home / "control"
@@ -114,11 +112,14 @@ class Layout:
     def create(self, plan: Plan, partitions: int, header: list[str] | None) -> JobFile:
         """The job file of a first run; what an earlier attempt left behind without writing a row is removed."""
         for leftover in (self.checkpoint, self.control):
-            shutil.rmtree(leftover, ignore_errors=True)
+            remove_tree(leftover)
         for leftover in (self.home / LEDGER, self.home / DROP):
             leftover.unlink(missing_ok=True)
         self.taken.unlink(missing_ok=True)
         self.control.mkdir(parents=True, exist_ok=True)
+        if is_object(self.control):
+            # The engine reads a folder that is there: one that has an object, which it passes over.
+            (self.control / ".folder").write_text("\n")
         generation, salt = uuid.uuid4().hex[:12], secrets.token_hex(16)
         made = _current(JobFile(plan.job, generation, {}, partitions, header, salt=salt), plan)
         self.save(made)
@@ -171,7 +172,8 @@ def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:
     """The job file of earlier runs, None before the first (or if no run has written anything yet: then all may still change).
 
     Raises SpecErrors of SKY-E150 if the spec no longer fits their state, SkybandError SKY-E205 (see ``own_place``), SKY-E303 if tables
-    and checkpoint are not of one piece: going on would write rows twice or not at all.
+    and checkpoint are not of one piece: going on would write rows twice or not at all, SKY-E650 if the state cannot be divided as the spec
+    wants it. A spec that only has more buckets fits (``plan.growth``).
     """
     own_place(plan, layout)
     job = layout.load()
@@ -188,6 +190,9 @@ def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:
             raise _not_own(layout, f"is that of job {job.job!r}")
         return None
     whole(layout.checkpoint, layout.control, job.partitions, job.finishes)
+    more = grows(plan, job)
+    if more is not None and more.error is not None:
+        raise more.error
     differences = _differences(plan, job)
     if differences:
         hint = (
@@ -196,6 +201,18 @@ def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:
         )
         raise SpecErrors([SkybandError("SKY-E150", d, hint=hint) for d in differences])
     return job
+
+
+def grows(plan: Plan, job: JobFile) -> Growth | None:
+    """The buckets that ``plan`` has more than the job, if that is all that it has other (``Growth.refused``: and yet it cannot be)."""
+    return growth(job.fingerprint, plan, job.salt)
+
+
+def reshaped(plan: Plan, job: JobFile) -> list[str]:
+    """What the next run does to the job's state before all else, in words. SkybandError SKY-E201 (see ``tasks_asked``)."""
+    more, tasks = grows(plan, job), job.moving or tasks_asked()
+    said = [] if more is None else [f"run.buckets was {more.was}, now {more.now}: the state is divided first"]
+    return said + ([] if tasks in (None, job.partitions) else [f"the state is moved from {job.partitions} tasks to {tasks} first"])
 
 
 def not_run() -> SkybandError:
@@ -207,7 +224,7 @@ def own_place(plan: Plan, layout: Layout) -> None:
     """Raises SkybandError SKY-E205 if the sink, links resolved, overlaps the source or the tables of another job. Writes nothing."""
     if plan.source.path is not None and overlap(plan.source.path, str(layout.root), real=True):
         raise _not_own(layout, "is at, above or below the source")
-    root = Path(os.path.realpath(layout.root))
+    root = layout.root.resolve()
     for above in root.parents:
         if (above / "_skyband" / "job.json").exists() and root != above / "_skyband" / NEXT:
             raise _not_own(layout, f"lies inside the sink of another job ({above})")
@@ -221,7 +238,10 @@ def _not_own(layout: Layout, what: str) -> SkybandError:
 
 
 def changed_since(plan: Plan, layout: Layout) -> list[str]:
-    """What of the spec (or of a table of queries) is not as in the runs that wrote the tables; empty if all is, or nothing has run."""
+    """What of the spec (or of a table of queries) is not as in the runs that wrote the tables; empty if all is, or nothing has run.
+
+    More buckets alone are no difference: the next run divides the state.
+    """
     job = layout.load()
     return [] if job is None else _differences(plan, job)
 
@@ -248,6 +268,9 @@ def _current(job: JobFile, plan: Plan) -> JobFile:
 
 
 def _differences(plan: Plan, job: JobFile) -> list[str]:
+    more = grows(plan, job)
+    if more is not None and more.error is None:
+        return []
     return compare(job.fingerprint, concealed(fingerprint(plan), plan, job.salt), job.salt)
 
 

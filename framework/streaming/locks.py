@@ -2,6 +2,7 @@
 
 Each dies with its process, however that ends. The driver's is taken before an engine starts. The engine's is there for a JVM that
 outlives its driver for a moment: it may still write to the checkpoint, so the next driver waits until it is gone.
+On object storage one lock by lease takes the place of both (``leases``).
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from skyband.framework.errors import SkybandError
 from skyband.framework.failpoints import failpoint
 from skyband.framework.settings.engine import seconds
+from skyband.framework.storage.places import is_object
 from skyband.framework.streaming.generations import settle
 from skyband.framework.streaming.layout import Layout
+from skyband.framework.streaming.leases import leased
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,11 +44,15 @@ def one_run(layout: Layout, job: str, notice: Notice = lambda text: None) -> Ite
     ``notice`` is told if there is something to wait for, or was something to complete.
 
     Raises SkybandError SKY-E302 (another run is active, or an engine of an earlier one does not end), SKY-E203 (the sink cannot be
-    written or locked).
+    written or locked); as ``leased`` on object storage.
     """
     mine = (layout.home.resolve(), threading.get_ident())
     if mine in _held:
         yield
+        return
+    if is_object(layout.home):
+        with leased(layout, notice), _holding(mine):
+            yield
         return
     with _opened(layout, "lock") as held:
         if not _flocked(held, layout):
@@ -59,17 +66,28 @@ def one_run(layout: Layout, job: str, notice: Notice = lambda text: None) -> Ite
         _await_engine(layout, job, notice)
         if settle(layout):
             notice(f"a new generation of job {job!r} was being swapped in when that was interrupted: it is in its place now")
-        _held.add(mine)
-        try:
-            failpoint("run.locked")
+        with _holding(mine):
             yield
-        finally:
-            _held.discard(mine)
+
+
+@contextmanager
+def _holding(mine: tuple[Path, int]) -> Iterator[None]:
+    """Inside, this thread knows that it has the lock."""
+    _held.add(mine)
+    try:
+        failpoint("run.locked")
+        yield
+    finally:
+        _held.discard(mine)
 
 
 @contextmanager
 def engine_lock(spark: SparkSession, layout: Layout) -> Iterator[None]:
     """Has the engine's own process lock the sink inside. Raises SkybandError SKY-E302 if another engine has it."""
+    if is_object(layout.home):
+        # The lease is for both: an engine that outlives its driver can commit nothing.
+        yield
+        return
     jvm: Any = spark._jvm
     # A record lock belongs to its process, whose closing of *any* handle of the file ends it: only the engine ever opens it for long.
     file = jvm.java.io.RandomAccessFile(str(layout.home / "engine.lock"), "rw")

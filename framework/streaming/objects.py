@@ -19,7 +19,7 @@ from skyband.operators.base import NULL, Named
 
 I64 = npt.NDArray[np.int64]
 
-_KEY, _NUMBER = "__key", "__number"
+OBJECT_KEY, _NUMBER = "__key", "__number"
 
 
 class ObjectNumbers:
@@ -28,14 +28,14 @@ class ObjectNumbers:
     def __init__(self, columns: tuple[str, ...], schema: pa.Schema) -> None:
         self.columns = columns
         self.known = pa.schema(
-            [(_NUMBER, pa.int64()), (_KEY, pa.int64()), *(schema.field(c) for c in columns)]
+            [(_NUMBER, pa.int64()), (OBJECT_KEY, pa.int64()), *(schema.field(c) for c in columns)]
         ).empty_table()  # fmt: skip
         self.next = 0
 
     def number(self, key: I64, rows: pa.Table) -> I64:
         """The object's number for each of ``rows`` (of keys ``key``, n); ``NULL`` where a naming column is null. O((n + known) log)."""
-        named = rows.select(list(self.columns)).append_column(_KEY, pa.array(key))
-        held, mine = key_numbers([self.known, named], [_KEY, *self.columns])
+        named = rows.select(list(self.columns)).append_column(OBJECT_KEY, pa.array(key))
+        held, mine = key_numbers([self.known, named], [OBJECT_KEY, *self.columns])
         null = np.zeros(len(key), bool)
         for c in self.columns:
             null |= rows[c].is_null().to_numpy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -11,6 +12,13 @@ from skyband.framework.streaming.blocks import table_bytes
 
 Block = tuple[str, bytes]
 """Kind and data of a message (see ``messages``)."""
+Deliver = Callable[[str, bytes], Block]
+"""What becomes of a block on its way to the driver."""
+
+
+def as_it_is(kind: str, data: bytes) -> Block:
+    """Nothing."""
+    return kind, data
 
 
 @dataclass(slots=True)

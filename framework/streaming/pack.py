@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -13,27 +13,38 @@ from skyband.framework.reasons import CONTROL, FILTERED, REASON, STOPS, count_of
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.streaming import blocks, rejects, reports, tokens
 from skyband.framework.streaming.config import CAPPED, KEY_HASHES, WARNED, HostConfig
+from skyband.framework.streaming.outbox import Deliver, as_it_is
 
 _ARROW = pa.schema([("node", pa.int32()), ("bucket", pa.int32()), ("kind", pa.string()), ("data", pa.binary())])
 _BLOCK_ROWS = 65536
+_TOLD_BYTES = 4 << 20
+"""Rejected rows that a task holds back, at the most."""
 
 
 class Pack:
     """The function given to ``mapInArrow``."""
 
-    def __init__(self, config: HostConfig) -> None:
-        self.config = config
+    def __init__(self, config: HostConfig, deliver: Deliver = as_it_is) -> None:
+        self.config, self._deliver = config, deliver
         self._key = tokens.key_of(config.cache_key)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Blocks of at most ``_BLOCK_ROWS`` rows a bucket, then this task's counts."""
+        """The blocks of rows as ``intake`` gives them."""
+        return self.packed(pa.Table.from_batches([batch]) for batch in batches)
+
+    def packed(self, tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
+        """Blocks of about ``_BLOCK_ROWS`` rows a bucket, then this task's counts."""
         counts = Tally({ROWS_IN: 0})
         held: list[pa.Table] = []
+        told: list[pa.Table] = []
         rows = 0
-        for batch in batches:
-            good, out = self.sort_out(pa.Table.from_batches([batch]), counts)
-            if out is not None:
-                yield out
+        for table in tables:
+            good, rejected = self.sort_out(table, counts)
+            if rejected is not None:
+                told.append(rejected)
+                if sum(t.nbytes for t in told) >= _TOLD_BYTES:
+                    yield self._rejected(told)
+                    told = []
             held.append(good)
             rows += good.num_rows
             if rows >= _BLOCK_ROWS:
@@ -44,11 +55,13 @@ class Pack:
         if CONTROL in counts and self.config.filling is not None:
             for bucket in self.config.filling.buckets:
                 yield _block(HOST, bucket, WAKE, b"")
+        if told:
+            yield self._rejected(told)
         if counts[ROWS_IN] or CONTROL in counts:
             yield _block(ASIDE, 0, COUNTS, counts.message())
 
-    def sort_out(self, table: pa.Table, counts: Tally) -> tuple[pa.Table, pa.RecordBatch | None]:
-        """(rows for the host, a block of rejected rows or None)."""
+    def sort_out(self, table: pa.Table, counts: Tally) -> tuple[pa.Table, pa.Table | None]:
+        """(rows for the host, rows of ``rejected`` or None)."""
         names = self.config.row_schema().names
         if CAPPED in table.column_names:
             names = [*names, CAPPED]
@@ -67,15 +80,16 @@ class Pack:
         counts[ROWS_IN] += table.num_rows - int(pc.sum(control).as_py() or 0)
         bad = pc.invert(pc.fill_null(pc.is_in(reason, pa.array([FILTERED, CONTROL, None])), True))
         rejected = table.filter(bad)
-        block = None
-        if rejected.num_rows:
-            stopping = pc.starts_with(rejected[REASON], STOPS)
-            if pc.any(stopping).as_py():
-                # Nothing of this batch will be written: of its rows the run shows one.
-                block = _block(ASIDE, 0, STOPPING, blocks.table_bytes(self._told(rejected.filter(stopping).slice(0, 1))))
-            else:
-                block = _block(ASIDE, 0, REJECTED, blocks.table_bytes(self._told(rejected)))
-        return data.filter(pc.is_null(reason)), block
+        return data.filter(pc.is_null(reason)), self._told(rejected) if rejected.num_rows else None
+
+    def _rejected(self, told: list[pa.Table]) -> pa.RecordBatch:
+        """The block of rows of ``rejected``."""
+        rows = pa.concat_tables(told)
+        stopping = pc.starts_with(rows["reason"], STOPS)
+        if pc.any(stopping).as_py():
+            # Nothing of this batch will be written: of its rows the run shows one.
+            return _block(ASIDE, 0, STOPPING, blocks.table_bytes(rows.filter(stopping).slice(0, 1)))
+        return _block(ASIDE, 0, *self._deliver(REJECTED, blocks.table_bytes(rows)))
 
     def _told(self, rejected: pa.Table) -> pa.Table:
         """Rows of ``rejected``: what did not parse as its own text, the others as JSON."""

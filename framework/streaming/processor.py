@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
+import pickle
 import time as clock
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from skyband.framework.messages import ASIDE, COUNTS, WAKE, Tally, time_of
-from skyband.framework.streaming.bucket import Bucket
-from skyband.framework.streaming.config import HostConfig
+from skyband.framework.streaming.collector import spare
 from skyband.framework.streaming.executors import as_the_driver
-from skyband.framework.streaming.fill_files import FILLED, read_state
-from skyband.framework.streaming.operator_host import CHUNK, SEEN
+
+if TYPE_CHECKING:
+    from skyband.framework.streaming.bucket import Bucket
+    from skyband.framework.streaming.config import HostConfig
+    from skyband.framework.streaming.outbox import Deliver
 
 _PIECE = 1 << 20
 
@@ -26,10 +30,29 @@ _CACHE: dict[tuple[str, int], tuple[str, Bucket, dict[str, bytes]]] = {}
 
 
 class HostProcessor(StatefulProcessor):
-    """Runs ``Bucket`` inside ``transformWithState``: rows and timers in, blocks for tables out."""
+    """Runs ``Bucket`` inside ``transformWithState``: rows and timers in, blocks for tables out.
 
-    def __init__(self, config: HostConfig) -> None:
-        self.config = config
+    Buckets, and the configuration, are imported by those who run one: before a query's first batch the engine starts a process that
+    calls ``init`` alone, and waits for it.
+    """
+
+    def __init__(self, config: HostConfig, deliver: Deliver) -> None:
+        self._parts = pickle.dumps((config, deliver))
+
+    @cached_property
+    def _unpacked(self) -> tuple[HostConfig, Deliver]:
+        made: tuple[HostConfig, Deliver] = pickle.loads(self._parts)
+        return made
+
+    @property
+    def config(self) -> HostConfig:
+        """What all buckets of the job have in common."""
+        return self._unpacked[0]
+
+    @property
+    def deliver(self) -> Deliver:
+        """What becomes of blocks on their way to the driver."""
+        return self._unpacked[1]
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declares the state: a token with the current timer, and values by name in pieces of 1 MB."""
@@ -56,17 +79,21 @@ class HostProcessor(StatefulProcessor):
         """Nothing to close."""
 
     def _run(self, number: int, data: list[bytes], watermark_ms: int) -> Iterator[Row]:
+        from skyband.framework.streaming.bucket import Bucket
+        from skyband.framework.streaming.operator_host import CHUNK, SEEN
+
         started = clock.perf_counter()
+        spare()
         mark = self.mark.get()
         slot = (self.config.cache_key, number)
         cached = _CACHE.pop(slot, None)
         written: dict[str, bytes] = {}
         filled = self._filled(number)
-        if mark is None:
-            bucket = Bucket(self.config, number)
-        elif filled is not None:
+        if filled is not None:
             self._replace(filled)
             bucket = Bucket.restore(self.config, number, filled.get)
+        elif mark is None:
+            bucket = Bucket(self.config, number)
         elif cached is not None and cached[0] == mark[0]:
             _, bucket, written = cached
             # The configuration of this run: since the state was cached a finish may have been declared.
@@ -90,15 +117,20 @@ class HostProcessor(StatefulProcessor):
         if not bucket.crowded:
             _CACHE[slot] = (token, bucket, written)
         saved = clock.perf_counter()
-        for kind, block in out:
-            yield Row(kind=kind, data=block)
+        for block in out:
+            kind, message = self.deliver(*block)
+            yield Row(kind=kind, data=message)
         times = Tally({time_of("load"): int(1e6 * (loaded - started)), time_of("state"): int(1e6 * (saved - ran))})
         yield Row(kind=COUNTS, data=times.message())
 
     def _filled(self, number: int) -> dict[str, bytes] | None:
         """The state that is to take the place of the one in the store, if it has not yet: a batch that is repeated does it again."""
         filling = self.config.filling
-        if filling is None or number not in filling.buckets or self._read(FILLED) == filling.token.encode():
+        if filling is None or number not in filling.buckets:
+            return None
+        from skyband.framework.streaming.fill_files import FILLED, read_state
+
+        if self._read(FILLED) == filling.token.encode():
             return None
         return read_state(Path(filling.folder), number) | {FILLED: filling.token.encode()}
 

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from skyband.framework.messages import PACKED, SENT
+from skyband.framework.messages import ASIDE, COUNTS, PACKED, ROWS_IN, SENT, Tally
 from skyband.framework.plan.model import Plan
+from skyband.framework.plan.reader import below, engine_reads, separator
+from skyband.framework.reasons import CONTROL
+from skyband.framework.sources import reading
+from skyband.framework.sources.arrow_csv import ArrowCsv
+from skyband.framework.sources.arrow_files import ArrowFiles
 from skyband.framework.sources.drop import Drop
 from skyband.framework.sources.registry import source_format
+from skyband.framework.spec.places import without_scheme
+from skyband.framework.streaming.arrow_intake import URL, WATERMARK, Readable, ReadAndPack
 from skyband.framework.streaming.config import HostConfig
+from skyband.framework.streaming.daemon import HOST
+from skyband.framework.streaming.delivery import Delivery
 from skyband.framework.streaming.filling import filling
-from skyband.framework.streaming.intake import intake, with_control
+from skyband.framework.streaming.intake import control_rows, intake, with_control
 from skyband.framework.streaming.layout import NEXT, JobFile, Layout
+from skyband.framework.streaming.outbox import Deliver, as_it_is
 from skyband.framework.streaming.pack import Pack
 from skyband.framework.streaming.processor import HostProcessor
 
@@ -29,33 +41,61 @@ def cache_key(layout: Layout, job: JobFile) -> str:
     return f"{layout.checkpoint}/{job.generation}".replace(f"/_skyband/{NEXT}/_skyband/", "/_skyband/")
 
 
-def build(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, without: Sequence[str], drop: Drop | None) -> DataFrame:
+def build(
+    spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, without: Sequence[str], drop: Drop | None, deliver: Deliver
+) -> DataFrame:
     """The stream of (kind, data) blocks that the tables are made of, ``without`` the pieces of the source that are set aside.
 
-    ``drop``: caps of the source's pieces, if they have any.
+    ``drop``: caps of the source's pieces, if they have any. ``deliver`` is what becomes of blocks on their way to the driver.
     """
     config = HostConfig.of(plan, tuple((w, f) for w, f in job.finishes), cache_key(layout, job), filling(layout, job))
-    source = source_format(plan.source.format).stream(spark, plan.source, job.header, without, drop)
-    rows = intake(source, plan.intake)
-    rows = with_control(spark, rows, str(layout.control), plan.intake.event_time, plan.intake.delay_ms)
-    packed = rows.mapInArrow(Pack(config), PACKED)
-    # The stateful step gets a pool of Python workers of its own, or its cache of decoded state would never hit: pools are told apart by
-    # the environment their functions were made in.
+    if by_arrow(plan, job):
+        packed = _read_by_arrow(spark, plan, layout, job, config, without, drop, deliver)
+    else:
+        source = source_format(plan.source.format).stream(spark, plan.source, job.header, without, drop)
+        rows = intake(source, plan.intake)
+        rows = with_control(spark, rows, str(layout.control), plan.intake.event_time, plan.intake.delay_ms)
+        packed = rows.mapInArrow(Pack(config, deliver), PACKED)
+    # Pools of Python workers are told apart by the environment their functions were made in.
     environment = spark.sparkContext.environment
-    environment["SKYBAND_STEP"] = "host"
+    environment |= HOST
     try:
-        return packed.groupBy("node", "bucket").transformWithState(HostProcessor(config), SENT, "Append", "EventTime")
+        return packed.groupBy("node", "bucket").transformWithState(HostProcessor(config, deliver), SENT, "Append", "EventTime")
     finally:
-        environment.pop("SKYBAND_STEP", None)
+        for name in HOST:
+            environment.pop(name, None)
+
+
+def by_arrow(plan: Plan, job: JobFile) -> bool:
+    """Whether tasks read the source's files by Arrow; else the engine does. One checkpoint serves both."""
+    named = plan.source.format != "csv" or job.header is not None
+    # Only rows that the engine reads wake buckets that have states to take up.
+    return named and not job.engine_reads and job.filling is None and engine_reads(plan.source, plan.intake) is None
+
+
+def _read_by_arrow(
+    spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, config: HostConfig, without: Sequence[str], drop: Drop | None,
+    deliver: Deliver,
+) -> DataFrame:  # fmt: skip
+    """The stream of packed blocks, behind the watermark, whose rows the engine never sees."""
+    files: Readable
+    place = os.path.abspath(without_scheme(str(plan.source.path))), below(plan.source), plan.source.fields
+    files = ArrowCsv(*place, tuple(job.header or ()), separator(plan.source)) if plan.source.format == "csv" else ArrowFiles(*place)
+    urls = reading.urls(spark, plan.source, URL, without, drop)
+    packed = urls.mapInArrow(ReadAndPack(config, files, deliver), f"{PACKED}, {WATERMARK} timestamp")
+    told = [F.lit(ASIDE), F.lit(0), F.lit(COUNTS), F.lit(Tally({ROWS_IN: 0, CONTROL: 1}).message())]
+    control = control_rows(spark, str(layout.control)).select(*told, F.col("at"))
+    both = packed.unionByName(control.toDF(*packed.columns))
+    return both.withWatermark(WATERMARK, f"{plan.intake.delay_ms} milliseconds").drop(WATERMARK)
 
 
 def start(
     spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, on_batch: OnBatch, once: bool, without: Sequence[str] = (),
-    drop: Drop | None = None,
+    drop: Drop | None = None, delivery: Delivery | None = None,
 ) -> StreamingQuery:  # fmt: skip
     """Starts the job's query: over what is there (``once``) or for good at the spec's trigger."""
     spark.conf.set("spark.sql.shuffle.partitions", str(job.partitions))
-    built = build(spark, plan, layout, job, without, drop)
+    built = build(spark, plan, layout, job, without, drop, delivery or as_it_is)
     writer = built.writeStream.foreachBatch(on_batch).option("checkpointLocation", str(layout.checkpoint))
     if once:
         writer = writer.trigger(availableNow=True)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 import time as clock
-from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -22,7 +19,6 @@ from skyband.framework.lines import warning_to_stderr
 from skyband.framework.messages import (
     ACCEPTED,
     CHANGED,
-    COUNTS,
     FRONTIER,
     NEWEST,
     PENDING,
@@ -31,32 +27,37 @@ from skyband.framework.messages import (
     RUNS,
     STOPPING,
     TIMES,
-    Changes,
-    Skyband,
     Tally,
-    addressed,
     time_of,
 )
 from skyband.framework.plan.model import Plan
 from skyband.framework.quality.row_rules import stopped_by_rule
 from skyband.framework.reasons import CONTROL, FILTERED, REASONS
 from skyband.framework.redaction import redacted
+from skyband.framework.settings.tasks import tasks_asked
 from skyband.framework.sources.forgetting import forget
 from skyband.framework.sources.logs import last_batch
 from skyband.framework.sources.registry import source_format
-from skyband.framework.streaming import blocks
+from skyband.framework.streaming.arrow_intake import odd
 from skyband.framework.streaming.checkpoint import failure as lost_part
+from skyband.framework.streaming.delivery import Delivery, number_batch
+from skyband.framework.streaming.deriving import on_engine
 from skyband.framework.streaming.drifts import Drifts
 from skyband.framework.streaming.drops import Drops
 from skyband.framework.streaming.engine import worker_died
-from skyband.framework.streaming.engine_log import log_file
+from skyband.framework.streaming.engine_files import clear
+from skyband.framework.streaming.engine_log import first_cause, log_file
 from skyband.framework.streaming.executors import Watch, told_by_executor
 from skyband.framework.streaming.filling import order, taken_up
+from skyband.framework.streaming.grown import grown
 from skyband.framework.streaming.intact import Found, check
 from skyband.framework.streaming.layout import JobFile, Layout, fitting_job, own_place
 from skyband.framework.streaming.locks import engine_lock, one_run
+from skyband.framework.streaming.outlet import outlet_of
+from skyband.framework.streaming.partitions import moved
 from skyband.framework.streaming.pieces import Pieces, Warn
 from skyband.framework.streaming.query import start
+from skyband.framework.streaming.received import Received
 from skyband.framework.streaming.resting import note
 from skyband.framework.streaming.stopping import STOP
 from skyband.framework.streaming.unfinished import settle
@@ -131,6 +132,7 @@ class Runner:
         self.failure: BaseException | None = None
         self.begun: int | None = None
         self.gate_at: int | None = None
+        self.engine_reads = ""
 
     def run(self, once: bool = True, finish: bool = False, rebuild: bool = False) -> bool:
         """Streams over what is there (``once``) or until stopped; ``finish`` then declares the input complete.
@@ -141,13 +143,15 @@ class Runner:
 
         Raises SkybandError SKY-E150 (the spec no longer fits the state), SKY-E205 (the sink is not the job's own), SKY-E302 (another
         run is active), SKY-E300 (the engine failed), SKY-E301 (the source), SKY-E303 and SKY-E304 (something is lost), SKY-E305 (a worker
-        died), SKY-E308 (its columns are others now), SKY-E502 (a row breaks a rule of severity ``fail``).
+        died), SKY-E308 (its columns are others now), SKY-E502 (a row breaks a rule of severity ``fail``), SKY-E640 (changes cannot be
+        sent), SKY-E650 and SKY-E651 (the state cannot be divided, or moved, as it is asked).
         """
         own_place(self.plan, self.layout)
         with one_run(self.layout, self.plan.job), engine_lock(self.spark, self.layout):
             self.job, held = self._job_file(rebuild)
             self.sink = Sink(self.plan, self.writer, self.job.generation)
             self.sink.ensure_all()
+            self.job = moved(self.spark, self.layout, self.job, self.sink, self.warn, self.phase)
             self._resume()
             committed = held is not None and held.unfinished_committed
             self.pieces = Pieces(self.spark, self.plan, self.layout, self.job, self.sink, committed, self.warn)
@@ -156,6 +160,10 @@ class Runner:
             self._forget()
             if rebuild:
                 self._derive()
+            self.outlet = outlet_of(self.spark, self.plan, self.layout, self.job, self.sink)
+            if self.outlet is not None and self.last_batch >= 0:
+                self.phase("sending changes")
+                self.outlet.catch_up(self.last_batch)
             self.doing = "reading" if once else "waiting for new rows"
             if not once and self.plan.check_every is not None:
                 self.gate_at = self.last_batch + self.plan.check_every
@@ -171,7 +179,10 @@ class Runner:
     def _rest(self) -> None:
         """Notes that all is done. Files may have come while the end of those before was declared: then it is not declared for them."""
         finished = self.newest is None or any(f > self.newest for _, f in self.job.finishes[-1:])
-        note(self.layout, self.job, last_batch(self.layout.checkpoint / "commits"), finished)
+        batch = last_batch(self.layout.checkpoint / "commits")
+        note(self.layout, self.job, batch, finished)
+        if self.outlet is not None:
+            self.outlet.rest(batch)
 
     def _job_file(self, rebuild: bool) -> tuple[JobFile, Found | None]:
         """The job file, and what earlier runs' tables hold: None if this is the first."""
@@ -179,8 +190,11 @@ class Runner:
         if job is None:
             header = source_format(self.plan.source.format).columns(self.spark, self.plan.source)
             partitions = int(self.spark.conf.get("spark.sql.shuffle.partitions") or 2)
-            return self.layout.create(self.plan, partitions, header), None
+            clear(self.spark, self.layout.checkpoint)
+            # More tasks than buckets have nothing to do, at every batch: only if they are asked for.
+            return self.layout.create(self.plan, partitions if tasks_asked() else min(partitions, self.plan.buckets), header), None
         held = check(self.plan, self.layout, job, rebuild)
+        self.plan, job = grown(self.spark, self.plan, self.layout, job, self.warn)
         settle(self.plan, self.layout, job, held)
         return order(self.layout, self.layout.renew(self.plan, job)), held
 
@@ -221,7 +235,8 @@ class Runner:
         self.phase(self.doing)
         try:
             left_out, capped = self.pieces.left_out(), self.drops.capped
-            query = start(self.spark, self.plan, self.layout, self.job, self._on_batch, once, left_out, capped)
+            job = replace(self.job, engine_reads=self.engine_reads or self.job.engine_reads)
+            query = start(self.spark, self.plan, self.layout, job, self._on_batch, once, left_out, capped, Delivery.of(self.sink))
         except AnalysisException as e:
             said = str(e).splitlines()[0]
             raise SkybandError("SKY-E300", f"the engine refuses the job: {said}", hint="see the source's columns and the spec's SQL") from e
@@ -239,10 +254,24 @@ class Runner:
             except StreamingQueryException as e:
                 # A terminal's Ctrl-C reaches the engine's workers too: the batch may fail before it is stopped.
                 if STOP.signal is None:
-                    if self.failure is None and self.pieces.set_aside(str(e), self.begun):
+                    if self.failure is None and (self._to_the_engine(str(e)) or self.pieces.set_aside(str(e), self.begun)):
                         return None
                     raise self._told(str(e)) from e
         return STOP.signal is None
+
+    def _to_the_engine(self, said: str) -> bool:
+        """Whether the query failed because the engine has to read files that tasks were to read: from now on it does.
+
+        The rows are the same whoever reads them, so a batch may change hands. For good, if there will be more such files.
+        """
+        found = odd(said)
+        if found is None or self.job.engine_reads or self.engine_reads:
+            return False
+        self.engine_reads, lasting = found
+        if lasting:
+            self.job.engine_reads = self.engine_reads
+            self.layout.save(self.job)
+        return True
 
     def _told(self, said: str) -> BaseException:
         """The engine's error as the user's: the source's own, one of a batch, or what the engine says."""
@@ -264,32 +293,25 @@ class Runner:
         started = clock.perf_counter()
         self.begun = batch_id
         # Runs the whole batch, exactly once: the state is committed when this returns.
+        number_batch(self.spark.sparkContext, batch_id)
         made = df.toArrow()
         ran = clock.perf_counter()
         failpoint("state.after")
-        tables: dict[str, list[pa.Table]] = defaultdict(list)
-        counts = Tally()
-        for kind, data in zip(made["kind"].to_pylist(), made["data"].to_pylist(), strict=True):
-            if kind == COUNTS:
-                counts.add(data)
-            elif isinstance(addressed(kind), Skyband):
-                tables[kind] = [blocks.bytes_table(data)]
-            else:
-                tables[kind].append(blocks.bytes_table(data))
-        if STOPPING in tables:
+        received = Received.of(zip(made["kind"].to_pylist(), made["data"].to_pylist(), strict=True))
+        counts, stopping = received.counts, received.tables().get(STOPPING)
+        if stopping is not None:
             # Before anything of the batch is kept anywhere.
-            raise stopped_by_rule(self.plan, batch_id, pa.concat_tables(tables[STOPPING]), counts[STOPPING])
-        tables[REJECTED].append(self.pieces.before_commit(batch_id, counts))
+            raise stopped_by_rule(self.plan, batch_id, stopping, counts[STOPPING])
+        received.put(REJECTED, self.pieces.before_commit(batch_id, counts))
         drift = self.drifts.before_commit(batch_id)
         self.drops.read(counts)
-        batch = Batch(batch_id, counts)
+        batch = Batch(batch_id, counts, reasons=received.reasons(), changes=received.changes())
         self._total(batch)
-        merged = {kind: pa.concat_tables(parts) for kind, parts in tables.items()}
-        batch.reasons = {x["values"]: x["counts"] for x in pc.value_counts(merged[REJECTED]["reason"]).to_pylist()}
-        batch.changes = {q.query: rows.num_rows for kind, rows in merged.items() if isinstance(q := addressed(kind), Changes)}
-        merged[RUNS] = self._runs_row(batch, ran - started, drift)
-        self.sink.commit(batch_id, merged)
+        runs = {RUNS: self._runs_row(batch, ran - started, drift)}
+        self.sink.commit(batch_id, received.tables() | runs, received.files)
         self.drifts.committed()
+        if self.outlet is not None:
+            self.outlet.send(batch_id)
         batch.seconds = clock.perf_counter() - started
         self.last_batch = max(self.last_batch, batch_id)
         if clock.monotonic() - self.derived_at > self.derive_seconds:
@@ -362,16 +384,8 @@ class Runner:
     def _derive(self) -> None:
         if self.last_batch >= 0:
             self.phase("making the tables of results")
-            derive(self.sink, self.last_batch)
+            derive(self.sink, self.last_batch, on_engine(self.spark))
         self.derived_at = clock.monotonic()
-
-
-def first_cause(text: str) -> str:
-    """The line of an engine error that says what happened, without its stack."""
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith(("at ", "File ", "Traceback"))]
-    named = [line for line in lines if "Error" in line or "Exception" in line]
-    said = named[-1] if named else lines[0] if lines else "unknown"
-    return re.sub(r"^(Caused by: )?([a-zA-Z_$]+\.)+", "", said)[:500]
 
 
 def _instant(micros: int | None) -> datetime | None:

@@ -24,16 +24,27 @@ from pyspark.sql import SparkSession
 from skyband.framework.errors import SkybandError
 from skyband.framework.failpoints import die_with
 from skyband.framework.java import find_java_home
+from skyband.framework.lines import warning_to_stderr
 from skyband.framework.settings.engine import Asked, engine_settings
+from skyband.framework.settings.tasks import DEFAULT_TASKS, tasks_asked
 from skyband.framework.sources.logs import local_path
+from skyband.framework.storage.places import is_object
+from skyband.framework.storage.settings import ENGINE_JARS, LEFT_OUT, engine_conf
 from skyband.framework.streaming import cluster, executors, launch
+from skyband.framework.streaming.daemon import NAME as DAEMON
 from skyband.framework.streaming.engine import ENGINE
 from skyband.framework.streaming.engine_log import engine_log
+from skyband.framework.streaming.packages import resolver, with_provider
 from skyband.framework.streaming.python_path import SAFE
 from skyband.framework.streaming.scratch import remove_leftovers, scratch_folder
 from skyband.framework.streaming.stopping import handlers_kept
 
 DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
+
+_SOCKETS = 50
+"""Characters of the folder of sockets: with their names, Spark's, that is below what operating systems allow (104 and more)."""
+
+_CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 
 # Dependencies of Delta's that Spark's own jars folder holds already: 28 MB to download instead of 87, and no class twice.
 SHIPPED = (
@@ -93,10 +104,10 @@ def get_session(
 ) -> SparkSession:
     """The process's Spark session, started on first call.
 
-    ``shuffle_partitions`` defaults to 2 (fixed for a checkpoint's life); ``master`` to that of ``engine_settings``, whose ``conf`` counts;
-    ``home`` is the sink's own folder, for the engine's log (see ``engine_log``); ``extra``: further settings; ``quick``: the engine will
-    have little to do, and compiles for that; ``make``: see ``launch``, heeded where an earlier start is known; ``alone``: on this machine,
-    whatever is configured.
+    ``shuffle_partitions``: tasks of a first run's stateful step, by default those of ``tasks_asked``; ``master``: by default that of
+    ``engine_settings``, whose ``conf`` counts; ``home`` is the sink's own folder, for the engine's log (see ``engine_log``) where it is on
+    this machine; ``extra``: further settings; ``quick``: the engine will have little to do, and compiles for that; ``make``: see
+    ``launch``, heeded where an earlier start is known; ``alone``: on this machine, whatever is configured.
     Raises SkybandError SKY-E200 (no Java), SKY-E300 (the engine did not start; its log is named), SKY-E610 and SKY-E611 (its settings),
     SKY-E612 to SKY-E614 (the cluster is not fit for it).
     """
@@ -116,15 +127,20 @@ def get_session(
     os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "conf")
     spark_home, packages = Path(_find_spark_home()), (DELTA, *packages)
     plain = local and not cluster.changes_class_path(asked.conf)
-    known = launch.known(spark_home, packages, SHIPPED) if plain else None
+    on_s3 = bool(set(ENGINE_JARS["s3"]) & set(packages))
+    excludes = SHIPPED + (LEFT_OUT if on_s3 else ())
+    known = launch.known(spark_home, packages, excludes) if plain else None
     settings: dict[str, Any] = {
-        **({} if known else {"spark.jars.packages": ",".join(packages), "spark.jars.excludes": ",".join(SHIPPED)}),
+        **({} if known else {"spark.jars.packages": ",".join(packages), "spark.jars.excludes": ",".join(excludes)}),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.sql.shuffle.partitions": shuffle_partitions or int(os.environ.get("SKYBAND_SHUFFLE_PARTITIONS", "2")),
+        "spark.sql.shuffle.partitions": shuffle_partitions or tasks_asked() or DEFAULT_TASKS,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        # The other one replaces a file by deleting it and renaming, and forks a readlink for every look at a file, some 40 a batch. This
+        # one renames, which is one step on a local file system.
+        "spark.sql.streaming.checkpointFileManagerClass": f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager",
         "spark.sql.streaming.minBatchesToRetain": "10",
         # The list of files taken is written anew as a whole every 100 batches (10 is the default), and old ones go a minute later (10).
         "spark.sql.streaming.fileSource.log.compactInterval": "100",
@@ -141,6 +157,7 @@ def get_session(
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         **network,
+        **(engine_conf() if on_s3 else {}),
         "spark.driver.maxResultSize": "0",
         "spark.driver.memory": "2g",
         # Stopping a query in the middle of a batch overflows the default stack inside a JDK regular expression. A crash is told in the log.
@@ -151,16 +168,21 @@ def get_session(
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "skyband-warehouse"),
         "spark.python.worker.reuse": "true",
+        # Elsewhere Skyband may come to the workers only once they run.
+        **({"spark.python.daemon.module": DAEMON} if local else {}),
+        # Between the engine and its workers: nobody else on the machine can connect, and each call of the state's takes less.
+        "spark.python.unix.domain.socket.enabled": str(local and len(str(scratch)) <= _SOCKETS).lower(),
         **{f"spark.executorEnv.{name}": value for name, value in SAFE.items()},
         **({} if local else {f"spark.executorEnv.{executors.DRIVER}": json.dumps(executors.versions())}),
     }
     settings = cluster.merged(settings, asked.conf) | dict(extra or {}) | {"spark.master": chosen}
+    settings = with_provider(settings, resolver(java, spark_home), warning_to_stderr)
     builder = SparkSession.builder.appName(app_name)
     for name, value in settings.items():
         builder = builder.config(name, str(value))
     start = _Start(settings, java, spark_home, known, make, asked.secrets())
     first = SparkContext._active_spark_context is None
-    with engine_log(home) as log, start.taken(), handlers_kept():
+    with engine_log(None if home is not None and is_object(home) else home) as log, start.taken(), handlers_kept():
         ENGINE.log = log
         try:
             spark = builder.getOrCreate()
@@ -169,7 +191,7 @@ def get_session(
     die_with(ENGINE.pids)
     spark.sparkContext.setLogLevel(os.environ.get("SKYBAND_LOG_LEVEL", "ERROR"))
     if known is None and plain:
-        _remember(spark, spark_home, packages)
+        _remember(spark, spark_home, packages, excludes)
     if first and not local:
         try:
             executors.check(spark, home)
@@ -187,9 +209,9 @@ def archive() -> Path | None:
     return launch.archive(java, spark_home, known) if java is not None and known is not None else None
 
 
-def _remember(spark: SparkSession, spark_home: Path, packages: tuple[str, ...]) -> None:
+def _remember(spark: SparkSession, spark_home: Path, packages: tuple[str, ...], excludes: tuple[str, ...]) -> None:
     """Keeps what Spark's script and its search for packages have found."""
     jars = [local for jar in (spark.conf.get("spark.jars", "") or "").split(",") if (local := local_path(jar)) is not None]
     jvm: Any = spark.sparkContext._jvm
     options = jvm.org.apache.spark.launcher.JavaModuleOptions.defaultModuleOptionArray()
-    launch.remember(spark_home, packages, SHIPPED, jars, list(options))
+    launch.remember(spark_home, packages, excludes, jars, list(options))

@@ -20,6 +20,8 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.reasons import REASONS
 from skyband.framework.sources.logs import last_batch
 from skyband.framework.sources.share import Share
+from skyband.framework.storage.holders import holder_of
+from skyband.framework.storage.places import is_object
 from skyband.framework.streaming.generations import OLD, bytes_in
 from skyband.framework.streaming.intact import look
 from skyband.framework.streaming.intact import told as lost
@@ -102,7 +104,12 @@ def status_of(plan: Plan) -> Status:
 
 
 def engine_of(layout: Layout) -> int | None:
-    """The process of the engine that is at work on this sink, None if there is none. Asks for its lock without taking it."""
+    """The process of the engine that is at work on this sink, None if there is none. Asks for its lock without taking it.
+
+    On object storage that of the run.
+    """
+    if is_object(layout.home):
+        return holder_of(layout.home / "lock")
     try:
         with open(layout.home / "engine.lock", "rb") as file:
             asked = struct.pack(_RECORD_LOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)

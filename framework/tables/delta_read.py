@@ -15,13 +15,14 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow import fs
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.storage.settings import options
 
 
 def open_table(root: str | Path, name: str) -> DeltaTable:
     """The table ``name`` below ``root``. Raises SkybandError SKY-E400 if there is none or it cannot be opened."""
     path = f"{root}/{name}"
     try:
-        return DeltaTable(path)
+        return DeltaTable(path, storage_options=options(path))
     except TableNotFoundError as e:
         raise SkybandError("SKY-E400", f"there is no table {name!r} at {root}", hint="run the job first: skyband run SPEC") from e
     except (DeltaError, OSError) as e:
@@ -30,7 +31,8 @@ def open_table(root: str | Path, name: str) -> DeltaTable:
 
 def exists(root: str | Path, name: str) -> bool:
     """Whether there is a table ``name`` below ``root``."""
-    return bool(DeltaTable.is_deltatable(f"{root}/{name}"))
+    path = f"{root}/{name}"
+    return bool(DeltaTable.is_deltatable(path, options(path)))
 
 
 def versions(root: str | Path, names: Iterable[str]) -> dict[str, int | None]:
@@ -73,6 +75,15 @@ def read(table: DeltaTable, columns: Sequence[str] | None = None, where: pc.Expr
     """Rows of the table, with the types of its schema. O(rows of the files that ``where`` cannot rule out)."""
     found = dataset(table).to_table(columns=list(columns) if columns is not None else None, filter=where)
     return found.replace_schema_metadata(None)
+
+
+def rows(table: DeltaTable, partition: tuple[str, bool]) -> int:
+    """Rows of a partition, by the statistics of its files. O(files)."""
+    column, value = partition
+    files = pa.table(table.get_add_actions(flatten=True))
+    if not files.num_rows:
+        return 0
+    return int(pc.sum(files.filter(pc.equal(files[f"partition.{column}"], value))["num_records"]).as_py() or 0)
 
 
 def to_schema(data: pa.Table, schema: pa.Schema) -> pa.Table:

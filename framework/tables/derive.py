@@ -7,6 +7,7 @@ killed anywhere and repeated. Everything works on whole columns: O(n log n) in t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,14 @@ import pyarrow.compute as pc
 from skyband.framework.errors import SkybandError
 from skyband.framework.failpoints import failpoint
 from skyband.framework.plan.model import Plan, QueryNode
+from skyband.framework.quality.outcome import Outcome
 from skyband.framework.spec.names import QUERY_COLUMN
 from skyband.framework.tables import invariants
+from skyband.framework.tables.data_files import DataFile
 from skyband.framework.tables.delta_read import to_schema
 from skyband.framework.tables.keys import key_numbers, numbered
 from skyband.framework.tables.motion import latest, moved, reached
+from skyband.framework.tables.parts import Made, Part, Spread, cut, here
 from skyband.framework.tables.schemas import changes_name, identity_columns, now_name, stream_columns, trajectory_name
 from skyband.framework.tables.sink import FILLED_BATCH, Sink
 from skyband.framework.tables.types import STAMP
@@ -34,15 +38,18 @@ MAX_ROWS = 2_000_000
 """Changes taken at a time, at least one batch: bounds memory when results are far behind."""
 
 
-def derive(sink: Sink, upto: int) -> None:
-    """Brings the results of every query up to batch ``upto`` (the last complete one)."""
+def derive(sink: Sink, upto: int, spread: Spread = here) -> None:
+    """Brings the results of every query up to batch ``upto`` (the last complete one).
+
+    Where there are many rows of many keys part by part (``parts.cut``), by ``spread``: the tables hold the same rows.
+    """
     failpoint("derive.before")
     for i, query in enumerate(q for q in sink.plan.queries if q.item.lasting):
         if i:
             failpoint("derive.between")
-        _derive_intervals(sink, query, upto)
+        _derive_intervals(sink, query, upto, spread)
         failpoint("derive.between")
-        _derive_now(sink, query, upto)
+        _derive_now(sink, query, upto, spread)
     failpoint("derive.after")
     sink.maintain()
 
@@ -140,78 +147,111 @@ def ranked(rows: pa.Table, query: QueryNode, keys: Sequence[str]) -> tuple[pa.Ta
     return rows.take(pa.array(order)), number, rank
 
 
-def _derive_intervals(sink: Sink, query: QueryNode, upto: int) -> None:
+def _derive_intervals(sink: Sink, query: QueryNode, upto: int, spread: Spread) -> None:
     app_id = sink.app_id(query.name)
     done = sink.writer.version(query.name, app_id)
+    for first, last, count in _slices(sink, changes_name(query.name), BEFORE if done is None else done, upto):
+        parts = cut(sink, count + sink.writer.rows(query.name, ("is_current", True)))
+        if len(parts) == 1:
+            rows, found = _intervals_of(sink, query, first, last, *parts)
+            files: list[DataFile] = []
+        else:
+            made = spread(sink, partial(_make_intervals, query, first, last), parts)
+            rows = sink.specs[query.name].schema.empty_table()
+            files, found = [f for m in made for f in m.files], [o for m in made for o in m.broken]
+        invariants.record(sink, query.name, found, first, last)
+        sink.writer.overwrite_partitions(query.name, rows, "is_current", [True], app_id, last, files)
+
+
+def _make_intervals(query: QueryNode, first: int, last: int, sink: Sink, part: Part) -> Made:
+    rows, found = _intervals_of(sink, query, first, last, part)
+    return Made(sink.writer.files(query.name, rows, "is_current"), found)
+
+
+def _intervals_of(sink: Sink, query: QueryNode, first: int, last: int, part: Part) -> tuple[pa.Table, list[Outcome]]:
+    """The intervals of a part of the keys that are open before the batches ``first`` to ``last``, or begin there; what they break."""
     schema = sink.specs[query.name].schema
     source = changes_name(query.name)
     columns = [n for n in sink.specs[source].schema.names if n in schema.names or n in ("changed_at", "step", "change")]
-    for first, last in _slices(sink, source, BEFORE if done is None else done, upto):
-        span = (pc.field("batch_id") >= first) & (pc.field("batch_id") <= last)
-        changes = sink.writer.read(source, columns, span)
-        opened = to_schema(sink.writer.read(query.name, where=pc.field("is_current")), schema)
-        streams = stream_columns(sink.plan, query)
-        number = numbered(opened, changes, streams)
-        rows = intervals(opened, changes, streams, identity_columns(sink.plan, query), number)
-        invariants.record(sink, query.name, list(invariants.broken(sink.plan, query, opened, changes, rows, number)), first, last)
-        sink.writer.overwrite_partitions(query.name, rows, "is_current", [True], app_id, last)
+    span = (pc.field("batch_id") >= first) & (pc.field("batch_id") <= last)
+    changes = sink.writer.read(source, columns, part.of(sink, span))
+    opened = to_schema(sink.writer.read(query.name, where=part.of(sink, pc.field("is_current"))), schema)
+    streams = stream_columns(sink.plan, query)
+    number = numbered(opened, changes, streams)
+    rows = intervals(opened, changes, streams, identity_columns(sink.plan, query), number)
+    return rows, list(invariants.broken(sink.plan, query, opened, changes, rows, number))
 
 
-def _slices(sink: Sink, source: str, done: int, upto: int) -> Iterator[tuple[int, int]]:
-    """Spans of batches after ``done`` with at most ``MAX_ROWS`` changes, or one batch."""
+def _slices(sink: Sink, source: str, done: int, upto: int) -> Iterator[tuple[int, int, int]]:
+    """Spans of batches after ``done`` with at most ``MAX_ROWS`` changes, or one batch, and their number of changes."""
     if done >= upto:
         return
-    ids = sink.writer.read(source, ["batch_id"], (pc.field("batch_id") > done) & (pc.field("batch_id") <= upto))["batch_id"].to_numpy()
-    batches, counts = np.unique(ids, return_counts=True)
+    ids = sink.writer.read(source, ["batch_id"], (pc.field("batch_id") > done) & (pc.field("batch_id") <= upto))
+    found = ids.group_by("batch_id", use_threads=False).aggregate([([], "count_all")]).sort_by("batch_id")
     first, total = None, 0
     previous = done
-    for batch, count in zip(batches.tolist(), counts.tolist(), strict=True):
+    for batch, count in zip(found["batch_id"].to_pylist(), found["count_all"].to_pylist(), strict=True):
         if first is not None and total + count > MAX_ROWS:
-            yield first, previous
+            yield first, previous, total
             first, total = None, 0
         first = batch if first is None else first
         total += count
         previous = batch
     if first is not None:
-        yield first, previous
+        yield first, previous, total
 
 
-def _derive_now(sink: Sink, query: QueryNode, upto: int) -> None:
+def _derive_now(sink: Sink, query: QueryNode, upto: int, spread: Spread) -> None:
     name = now_name(query.name)
     app_id = sink.app_id(name)
     done = sink.writer.version(name, app_id)
     if done is not None and done >= upto:
         return
-    schema = sink.specs[name].schema
-    columns = [n for n in schema.names if n not in ("rank", "as_of")]
-    rows = sink.writer.read(query.name, [*columns, "valid_from"], pc.field("is_current"))
-    plan, heads = sink.plan, sink.writer.read("heads")
     last = (sink.last_run() or {}).get("frontier")
     frontier = None if last is None else pa.scalar(last, STAMP).cast(pa.int64()).as_py()
+    parts = cut(sink, sink.writer.rows(query.name, ("is_current", True)))
+    span = BEFORE if done is None else done, upto
+    if len(parts) == 1:
+        sink.writer.overwrite(name, _now_of(sink, query, *span, frontier, *parts), app_id, upto)
+        return
+    made = spread(sink, partial(_make_now, query, *span, frontier), parts)
+    sink.writer.overwrite(name, sink.specs[name].schema.empty_table(), app_id, upto, [f for m in made for f in m.files])
+
+
+def _make_now(query: QueryNode, done: int, upto: int, frontier: int | None, sink: Sink, part: Part) -> Made:
+    return Made(sink.writer.files(now_name(query.name), _now_of(sink, query, done, upto, frontier, part)))
+
+
+def _now_of(sink: Sink, query: QueryNode, done: int, upto: int, frontier: int | None, part: Part) -> pa.Table:
+    """The current results of a part of the keys."""
+    schema = sink.specs[now_name(query.name)].schema
+    columns = [n for n in schema.names if n not in ("rank", "as_of")]
+    rows = sink.writer.read(query.name, [*columns, "valid_from"], part.of(sink, pc.field("is_current")))
+    plan, heads = sink.plan, sink.writer.read("heads", where=part.of(sink))
     as_of = key_as_of(rows, heads, plan, frontier)
     if query.item.motion is not None:
         streams = stream_columns(plan, query)
         named = (*streams, *identity_columns(plan, query))
-        points = _points(sink, query, named, BEFORE if done is None else done, upto)
+        points = _points(sink, query, named, done, upto, part)
         as_of = reached(rows, points, streams, as_of)
         rows = moved(rows, points, query.item.motion, named, as_of)
     rows = rows.select(columns).append_column("as_of", pa.array(as_of).cast(STAMP))
     ordered, _, rank = ranked(rows, query, stream_columns(plan, query))
-    now = ordered.append_column("rank", pa.array(rank.astype(np.int32)))
-    sink.writer.overwrite(name, to_schema(now, schema), app_id, upto)
+    return to_schema(ordered.append_column("rank", pa.array(rank.astype(np.int32))), schema)
 
 
-def _points(sink: Sink, query: QueryNode, named: Sequence[str], done: int, upto: int) -> pa.Table:
+def _points(sink: Sink, query: QueryNode, named: Sequence[str], done: int, upto: int, part: Part) -> pa.Table:
     """The latest points of trajectories in the batches up to ``upto``: of the items that were in the result at ``done``, or later.
 
     A row of the current results derived up to batch ``done`` is a point itself: the batches before are not read again.
     """
     source = trajectory_name(query.name)
     columns = [n for n in sink.specs[source].schema.names if n != "batch_id"]
-    points = sink.writer.read(now_name(query.name), [*(n for n in columns if n != "valid_from"), "as_of"])
+    points = sink.writer.read(now_name(query.name), [*(n for n in columns if n != "valid_from"), "as_of"], part.of(sink))
     points = points.rename_columns([{"as_of": "valid_from"}.get(n, n) for n in points.column_names]).select(columns)
-    for first, last in _slices(sink, source, done, upto):
-        new = sink.writer.read(source, columns, (pc.field("batch_id") >= first) & (pc.field("batch_id") <= last))
+    for first, last, _ in _slices(sink, source, done, upto):
+        span = (pc.field("batch_id") >= first) & (pc.field("batch_id") <= last)
+        new = sink.writer.read(source, columns, part.of(sink, span))
         points = latest(pa.concat_tables([points, new.cast(points.schema)]), named)
     return points
 

@@ -18,6 +18,8 @@ from deltalake.exceptions import DeltaError
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import Plan
+from skyband.framework.storage.places import absent
+from skyband.framework.storage.settings import options
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.schemas import published_schema, result_tables
 from skyband.framework.tables.writer import Writer
@@ -70,11 +72,12 @@ def lost(root: Path) -> Iterator[str]:
 def unreadable(root: Path, table: str, version: int) -> str | None:
     """Why a version of a table cannot be read, None if it can. O(its files)."""
     try:
-        opened = DeltaTable(str(root / table), version=version)
+        path = str(root / table)
+        opened = DeltaTable(path, version=version, storage_options=options(path))
         paths = [unquote(p) for p in pa.table(opened.get_add_actions(flatten=True))["path"].to_pylist()]
     except (DeltaError, OSError) as e:
         return f"cannot be opened ({str(e)[:200]})"
-    gone = [p for p in paths if "://" not in p and not (root / table / p).exists()]
+    gone = absent(root / table, [p for p in paths if "://" not in p])
     return f"has lost {len(gone)} of its {len(paths)} data files" if gone else None
 
 

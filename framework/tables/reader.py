@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
 from skyband.framework.queries.registry import query_type
 from skyband.framework.spec.names import QUERY_COLUMN
 from skyband.framework.spec.units import format_duration
+from skyband.framework.storage.places import place
 from skyband.framework.tables import delta_read, sql
 from skyband.framework.tables.delta_read import to_schema
 from skyband.framework.tables.derive import intervals, key_as_of, ranked
@@ -247,7 +247,7 @@ class Reader:
 
     def _versions(self, query: QueryNode) -> tuple[int, int]:
         """(batch up to which results are derived, last complete batch), -1 for none."""
-        home = Path(self.root) / "_skyband" / "job.json"
+        home = place(self.root) / "_skyband" / "job.json"
         try:
             generation = json.loads(home.read_text())["generation"]
         except (OSError, ValueError, KeyError):

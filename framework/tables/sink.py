@@ -1,15 +1,16 @@
 """One micro-batch into the tables, exactly once, whenever it is repeated.
 
-Commits go one table at a time, each with a ``txn`` bound to job, checkpoint generation and table, version = batch id; ``runs`` comes last:
-a batch is complete iff its row is there.
+Tables are committed in any order, several at a time where the writer can, each with a ``txn`` bound to job, checkpoint generation and
+table, version = batch id; ``runs`` comes last: a batch is complete iff its row is there.
 """
 
 from __future__ import annotations
 
 import json
 import time as clock
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ import pyarrow.compute as pc
 from skyband.framework.failpoints import failpoint
 from skyband.framework.messages import HEADS, REJECTED, RUNS, Changes, Skyband, Trajectory, addressed
 from skyband.framework.plan.model import Plan
+from skyband.framework.tables.data_files import DataFile
 from skyband.framework.tables.delta_read import to_schema
 from skyband.framework.tables.keys import key_numbers, last_of_each
 from skyband.framework.tables.schemas import DURATIONS, TableSpec, changes_name, derived_tables, skyband_name, tables, trajectory_name
@@ -30,6 +32,9 @@ FILLED_BATCH = -1
 """The ``batch_id`` of changes that no batch has told: of a query that came later, for the rows before (``streaming.added``)."""
 KEPT_RUNS = 10
 """Newest batches whose ``runs`` rows always stay: as many as the engine keeps of its own log."""
+Files = Mapping[str, Sequence[DataFile]]
+"""Rows that lie in files already, by the kinds of ``messages``."""
+_NONE: Files = {}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -55,24 +60,18 @@ class Sink:
         """The ``txn`` app id of this job and generation for one table."""
         return f"{self.plan.job}/{self.generation}/{table}"
 
-    def commit(self, batch_id: int, blocks: Mapping[str, pa.Table]) -> None:
+    def commit(self, batch_id: int, blocks: Mapping[str, pa.Table], files: Files = _NONE) -> None:
         """Writes one batch.
 
-        ``blocks``: tables by the kinds of ``messages``. Tables without rows are left alone. A batch already committed, whole or in part,
-        is completed, never doubled.
+        ``blocks``: tables by the kinds of ``messages``; ``files``: rows that tasks have written already, likewise. Tables without rows are
+        left alone. A batch already committed, whole or in part, is completed, never doubled.
         """
         started = clock.perf_counter()
         failpoint("sink.before")
-        between = False
-        for table, write in self._writes(batch_id, blocks):
-            if between:
-                failpoint("sink.between")
-            write(table)
+        for table in self.writer.each(list(self._writes(batch_id, blocks, files))):
             self.committed[table] = batch_id
-            between = True
+            failpoint("sink.between")
         if RUNS in blocks:
-            if between:
-                failpoint("sink.between")
             spent = 1000 * (clock.perf_counter() - started)
             self._append("runs", self._with_committed(_with_durations(blocks[RUNS], spent)), batch_id)
         failpoint("sink.after")
@@ -119,50 +118,65 @@ class Sink:
             return []
         return _spans(self.writer.read("runs", ["batch_id"], old & (pc.field("batch_id") <= last - KEPT_RUNS))["batch_id"].to_numpy())
 
-    def _writes(self, batch_id: int, blocks: Mapping[str, pa.Table]) -> Iterator[tuple[str, Any]]:
-        skybands: dict[str, dict[int, pa.Table]] = {}
-        for kind, data in blocks.items():
+    def _writes(self, batch_id: int, blocks: Mapping[str, pa.Table], files: Files) -> Iterator[tuple[str, Callable[[str], None]]]:
+        skybands: dict[str, list[str]] = {}
+        for kind in dict.fromkeys([*blocks, *files]):
             match addressed(kind):
-                case Changes(query) if data.num_rows:
-                    yield changes_name(query), lambda table, data=data: self._append(table, _stamped(data, batch_id), batch_id)
-                case Trajectory(query) if data.num_rows:
-                    yield trajectory_name(query), lambda table, data=data: self._append(table, _stamped(data, batch_id), batch_id)
-                case Skyband(operator, bucket):
-                    skybands.setdefault(operator, {})[bucket] = data
-        for operator, parts in skybands.items():
-            yield skyband_name(operator), lambda table, parts=parts: self._skyband(table, parts, batch_id)
-        if HEADS in blocks and blocks[HEADS].num_rows:
-            yield "heads", lambda table: self._heads(table, blocks[HEADS], batch_id)
-        if REJECTED in blocks and blocks[REJECTED].num_rows:
-            yield "rejected", lambda table: self._append(table, _stamped(blocks[REJECTED], batch_id), batch_id)
+                case Changes() | Trajectory():
+                    yield from self._added(kind, batch_id, blocks, files)
+                case Skyband(operator, _):
+                    skybands.setdefault(operator, []).append(kind)
+        for operator, kinds in skybands.items():
+            yield skyband_name(operator), partial(self._skyband, kinds=kinds, batch_id=batch_id, blocks=blocks, files=files)
+        heads, files_of_heads = blocks.get(HEADS), files.get(HEADS, ())
+        if files_of_heads or (heads is not None and heads.num_rows):
+            rows = self.specs["heads"].schema.empty_table() if heads is None else heads
+            yield "heads", partial(self._heads, batch_id=batch_id, touched=rows, files=files_of_heads)
+        yield from self._added(REJECTED, batch_id, blocks, files)
+
+    def _added(self, kind: str, batch_id: int, blocks: Mapping[str, pa.Table], files: Files) -> Iterator[tuple[str, Callable[[str], None]]]:
+        """How the rows of ``kind`` come to their table, if there are any."""
+        table, written, rows = table_of(kind), files.get(kind, ()), blocks.get(kind)
+        if table is None or not (written or (rows is not None and rows.num_rows)):
+            return
+        data = self.specs[table].schema.empty_table() if rows is None else stamped(rows, batch_id)
+        yield table, lambda table: self._append(table, data, batch_id, written)
 
     def _with_committed(self, row: pa.Table) -> pa.Table:
         text = json.dumps(self.committed, sort_keys=True)
         return row.set_column(row.column_names.index("committed"), row.schema.field("committed"), pa.array([text]))
 
-    def _append(self, table: str, data: pa.Table, batch_id: int) -> None:
-        self.writer.append(table, to_schema(data, self.specs[table].schema), self.app_id(table), batch_id)
+    def _append(self, table: str, data: pa.Table, batch_id: int, files: Sequence[DataFile] = ()) -> None:
+        self.writer.append(table, to_schema(data, self.specs[table].schema), self.app_id(table), batch_id, files)
 
-    def _skyband(self, table: str, parts: Mapping[int, pa.Table], batch_id: int) -> None:
+    def _skyband(self, table: str, kinds: Sequence[str], batch_id: int, blocks: Mapping[str, pa.Table], files: Files) -> None:
         schema = self.specs[table].schema
-        data = pa.concat_tables([to_schema(p, schema) for p in parts.values()])
-        self.writer.overwrite_partitions(table, data, "bucket", sorted(parts), self.app_id(table), batch_id)
+        data = pa.concat_tables([schema.empty_table(), *(to_schema(blocks[k], schema) for k in kinds if k in blocks)])
+        written = [f for k in kinds for f in files.get(k, ())]
+        buckets = sorted(of.bucket for k in kinds if isinstance(of := addressed(k), Skyband))
+        self.writer.overwrite_partitions(table, data, "bucket", buckets, self.app_id(table), batch_id, written)
 
-    def _heads(self, table: str, touched: pa.Table, batch_id: int) -> None:
+    def _heads(self, table: str, batch_id: int, touched: pa.Table, files: Sequence[DataFile]) -> None:
         app_id = self.app_id(table)
         last = self.writer.version(table, app_id)
         if last is not None and last >= batch_id:
             return
-        schema = self.specs[table].schema
+        # A task's file is all of its bucket, the rows that came before it among them.
+        whole = {int(f.partition["bucket"]): f for f in files}
+        touched = touched.filter(pc.invert(pc.is_in(touched["bucket"], pa.array(list(whole), pa.int32()))))
         buckets = pc.unique(touched["bucket"])
-        before = self.writer.read(table, where=pc.field("bucket").isin(buckets))
-        rows = pa.concat_tables([to_schema(before, schema), to_schema(touched, schema)])
-        if self.plan.intake.partition_by:
-            (number,) = key_numbers([rows], self.plan.intake.partition_by)
-        else:
-            number = np.zeros(rows.num_rows, np.int64)
-        merged = rows.take(pa.array(last_of_each(number)))
-        self.writer.overwrite_partitions(table, merged, "bucket", sorted(buckets.to_pylist()), app_id, batch_id)
+        before = self.writer.read(table, where=pc.field("bucket").isin(buckets)) if len(buckets) else touched
+        merged = merged_heads(before, touched, self.specs[table].schema, self.plan.intake.partition_by)
+        self.writer.overwrite_partitions(
+            table, merged, "bucket", sorted([*buckets.to_pylist(), *whole]), app_id, batch_id, list(whole.values())
+        )
+
+
+def merged_heads(before: pa.Table, touched: pa.Table, schema: pa.Schema, keys: Sequence[str]) -> pa.Table:
+    """The rows of ``heads`` after ``touched``: the last of every key. O(n log n)."""
+    rows = pa.concat_tables([to_schema(before, schema), to_schema(touched, schema)])
+    number = key_numbers([rows], keys)[0] if keys else np.zeros(rows.num_rows, np.int64)
+    return rows.take(pa.array(last_of_each(number)))
 
 
 def _spans(ids: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
@@ -172,7 +186,20 @@ def _spans(ids: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
     return list(zip(ids[starts].tolist(), ids[np.append(starts[1:], len(ids)) - 1].tolist(), strict=True))
 
 
-def _stamped(data: pa.Table, batch_id: int) -> pa.Table:
+def table_of(kind: str) -> str | None:
+    """The table that rows of ``kind`` come to, None if there is none."""
+    match addressed(kind):
+        case Changes(query):
+            return changes_name(query)
+        case Trajectory(query):
+            return trajectory_name(query)
+        case Skyband(operator, _):
+            return skyband_name(operator)
+    return kind if kind in (REJECTED, HEADS) else None
+
+
+def stamped(data: pa.Table, batch_id: int) -> pa.Table:
+    """Rows with the batch that writes them."""
     return data.append_column("batch_id", pa.array(np.full(data.num_rows, batch_id, np.int64)))
 
 

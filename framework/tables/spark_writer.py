@@ -18,8 +18,10 @@ from pyspark.sql.types import StructField, StructType
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.tables import delta_read
+from skyband.framework.tables.data_files import DataFile
 from skyband.framework.tables.schemas import TableSpec
 from skyband.framework.tables.upkeep import Upkeep
+from skyband.framework.tables.writer import Writes, written
 from skyband.framework.tables.writer_upkeep import missing_columns, outdated, partition_text, properties
 
 _CHECK = "spark.databricks.delta.replaceWhere.constraintCheck.enabled"
@@ -61,20 +63,38 @@ class SparkWriter:
                 builder = builder.partitionedBy(*spec.partition_by)
             builder.execute()
 
-    def append(self, table: str, data: pa.Table | DataFrame, app_id: str, version: int) -> bool:
-        """See ``Writer.append``."""
+    @property
+    def task_root(self) -> str | None:
+        """See ``Writer.task_root``."""
+        return None
+
+    def each(self, writes: Writes) -> Iterator[str]:
+        """See ``Writer.each``: one after the other."""
+        return map(written, writes)
+
+    def append(self, table: str, data: pa.Table | DataFrame, app_id: str, version: int, files: Sequence[DataFile] = ()) -> bool:
+        """See ``Writer.append``; ``files`` are none."""
         return self._write(table, data, "append", {}, app_id, version)
 
-    def overwrite(self, table: str, data: pa.Table | DataFrame, app_id: str, version: int) -> bool:
-        """See ``Writer.overwrite``."""
+    def overwrite(self, table: str, data: pa.Table | DataFrame, app_id: str, version: int, files: Sequence[DataFile] = ()) -> bool:
+        """See ``Writer.overwrite``; ``files`` are none."""
         return self._write(table, data, "overwrite", {}, app_id, version)
 
     def overwrite_partitions(
-        self, table: str, data: pa.Table | DataFrame, column: str, values: Sequence[int | bool], app_id: str, version: int
-    ) -> bool:
-        """See ``Writer.overwrite_partitions``."""
+        self, table: str, data: pa.Table | DataFrame, column: str, values: Sequence[int | bool], app_id: str, version: int,
+        files: Sequence[DataFile] = (),
+    ) -> bool:  # fmt: skip
+        """See ``Writer.overwrite_partitions``; ``files`` are none."""
         where = f"`{column}` in ({', '.join(partition_text(v) for v in values)})"
         return self._write(table, data, "overwrite", {"replaceWhere": where}, app_id, version)
+
+    def files(self, table: str, data: pa.Table, column: str | None = None) -> list[DataFile]:
+        """See ``Writer.files``: only who has a folder for tasks is asked for them."""
+        raise NotImplementedError
+
+    def rows(self, table: str, partition: tuple[str, bool]) -> int:
+        """See ``Writer.rows``."""
+        return delta_read.rows(delta_read.open_table(self.root, table), partition)
 
     def version(self, table: str, app_id: str) -> int | None:
         """See ``Writer.version``."""

@@ -22,11 +22,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import DeltaTable
 
 from skyband.framework.failpoints import failpoint
+from skyband.framework.storage.places import is_object
+from skyband.framework.tables import delta_read
 from skyband.framework.tables.published import kept
 from skyband.framework.tables.schemas import Life, TableSpec
 
@@ -68,7 +71,7 @@ class Upkeep:
         if spec.name in self._cleaned and now - self._cleaned[spec.name] < 60 * MINUTES[spec.life] / 4:
             return done
         replaced = sum(1 for _ in _files(root)) > len(table.file_uris()) + SPARE
-        if replaced or len(os.listdir(root / "_delta_log")) > SPARE + CHECKPOINT_INTERVAL:
+        if replaced or len(_names(root / "_delta_log")) > SPARE + CHECKPOINT_INTERVAL:
             _clean(table, spec, root)
             self._cleaned[spec.name] = now
             done = True
@@ -102,17 +105,33 @@ class Size:
 def size(table: DeltaTable, root: Path) -> Size:
     """O(files of the folder)."""
     live = pa.table(table.get_add_actions())["size_bytes"].to_pylist()
-    there = [os.path.getsize(f) for f in _files(root)]
-    return Size(len(live), sum(live), len(there), sum(there), len(os.listdir(root / "_delta_log")))
+    there = [f.stat().st_size for f in _files(root)]
+    return Size(len(live), sum(live), len(there), sum(there), len(_names(root / "_delta_log")))
 
 
 def _clean(table: DeltaTable, spec: TableSpec, root: Path) -> None:
     """Removes replaced files and log: the one place that decides what may go."""
     held = kept(root.parent, spec.name) if spec.published else []
     # ``full``: also what a writer left that was killed before its commit.
-    table.vacuum(retention_hours=None, dry_run=False, enforce_retention_duration=False, full=True, keep_versions=held or None)
+    local = not is_object(root)
+    gone = table.vacuum(retention_hours=None, dry_run=not local, enforce_retention_duration=False, full=True, keep_versions=held or None)
+    if not local:
+        _remove_objects(spec, root, gone)
     failpoint("upkeep.between")
     _clean_log(root / "_delta_log", MINUTES[spec.life], held)
+
+
+def _remove_objects(spec: TableSpec, root: Path, gone: Sequence[str]) -> None:
+    """Removes replaced files of a sink that another run may have taken over while this one stood still, at whatever moment.
+
+    The newest version is read after the files were found: none that was so old then and is not in it will be part of a later one.
+    """
+    before = clock.time() - 60 * MINUTES[spec.life]
+    needed = {unquote(p) for p in pa.table(delta_read.open_table(root.parent, spec.name).get_add_actions())["path"].to_pylist()}
+    for name in gone:
+        path = root / unquote(name)
+        if unquote(name) not in needed and _written(path) < before:
+            path.unlink(missing_ok=True)
 
 
 def _merge(table: DeltaTable) -> bool:
@@ -129,7 +148,7 @@ def _clean_log(log: Path, minutes: int, held: Sequence[int]) -> None:
 
     The engines' own cleaning knows nothing of versions that are held. O(files of the log).
     """
-    files = {m[0]: (int(m[1]), m[2]) for name in os.listdir(log) if (m := _OF_LOG.fullmatch(name)) is not None}
+    files = {m[0]: (int(m[1]), m[2]) for name in _names(log) if (m := _OF_LOG.fullmatch(name)) is not None}
     before = clock.time() - 60 * minutes
     # A file that went between the listing and here (a reader's engine cleans too) is none of ours to count.
     past = [v for name, (v, kind) in files.items() if kind == "json" and _written(log / name) < before]
@@ -147,8 +166,15 @@ def _written(path: Path) -> float:
         return clock.time()
 
 
-def _files(root: Path) -> Iterator[str]:
+def _names(folder: Path) -> list[str]:
+    return [p.name for p in folder.iterdir()]
+
+
+def _files(root: Path) -> Iterator[Path]:
     """Data files of a table's folder, whether they are still part of it or not."""
+    if is_object(root):
+        yield from (f for f in root.rglob("*.parquet") if f.relative_to(root).parts[0] != "_delta_log")
+        return
     for folder, folders, names in os.walk(root):
         folders[:] = [f for f in folders if f != "_delta_log"]
-        yield from (os.path.join(folder, n) for n in names if n.endswith(".parquet"))
+        yield from (Path(folder, n) for n in names if n.endswith(".parquet"))

@@ -6,14 +6,18 @@ Each operation is one Delta commit, so it is there whole or not at all. One proc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from skyband.framework.tables.data_files import DataFile
 from skyband.framework.tables.schemas import TableSpec
+
+Writes = Sequence[tuple[str, Callable[[str], None]]]
+"""Tables by name, each with what writes it when called with the name."""
 
 
 class Writer(Protocol):
@@ -23,21 +27,42 @@ class Writer(Protocol):
         """Makes the table if it is not there; adds columns it lacks. SKY-E401 if what is there does not fit."""
         ...
 
-    def append(self, table: str, data: pa.Table, app_id: str, version: int) -> bool:
-        """Adds rows."""
+    @property
+    def task_root(self) -> str | None:
+        """The folder below which tasks may write files of tables (``data_files``), None if they may not."""
         ...
 
-    def overwrite(self, table: str, data: pa.Table, app_id: str, version: int) -> bool:
-        """Replaces all rows."""
+    def each(self, writes: Writes) -> Iterator[str]:
+        """Writes every table, no two of which are one, several at a time if that is quicker; those that are written.
+
+        What one of them raises is raised once none is at work any more.
+        """
+        ...
+
+    def append(self, table: str, data: pa.Table, app_id: str, version: int, files: Sequence[DataFile] = ()) -> bool:
+        """Adds rows, and those of ``files``, which lie in the table's folder."""
+        ...
+
+    def overwrite(self, table: str, data: pa.Table, app_id: str, version: int, files: Sequence[DataFile] = ()) -> bool:
+        """Replaces all rows by ``data`` and those of ``files``."""
         ...
 
     def overwrite_partitions(
-        self, table: str, data: pa.Table, column: str, values: Sequence[int | bool], app_id: str, version: int
-    ) -> bool:
-        """Removes the partitions whose ``column`` (the one partition column) is in ``values`` and adds ``data``, which may also have rows
+        self, table: str, data: pa.Table, column: str, values: Sequence[int | bool], app_id: str, version: int,
+        files: Sequence[DataFile] = (),
+    ) -> bool:  # fmt: skip
+        """Removes the partitions whose ``column`` (the one partition column) is in ``values`` and adds ``data`` and ``files``, which
 
-        of other partitions: those are added to what is there.
+        may also have rows of other partitions: those are added to what is there.
         """
+        ...
+
+    def files(self, table: str, data: pa.Table, column: str | None = None) -> list[DataFile]:
+        """Writes rows to files for a commit to come; ``column`` is the partition column, if there is one."""
+        ...
+
+    def rows(self, table: str, partition: tuple[str, bool]) -> int:
+        """Rows of a partition (its column and value), by what the table's log says of its files."""
         ...
 
     def version(self, table: str, app_id: str) -> int | None:
@@ -59,3 +84,10 @@ class Writer(Protocol):
         ``published`` names. Off the hot path.
         """
         ...
+
+
+def written(one: tuple[str, Callable[[str], None]]) -> str:
+    """The table of ``one``, once it is written."""
+    table, write = one
+    write(table)
+    return table

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.storage.places import is_object, place
 from skyband.framework.tables.writer import Writer
 
 if TYPE_CHECKING:
@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 
 
 def writer_for(path: str, spark: SparkSession | None = None) -> Writer:
-    """The back end for tables below ``path``: the driver for a local folder, Spark for any other file system.
+    """The back end for tables below ``path``: the driver for a local folder and for object storage, Spark for any other file system.
 
-    ``SKYBAND_WRITER=driver|spark`` overrides. Raises SkybandError SKY-E401 if Spark is needed and there is no session.
+    ``SKYBAND_WRITER=driver|spark`` overrides, but on object storage: only the driver's commits are fenced. Raises SkybandError SKY-E401
+    if Spark is needed and there is no session.
     """
     local = path.removeprefix("file://")
     choice = os.environ.get("SKYBAND_WRITER") or ("driver" if "://" not in local else "spark")
-    if choice == "spark":
+    if choice == "spark" and not is_object(path):
         if spark is None:
             raise SkybandError("SKY-E401", f"tables at {path} can only be written with a Spark session")
         from skyband.framework.tables.spark_writer import SparkWriter
@@ -28,4 +29,4 @@ def writer_for(path: str, spark: SparkSession | None = None) -> Writer:
         return SparkWriter(path, spark)
     from skyband.framework.tables.driver_writer import DriverWriter
 
-    return DriverWriter(Path(local).absolute())
+    return DriverWriter(place(path))

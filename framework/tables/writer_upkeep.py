@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.tables.data_files import bounded
 from skyband.framework.tables.schemas import TableSpec
 from skyband.framework.tables.upkeep import CHECKPOINT_INTERVAL, MINUTES
 
@@ -17,15 +18,12 @@ def properties(spec: TableSpec) -> dict[str, str]:
     Replaced files and log go soon: they pile up batch by batch (``upkeep``). Floats get no statistics: an infinite score has no bound in
     JSON, and a file with one bound missing is misread by delta-rs' filters.
     """
-    # Delta refuses booleans and binary here.
-    plain = (pa.types.is_floating, pa.types.is_boolean, pa.types.is_binary)
-    bounded = [f.name for f in spec.schema if not any(kind(f.type) for kind in plain) and f.name not in spec.partition_by]
     # The engines clean a log by its age alone: upkeep knows which versions must stay readable, however old they are.
     own_log = {} if spec.life == "book" else {"delta.enableExpiredLogCleanup": "false"}
     return own_log | {
         "delta.enableDeletionVectors": "false",
         "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
-        "delta.dataSkippingStatsColumns": ",".join(f"`{n}`" for n in bounded),
+        "delta.dataSkippingStatsColumns": ",".join(f"`{n}`" for n in bounded(spec.schema, spec.partition_by)),
         "delta.logRetentionDuration": f"interval {MINUTES[spec.life]} minutes",
         "delta.deletedFileRetentionDuration": f"interval {MINUTES[spec.life]} minutes",
     }

@@ -12,7 +12,7 @@ import pyarrow as pa
 from skyband.framework.plan.model import LogicalQuery, Plan, QueryNode
 from skyband.framework.queries.protocol import Question
 from skyband.framework.queries.registry import query_type
-from skyband.framework.sources.registry import source_format
+from skyband.framework.streaming.jars import packages
 from skyband.framework.streaming.layout import JobFile, Layout
 from skyband.framework.streaming.session import get_session
 from skyband.framework.tables.schemas import identity_columns, stream_columns
@@ -63,7 +63,7 @@ def compare(stored: Stored, clocks: Clocks, layout: Layout, job: JobFile, keys: 
     Of these keys, besides: ids, instants and carried columns of every change, its cause, and the row of ``heads``.
     """
     plan = stored.plan
-    spark = get_session(plan.job, packages=source_format(plan.source.format).jars, home=layout.home)
+    spark = get_session(plan.job, packages=packages(plan), home=layout.home)
     return compare_rows(stored, clocks, source_rows(spark, plan, layout, job), keys, instants, seed)
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.framework.plan.model import Plan, QueryNode
+from skyband.framework.storage.places import place
 from skyband.framework.tables.delta_read import open_table, read
 from skyband.framework.tables.schemas import changes_name, now_name, stream_columns, trajectory_name
 from skyband.operators.base import Window
@@ -97,7 +97,7 @@ class Stored:
 
     @cached_property
     def _generation(self) -> str:
-        return str(json.loads((Path(self.root) / "_skyband" / "job.json").read_text())["generation"])
+        return str(json.loads((place(self.root) / "_skyband" / "job.json").read_text())["generation"])
 
 
 def runs_gone(stored: Stored) -> str | None:

@@ -18,7 +18,7 @@ from skyband.framework.sources.forgetting import forgotten
 from skyband.framework.sources.ledger import Ledger
 from skyband.framework.sources.logs import local_path
 from skyband.framework.sources.preflight import FORMATS
-from skyband.framework.sources.registry import source_format
+from skyband.framework.streaming.jars import packages
 from skyband.framework.streaming.layout import JobFile, Layout
 from skyband.framework.streaming.session import get_session
 from skyband.framework.verify.accepted import source_rows
@@ -32,7 +32,7 @@ def taken_rows(plan: Plan, layout: Layout, job: JobFile) -> pa.Table:
     found = _here(plan, layout)
     if found is not None:
         return found
-    return source_rows(get_session(plan.job, packages=source_format(plan.source.format).jars, home=layout.home), plan, layout, job)
+    return source_rows(get_session(plan.job, packages=packages(plan), home=layout.home), plan, layout, job)
 
 
 def _here(plan: Plan, layout: Layout) -> pa.Table | None:

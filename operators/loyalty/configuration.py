@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 from skyband.operators.base import Column, Window, object_column
 from skyband.operators.expressions import RowKernel, attributes, compile_row
 from skyband.operators.expressions.ast import Node, Unary
+from skyband.operators.state_keys import Group, Named, StateKeys
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,16 @@ class LoyaltyConfiguration:
     state_format: ClassVar[str] = "Loyalty"
     query_types: ClassVar[frozenset[str]] = frozenset()  # two types share it: their own rooms name them
     keeps: ClassVar[Literal["window", "retained", "none"]] = "none"
+    state_keys: ClassVar[StateKeys] = StateKeys(
+        each={"moving": 0, "step": 1, "next": 1, "members": 1},
+        groups=(
+            Group(
+                Named("key"),
+                {"number": 0, "word": 0, "report": 0, "told": 1, "name_length": 0, "name_words": 0},
+                places={"echo_object": ("echo_time",), "stale_object": ("stale_time",)},
+            ),
+        ),
+    )
 
     def __post_init__(self) -> None:
         if not self.object:

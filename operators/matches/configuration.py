@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from skyband.operators.pair_rows.queries import PairQuery
 from skyband.operators.set_index.configuration import SetsConfiguration
+from skyband.operators.state_keys import StateKeys
 from skyband.operators.windows import check_ranked
 
 
@@ -24,6 +25,7 @@ class MatchesConfiguration(SetsConfiguration):
     state_format: ClassVar[str] = "Matches"
     query_types: ClassVar[frozenset[str]] = frozenset({"matches"})
     lasting: ClassVar[bool] = False
+    state_keys: ClassVar[StateKeys] = StateKeys(each={"next": 0, "step": 1})
     """Nothing of what was told is kept: there is no result that changes add up to."""
 
     def __post_init__(self) -> None:

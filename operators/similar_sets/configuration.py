@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from skyband.operators.base import Window
 from skyband.operators.set_index.configuration import SetsConfiguration
+from skyband.operators.state_keys import Group, Named, StateKeys
 from skyband.operators.windows import check_window
 
 
@@ -33,6 +34,10 @@ class SimilarSetsConfiguration(SetsConfiguration):
 
     state_format: ClassVar[str] = "SimilarSets"
     query_types: ClassVar[frozenset[str]] = frozenset({"similar_sets"})
+    state_keys: ClassVar[StateKeys] = StateKeys(
+        each={"next": 0, "step": 1},
+        groups=(Group(Named("key"), {"older": 0, "newer": 0, "score": 0, "newer_time": 0, "older_time": 0, "end": 0}),),
+    )
 
     def __post_init__(self) -> None:
         self.check()

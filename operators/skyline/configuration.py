@@ -13,6 +13,7 @@ from typing import ClassVar, Literal
 
 from skyband.operators.base import Column, Window
 from skyband.operators.expressions import Node, attributes
+from skyband.operators.state_keys import Group, Started, StateKeys
 from skyband.operators.windows import check_window
 
 MAX_BAND: int = 4096
@@ -54,6 +55,10 @@ class SkylineConfiguration:
     state_format: ClassVar[str] = "Skyline"
     query_types: ClassVar[frozenset[str]] = frozenset({"skyline"})
     keeps: ClassVar[Literal["window", "retained", "none"]] = "retained"
+    state_keys: ClassVar[StateKeys] = StateKeys(
+        each={"last": 0, "due": 0, "head": 0, "boundary": 0, "step": 0},
+        groups=(Group(Started("start", "last"), {"rows": 0}), Group(Started("shown_start", "last"), {"shown": 0})),
+    )
 
     def __post_init__(self) -> None:
         check_window(self.window, self.window, "skyline")

@@ -11,6 +11,7 @@ from skyband.operators.base import F64, I64, Window
 from skyband.operators.expressions.ast import Node
 from skyband.operators.single_rows.linear_queries import LinearQueries
 from skyband.operators.single_rows.scores import Direction
+from skyband.operators.state_keys import Group, Named, StateKeys
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +51,15 @@ class ManyThresholdConfiguration(LinearQueries):
     state_format: ClassVar[str] = "ManyThreshold"
     query_types: ClassVar[frozenset[str]] = frozenset({"threshold"})
     keeps: ClassVar[Literal["window", "retained", "none"]] = "retained"
+    state_keys: ClassVar[StateKeys] = StateKeys(
+        each={"next_seq": 0, "k_wake": 0, "k_leave": 0},
+        groups=(
+            Group(Named("lists", 0)),
+            Group(Named("gone", 1)),
+            Group(Named("tomb_key"), {"tomb_seq": 0, "tomb_time": 0}),
+        ),
+    )
+    """``lists`` and ``gone`` are tables, with the keys in a column."""
 
     def __post_init__(self) -> None:
         if self.direction not in ("min", "max"):

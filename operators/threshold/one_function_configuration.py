@@ -12,6 +12,7 @@ from skyband.operators.base import Column, Window
 from skyband.operators.expressions.ast import Node
 from skyband.operators.single_rows.blocks import DELETION_COLUMN
 from skyband.operators.single_rows.scores import Direction, Linear, Scorer, scorer
+from skyband.operators.state_keys import Group, Named, StateKeys
 from skyband.operators.windows import check_window
 
 
@@ -62,6 +63,10 @@ class ThresholdConfiguration:
     state_format: ClassVar[str] = "Threshold"
     query_types: ClassVar[frozenset[str]] = frozenset({"threshold"})
     keeps: ClassVar[Literal["window", "retained", "none"]] = "retained"
+    state_keys: ClassVar[StateKeys] = StateKeys(
+        each={"next_seq": 0, "step": 1, "wake_at": 1, "due": 1, "shown_at": 1, "shown_seq": 1},
+        groups=(Group(Named("tomb_key"), {"tomb_seq": 0, "tomb_time": 0}),),
+    )
 
     def __post_init__(self) -> None:
         check_window(self.window, self.window, "threshold")

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 from skyband.operators.base import F64, I64, AnyArray, Window
 from skyband.operators.expressions.ast import Node
 from skyband.operators.single_rows.linear_queries import LinearQueries
+from skyband.operators.state_keys import Counted, Group, Named, StateKeys
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +46,13 @@ class ManyTopKConfiguration(LinearQueries):
     state_format: ClassVar[str] = "ManyTopK"
     query_types: ClassVar[frozenset[str]] = frozenset({"topk"})
     keeps: ClassVar[Literal["window", "retained", "none"]] = "window"
+    state_keys: ClassVar[StateKeys] = StateKeys(
+        each={
+            "next_seq": 0, "step": 1, "wake_at": 1, "due": 1, "rep_n": 1, "rep_s": 0, "rep_q": 0, "rep_t": 0, "rep_d": 0,
+            "l_size": 1, "l_thr": 1, "l_cut": 1, "l_full": 1, "l_old": 1,
+        },
+        groups=(Group(Named("tomb_key"), {"tomb_seq": 0, "tomb_time": 0}), Group(Counted("l_m"), {"lists": 0})),
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         self.check("topk", "k", "largest", "min_score", "max_score")

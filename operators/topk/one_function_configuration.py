@@ -12,6 +12,7 @@ from skyband.operators.base import Column, Window
 from skyband.operators.expressions.ast import Node
 from skyband.operators.single_rows.blocks import DELETION_COLUMN
 from skyband.operators.single_rows.scores import Direction, Linear, Scorer, scorer
+from skyband.operators.state_keys import Counted, Group, Named, StateKeys
 from skyband.operators.windows import check_ranked
 
 
@@ -47,6 +48,13 @@ class TopKConfiguration:
     query_types: ClassVar[frozenset[str]] = frozenset({"topk"})
     keeps: ClassVar[Literal["window", "retained", "none"]] = "retained"
     deletes: ClassVar[bool] = False
+    state_keys: ClassVar[StateKeys] = StateKeys(
+        each={"next_seq": 0, "step": 1, "wake_at": 1, "due": 1, "rep_n": 1, "rep_s": 0, "rep_q": 0, "rep_t": 0, "rep_d": 0},
+        groups=(
+            Group(Named("tomb_key"), {"tomb_seq": 0, "tomb_time": 0}),
+            Group(Counted("length"), {"cs": 0, "cq": 0, "ct": 0, "cd": 0}),
+        ),
+    )
 
     def __post_init__(self) -> None:
         check_ranked(self.queries, self.keep_k, self.window, self.direction, "topk")

@@ -11,7 +11,9 @@ from skyband.operators.base import Column, Window
 from skyband.operators.expressions.ast import Binary, Literal_, Node
 from skyband.operators.expressions.canonical import attributes
 from skyband.operators.expressions.compile import PairKernel, compile_pair
+from skyband.operators.pair_rows.keys import PAIR_ROWS
 from skyband.operators.pair_rows.queries import Between, PairQuery, all_of
+from skyband.operators.state_keys import StateKeys
 from skyband.operators.windows import check_ranked
 
 
@@ -36,6 +38,7 @@ class TopKPairsConfiguration:
     state_format: ClassVar[str] = "TopKPairs"
     query_types: ClassVar[frozenset[str]] = frozenset({"topk_pairs"})
     keeps: ClassVar[Literal["window", "retained", "none"]] = "window"
+    state_keys: ClassVar[StateKeys] = PAIR_ROWS
 
     def __post_init__(self) -> None:
         check_ranked(self.queries, self.keep_k, self.window, self.direction, "topk_pairs")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from skyband.operators.pair_rows.keys import PAIR_ROWS
 from skyband.operators.pair_rows.queries import PairQuery
 from skyband.operators.set_index.configuration import SetsConfiguration
+from skyband.operators.state_keys import StateKeys
 from skyband.operators.windows import check_ranked
 
 
@@ -24,6 +26,7 @@ class TopKSimilarSetsConfiguration(SetsConfiguration):
 
     state_format: ClassVar[str] = "TopKSimilarSets"
     query_types: ClassVar[frozenset[str]] = frozenset({"topk_similar_sets"})
+    state_keys: ClassVar[StateKeys] = PAIR_ROWS
 
     def __post_init__(self) -> None:
         self.check()

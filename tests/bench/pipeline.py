@@ -1,15 +1,13 @@
-"""End to end: the demo job against the same pipeline with an operator that does nothing, and what a small batch costs whatever it holds.
+"""End to end: the demo job against the same pipeline with an operator that does nothing.
 
 ``demo`` and ``idle`` take the whole year in one run, with a finish, into fresh tables, alternating in one warm session; the median of each
-counts. ``small batch`` takes one day's file per batch and splits a batch's time into its parts (milliseconds, medians; the first batches,
-which start workers and compile, are left out).
+counts.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import statistics
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,8 +19,6 @@ from tests.bench.idle import Idle
 ROOT = Path(__file__).resolve().parent.parent.parent
 WORK = ROOT / "build" / "bench" / "pipeline"
 REPEATS = 3
-SMALL = 40
-WARM = 10
 
 
 def run() -> Iterator[dict[str, Any]]:
@@ -55,7 +51,6 @@ def run() -> Iterator[dict[str, Any]]:
             "rows_per_second": m["rows"] / m["seconds"],
             "of_idle": middle["idle"]["seconds"] / m["seconds"],
         }
-    yield from _small_batches(spark, demo)
 
 
 def _once(spark: Any, plan: Any) -> dict[str, float]:
@@ -73,53 +68,6 @@ def _once(spark: Any, plan: Any) -> dict[str, float]:
     cpu, start = tree_cpu(), time.perf_counter()
     Runner(spark, plan, writer_for(plan.sink, spark), count).run(once=True, finish=True)
     return {"rows": rows, "seconds": time.perf_counter() - start, "cpu": tree_cpu() - cpu}
-
-
-def _small_batches(spark: Any, demo: Any) -> Iterator[dict[str, Any]]:
-    """A batch a day's file: the parts of its time, from the engine's progress and the job's own figures."""
-    from skyband.framework.streaming.runner import Batch, Runner
-    from skyband.framework.tables.writer_factory import writer_for
-
-    landing = WORK / "small"
-    shutil.rmtree(landing, ignore_errors=True)
-    landing.mkdir(parents=True)
-    for path in sorted((WORK / "landing").iterdir())[:SMALL]:
-        shutil.copy2(path, landing)
-    plan = replace(demo, source=replace(demo.source, path=str(landing), max_files_per_batch=1))
-    shutil.rmtree(plan.sink, ignore_errors=True)
-    batches: list[Batch] = []
-    progress: dict[int, dict[str, int]] = {}
-
-    def note(batch: Batch) -> None:
-        batches.append(batch)
-        for query in spark.streams.active:
-            progress.update({p["batchId"]: p["durationMs"] for p in query.recentProgress})
-
-    Runner(spark, plan, writer_for(plan.sink, spark), note).run(once=True)
-    seen = [b for b in batches[WARM:] if b.number in progress and b.get("rows_in")]
-
-    def middle(values: Iterator[float]) -> float:
-        return statistics.median(list(values))
-
-    parts = {
-        "total": "triggerExecution",
-        "list files": "latestOffset",
-        "plan": "queryPlanning",
-        "log offsets": "walCommit",
-        "log commit": "commitOffsets",
-    }
-    engine = {name: middle(progress[b.number].get(key, 0) for b in seen) for name, key in parts.items()}
-    host = {name: middle(b.get(f"us_{name}") / 1000 for b in seen) for name in ("load", "decode", "order", "operator", "state")}
-    job = middle(b.seconds * 1000 for b in seen)
-    rows = middle(float(b.get("rows_in")) for b in seen)
-    yield {
-        "operator": "topk_pairs",
-        "params": {"job": "flights", "rows": int(rows), "batch": "one file"},
-        "cpu_ns_per_event": 1e6 * host["operator"] / rows,
-        "wall_ns_per_event": 1e6 * engine["total"] / rows,
-        "peers": {},
-        "ms": engine | {"job and tables": job} | {f"host {k}": v for k, v in host.items()},
-    }
 
 
 def tree_cpu() -> float:

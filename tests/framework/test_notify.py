@@ -136,6 +136,7 @@ def test_a_gate_that_fails_between_batches_is_told_once_and_the_run_goes_on(tmp_
         return []
 
     monkeypatch.setattr("skyband.framework.streaming.session.get_session", lambda *_, **__: None)
+    monkeypatch.setattr("skyband.framework.streaming.fork_ahead.fork_ahead", lambda *_: None)
     monkeypatch.setattr("skyband.framework.streaming.runner.Runner", Continuous)
     monkeypatch.setattr("skyband.framework.tables.writer_factory.writer_for", lambda *_: None)
     monkeypatch.setattr("skyband.framework.quality.rejections.report", lambda *_: 0)

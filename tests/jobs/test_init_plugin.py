@@ -44,7 +44,7 @@ def test_a_project_is_built_installed_and_its_tests_pass(tmp_path: Path, capsys:
     written = "".join((project / f).read_text() for f in own | parts)
     assert "plugin_template" not in written and "PACKAGE" not in written and "PROJECT" not in written
     said = started("-P", "-m", "pytest", "-q", "-m", "not spark", "-p", "no:cacheprovider", cwd=project, path=[target])
-    assert "9 passed, 1 deselected" in said
+    assert "10 passed, 1 deselected" in said
     # What a spec may name is in the schema that editors use.
     schema = started("-P", "-c", "from skyband.framework.spec.schema import schema_text; print(schema_text())", cwd=tmp_path, path=[target])
     assert '"frequent"' in schema and '"tsv"' in schema

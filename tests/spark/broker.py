@@ -87,6 +87,14 @@ class Broker:
         lines = "".join(f"{v if TAB in v else f'{n}{TAB}{v}'}\n" for n, v in enumerate(values))
         self.tool("kafka.tools.ConsoleProducer", *words, given=lines)
 
+    def read(self, topic: str) -> list[list[str]]:
+        """All records of a topic, in the order of each partition: [partition, offset, headers, key, value], as text."""
+        words = ["--bootstrap-server", self.servers, "--topic", topic, "--from-beginning", "--timeout-ms", "4000"]
+        for shown in ("partition", "offset", "headers", "key"):
+            words += ["--property", f"print.{shown}=true"]
+        printed = self.tool("org.apache.kafka.tools.consumer.ConsoleConsumer", *words)
+        return [line.split(TAB) for line in printed.splitlines() if line.startswith("Partition:")]
+
     def expire(self, topic: str, partition: int, before: int) -> None:
         """Deletes the records before an offset, as time does it."""
         said = {"partitions": [{"topic": topic, "partition": partition, "offset": before}], "version": 1}

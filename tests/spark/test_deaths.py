@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from skyband.framework.streaming.daemon import NAME as DAEMON
 from tests.spark.cuts import stream, write
 from tests.spark.jobs import changes, run_apart, table, write_spec
 
@@ -161,13 +162,26 @@ def test_workers_that_die(tmp_path: Path, left_alone: Path) -> None:
     spec = job(tmp_path / "job")
     with started(spec, "--finish") as run:
         run.said("batch 1:")
-        for pid in run.await_processes(lambda c: "pyspark.daemon" in c):
+        found = run.await_processes(lambda c: DAEMON in c)
+        if Path("/proc/self/environ").exists():
+            # Those forked ahead are those that the job then has.
+            pools = [e for pid in found if (e := _environment(pid, unless=found)) is not None]
+            assert sum(b"SKYBAND_STEP=host" in e for e in pools) == 1
+            assert sum(b"SPARK_SIMPLIFIED_TRACEBACK=1" in e for e in pools) == 1
+        for pid in found:
             os.kill(pid, signal.SIGKILL)
         code = run.ended()
     # The engine starts others if none was at work.
     assert (code, run.rest()) == (0, []) or (code == 3 and run.rest()[0].startswith("SKY-E305 a worker of the engine died")), run.lines
     assert len(run.rest()) in (0, 2)
     goes_on(spec, left_alone)
+
+
+def _environment(pid: int, unless: list[int]) -> list[bytes] | None:
+    """A process's environment; None if it was forked by one of ``unless``."""
+    stat = Path(f"/proc/{pid}/stat").read_text()
+    parent = int(stat.rpartition(")")[2].split()[1])
+    return None if parent in unless else Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
 
 
 SIGNALLED = [
@@ -202,7 +216,7 @@ def test_a_signal_while_the_engine_starts_and_compiles(tmp_path: Path) -> None:
     for moment, group in (("engine", False), ("engine", True), ("workers", False), ("workers", True)):
         # An empty cache: the first batch compiles kernels for a while.
         with started(spec, "--finish", SKYBAND_CACHE=str(tmp_path / f"cache-{moment}-{group}")) as run:
-            run.engine() if moment == "engine" else run.await_processes(lambda c: "pyspark.daemon" in c)
+            run.engine() if moment == "engine" else run.await_processes(lambda c: DAEMON in c)
             os.kill(-run.process.pid if group else run.process.pid, signal.SIGTERM)
             assert run.ended() == 143, (moment, group, run.lines)
         assert run.rest() == ["stopped by SIGTERM: run again to go on"]

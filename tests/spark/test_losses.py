@@ -20,7 +20,7 @@ import pytest
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.streaming.runner import Runner
-from skyband.framework.tables.sink import Sink
+from skyband.framework.tables.sink import Files, Sink
 from skyband.framework.tables.writer_factory import writer_for
 from skyband.jobs import cli
 from skyband.jobs.spec import load_plan
@@ -185,9 +185,9 @@ def stopped(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         spec = job(folder)
         commit = Sink.commit
 
-        def broken(sink: Sink, batch_id: int, blocks: dict[str, pa.Table]) -> None:
+        def broken(sink: Sink, batch_id: int, blocks: dict[str, pa.Table], files: Files) -> None:
             if committed or batch_id == 0:
-                commit(sink, batch_id, blocks)
+                commit(sink, batch_id, blocks, files)
             if batch_id == 1:
                 raise SkybandError("SKY-E401", "the disk is full")
 

@@ -38,11 +38,15 @@ def job(folder: Path, files: Sequence[int] = (0, 1, 2, 3), k: int = 5) -> Path:
     return write_spec(folder, queries=QUERIES.format(k=k), scoring=SCORING, max_files=1, partition=True)
 
 
-def rebuild(spec: Path, *arguments: str, failpoint: str | None = None) -> subprocess.CompletedProcess[str]:
+def rebuild(
+    spec: Path, *arguments: str, failpoint: str | None = None, command: str = "rebuild", tasks: int = 2
+) -> subprocess.CompletedProcess[str]:
     env = {k: v for k, v in os.environ.items() if k != "SKYBAND_FAILPOINT"}
-    env |= {"SKYBAND_MASTER": "local[2]", "SKYBAND_SHUFFLE_PARTITIONS": "2"} | ({"SKYBAND_FAILPOINT": failpoint} if failpoint else {})
-    command = [sys.executable, "-m", "skyband.jobs.cli", "rebuild", str(spec), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=env, check=False, start_new_session=True)
+    env |= {"SKYBAND_MASTER": "local[2]", "SKYBAND_SHUFFLE_PARTITIONS": str(tasks)} | (
+        {"SKYBAND_FAILPOINT": failpoint} if failpoint else {}
+    )
+    words = [sys.executable, "-m", "skyband.jobs.cli", command, str(spec), *arguments]
+    return subprocess.run(words, capture_output=True, text=True, timeout=300, env=env, check=False, start_new_session=True)
 
 
 def said_of(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:

@@ -28,6 +28,7 @@ from skyband.operators.base import (
     Window,
     object_column,
 )
+from skyband.operators.state_keys import Group, Named, StateKeys
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,10 @@ class FrequentOperator:
     state_format: ClassVar[str] = "Frequent"
     query_types: ClassVar[frozenset[str]] = frozenset({"frequent"})
     keeps: ClassVar[Literal["window", "retained", "none"]] = "none"
+    state_keys: ClassVar[StateKeys] = StateKeys(
+        each={}, groups=(Group(Named("rows", 0)), Group(Named("entered", 0)), Group(Named("step", 0))), whole=("account",)
+    )
+    """The keys are the first columns of three tables of a checkpoint: buckets of a job may become more."""
 
     @property
     def columns(self) -> tuple[Column, ...]:

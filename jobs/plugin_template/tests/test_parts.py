@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -74,6 +75,16 @@ def test_mistakes_are_told_at_their_place(old: str, new: str, said: str) -> None
 @pytest.mark.parametrize("window", [Window(12), Window(None, 40), Window(9, 25)])
 def test_the_operator_keeps_the_contract(window: Window) -> None:
     assert sum(check_operator(FrequentOperator("account", 2, window), seed) for seed in range(10)) > 0
+
+
+def test_its_state_can_be_divided_by_keys() -> None:
+    arrays = {
+        "rows": np.array([(0, 1, 5, 7), (2, 1, 6, 8), (2, 2, 7, 8)]), "entered": np.array([(2, 8, 2)]),
+        "step": np.array([(0, 1), (1, 1), (2, 4)]), "account": np.array([(7, 70), (8, 80)]),
+    }  # fmt: skip
+    mine = FrequentOperator.state_keys.picked(arrays, np.array([1, 2]))
+    assert mine["rows"].tolist() == [[1, 1, 6, 8], [1, 2, 7, 8]] and mine["entered"].tolist() == [[1, 8, 2]]
+    assert mine["step"].tolist() == [[0, 1], [1, 4]] and mine["account"].tolist() == arrays["account"].tolist()
 
 
 def test_the_expectation_is_its_definition() -> None:

@@ -156,6 +156,8 @@ def test_triggers_limits_and_reader_defaults() -> None:
     assert plan.trigger_micros == 10_000_000
     assert plan.keep_micros == 90 * DAY and plan_of(SENSORS.replace("{trigger: once}", "{keep: 1 week}")).keep_micros == 7 * DAY
     assert (plan.source.max_files_per_batch, plan.source.max_bytes_per_batch, plan.buckets) == (None, "256m", 4)
+    alone = plan_of(SENSORS.replace("{trigger: once}", "{buckets: 4}").replace("partition_by: [building]", "partition_by: []"))
+    assert (alone.intake.partition_by, alone.buckets) == ((), 1), "there are no keys to divide"
     assert dict(plan.source.options) == {"header": "true"}
     assert dict(plan_of(SENSORS.replace("{header: true}", "{Header: no}")).source.options) == {"Header": "false"}
 

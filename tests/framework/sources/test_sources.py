@@ -61,7 +61,7 @@ def test_checking_a_source_starts_no_spark() -> None:
         "print([e.code for e in errors], *SOURCES.all(), *sorted({'pyspark', 'delta', 'py4j'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=Path(__file__).parents[3])
-    assert done.stdout.split() == ["['SKY-E111',", "'SKY-E119']", "csv", "json", "parquet", "orc", "delta", "kafka"], done.stderr
+    assert done.stdout.split() == ["['SKY-E111',", "'SKY-E119']", "csv", "json", "parquet", "orc", "delta", "kafka", "rate"], done.stderr
 
 
 @pytest.mark.parametrize("name", ["csv", "json", "parquet", "orc", "delta"])
@@ -112,7 +112,7 @@ def test_a_file_with_another_header_is_told_from_other_failures() -> None:
 def test_an_unknown_format_is_told_what_there_is(lines: None) -> None:
     _, errors = validate_text(SPEC.format(folder="in").replace("format: lines", "format: avro"), {})
     assert [(e.code, e.message, e.hint) for e in errors] == [
-        ("SKY-E113", "'format' cannot be 'avro'", "allowed: csv, json, parquet, orc, delta, kafka or lines")
+        ("SKY-E113", "'format' cannot be 'avro'", "allowed: csv, json, parquet, orc, delta, kafka, rate or lines")
     ]
     assert "lines" in job_schema()["$defs"]["Source"]["properties"]["format"]["anyOf"][0]["enum"]
 

@@ -141,7 +141,7 @@ def test_the_tables_are_those_of_a_job_that_had_all_queries(kind: str, tmp_path:
                 yield bucket, kind_, data
             yield bucket, "done", b""
 
-    monkeypatch.setattr(added, "_states", were)
+    monkeypatch.setattr(added, "stored_states", were)
     monkeypatch.setattr(added, "_run", run)
     monkeypatch.setattr(added, "cache_key", lambda *_: "test")
     before = {q: table_of_job(tmp_path / "job", f"{q}_changes") for q in job.fingerprint["queries"]}

@@ -24,6 +24,7 @@ from skyband.framework.streaming.fill_files import FILLED, read_state, write_sta
 from skyband.framework.streaming.filling import filling, order, taken_up
 from skyband.framework.streaming.generations import GONE, JOURNAL, settle, staged, swap_in
 from skyband.framework.streaming.layout import JobFile, Layout
+from skyband.framework.streaming.outbox import as_it_is
 from skyband.framework.streaming.pack import Pack
 from skyband.framework.streaming.processor import HostProcessor
 from skyband.framework.streaming.query import cache_key
@@ -214,7 +215,7 @@ def test_a_bucket_takes_its_file_up_once_and_again_if_the_batch_is_repeated(tmp_
     store = Store()
 
     def run(config: HostConfig) -> dict[str, int]:
-        processor = HostProcessor(config)
+        processor = HostProcessor(config, as_it_is)
         processor.init(store)  # type: ignore[arg-type]
         out = list(processor._run(0, [], 0))
         tally = Tally()
@@ -223,7 +224,7 @@ def test_a_bucket_takes_its_file_up_once_and_again_if_the_batch_is_repeated(tmp_
                 tally.add(row["data"])
         return tally
 
-    first = HostProcessor(config)
+    first = HostProcessor(config, as_it_is)
     first.init(store)  # type: ignore[arg-type]
     list(first._run(0, [table_bytes(table_of(config, [(t, t, "p", float(t % 5), "u") for t in range(9)]))], 0))
     store.commit()
@@ -236,7 +237,7 @@ def test_a_bucket_takes_its_file_up_once_and_again_if_the_batch_is_repeated(tmp_
         assert set(before) != set(store.values())
         store.commit(whole)
     # What comes after is not replaced again, though the file is still there.
-    last = HostProcessor(taking)
+    last = HostProcessor(taking, as_it_is)
     last.init(store)  # type: ignore[arg-type]
     list(last._run(0, [table_bytes(table_of(config, [(30, 30, "p", 1.0, "u")]))], 0))
     store.commit()
@@ -248,6 +249,21 @@ def test_a_bucket_takes_its_file_up_once_and_again_if_the_batch_is_repeated(tmp_
     run(taking)
     with pytest.raises(SkybandError, match="SKY-E303"):
         run(replace(taking, filling=Filling(str(tmp_path / "filling"), "other", (0,))))
+
+
+def test_a_bucket_that_the_store_does_not_know_takes_its_file_up(tmp_path: Path) -> None:
+    """As one does that the job has not had before (``grown``)."""
+    plan = plan_of(tmp_path / "spec.yaml", SPEC.format(window="{count: 4}", small="{count: 2}", delay=0))
+    after, config = made_of(plan, range(20))
+    write_state(tmp_path / "filling", 3, after)
+    taking = replace(config, buckets=4, filling=Filling(str(tmp_path / "filling"), "t", (3,)))
+    for number, known in ((3, True), (2, False)):
+        processor, store = HostProcessor(taking, as_it_is), Store()
+        processor.init(store)  # type: ignore[arg-type]
+        list(processor._run(number, [], 0))
+        kept = store.values()
+        assert (kept.get(FILLED) == b"t" and kept["keys"] == after["keys"]) == known
+        assert (json.loads(kept["core"]) == json.loads(after["core"])) == known
 
 
 def test_a_row_of_the_control_source_wakes_the_buckets_that_wait(tmp_path: Path) -> None:

@@ -82,9 +82,9 @@ def test_a_run_that_wrote_nothing_freezes_nothing(plan, tmp_path):
     assert not layout.checkpoint.exists() and not (layout.home / LEDGER).exists()
 
 
-def test_a_sink_on_a_remote_store_is_refused(plan):
+def test_a_sink_on_another_file_system_is_refused(plan):
     with pytest.raises(SkybandError) as e:
-        Layout(replace(plan, sink="s3://bucket/x").sink)
+        Layout(replace(plan, sink="hdfs://host/x").sink)
     assert e.value.code == "SKY-E203"
 
 

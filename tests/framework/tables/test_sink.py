@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.tables.derive import derive
 from skyband.framework.tables.driver_writer import DriverWriter
@@ -154,3 +157,25 @@ def test_another_generation_of_the_checkpoint_is_another_writer(writer: Writer, 
 def test_writer_for_chooses_by_path(tmp_path: Path) -> None:
     assert isinstance(writer_for(str(tmp_path)), DriverWriter)
     assert isinstance(writer_for(f"file://{tmp_path}"), DriverWriter)
+
+
+def test_tables_are_written_several_at_a_time_and_an_error_waits_for_the_others(tmp_path: Path) -> None:
+    writer, both, done = DriverWriter(tmp_path), threading.Barrier(2, timeout=30), []
+
+    def meet(table: str) -> None:
+        both.wait()
+        done.append(table)
+
+    def fail(table: str) -> None:
+        both.wait()
+        raise SkybandError("SKY-E401", "it cannot be written")
+
+    def late(table: str) -> None:
+        both.wait()
+        time.sleep(0.1)
+        done.append(table)
+
+    assert list(writer.each([("a", meet), ("b", meet)])) == ["a", "b"] == sorted(done)
+    with pytest.raises(SkybandError, match="it cannot be written"):
+        list(writer.each([("c", fail), ("d", late)]))
+    assert done[2:] == ["d"]

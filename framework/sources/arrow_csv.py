@@ -1,0 +1,124 @@
+"""CSV files read by Arrow, where that gives the very values that the engine's reader gives: plain ones. Imports no Spark.
+
+As many cells in every line as in the header, lines that end with a line feed (a carriage return may be before it), UTF-8, cells that
+``cells`` reads, no backslashes, and quotes only around a whole cell that has none inside. Everything else is ``Odd``.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv
+
+from skyband.framework.plan.model import Field
+from skyband.framework.sources import cells
+from skyband.framework.sources.arrow_files import Odd, place
+from skyband.operators.jit import jit
+
+_PIECE: Final = 8 << 20
+"""Bytes that are held at a time, and the rest of a line."""
+_FULL: Final = re.compile(rb"[^\r\n]")
+_SPECIAL: Final = (b"\\", b"\r", b"\0", b"\xef\xbb\xbf")
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowCsv:
+    """Files with the header ``header`` in the folder ``root``; ``below``: in its folders too."""
+
+    root: str
+    below: bool
+    fields: tuple[Field, ...]
+    header: tuple[str, ...]
+    separator: str
+
+    def tables(self, url: str) -> Iterator[pa.Table]:
+        """The rows of a file by its URL, in its order, with the names and types of the fields. Raises Odd."""
+        path = place(url, self.root, self.below)
+        if path.endswith((".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate", ".xz")):
+            raise Odd("files are packed")
+        if len(self.header) < 2 or len(set(self.header)) < len(self.header):
+            raise Odd("the header has one column, or one twice")
+        try:
+            with open(path, "rb") as file:
+                first = file.readline(_PIECE)
+                if not self._is_header(first):
+                    raise Odd("a header is spelled otherwise", lasting=bool(first) and any(s in first for s in (b'"', *_SPECIAL)))
+                for piece in _pieces(file):
+                    yield self._table(piece)
+        except OSError as e:
+            raise Odd(f"a file cannot be read ({type(e).__name__})", lasting=False) from e
+
+    def _is_header(self, line: bytes) -> bool:
+        try:
+            names = line.decode().removesuffix("\n").removesuffix("\r").split(self.separator)
+        except UnicodeDecodeError:
+            return False
+        return tuple(n[1:-1] if len(n) > 2 and n[0] == n[-1] == '"' else n for n in names) == self.header
+
+    def _table(self, piece: bytes) -> pa.Table:
+        if b"\r" in piece:
+            piece = piece.replace(b"\r\n", b"\n")
+        if any(mark in piece for mark in _SPECIAL):
+            raise Odd("a file has backslashes, lone carriage returns, zeros or byte order marks")
+        quotes = b'"' in piece
+        if quotes and not _plain_quotes(np.frombuffer(piece, np.uint8), ord(self.separator)):
+            raise Odd("a file has quotes that are not around a whole cell, or around nothing")
+        wanted = [str(f.source_name) for f in self.fields]
+        try:
+            found = pa.csv.read_csv(
+                io.BytesIO(piece),
+                pa.csv.ReadOptions(use_threads=False, block_size=_PIECE * 2, column_names=list(self.header)),
+                pa.csv.ParseOptions(
+                    delimiter=self.separator, quote_char='"' if quotes else False, double_quote=False, escape_char=False,
+                    newlines_in_values=False,
+                ),
+                pa.csv.ConvertOptions(
+                    column_types=dict.fromkeys(wanted, pa.string()), include_columns=list(dict.fromkeys(wanted)), null_values=[""],
+                    strings_can_be_null=True,
+                ),
+            )  # fmt: skip
+        except pa.ArrowInvalid as e:
+            raise Odd("a line has too few cells or too many, or is not UTF-8") from e
+        return pa.table([self._column(found[n], f) for n, f in zip(wanted, self.fields, strict=True)], [f.name for f in self.fields])
+
+    def _column(self, texts: pa.ChunkedArray, f: Field) -> pa.Array:
+        column = cells.read(pa.concat_arrays(texts.chunks), f.type)
+        if column is None:
+            raise Odd(f"column {f.name} has cells that are no plain {f.type}")
+        return column
+
+
+@jit
+def _plain_quotes(data: npt.NDArray[np.uint8], separator: int) -> bool:
+    """Whether every quote (34) is the first or the last of a cell with something between them, and no line (10) ends there."""
+    at, last = 0, len(data) - 1
+    while at <= last:
+        if data[at] == 34:
+            if at > 0 and data[at - 1] != separator and data[at - 1] != 10:
+                return False
+            end = at + 1
+            while end <= last and data[end] != 34 and data[end] != 10:
+                end += 1
+            if end > last or data[end] != 34 or end == at + 1:
+                return False
+            if end < last and data[end + 1] != separator and data[end + 1] != 10:
+                return False
+            at = end
+        at += 1
+    return True
+
+
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    """The rest of a file in pieces of whole lines."""
+    while piece := file.read(_PIECE):
+        if not piece.endswith(b"\n"):
+            piece += file.readline()
+        if _FULL.search(piece):
+            yield piece

@@ -1,0 +1,86 @@
+"""Object storage: which paths lie there, and how it is reached. That is said by who runs a job, never by a spec.
+
+The environment says it as for every tool of the provider (``AWS_ACCESS_KEY_ID``, ``AWS_REGION``, ``AWS_ENDPOINT_URL``, ...), or the
+engine's settings do (``spark.hadoop.fs.s3a.*`` in the project's file): the latter count before the former, for the engine and for Python.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Final
+
+from skyband.framework.settings.engine import engine_settings
+
+SCHEMES: Final = ("s3", "gs", "abfss")
+"""Of paths on object storage that a spec may name. Tests have a server for ``s3`` alone."""
+ENGINE_JARS: Final[Mapping[str, tuple[str, ...]]] = {
+    "s3": (
+        "org.apache.hadoop:hadoop-aws:3.5.0", "software.amazon.awssdk:s3:2.35.4", "software.amazon.awssdk:s3-transfer-manager:2.35.4",
+        "software.amazon.awssdk:sts:2.35.4",
+    ),
+}  # fmt: skip
+"""What the engine needs for a scheme. For the others who runs a job names their connector (``spark.jars.packages``)."""
+LEFT_OUT: Final = (
+    "software.amazon.awssdk:bundle", "org.wildfly.openssl:wildfly-openssl", "org.apache.httpcomponents:httpclient",
+    "org.apache.httpcomponents:httpcore", "commons-codec:commons-codec", "io.netty:netty-codec-http", "io.netty:netty-codec-http2",
+    "io.netty:netty-codec", "io.netty:netty-transport", "io.netty:netty-common", "io.netty:netty-buffer", "io.netty:netty-handler",
+    "io.netty:netty-resolver", "io.netty:netty-transport-classes-epoll", "io.netty:netty-transport-native-unix-common",
+)  # fmt: skip
+"""Of what they depend on: the SDK in one piece (600 MB), and what Spark's own jars folder holds already."""
+
+_S3A: Final = "spark.hadoop.fs.s3a."
+_SAME: Final = {
+    "endpoint": "aws_endpoint",
+    "endpoint.region": "aws_region",
+    "access.key": "aws_access_key_id",
+    "secret.key": "aws_secret_access_key",
+    "session.token": "aws_session_token",
+}
+"""Setting of the engine's, without its beginning -> the same one of the library that Python reads and writes with."""
+_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+
+
+def scheme_of(path: str) -> str | None:
+    """The scheme of a path on object storage; None for any other path."""
+    scheme, mark, _ = path.partition("://")
+    return scheme if mark and scheme in SCHEMES else None
+
+
+def options(path: str, env: Mapping[str, str] = os.environ) -> dict[str, str] | None:
+    """How delta-rs and obstore reach what is at ``path``, beyond what they read in the environment themselves; None for a local path.
+
+    Raises as ``engine_settings``.
+    """
+    scheme = scheme_of(path)
+    if scheme != "s3":
+        return None if scheme is None else {}
+    conf = engine_settings(env=env).conf
+    found = {name: conf[_S3A + own] for own, name in _SAME.items() if _S3A + own in conf}
+    endpoint = found.get("aws_endpoint") or _endpoint(env)
+    if endpoint is None:
+        return found
+    # Plain HTTP only where who runs the job has written it.
+    return found | {"aws_endpoint": endpoint} | ({"allow_http": "true"} if endpoint.startswith("http://") else {})
+
+
+def engine_conf(env: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The engine's settings for ``s3://``: the scheme's name as users know it, and the endpoint and region of the environment.
+
+    It finds credentials in the environment by itself.
+    """
+    found = {
+        "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        # The SDK's asynchronous client gets no answer to what it uploads from files, on the Netty that Spark brings [measured, 4.2.0].
+        _S3A + "optimized.copy.from.local.enabled": "false",
+    }
+    endpoint = _endpoint(env)
+    if endpoint is not None:
+        found |= {_S3A + "endpoint": endpoint, _S3A + "path.style.access": "true"}
+        found[_S3A + "connection.ssl.enabled"] = str(not endpoint.startswith("http://")).lower()
+    region = env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION")
+    return found | ({_S3A + "endpoint.region": region} if region else {})
+
+
+def _endpoint(env: Mapping[str, str]) -> str | None:
+    return next((env[name] for name in _ENDPOINTS if env.get(name)), None)

@@ -1,0 +1,59 @@
+"""A package of the engine's that some mirrors of Maven's lack, and what takes its place. Imports no Spark.
+
+Kafka's reader needs ``spark-token-provider-kafka-0-10`` of the engine's own version. Where that does not resolve, one of an earlier version
+serves, as a file of its own: an exclusion, which keeps the engine from asking for the missing one, would hold for packages of any version.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from skyband.framework.sources.kafka_client import JAR
+from skyband.operators.jit import cache_folder
+
+PROVIDER: Final = "org.apache.spark:spark-token-provider-kafka-0-10_2.13"
+OLDER: Final = "4.0.0"
+"""The version that serves where the engine's own does not resolve: the class it is asked for has not changed since."""
+_JARS, _EXCLUDES = "spark.jars", "spark.jars.excludes"
+_SECONDS: Final = 300
+
+Resolve = Callable[[str], "Path | None"]
+"""A package's own jar file, by its coordinates; None if it does not resolve."""
+
+
+def with_provider(settings: Mapping[str, Any], resolve: Resolve, warn: Callable[[str], None]) -> dict[str, Any]:
+    """``settings``, with the older provider if they have Kafka's package and the one of its version does not resolve: ``warn`` is told.
+
+    Unchanged if neither resolves: then the engine says what it lacks, and where it has looked.
+    """
+    own = f"{PROVIDER}:{JAR.rpartition(':')[2]}"
+    if JAR not in str(settings.get("spark.jars.packages", "")).split(",") or resolve(own) is not None:
+        return dict(settings)
+    older = resolve(f"{PROVIDER}:{OLDER}")
+    if older is None:
+        return dict(settings)
+    warn(f"{own} does not resolve: {OLDER} is used in its place")
+    added = {_JARS: str(older), _EXCLUDES: PROVIDER}
+    return {**settings, **{name: ",".join(filter(None, (settings.get(name), value))) for name, value in added.items()}}
+
+
+def resolver(java: Path, spark_home: Path) -> Resolve:
+    """Asks as the engine does, by the library that it ships; each answer takes a second or two."""
+
+    def resolve(coordinates: str) -> Path | None:
+        group, artifact, version = coordinates.split(":")
+        folder = cache_folder() / "engine" / "packages"
+        words = ["-cache", str(folder / "ivy"), "-dependency", group, artifact, version, "-notransitive", "-confs", "default"]
+        words += ["-retrieve", f"{folder}/[artifact]-[revision].[ext]"]
+        found = folder / f"{artifact}-{version}.jar"
+        try:
+            command = [str(java / "bin" / "java"), "-cp", f"{spark_home}/jars/*", "org.apache.ivy.Main", *words]
+            subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, check=False, timeout=_SECONDS)
+        except (OSError, subprocess.SubprocessError):
+            return None
+        return found if found.exists() else None
+
+    return resolve

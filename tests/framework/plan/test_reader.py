@@ -1,0 +1,66 @@
+"""Who reads a source: what a plan shows that only the engine reads as it should be read."""
+
+from __future__ import annotations
+
+import pytest
+
+from skyband.framework.plan.compile import compile_job
+from skyband.framework.plan.explain import explain
+from skyband.framework.plan.model import Plan
+from skyband.framework.plan.reader import engine_reads
+from skyband.framework.spec.load import validate_text
+
+SPEC = """\
+job: small
+source:
+  format: parquet
+  path: in
+  schema: {id: bigint, ts: timestamp, x: double}
+  id: [id]
+  event_time: {column: ts}
+window: {count: 4}
+scoring:
+  high: {expression: x, direction: max}
+queries:
+  best: {type: topk, scoring: high, k: 2}
+sink: {path: out}
+"""
+
+
+def plan(text: str) -> Plan:
+    job, errors = validate_text(text, {})
+    assert job is not None, errors
+    return compile_job(job)
+
+
+def test_a_plain_source_is_read_by_arrow() -> None:
+    made = plan(SPEC)
+    assert engine_reads(made.source, made.intake) is None
+    assert "         read by Arrow\n" in explain(made)
+    csv = plan(SPEC.replace("format: parquet", "format: csv\n  options: {sep: ';'}"))
+    assert engine_reads(csv.source, csv.intake) is None
+    assert engine_reads(plan(SPEC.replace("path: in", "path: in\n  options: {recursiveFileLookup: true}")).source, made.intake) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("format: parquet", "format: json", "the format is json"),
+        ("format: parquet", 'format: csv\n  options: {header: "false"}', "option header"),
+        ("format: parquet", 'format: csv\n  options: {sep: "\\t"}', "option sep"),
+        ("format: parquet", "format: csv\n  options: {nullValue: none}", "option nullValue"),
+        ("format: parquet\n  path: in\n  schema: {", 'format: csv\n  path: in\n  schema: {m: "decimal(9,2)", ', "column m is decimal(9,2)"),
+        ("path: in", 'path: "in/*"', "the path is a pattern, or of another file system"),
+        ("path: in", "path: in\n  options: {datetimeRebaseMode: LEGACY}", "option datetimeRebaseMode"),
+        ("window:", 'transform:\n  - {derive: {z: "x + 1"}}\nwindow:', "a derived column"),
+        ("window:", 'transform:\n  - {where: "x > 1"}\nwindow:', "a filter"),
+        ("window:", 'quality:\n  rows: [{name: low, expect: "x < 9"}]\nwindow:', "quality.rows"),
+        ("x: double", "x: double, l: array<string>", "column l is array<string>"),
+        ("id: bigint", 'id: "decimal(9,0)"', "an id or key of type decimal(9,0)"),
+    ],
+)
+def test_what_the_engine_has_to_read(old: str, new: str, why: str) -> None:
+    made = plan(SPEC.replace(old, new, 1))
+    assert engine_reads(made.source, made.intake) == why
+    if made.source.format != "json":
+        assert f"         read by the engine, not by Arrow: {why}\n" in explain(made)
