@@ -147,7 +147,7 @@ class Backfill:
             if named in self.host.objects:
                 self.host.objects[named].restore(blocks.bytes_table(self.was[objects_value(named)]))
                 objects[named] = self.host.objects[named].numbers
-        return Others(np.concatenate([np.empty(0, np.int64), *rows]), objects)
+        return Others(np.unique(np.concatenate([np.empty(0, np.int64), *rows])), objects)
 
     def _same_rows(self) -> None:
         """SkybandError SKY-E581 if keys, numbers, instants or ids are not those of the state."""

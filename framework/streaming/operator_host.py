@@ -31,13 +31,15 @@ I64 = npt.NDArray[np.int64]
 CHUNK, SEEN = "chunk", "seen"
 """Names of state values that are written once: rows, and the hashes of their ids."""
 
+_NONE = np.empty(0, np.int64)
 _UNUSABLE = "unusable:"
 """Begins the counters of operators that are about objects one of their queries cannot use; its number follows."""
 
 
 @dataclass(slots=True)
 class Others:
-    """What operators need that share the window's rows and are not run here: addresses of ``rows``, numbers of objects by their columns."""
+    """What operators need that share the window's rows and are not run here: sorted addresses of ``rows``, numbers of objects by their
+    columns."""
 
     rows: I64 = field(default_factory=lambda: np.empty(0, np.int64))
     objects: dict[tuple[str, ...], I64] = field(default_factory=dict)
@@ -182,7 +184,8 @@ class OperatorHost:
             self.seen.append(key, seq, time, hashes)
 
     def _pin(self) -> None:
-        self.store.pins = np.concatenate([self.others.rows, *self.retained])
+        parts = [at for at in (self.others.rows, *self.retained) if len(at)]
+        self.store.pins = parts[0] if len(parts) == 1 else np.unique(np.concatenate([_NONE, *parts]))
 
     def _arrivals(self, node: OperatorNode, rows: Segment) -> Arrivals:
         """Stored rows as the operator of ``node`` takes them. What names objects, and sets, are stored only for those that keep rows."""

@@ -52,7 +52,7 @@ class Chunk:
 class WindowStore:
     """Rows that may still be shown or needed: ``append`` a batch, ``take`` rows, ``expire`` dead ones.
 
-    ``rows`` have the columns of ``schema`` (no key and seq: those are the address). ``pins`` are addresses kept although
+    ``rows`` have the columns of ``schema`` (no key and seq: those are the address). ``pins`` are addresses (sorted) kept although
     out of the window: a query with ``every`` may still have to take back an item that died since the last boundary.
     With ``only_pins`` nothing else is kept: rows that no operator can show again are forgotten at the end of their batch.
     """
@@ -191,11 +191,11 @@ class WindowStore:
 
     def _alive(self, at: I64, time: I64, next_seq: I64, until: int) -> npt.NDArray[np.bool_]:
         if self.only_pins:
-            return np.isin(at, self.pins)
+            return _among(at, self.pins)
         alive = _alive(self.window, at, time, next_seq, until)
         if len(self.pins):
             dead = np.nonzero(~alive)[0]
-            alive[dead] = np.isin(at[dead], self.pins)
+            alive[dead] = _among(at[dead], self.pins)
         return alive
 
     def _consolidate(self, next_seq: I64 | None = None, until: int = -NEVER) -> None:
@@ -204,6 +204,16 @@ class WindowStore:
         if next_seq is not None and self.segments:
             s = self.segments[0]
             self.segments = [_select(s, np.nonzero(self._alive(s.at, s.time, next_seq, until))[0])]
+
+
+def _among(at: I64, pins: I64) -> npt.NDArray[np.bool_]:
+    """Which of ``at`` are in ``pins`` (sorted). O(len(at) log len(pins)): sets would be sorted anew for every chunk."""
+    if not len(pins):
+        return np.zeros(len(at), bool)
+    pos = np.searchsorted(pins, at)
+    pos[pos == len(pins)] = 0
+    among: npt.NDArray[np.bool_] = pins[pos] == at
+    return among
 
 
 def _alive(window: Window, at: I64, time: I64, next_seq: I64, until: int) -> npt.NDArray[np.bool_]:

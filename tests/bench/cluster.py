@@ -28,7 +28,7 @@ WORK = ROOT / "build" / "bench" / "cluster"
 ROWS = int(os.environ.get("SKYBAND_BENCH_ROWS", "2000000"))
 KEYS = int(os.environ.get("SKYBAND_BENCH_KEYS", "200000"))
 FILES = 40
-HEAP = "512m"
+HEAP = "384m"
 
 SPEC = """\
 job: cluster
