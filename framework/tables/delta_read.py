@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from urllib.parse import unquote
@@ -84,6 +85,23 @@ def rows(table: DeltaTable, partition: tuple[str, bool]) -> int:
     if not files.num_rows:
         return 0
     return int(pc.sum(files.filter(pc.equal(files[f"partition.{column}"], value))["num_records"]).as_py() or 0)
+
+
+def rows_of_batches(table: DeltaTable, after: int, upto: int) -> list[tuple[int, int]]:
+    """(batch, its rows) for the batches after ``after`` up to ``upto`` that have any, in order.
+
+    O(files) while each file is of one batch, as it is until upkeep merges files; then O(rows) in constant memory.
+    """
+    known = pa.table(table.get_add_actions(flatten=True))
+    names = ("min.batch_id", "max.batch_id", "num_records")
+    found: Counter[int] = Counter()
+    if set(names) <= set(known.column_names) and known.filter(pc.equal(known[names[0]], known[names[1]])).num_rows == known.num_rows:
+        for batch, count in zip(known[names[0]].to_pylist(), known[names[2]].to_pylist(), strict=True):
+            found[batch] += count
+    else:
+        for rows in dataset(table).to_batches(columns=["batch_id"], filter=(pc.field("batch_id") > after) & (pc.field("batch_id") <= upto)):
+            found.update({x["values"]: x["counts"] for x in pc.value_counts(rows["batch_id"]).to_pylist()})
+    return sorted((batch, count) for batch, count in found.items() if after < batch <= upto and count)
 
 
 def to_schema(data: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -22,7 +22,7 @@ from skyband.framework.quality.outcome import Outcome
 from skyband.framework.spec.names import QUERY_COLUMN
 from skyband.framework.tables import invariants
 from skyband.framework.tables.data_files import DataFile
-from skyband.framework.tables.delta_read import to_schema
+from skyband.framework.tables.delta_read import rows_of_batches, to_schema
 from skyband.framework.tables.keys import key_numbers, numbered
 from skyband.framework.tables.motion import latest, moved, reached
 from skyband.framework.tables.parts import Made, Part, Spread, cut, here
@@ -186,11 +186,9 @@ def _slices(sink: Sink, source: str, done: int, upto: int) -> Iterator[tuple[int
     """Spans of batches after ``done`` with at most ``MAX_ROWS`` changes, or one batch, and their number of changes."""
     if done >= upto:
         return
-    ids = sink.writer.read(source, ["batch_id"], (pc.field("batch_id") > done) & (pc.field("batch_id") <= upto))
-    found = ids.group_by("batch_id", use_threads=False).aggregate([([], "count_all")]).sort_by("batch_id")
     first, total = None, 0
     previous = done
-    for batch, count in zip(found["batch_id"].to_pylist(), found["count_all"].to_pylist(), strict=True):
+    for batch, count in rows_of_batches(sink.writer.opened(source), done, upto):
         if first is not None and total + count > MAX_ROWS:
             yield first, previous, total
             first, total = None, 0

@@ -35,7 +35,7 @@ def run() -> Iterator[dict[str, Any]]:
         (folder / "job.yaml").write_text(text(everything=False))
         for number, what in enumerate(("first", "a new file", "nothing new")):
             if number < 2:
-                write(folder / "in" / f"{number}.csv", number)
+                write(folder / "in" / f"{number}.csv", 2 * number)
             yield {"params": {"way": way, "run": what}, **_measured(folder / "job.yaml", {**environment, "WARM": str(folder)})}
 
 

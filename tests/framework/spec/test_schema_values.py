@@ -113,7 +113,9 @@ def test_parts_need_nothing_and_know_their_fields() -> None:
 def test_damaged_specs_that_are_good_all_the_same_fit() -> None:
     schema = jsonschema.Draft202012Validator(job_schema())
     seen = 0
-    for seed in range(cases(100)):
+    for seed in range(100):
+        if seen and seed >= cases(100):
+            break
         text = mutant(seed)
         job, _ = validate_text(text, ENV)
         if job is not None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from deltalake import DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.tables import derive as module
+from skyband.framework.tables.delta_read import rows_of_batches
 from skyband.framework.tables.derive import intervals, ranked
 from skyband.framework.tables.driver_writer import DriverWriter
 from skyband.framework.tables.schemas import changes_schema, identity_columns, results_schema
@@ -100,3 +105,18 @@ def test_results_far_behind_are_derived_in_slices(tmp_path, monkeypatch) -> None
     from deltalake import DeltaTable
 
     assert DeltaTable(str(tmp_path / "near")).version() > 2
+
+
+def test_rows_of_batches_are_counted_by_files_or_by_rows(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    batches = [rng.integers(2, 9, n) for n in (1, 5, 40)]
+    for ids in (np.array([4]), np.array([7, 7]), np.array([5] * 9), np.array([4, 4])):
+        write_deltalake(tmp_path / "one", pa.table({"batch_id": ids, "x": ids * 2}), mode="append")
+    for ids in batches:
+        write_deltalake(tmp_path / "merged", pa.table({"batch_id": ids, "x": ids * 2}), mode="append")
+    assert rows_of_batches(DeltaTable(tmp_path / "one"), 4, 6) == [(5, 9)]
+    assert rows_of_batches(DeltaTable(tmp_path / "one"), -1, 9) == [(4, 3), (5, 9), (7, 2)]
+    all_ids = np.concatenate(batches).tolist()
+    for after, upto in ((-1, 20), (3, 6), (6, 6), (7, 8)):
+        expected = [(b, all_ids.count(b)) for b in sorted(set(all_ids)) if after < b <= upto]
+        assert rows_of_batches(DeltaTable(tmp_path / "merged"), after, upto) == expected
