@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ from deltalake import DeltaTable
 from pyspark import SparkContext, TaskContext
 
 from skyband.framework.messages import BATCH, HEADS, REJECTED, in_file
+from skyband.framework.storage.places import place
 from skyband.framework.streaming import blocks
 from skyband.framework.streaming.outbox import Block
 from skyband.framework.tables import delta_read
@@ -69,7 +69,7 @@ class Delivery:
             rows = merged_heads(self._heads_before(rows["bucket"][0].as_py()), rows, schema, self.keys)
         partition = {name: partition_text(rows[name][0].as_py()) for name in partition_by}
         rows = to_schema(rows if partition else stamped(rows, batch), schema).drop_columns(list(partition))
-        file = write(Path(self.root), table, rows, partition, prefix=f"part-{batch:08}-{task.taskAttemptId()}")
+        file = write(place(self.root), table, rows, partition, prefix=f"part-{batch:08}-{task.taskAttemptId()}")
         reasons = pc.value_counts(rows["reason"]).to_pylist() if kind == REJECTED else []
         return in_file(kind, {**asdict(file), "reasons": {x["values"]: x["counts"] for x in reasons}})
 
