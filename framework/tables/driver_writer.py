@@ -28,7 +28,7 @@ from skyband.framework.tables.writer import Writes, written
 from skyband.framework.tables.writer_upkeep import missing_columns, outdated, partition_text, properties
 
 _AT_ONCE = 4
-_UNSEEN = "the sink must be on a file system that all machines of the cluster see at the same path"
+_UNSEEN = "run again; a sink's folder must be on a file system that all machines of the cluster see at the same path"
 
 
 class DriverWriter:

@@ -28,6 +28,8 @@ from tests.spark.cuts import stream, write
 from tests.spark.equality import assert_equal_tables
 from tests.spark.jobs import changes, run_apart, table, write_spec
 from tests.spark.kinds import KINDS
+from tests.spark.standalone import ROOT, Cluster
+from tests.spark.standalone import environment as on_cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.chaos, pytest.mark.slow]
 
@@ -163,6 +165,13 @@ def test_of_two_runs_at_once_one_is_refused(there: There) -> None:
     assert first.wait(WAIT) == 0, there.log.read_text()
 
 
+def same_by_tasks(there: There, keyed: Path, folder: Path, same_cuts: bool = True) -> None:
+    copy = there.copied(folder)
+    tables = {f.relative_to(copy / "out").parts[0] for f in copy.rglob("*.parquet") if re.match(r"part-\d{8}-\d+-", f.name)}
+    assert tables >= {"rejected", "heads", "far5_changes", "best_changes"} and any(name.endswith("_skyband") for name in tables)
+    assert_equal_tables(copy, keyed, same_cuts=same_cuts, same_files=False)
+
+
 @pytest.mark.parametrize("points", [(), ("state.after", "sink.between", "sink.after:2")])
 def test_files_that_tasks_put_there_are_the_rows_of_a_folder(
     store: dict[str, str], keyed: Path, tmp_path: Path, points: tuple[str, ...]
@@ -173,8 +182,21 @@ def test_files_that_tasks_put_there_are_the_rows_of_a_folder(
     for point in points:
         assert there.run("run", str(there.spec), failpoint=point) == -signal.SIGKILL, (point, there.log.read_text())
     assert there.to_the_end() == 0, there.log.read_text()
-    copy = there.copied(tmp_path / "copy")
-    tables = {f.relative_to(copy / "out").parts[0] for f in copy.rglob("*.parquet") if re.match(r"part-\d{8}-\d+-", f.name)}
-    assert tables >= {"rejected", "heads", "far5_changes", "best_changes"} and any(name.endswith("_skyband") for name in tables)
-    assert_equal_tables(copy, keyed, same_cuts=not points, same_files=False)
+    same_by_tasks(there, keyed, tmp_path / "copy", same_cuts=not points)
     assert there.run("verify", str(there.spec)) == 0, there.log.read_text()
+
+
+def test_executors_of_a_cluster_put_files_with_credentials_of_their_own(store: dict[str, str], keyed: Path, tmp_path: Path) -> None:
+    ranked.write_queries(tmp_path)
+    there = There(store, keyed, tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        # These the driver tells them.
+        for name in ("AWS_ENDPOINT_URL", "AWS_REGION"):
+            patch.delenv(name)
+        cluster = Cluster(tmp_path / "cluster", workers=1, python_path=str(ROOT))
+    try:
+        there.env = on_cluster(cluster) | {name: there.env[name] for name in store} | {LEAST: "0", LEASE: "30"}
+        assert there.to_the_end() == 0, there.log.read_text()
+    finally:
+        cluster.close()
+    same_by_tasks(there, keyed, tmp_path / "copy")

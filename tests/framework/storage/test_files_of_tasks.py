@@ -118,6 +118,16 @@ def test_a_store_that_cannot_be_written_is_told_as_the_store_s(folder: str, task
     assert heard is not None and heard.code == "SKY-E630" and "s3://nobucket/x/rejected/part-" in heard.message
 
 
+def test_executors_say_which_objects_and_files_they_do_not_see(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there, gone, here = f"{folder}/there", f"{folder}/gone", str(tmp_path)
+    place(there).write_bytes(b"x")
+    assert executors.unseen([there, gone, here, f"{here}/gone"]) == [gone, f"{here}/gone"]
+    # An executor that does not know where the store is.
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setattr("skyband.framework.storage.paths._SECONDS", 1)
+    assert executors.unseen([there, here]) == [there]
+
+
 def test_what_travels_to_tasks_holds_no_credentials(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         monkeypatch.setenv(name, KEY)
