@@ -71,7 +71,7 @@ def reached_by_tasks(path: str, env: Mapping[str, str] = os.environ) -> bool:
     These go to executors' Java alone. Credentials of the environment, or of the machine, executors have themselves. Raises as
     ``engine_settings``.
     """
-    if scheme_of(path) is None:
+    if scheme_of(path) != "s3":
         return True
     asked = engine_settings(env=env)
     return asked.local or not any(_S3A + name in asked.conf for name in _CREDENTIALS)

@@ -26,7 +26,7 @@ from tests.object_store import environment, object_store
 from tests.spark import ranked
 from tests.spark.cuts import stream, write
 from tests.spark.equality import assert_equal_tables
-from tests.spark.jobs import changes, run_apart, table, write_spec
+from tests.spark.jobs import COLUMNS, changes, run_apart, table, write_spec
 from tests.spark.kinds import KINDS
 from tests.spark.standalone import ROOT, Cluster
 from tests.spark.standalone import environment as on_cluster
@@ -62,7 +62,10 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A job of several keys and buckets on this machine, left alone: small as it is, the driver writes it."""
     folder = tmp_path_factory.mktemp("keyed") / "job"
     spec = KINDS["keyed"].write(folder, max_files=2)
-    write(folder, stream(23, 160), FILES)
+    rows = stream(23, 160)
+    for row in rows[::15]:
+        row[COLUMNS.index("x")] = 5_000_000  # against the rule of the spec
+    write(folder, rows, FILES)
     done = run_apart(spec, "--finish")
     assert done.returncode == 0, done.stderr
     assert all(table(folder, name).num_rows for name in ("rejected", "heads", "far5_changes", "best_changes"))
