@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
-from skyband.framework.settings.engine import engine_settings
+from skyband.framework.settings.engine import CONF, engine_settings
 
 SCHEMES: Final = ("s3", "gs", "abfss")
 """Of paths on object storage that a spec may name. Tests have a server for ``s3`` alone."""
@@ -38,6 +38,7 @@ _SAME: Final = {
     "session.token": "aws_session_token",
 }
 """Setting of the engine's, without its beginning -> the same one of the library that Python reads and writes with."""
+_CREDENTIALS: Final = ("access.key", "secret.key", "session.token")
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 
 
@@ -64,6 +65,35 @@ def options(path: str, env: Mapping[str, str] = os.environ) -> dict[str, str] | 
     return found | {"aws_endpoint": endpoint} | ({"allow_http": "true"} if endpoint.startswith("http://") else {})
 
 
+def reached_by_tasks(path: str, env: Mapping[str, str] = os.environ) -> bool:
+    """Whether tasks' Python reaches what is at ``path``: everything but objects whose credentials are settings of an engine elsewhere.
+
+    These go to executors' Java alone. Credentials of the environment, or of the machine, executors have themselves. Raises as
+    ``engine_settings``.
+    """
+    if scheme_of(path) != "s3":
+        return True
+    asked = engine_settings(env=env)
+    return asked.local or not any(_S3A + name in asked.conf for name in _CREDENTIALS)
+
+
+def workers_env(env: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Variables for the engine's process on this machine, and so for its Python workers: what they would not find in ``env``.
+
+    They do not know the command's options: its settings for ``s3://`` come as a part of ``SKYBAND_CONF``, which counts before the file.
+    Raises as ``engine_settings``.
+    """
+    own = [f"{name}={value}" for name, value in engine_settings(env=env).conf.items() if name.startswith(_S3A)]
+    return {CONF: "\n".join([env.get(CONF, ""), *own])} if own else {}
+
+
+def executors_env(env: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Variables for Python on executors of a cluster: endpoint and region of ``s3://``, no credentials. Raises as ``engine_settings``."""
+    found = options("s3://", env) or {}
+    region = found.get("aws_region") or _region(env)
+    return {name: value for name, value in ((_ENDPOINTS[1], found.get("aws_endpoint")), ("AWS_REGION", region)) if value}
+
+
 def engine_conf(env: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The engine's settings for ``s3://``: the scheme's name as users know it, and the endpoint and region of the environment.
 
@@ -78,8 +108,12 @@ def engine_conf(env: Mapping[str, str] = os.environ) -> dict[str, str]:
     if endpoint is not None:
         found |= {_S3A + "endpoint": endpoint, _S3A + "path.style.access": "true"}
         found[_S3A + "connection.ssl.enabled"] = str(not endpoint.startswith("http://")).lower()
-    region = env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION")
+    region = _region(env)
     return found | ({_S3A + "endpoint.region": region} if region else {})
+
+
+def _region(env: Mapping[str, str]) -> str | None:
+    return env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION")
 
 
 def _endpoint(env: Mapping[str, str]) -> str | None:

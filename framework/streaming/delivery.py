@@ -1,5 +1,6 @@
 """Rows on their way from a task to a table: small blocks by way of the driver, large ones straight into a file that the driver commits.
 
+The same in a folder and on object storage, which tasks reach by their environment (``storage.settings``): no credentials travel to them.
 A file of an attempt that failed, or of a batch that is repeated, is in no version of the table: upkeep removes it like a replaced one.
 """
 
@@ -8,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from deltalake import DeltaTable
 from pyspark import SparkContext, TaskContext
 
 from skyband.framework.messages import BATCH, HEADS, REJECTED, in_file
+from skyband.framework.storage.places import place
 from skyband.framework.streaming import blocks
 from skyband.framework.streaming.outbox import Block
 from skyband.framework.tables import delta_read
@@ -69,7 +70,7 @@ class Delivery:
             rows = merged_heads(self._heads_before(rows["bucket"][0].as_py()), rows, schema, self.keys)
         partition = {name: partition_text(rows[name][0].as_py()) for name in partition_by}
         rows = to_schema(rows if partition else stamped(rows, batch), schema).drop_columns(list(partition))
-        file = write(Path(self.root), table, rows, partition, prefix=f"part-{batch:08}-{task.taskAttemptId()}")
+        file = write(place(self.root), table, rows, partition, prefix=f"part-{batch:08}-{task.taskAttemptId()}")
         reasons = pc.value_counts(rows["reason"]).to_pylist() if kind == REJECTED else []
         return in_file(kind, {**asdict(file), "reasons": {x["values"]: x["counts"] for x in reasons}})
 

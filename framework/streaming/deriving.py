@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.redaction import redacted
+from skyband.framework.storage.places import place
 from skyband.framework.streaming.engine_log import first_cause, log_file
 from skyband.framework.streaming.executors import as_the_driver, told_by_executor
 from skyband.framework.tables.driver_writer import DriverWriter
@@ -32,7 +32,7 @@ class _Task:
 
     def __call__(self, parts: Iterable[Part]) -> Iterator[Made | _Refused]:
         as_the_driver()
-        sink = Sink(self.plan, DriverWriter(Path(self.root)), self.generation)
+        sink = Sink(self.plan, DriverWriter(place(self.root)), self.generation)
         for part in parts:
             try:
                 yield self.make(sink, part)

@@ -25,6 +25,8 @@ from pyspark.sql import SparkSession
 from skyband.framework.errors import SkybandError
 from skyband.framework.settings.engine import seconds
 from skyband.framework.sources.logs import local_path
+from skyband.framework.storage.places import is_object, place
+from skyband.framework.storage.settings import reached_by_tasks
 
 COMPARED: Final = ("pyarrow", "numpy", "numba")
 """Libraries whose versions are compared: what is computed, and in which order, may depend on them."""
@@ -33,6 +35,7 @@ WAIT: Final = "SKYBAND_EXECUTOR_WAIT"
 DRIVER: Final = "SKYBAND_DRIVER"
 """The environment variable in which executors find the driver's versions."""
 _STEP: Final = 0.2
+_OBJECTS: Final = "tasks write objects with the credentials that Python finds on their machine, see docs/object-storage.md; then run again"
 
 Found = tuple[str, dict[str, str], list[str]]
 """A machine, its versions, the files it does not see."""
@@ -58,9 +61,12 @@ def as_the_driver() -> None:
 
 
 def told_by_executor(said: str) -> SkybandError | None:
-    """The error of ``as_the_driver`` in what the engine says of a task."""
+    """The error of ``as_the_driver``, or of object storage, in what the engine says of a task."""
     found = re.search(r"SKY-E612 the environment of executors on (\S+) is another: ([^\n]+)", said)
-    return None if found is None else _another(found[1], found[2])
+    if found is not None:
+        return _another(found[1], found[2])
+    stored = re.search(r"SkybandError: SKY-E630 ([^\n]+)", said)
+    return None if stored is None else SkybandError("SKY-E630", f"in a task: {stored[1]}", _OBJECTS)
 
 
 def _differences(theirs: Mapping[str, str], driver: Mapping[str, str]) -> str:
@@ -88,14 +94,14 @@ def _code() -> str:
 def check(spark: SparkSession, home: Path | None) -> None:
     """SkybandError SKY-E614 if no executor comes, SKY-E612 if one has other versions than the driver, SKY-E613 if it does not see ``home``.
 
-    One small job over all executors that are there; ``home``, a sink's own folder, is written to and looked at.
+    One small job over all executors that are there; ``home``, a sink's own folder (or one of objects), is written to and looked at.
     """
     _await(spark)
     with contextlib.ExitStack() as stack:
-        # An earlier command's folder may be one that this user can only read.
+        # An earlier command's folder may be one that this user can only read; credentials of an engine's settings are not for Python there.
         mark = None
-        if home is not None:
-            with contextlib.suppress(OSError):
+        if home is not None and reached_by_tasks(str(home)):
+            with contextlib.suppress(OSError, SkybandError):
                 mark = stack.enter_context(_marked(home))
         found = _ask(spark, [] if mark is None else [mark])
     own = versions()
@@ -117,15 +123,27 @@ def see(spark: SparkSession, path: str) -> None:
 
 
 def _refuse_unseen(what: str, path: str, host: str) -> None:
-    hint = "source, sink and checkpoint must be on a file system that all machines see at the same path"
+    hint = _OBJECTS if is_object(path) else "source, sink and checkpoint must be on a file system that all machines see at the same path"
     raise SkybandError("SKY-E613", f"{what} {path} is not seen by executors on {host}", hint)
+
+
+def unseen(paths: Sequence[str]) -> list[str]:
+    """Those of the files and objects that are not seen here, for whatever reason."""
+
+    def there(path: str) -> bool:
+        try:
+            return place(path).exists()
+        except (SkybandError, OSError):
+            return False
+
+    return [p for p in paths if not there(p)]
 
 
 @contextlib.contextmanager
 def _marked(home: Path) -> Iterator[str]:
     """A file of this moment's in ``home``: another machine's folder of that name has none."""
     mark = home / f"seen-{secrets.token_hex(8)}"
-    mark.touch(exist_ok=False)
+    mark.write_bytes(b"seen")
     try:
         yield str(mark)
     finally:
@@ -190,11 +208,10 @@ def _question(paths: list[str]) -> Any:
         import platform
 
         try:
-            from skyband.framework.streaming.executors import versions
+            from skyband.framework.streaming.executors import unseen, versions
         except ImportError as e:
-            theirs = {"skyband": f"none: {e}"}
+            yield platform.node(), {"skyband": f"none: {e}"}, []
         else:
-            theirs = versions()
-        yield platform.node(), theirs, [p for p in paths if not os.path.exists(p)]
+            yield platform.node(), versions(), unseen(paths)
 
     return answer

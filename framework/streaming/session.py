@@ -29,7 +29,7 @@ from skyband.framework.settings.engine import Asked, engine_settings
 from skyband.framework.settings.tasks import DEFAULT_TASKS, tasks_asked
 from skyband.framework.sources.logs import local_path
 from skyband.framework.storage.places import is_object
-from skyband.framework.storage.settings import ENGINE_JARS, LEFT_OUT, engine_conf
+from skyband.framework.storage.settings import ENGINE_JARS, LEFT_OUT, engine_conf, executors_env, workers_env
 from skyband.framework.streaming import cluster, executors, launch
 from skyband.framework.streaming.daemon import NAME as DAEMON
 from skyband.framework.streaming.engine import ENGINE
@@ -62,7 +62,7 @@ SHIPPED = (
 @dataclass(frozen=True, slots=True)
 class _Start:
     """How the engine is to be started. ``known``: without Spark's script; ``make``: the archive of classes to make at the engine's end;
-    ``secrets``: settings that no command line shows (Spark sets all of them once more in the engine)."""
+    ``secrets``: settings that no command line shows (Spark sets all of them once more in the engine); ``env``: variables of its own."""
 
     settings: Mapping[str, Any]
     java: Path
@@ -70,10 +70,12 @@ class _Start:
     known: launch.Known | None
     make: Path | None
     secrets: Collection[str]
+    env: Mapping[str, str]
 
     def process(self, command: list[str], **kwargs: Any) -> Popen[bytes]:
         """The engine's process, known from its first moment: Spark tells of it only once it has answered."""
         command = cluster.without(command, self.secrets)
+        kwargs["env"] = {**kwargs["env"], **self.env}
         if self.known is not None:
             command = launch.command(command, self.settings, self.java, self.spark_home, self.known, self.make)
             kwargs["env"] = launch.environment(kwargs["env"], self.spark_home)
@@ -158,6 +160,7 @@ def get_session(
         "spark.ui.showConsoleProgress": "false",
         **network,
         **(engine_conf() if on_s3 else {}),
+        **({f"spark.executorEnv.{name}": value for name, value in executors_env().items()} if on_s3 and not local else {}),
         "spark.driver.maxResultSize": "0",
         "spark.driver.memory": "2g",
         # Stopping a query in the middle of a batch overflows the default stack inside a JDK regular expression. A crash is told in the log.
@@ -180,7 +183,7 @@ def get_session(
     builder = SparkSession.builder.appName(app_name)
     for name, value in settings.items():
         builder = builder.config(name, str(value))
-    start = _Start(settings, java, spark_home, known, make, asked.secrets())
+    start = _Start(settings, java, spark_home, known, make, asked.secrets(), workers_env() if on_s3 and local else {})
     first = SparkContext._active_spark_context is None
     with engine_log(None if home is not None and is_object(home) else home) as log, start.taken(), handlers_kept():
         ENGINE.log = log

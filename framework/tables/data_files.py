@@ -6,8 +6,10 @@ import json
 import math
 import uuid
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from skyband.framework.storage.places import is_object
+
 ROWS_PER_FILE: Final = 4_000_000
+_LOOKS: Final = 8
+"""At objects, at once."""
 _PREFIX: Final = 32
 """Characters of a text that its bounds show."""
 
@@ -34,7 +40,8 @@ class DataFile:
 def write(root: Path, table: str, rows: pa.Table, partition: Mapping[str, str] | None = None, prefix: str = "part") -> DataFile:
     """Writes ``rows`` (of the table's schema, less the columns of ``partition``) as a file of ``table`` below ``root``. O(rows).
 
-    The table's folder has to be there. The file is in no version of the table until it is committed.
+    ``root`` is a ``storage.places.place``: a folder, in which the table's own has to be, or one of objects, where the file is put when it
+    is whole (SkybandError SKY-E630 if it cannot be). The file is in no version of the table until it is committed.
     """
     folder = "".join(f"{column}={value}/" for column, value in (partition or {}).items())
     path = f"{folder}{prefix}-{uuid.uuid4()}.zstd.parquet"
@@ -54,10 +61,18 @@ def write(root: Path, table: str, rows: pa.Table, partition: Mapping[str, str] |
     return DataFile(path, size, rows.num_rows, json.dumps(stats), dict(partition or {}))
 
 
-def seen(root: Path, table: str, file: DataFile) -> bool:
-    """Whether ``file`` is there, whole."""
+def unseen(root: Path, table: str, files: Sequence[DataFile]) -> list[DataFile]:
+    """Those of ``files`` that are not there, whole. A look each; at objects, several at a time."""
+    if not is_object(root) or len(files) < 2:
+        return [f for f in files if not _seen(root / table, f)]
+    with ThreadPoolExecutor(_LOOKS) as threads:
+        found = list(threads.map(partial(_seen, root / table), files))
+    return [f for f, there in zip(files, found, strict=True) if not there]
+
+
+def _seen(folder: Path, file: DataFile) -> bool:
     try:
-        return (root / table / file.path).stat().st_size == file.size
+        return (folder / file.path).stat().st_size == file.size
     except FileNotFoundError:
         return False
 

@@ -18,10 +18,9 @@ from deltalake.transaction import AddAction, RemoveAction
 from skyband.framework.errors import SkybandError
 from skyband.framework.machine import HINT, gave_out, one_line
 from skyband.framework.storage.holders import taken_over
-from skyband.framework.storage.places import is_object
-from skyband.framework.storage.settings import options
+from skyband.framework.storage.settings import options, reached_by_tasks
 from skyband.framework.tables import delta_read
-from skyband.framework.tables.data_files import ROWS_PER_FILE, DataFile, seen, write
+from skyband.framework.tables.data_files import ROWS_PER_FILE, DataFile, unseen, write
 from skyband.framework.tables.fence import fence, overtaken
 from skyband.framework.tables.schemas import TableSpec
 from skyband.framework.tables.upkeep import Size, Upkeep, size, tidy
@@ -29,7 +28,7 @@ from skyband.framework.tables.writer import Writes, written
 from skyband.framework.tables.writer_upkeep import missing_columns, outdated, partition_text, properties
 
 _AT_ONCE = 4
-_UNSEEN = "the sink must be on a file system that all machines of the cluster see at the same path"
+_UNSEEN = "run again; a sink's folder must be on a file system that all machines of the cluster see at the same path"
 
 
 class DriverWriter:
@@ -66,8 +65,8 @@ class DriverWriter:
 
     @property
     def task_root(self) -> str | None:
-        """See ``Writer.task_root``: not on object storage, how it is reached being known to the driver."""
-        return None if is_object(self.root) else str(self.root)
+        """See ``Writer.task_root``."""
+        return str(self.root) if reached_by_tasks(str(self.root)) else None
 
     def each(self, writes: Writes) -> Iterator[str]:
         """See ``Writer.each``: four commits take half the time of one after the other."""
@@ -169,11 +168,10 @@ class DriverWriter:
     def _commit(self, table: str, files: Sequence[DataFile], app_id: str, version: int, **how: Any) -> None:
         """One commit that adds ``files``. SkybandError SKY-E620 if one is not there: a task may have written it elsewhere."""
         opened, now = self._table(table), int(time.time() * 1000)
-        actions: list[AddAction | RemoveAction] = []
-        for f in files:
-            if not seen(self.root, table, f):
-                raise SkybandError("SKY-E620", f"table {table!r} lacks {f.path}, which a task has written", hint=_UNSEEN)
-            actions.append(AddAction(f.path, f.size, f.partition, now, True, f.stats))
+        lacking = unseen(self.root, table, files)
+        if lacking:
+            raise SkybandError("SKY-E620", f"table {table!r} lacks {lacking[0].path}, which a task has written", hint=_UNSEEN)
+        actions: list[AddAction | RemoveAction] = [AddAction(f.path, f.size, f.partition, now, True, f.stats) for f in files]
         how = {"partition_by": [], **how}
         opened.create_write_transaction(actions, schema=opened.schema(), commit_properties=self._transaction(table, app_id, version), **how)
         opened.update_incremental()

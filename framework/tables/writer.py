@@ -29,7 +29,7 @@ class Writer(Protocol):
 
     @property
     def task_root(self) -> str | None:
-        """The folder below which tasks may write files of tables (``data_files``), None if they may not."""
+        """The folder, or the URL of one, below which tasks may write files of tables (``data_files``), None if they may not."""
         ...
 
     def each(self, writes: Writes) -> Iterator[str]:

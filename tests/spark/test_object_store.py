@@ -6,6 +6,7 @@ Tables equal those of a job over the same files on this machine, and ``verify`` 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,9 +21,15 @@ from deltalake import DeltaTable
 
 from skyband.framework.storage.holders import LEASE
 from skyband.framework.storage.places import place
+from skyband.framework.streaming.delivery import LEAST
 from tests.object_store import environment, object_store
+from tests.spark import ranked
 from tests.spark.cuts import stream, write
-from tests.spark.jobs import changes, run_apart, write_spec
+from tests.spark.equality import assert_equal_tables
+from tests.spark.jobs import COLUMNS, changes, run_apart, table, write_spec
+from tests.spark.kinds import KINDS
+from tests.spark.standalone import ROOT, Cluster
+from tests.spark.standalone import environment as on_cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.chaos, pytest.mark.slow]
 
@@ -47,6 +54,21 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(folder, stream(11, 160), FILES)
     done = run_apart(write_spec(folder, queries=QUERY, max_files=2), "--finish")
     assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def keyed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A job of several keys and buckets on this machine, left alone: small as it is, the driver writes it."""
+    folder = tmp_path_factory.mktemp("keyed") / "job"
+    spec = KINDS["keyed"].write(folder, max_files=2)
+    rows = stream(23, 160)
+    for row in rows[::15]:
+        row[COLUMNS.index("x")] = 5_000_000  # against the rule of the spec
+    write(folder, rows, FILES)
+    done = run_apart(spec, "--finish")
+    assert done.returncode == 0, done.stderr
+    assert all(table(folder, name).num_rows for name in ("rejected", "heads", "far5_changes", "best_changes"))
     return folder
 
 
@@ -79,6 +101,17 @@ class There:
     def changes(self) -> pa.Table:
         rows = DeltaTable(f"{self.url}/out/far5_changes", storage_options={"allow_http": "true"}).to_pyarrow_table()
         return rows.drop_columns(["batch_id"]).sort_by([("step", "ascending"), ("pos", "ascending")])
+
+    def copied(self, folder: Path) -> Path:
+        """The job's tables, in a folder of this machine."""
+        folder.mkdir()
+        for file in place(self.url).rglob("*"):
+            at = folder / file.relative_to(place(self.url))
+            at.parent.mkdir(parents=True, exist_ok=True)
+            at.write_bytes(file.read_bytes())
+        ranked.write_queries(folder)
+        (folder / "spec.yaml").write_text(self.spec.read_text().replace(self.url, str(folder)))
+        return folder
 
 
 @pytest.fixture
@@ -133,3 +166,40 @@ def test_of_two_runs_at_once_one_is_refused(there: There) -> None:
     assert there.run("run", str(there.spec)) == 3
     assert "SKY-E302 another run is writing" in there.log.read_text()
     assert first.wait(WAIT) == 0, there.log.read_text()
+
+
+def same_by_tasks(there: There, keyed: Path, folder: Path, same_cuts: bool = True) -> None:
+    copy = there.copied(folder)
+    tables = {f.relative_to(copy / "out").parts[0] for f in copy.rglob("*.parquet") if re.match(r"part-\d{8}-\d+-", f.name)}
+    assert tables >= {"rejected", "heads", "far5_changes", "best_changes"} and any(name.endswith("_skyband") for name in tables)
+    assert_equal_tables(copy, keyed, same_cuts=same_cuts, same_files=False)
+
+
+@pytest.mark.parametrize("points", [(), ("state.after", "sink.between", "sink.after:2")])
+def test_files_that_tasks_put_there_are_the_rows_of_a_folder(
+    store: dict[str, str], keyed: Path, tmp_path: Path, points: tuple[str, ...]
+) -> None:
+    ranked.write_queries(tmp_path)
+    there = There(store, keyed, tmp_path)
+    there.env[LEAST] = "0"
+    for point in points:
+        assert there.run("run", str(there.spec), failpoint=point) == -signal.SIGKILL, (point, there.log.read_text())
+    assert there.to_the_end() == 0, there.log.read_text()
+    same_by_tasks(there, keyed, tmp_path / "copy", same_cuts=not points)
+    assert there.run("verify", str(there.spec)) == 0, there.log.read_text()
+
+
+def test_executors_of_a_cluster_put_files_with_credentials_of_their_own(store: dict[str, str], keyed: Path, tmp_path: Path) -> None:
+    ranked.write_queries(tmp_path)
+    there = There(store, keyed, tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        # These the driver tells them.
+        for name in ("AWS_ENDPOINT_URL", "AWS_REGION"):
+            patch.delenv(name)
+        cluster = Cluster(tmp_path / "cluster", workers=1, python_path=str(ROOT))
+    try:
+        there.env = on_cluster(cluster) | {name: there.env[name] for name in store} | {LEAST: "0", LEASE: "30"}
+        assert there.to_the_end() == 0, there.log.read_text()
+    finally:
+        cluster.close()
+    same_by_tasks(there, keyed, tmp_path / "copy")
