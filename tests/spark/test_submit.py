@@ -1,0 +1,79 @@
+"""``skyband submit`` on a cluster whose workers have no Skyband: the tables of ``local[2]``, from an archive that is made once."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark.equality import assert_equal_tables
+from tests.spark.jobs import run
+from tests.spark.processes import PROC
+from tests.spark.standalone import Cluster, environment
+from tests.spark.test_cluster import job
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.skipif(not PROC.is_dir(), reason="finds processes in /proc"),
+]
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster whose workers have no Skyband. What executors have unpacked is large, and goes at the end."""
+    folder = tmp_path_factory.mktemp("bare") / "cluster"
+    made = Cluster(folder)
+    yield made
+    made.close()
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The user's folder, where the archive stays."""
+    folder = tmp_path_factory.mktemp("cache")
+    folder.chmod(0o700)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def on(cluster: Cluster, cache: Path, command: str, spec: Path) -> subprocess.CompletedProcess[str]:
+    """Runs a job there by ``command``, to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "skyband.jobs.cli", command, str(spec), "--finish"], env=environment(cluster, SKYBAND_CACHE=str(cache)),
+        cwd=spec.parent, capture_output=True, text=True, timeout=400, check=False, start_new_session=True,
+    )  # fmt: skip
+
+
+def test_a_job_on_machines_without_skyband(spark: SparkSession, bare: Cluster, cache: Path, tmp_path: Path) -> None:
+    # Without the archive nothing comes of it.
+    refused = on(bare, cache, "run", job(tmp_path / "refused", "keyed"))
+    assert refused.returncode == 3 and "SKY-E612" in refused.stderr, refused.stderr
+
+    spec = job(tmp_path / "submitted", "keyed")
+    done = on(bare, cache, "submit", spec)
+    assert done.returncode == 0 and "packing " in done.stderr, done.stderr
+    run(spark, job(tmp_path / "local", "keyed"))
+    assert_equal_tables(tmp_path / "submitted", tmp_path / "local")
+    assert sorted(p.name for p in spec.parent.iterdir()) == ["in", "out", "spec.yaml"]
+
+    # Executors had the driver's Skyband from the archive, and no way into the driver's folders.
+    places = {p.parent.parent for p in bare.folder.glob("work*/app-*/*/environment/lib/python*/site-packages/skyband/__init__.py")}
+    assert len({p.relative_to(bare.folder).parts[0] for p in places}) == 2
+    assert not [p for place in places for p in place.glob("__editable__*skyband*")]
+
+    (archive,) = (cache / "environments").glob("*.tar.gz")
+    before = archive.stat().st_ino
+    again = on(bare, cache, "submit", job(tmp_path / "again", "keyed"))
+    assert again.returncode == 0 and "packing " not in again.stderr, again.stderr
+    assert_equal_tables(tmp_path / "again", tmp_path / "local")
+    assert [p.stat().st_ino for p in (cache / "environments").glob("*.tar.gz")] == [before]
