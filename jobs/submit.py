@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from typing import Final
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.settings.engine import engine_settings
@@ -11,8 +10,6 @@ from skyband.jobs import run as running
 from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
 
-NAME: Final = "environment"
-"""The folder in which every executor finds the environment."""
 _PYTHON, _ARCHIVES = "spark.pyspark.python", "spark.archives"
 
 
@@ -36,6 +33,7 @@ def run(args: argparse.Namespace) -> int:
     """As ``run``'s. SkybandError SKY-E611 without a cluster, and as ``packed``."""
     # Receivers are told of what fails on the way to the run, too.
     running.begin(args)
+    args.plan = load_plan(args.spec)
     asked = engine_settings()
     if asked.local:
         raise SkybandError(
@@ -43,9 +41,8 @@ def run(args: argparse.Namespace) -> int:
         )
     if _PYTHON in asked.conf:
         raise SkybandError("SKY-E611", f"{_PYTHON} is said by submit itself", "skyband run heeds it")
-    # Mistakes in the spec, and a master that is not there, are told before minutes may go into packing.
-    args.plan = load_plan(args.spec)
-    from skyband.framework.environment.archive import packed
+    # A master that is not there is told before anything is packed, as mistakes in the spec are.
+    from skyband.framework.environment.archive import ENVIRONMENT, packed
     from skyband.framework.streaming.cluster import network
 
     network(asked.master)
@@ -54,6 +51,6 @@ def run(args: argparse.Namespace) -> int:
         if not args.quiet:
             args.lines.tell("info", "packing", text)
 
-    archives = [a for a in (asked.conf.get(_ARCHIVES), f"{packed(say).as_uri()}#{NAME}") if a]
-    args.conf = [*args.conf, f"{_ARCHIVES}={','.join(archives)}", f"{_PYTHON}=./{NAME}/bin/python"]
+    archives = [a for a in (asked.conf.get(_ARCHIVES), packed(say)) if a]
+    args.conf = [*args.conf, f"{_ARCHIVES}={','.join(archives)}", f"{_PYTHON}=./{ENVIRONMENT}/bin/python"]
     return running.run(args)

@@ -1,4 +1,4 @@
-"""This Python environment as an archive that executors unpack, kept in the user's cache folder while the environment is the same."""
+"""This Python environment as archives that executors unpack, kept in the user's cache folder while the environment is the same."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ import contextlib
 import fcntl
 import os
 import shutil
+import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Final
 
-from skyband.framework.environment.contents import Environment, needed, own_files
+from skyband.framework.environment.contents import Environment, needed, own_files, own_fingerprint
 from skyband.framework.errors import SkybandError
 from skyband.framework.extras import extra
 from skyband.operators.jit import cache_folder
 
+ENVIRONMENT: Final = "environment"
+CODE: Final = "skyband-code"
+"""Folders that executors unpack the archives into; a file of the first one leads Python to the second one."""
 KEPT: Final = 3
-"""Archives that stay beside each other: those last used, and those that a run holds."""
+"""Archives of a kind that stay beside each other: those last used, and those that a run holds."""
 LEVEL: Final = 1
 """Of gzip: larger ones take several times as long for a tenth less."""
 
@@ -25,28 +29,40 @@ _held: list[IO[bytes]] = []
 """Archives that this process's engine hands to executors, also to those that come late: nobody removes them until it ends."""
 
 
-def packed(say: Callable[[str], None]) -> Path:
-    """The archive of this environment, made if there is none that fits; ``say`` is told what is packed, and how large it is.
+def packed(say: Callable[[str], None]) -> str:
+    """Setting ``spark.archives``: archives of this environment and of Skyband, made if there are none that fit; ``say`` is told what is made.
 
     SkybandError SKY-E200 (venv-pack is not installed), SKY-E615 (the environment cannot be packed), SKY-E203 (nor written).
     """
-    environment = Environment.here()
+    environment, own = Environment.here(), own_files()
     folder = cache_folder() / "environments"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         with _alone(folder, say):
-            path = folder / f"environment-{environment.fingerprint()}.tar.gz"
-            if not path.exists():
-                _pack(environment, path, say)
-                say(f"packed: {_megabytes(path.stat().st_size)} in {path}")
-            os.utime(path)
-            _hold(path)
-            _tidy(folder)
-            return path
+            libraries = _kept(folder, "environment", environment.fingerprint(), lambda path: _pack(environment, path, say))
+            code = _kept(folder, "skyband", own_fingerprint(own), lambda path: _pack_own(own, path, say))
     except OSError as e:
-        raise SkybandError(
-            "SKY-E203", f"the environment cannot be packed into {folder}: {e.strerror}", hint="SKYBAND_CACHE names another"
-        ) from e
+        said = f"the environment cannot be packed into {folder}: {e.strerror}"
+        raise SkybandError("SKY-E203", said, "SKYBAND_CACHE names another folder") from e
+    return f"{libraries.as_uri()}#{ENVIRONMENT},{code.as_uri()}#{CODE}"
+
+
+def _kept(folder: Path, kind: str, key: str, make: Callable[[Path], None]) -> Path:
+    """The archive of that kind and key, by ``make`` if it is not there. This process holds it; old ones that none holds go."""
+    path = folder / f"{kind}-{key}.tar.gz"
+    if not path.exists():
+        with _temporary(folder / "partial") as partial:
+            make(partial / path.name)
+            os.replace(partial / path.name, path)
+    os.utime(path)
+    file = path.open("rb")
+    fcntl.flock(file, fcntl.LOCK_SH)
+    _held.append(file)
+    for old in sorted(folder.glob(f"{kind}-*.tar.gz"), key=lambda p: p.stat().st_mtime, reverse=True)[KEPT:]:
+        with open(old, "rb") as other, contextlib.suppress(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            old.unlink()
+    return path
 
 
 def _pack(environment: Environment, path: Path, say: Callable[[str], None]) -> None:
@@ -59,16 +75,26 @@ def _pack(environment: Environment, path: Path, say: Callable[[str], None]) -> N
         raise SkybandError("SKY-E615", f"{environment.prefix} cannot be packed: {told}", "install from wheels, into a venv") from e
     unwanted = environment.unwanted()
     files = [f for f in found.files if needed(f.target) and f.target not in unwanted]
+    _say_what(say, str(environment.prefix), [f.source for f in files])
+    link = path.with_name("skyband.pth")
+    link.write_text(f"../../../../{CODE}\n")
     (packages,) = (environment.prefix / "lib").glob("python*/site-packages")
-    place = packages.relative_to(environment.prefix).as_posix()
-    files += [venv_pack.File(str(source), f"{place}/{target}") for source, target in own_files()]
+    files.append(venv_pack.File(str(link), str(packages.relative_to(environment.prefix) / link.name)))
     found.files = files
-    size = sum(os.path.getsize(f.source) for f in files if os.path.isfile(f.source))
-    say(f"packing {environment.prefix} for the cluster: {len(files)} files, {_megabytes(size)} (once, until it changes)")
-    with _temporary(path.parent / "partial") as folder:
-        partial = folder / path.name
-        found.pack(output=str(partial), compress_level=LEVEL)
-        os.replace(partial, path)
+    found.pack(output=str(path), compress_level=LEVEL)
+    say(f"packed: {_megabytes(path.stat().st_size)}, {path.name}")
+
+
+def _pack_own(own: list[tuple[Path, str]], path: Path, say: Callable[[str], None]) -> None:
+    _say_what(say, "Skyband", [str(source) for source, _ in own])
+    with tarfile.open(path, "w:gz", compresslevel=LEVEL) as archive:
+        for source, target in own:
+            archive.add(source, target)
+
+
+def _say_what(say: Callable[[str], None], what: str, files: list[str]) -> None:
+    size = sum(os.path.getsize(f) for f in files if os.path.isfile(f))
+    say(f"packing {what} for the cluster: {len(files)} files, {_megabytes(size)} (once, until it changes)")
 
 
 @contextlib.contextmanager
@@ -94,20 +120,6 @@ def _alone(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
             say("waiting for another command that packs the environment")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def _hold(path: Path) -> None:
-    file = path.open("rb")
-    fcntl.flock(file, fcntl.LOCK_SH)
-    _held.append(file)
-
-
-def _tidy(folder: Path) -> None:
-    """Removes old archives that no run holds."""
-    for old in sorted(folder.glob("environment-*.tar.gz"), key=lambda p: p.stat().st_mtime, reverse=True)[KEPT:]:
-        with open(old, "rb") as file, contextlib.suppress(BlockingIOError):
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            old.unlink()
 
 
 def _megabytes(size: int) -> str:

@@ -1,8 +1,9 @@
-"""What of this Python environment executors need: files for an archive, and a hash that tells whether one still fits.
+"""What of this Python environment executors need: files for two archives, and hashes that tell whether one still fits.
 
 Of the environment's distributions go those that only Skyband's extras for the driver bring (pages, DuckDB, tests, ...), as the installed
 metadata has it; what anything else there asks for stays. Of PySpark go the jars: executors have Spark. Skyband itself is always the one
-that this process runs, wherever that is installed: it stands in a checkout, or in the environment.
+that this process runs, wherever that is installed, and by itself: a line that changed is not worth the libraries once more. With it go the
+kernels that Numba has compiled here: else every executor would, in every run.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ _DRIVERS: Final = ("cluster", "demo", "dev", "quality", "report", "sql")
 _TOOLS: Final = ("pip",)
 _PARTS: Final = ("framework", "operators")
 """Of Skyband: what workers import."""
+_KERNELS: Final = (".nbi", ".nbc")
+"""Numba's files, beside the code: index and machine code, each for one processor. Another processor compiles again."""
 _REQUIRED: Final = re.compile(r"\s*([\w.-]+)\s*(?:\[([^\]]*)\])?")
 _ONLY_WITH: Final = re.compile(r"\bextra\s*==\s*[\"']([\w.-]+)[\"']")
 
@@ -65,12 +68,11 @@ class Environment:
         return Environment(prefix, installed, left_out(installed))
 
     def fingerprint(self) -> str:
-        """The hash of Python, of what every distribution says of itself, and of the code of the Skyband that is packed. O(that code)."""
+        """The hash of Python and of what every distribution but Skyband says of itself."""
         digest = hashlib.sha256(repr((sys.version, sys.base_prefix, str(self.prefix), sorted(self._left_out))).encode())
         for name, d in sorted(self.installed.items()):
-            digest.update(repr((name, d.version, d.read_text("RECORD"))).encode())
-        for source, target in own_files():
-            digest.update(target.encode() + b"\0" + hashlib.sha256(source.read_bytes()).digest())
+            if name != OWN:
+                digest.update(repr((name, d.version, d.read_text("RECORD"))).encode())
         return digest.hexdigest()[:16]
 
     def unwanted(self) -> set[str]:
@@ -96,15 +98,26 @@ def needed(target: str) -> bool:
 
 
 def own_files() -> list[tuple[Path, str]]:
-    """(file, its path in the folder of packages) of all code of this process's Skyband that workers may import, in order."""
+    """(file, its path in an archive) of all code of this process's Skyband that workers may import, and of its kernels, in order."""
     spec = find_spec(OWN)
     assert spec is not None and spec.origin is not None
     root = Path(spec.origin).parent
     found = [root / "__init__.py"]
     for part in _PARTS:
         # The folder may be a link, into a checkout.
-        found += sorted(p for p in (root / part).rglob("*") if p.is_file() and "__pycache__" not in p.parts)
+        inside = (p for p in (root / part).rglob("*") if "__pycache__" not in p.parts or p.suffix in _KERNELS)
+        found += sorted(p for p in inside if p.is_file())
     return [(p, f"{OWN}/{p.relative_to(root).as_posix()}") for p in found]
+
+
+def own_fingerprint(files: Iterable[tuple[Path, str]]) -> str:
+    """The hash of ``own_files``. O(their bytes) but for kernels, which are known by time and size."""
+    digest = hashlib.sha256()
+    for source, target in files:
+        state = source.stat()
+        what = repr((state.st_mtime_ns, state.st_size)).encode() if source.suffix in _KERNELS else source.read_bytes()
+        digest.update(target.encode() + b"\0" + hashlib.sha256(what).digest())
+    return digest.hexdigest()[:16]
 
 
 def left_out(installed: Mapping[str, Distribution]) -> frozenset[str]:

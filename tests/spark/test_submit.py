@@ -55,25 +55,28 @@ def on(cluster: Cluster, cache: Path, command: str, spec: Path) -> subprocess.Co
 
 
 def test_a_job_on_machines_without_skyband(spark: SparkSession, bare: Cluster, cache: Path, tmp_path: Path) -> None:
-    # Without the archive nothing comes of it.
+    # Without the archives nothing comes of it.
     refused = on(bare, cache, "run", job(tmp_path / "refused", "keyed"))
     assert refused.returncode == 3 and "SKY-E612" in refused.stderr, refused.stderr
 
+    # Kernels that are compiled here go with them.
+    run(spark, job(tmp_path / "local", "keyed"))
     spec = job(tmp_path / "submitted", "keyed")
     done = on(bare, cache, "submit", spec)
     assert done.returncode == 0 and "packing " in done.stderr, done.stderr
-    run(spark, job(tmp_path / "local", "keyed"))
     assert_equal_tables(tmp_path / "submitted", tmp_path / "local")
     assert sorted(p.name for p in spec.parent.iterdir()) == ["in", "out", "spec.yaml"]
 
     # Executors had the driver's Skyband from the archive, and no way into the driver's folders.
-    places = {p.parent.parent for p in bare.folder.glob("work*/app-*/*/environment/lib/python*/site-packages/skyband/__init__.py")}
-    assert len({p.relative_to(bare.folder).parts[0] for p in places}) == 2
-    assert not [p for place in places for p in place.glob("__editable__*skyband*")]
+    places = list(bare.folder.glob("work*/app-*/*/skyband-code/skyband/__init__.py"))
+    assert {p.relative_to(bare.folder).parts[0] for p in places} == {"work0", "work1"}
+    packages = list(bare.folder.glob("work*/app-*/*/environment/lib/python*/site-packages"))
+    assert len(packages) == len(places)
+    assert not [p for place in packages for p in place.iterdir() if p.name == "skyband" or p.name.startswith("__editable__")]
 
-    (archive,) = (cache / "environments").glob("*.tar.gz")
-    before = archive.stat().st_ino
+    archives = {p.name: p.stat().st_ino for p in (cache / "environments").glob("*.tar.gz")}
+    assert sorted(name.partition("-")[0] for name in archives) == ["environment", "skyband"]
     again = on(bare, cache, "submit", job(tmp_path / "again", "keyed"))
     assert again.returncode == 0 and "packing " not in again.stderr, again.stderr
     assert_equal_tables(tmp_path / "again", tmp_path / "local")
-    assert [p.stat().st_ino for p in (cache / "environments").glob("*.tar.gz")] == [before]
+    assert {p.name: p.stat().st_ino for p in (cache / "environments").glob("*.tar.gz")} == archives
