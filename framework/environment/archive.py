@@ -30,7 +30,7 @@ _held: list[IO[bytes]] = []
 
 
 def packed(say: Callable[[str], None]) -> str:
-    """Setting ``spark.archives``: archives of this environment and of Skyband, made if there are none that fit; ``say`` is told what is made.
+    """Setting ``spark.archives``: archives of this environment and of Skyband, made where none fits; ``say`` is told what is made.
 
     SkybandError SKY-E200 (venv-pack is not installed), SKY-E615 (the environment cannot be packed), SKY-E203 (nor written).
     """
