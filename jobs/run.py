@@ -54,12 +54,17 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
             codes=EXIT_CODES,
         ),
     )
+    add_arguments_of_runs(p)
+    p.set_defaults(run=run)
+
+
+def add_arguments_of_runs(p: argparse.ArgumentParser) -> None:
+    """The arguments of ``run``, and of ``submit``."""
     add_arguments(p)
     how = p.add_mutually_exclusive_group()
     how.add_argument("--once", action="store_true", help="stop when all input there is has been processed, whatever run.trigger says")
     how.add_argument("--continuous", action="store_true", help="keep running until stopped (Ctrl-C), whatever run.trigger says")
     p.add_argument("--rebuild-results", action="store_true", help="first make the tables of results anew from the tables of changes")
-    p.set_defaults(run=run)
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import socket
+import sys
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path, PurePath
 from typing import Any, Final
 
 from skyband.framework.errors import SkybandError
@@ -55,6 +57,21 @@ def merged(own: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
         # Spark's default: where the driver is to be reached.
         both.pop(_BIND, None)
     return both
+
+
+def stand_in(python: str, scratch: Path) -> Path | None:
+    """Where the engine's own process has to stand so that ``python``, executors' by a relative path, is there for it, too; else None.
+
+    Executors find it in an archive that they unpack where they stand. But the engine asks a Python worker of its own for the state's
+    columns, by the same path: in ``scratch`` that leads to this process's environment.
+    """
+    first, *rest = PurePath(python).parts or ("",)
+    if not rest or os.path.isabs(python) or first == ".." or os.path.exists(python):
+        return None
+    link = scratch / first
+    link.unlink(missing_ok=True)
+    link.symlink_to(sys.prefix)
+    return scratch
 
 
 def changes_class_path(given: Mapping[str, str]) -> bool:

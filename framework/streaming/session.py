@@ -62,7 +62,8 @@ SHIPPED = (
 @dataclass(frozen=True, slots=True)
 class _Start:
     """How the engine is to be started. ``known``: without Spark's script; ``make``: the archive of classes to make at the engine's end;
-    ``secrets``: settings that no command line shows (Spark sets all of them once more in the engine); ``env``: variables of its own."""
+    ``secrets``: settings that no command line shows (Spark sets all of them once more in the engine); ``env``: variables of its own;
+    ``folder``: where the engine's process stands, None for where this one does."""
 
     settings: Mapping[str, Any]
     java: Path
@@ -71,6 +72,7 @@ class _Start:
     make: Path | None
     secrets: Collection[str]
     env: Mapping[str, str]
+    folder: Path | None
 
     def process(self, command: list[str], **kwargs: Any) -> Popen[bytes]:
         """The engine's process, known from its first moment: Spark tells of it only once it has answered."""
@@ -79,7 +81,7 @@ class _Start:
         if self.known is not None:
             command = launch.command(command, self.settings, self.java, self.spark_home, self.known, self.make)
             kwargs["env"] = launch.environment(kwargs["env"], self.spark_home)
-        ENGINE.process = Popen(command, **kwargs)
+        ENGINE.process = Popen(command, **kwargs, cwd=self.folder)
         return ENGINE.process
 
     @contextmanager
@@ -183,7 +185,9 @@ def get_session(
     builder = SparkSession.builder.appName(app_name)
     for name, value in settings.items():
         builder = builder.config(name, str(value))
-    start = _Start(settings, java, spark_home, known, make, asked.secrets(), workers_env() if on_s3 and local else {})
+    env = workers_env() if on_s3 and local else {}
+    stands = None if local else cluster.stand_in(os.environ["PYSPARK_PYTHON"], scratch)
+    start = _Start(settings, java, spark_home, known, make, asked.secrets(), env, stands)
     first = SparkContext._active_spark_context is None
     with engine_log(None if home is not None and is_object(home) else home) as log, start.taken(), handlers_kept():
         ENGINE.log = log

@@ -1,0 +1,126 @@
+"""This Python environment as archives that executors unpack, kept in the user's cache folder while the environment is the same."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Final
+
+from skyband.framework.environment.contents import Environment, needed, own_files, own_fingerprint
+from skyband.framework.errors import SkybandError
+from skyband.framework.extras import extra
+from skyband.operators.jit import cache_folder
+
+ENVIRONMENT: Final = "environment"
+CODE: Final = "skyband-code"
+"""Folders that executors unpack the archives into; a file of the first one leads Python to the second one."""
+KEPT: Final = 3
+"""Archives of a kind that stay beside each other: those last used, and those that a run holds."""
+LEVEL: Final = 1
+"""Of gzip: larger ones take several times as long for a tenth less."""
+
+_held: list[IO[bytes]] = []
+"""Archives that this process's engine hands to executors, also to those that come late: nobody removes them until it ends."""
+
+
+def packed(say: Callable[[str], None]) -> str:
+    """Setting ``spark.archives``: archives of this environment and of Skyband, made where none fits; ``say`` is told what is made.
+
+    SkybandError SKY-E200 (venv-pack is not installed), SKY-E615 (the environment cannot be packed), SKY-E203 (nor written).
+    """
+    environment, own = Environment.here(), own_files()
+    folder = cache_folder() / "environments"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        with _alone(folder, say):
+            libraries = _kept(folder, "environment", environment.fingerprint(), lambda path: _pack(environment, path, say))
+            code = _kept(folder, "skyband", own_fingerprint(own), lambda path: _pack_own(own, path, say))
+    except OSError as e:
+        said = f"the environment cannot be packed into {folder}: {e.strerror}"
+        raise SkybandError("SKY-E203", said, "SKYBAND_CACHE names another folder") from e
+    return f"{libraries.as_uri()}#{ENVIRONMENT},{code.as_uri()}#{CODE}"
+
+
+def _kept(folder: Path, kind: str, key: str, make: Callable[[Path], None]) -> Path:
+    """The archive of that kind and key, by ``make`` if it is not there. This process holds it; old ones that none holds go."""
+    path = folder / f"{kind}-{key}.tar.gz"
+    if not path.exists():
+        with _temporary(folder / "partial") as partial:
+            make(partial / path.name)
+            os.replace(partial / path.name, path)
+    os.utime(path)
+    file = path.open("rb")
+    fcntl.flock(file, fcntl.LOCK_SH)
+    _held.append(file)
+    for old in sorted(folder.glob(f"{kind}-*.tar.gz"), key=lambda p: p.stat().st_mtime, reverse=True)[KEPT:]:
+        with open(old, "rb") as other, contextlib.suppress(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            old.unlink()
+    return path
+
+
+def _pack(environment: Environment, path: Path, say: Callable[[str], None]) -> None:
+    with extra("cluster", "skyband submit"):
+        import venv_pack
+    try:
+        found = venv_pack.Env(str(environment.prefix))
+    except (venv_pack.VenvPackException, ValueError) as e:
+        told = " ".join(str(e).split())
+        raise SkybandError("SKY-E615", f"{environment.prefix} cannot be packed: {told}", "install from wheels, into a venv") from e
+    unwanted = environment.unwanted()
+    files = [f for f in found.files if needed(f.target) and f.target not in unwanted]
+    _say_what(say, str(environment.prefix), [f.source for f in files])
+    link = path.with_name("skyband.pth")
+    link.write_text(f"../../../../{CODE}\n")
+    (packages,) = (environment.prefix / "lib").glob("python*/site-packages")
+    files.append(venv_pack.File(str(link), str(packages.relative_to(environment.prefix) / link.name)))
+    found.files = files
+    found.pack(output=str(path), compress_level=LEVEL)
+    say(f"packed: {_megabytes(path.stat().st_size)}, {path.name}")
+
+
+def _pack_own(own: list[tuple[Path, str]], path: Path, say: Callable[[str], None]) -> None:
+    _say_what(say, "Skyband", [str(source) for source, _ in own])
+    with tarfile.open(path, "w:gz", compresslevel=LEVEL) as archive:
+        for source, target in own:
+            archive.add(source, target)
+
+
+def _say_what(say: Callable[[str], None], what: str, files: list[str]) -> None:
+    size = sum(os.path.getsize(f) for f in files if os.path.isfile(f))
+    say(f"packing {what} for the cluster: {len(files)} files, {_megabytes(size)} (once, until it changes)")
+
+
+@contextlib.contextmanager
+def _temporary(folder: Path) -> Iterator[Path]:
+    """``folder``, empty: what a killed process has left there goes. Inside it is where temporary files are made, as venv-pack makes one."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700)
+    before, tempfile.tempdir = tempfile.tempdir, str(folder)
+    try:
+        yield folder
+    finally:
+        tempfile.tempdir = before
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _alone(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """One process of the user's at a time inside."""
+    with open(folder / "lock", "ab") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("waiting for another command that packs the environment")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB"

@@ -1,0 +1,158 @@
+"""What of this Python environment executors need: files for two archives, and hashes that tell whether one still fits.
+
+Of the environment's distributions go those that only Skyband's extras for the driver bring (pages, DuckDB, tests, ...), as the installed
+metadata has it; what anything else there asks for stays. Of PySpark go the jars: executors have Spark. Skyband itself is always the one
+that this process runs, wherever that is installed, and by itself: a line that changed is not worth the libraries once more. With it go the
+kernels that Numba has compiled here: else every executor would, in every run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import Distribution, distributions
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from skyband.framework.errors import SkybandError
+
+OWN: Final = "skyband"
+_DRIVERS: Final = ("cluster", "demo", "dev", "quality", "report", "sql")
+"""Extras of Skyband's that executors never import: who asks, judges, draws or tests is the driver."""
+_TOOLS: Final = ("pip",)
+_PARTS: Final = ("framework", "operators")
+"""Of Skyband: what workers import."""
+_KERNELS: Final = (".nbi", ".nbc")
+"""Numba's files, beside the code: index and machine code, each for one processor. Another processor compiles again."""
+_REQUIRED: Final = re.compile(r"\s*([\w.-]+)\s*(?:\[([^\]]*)\])?")
+_ONLY_WITH: Final = re.compile(r"\bextra\s*==\s*[\"']([\w.-]+)[\"']")
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """A virtual environment: its folder, and its distributions by name (normalized)."""
+
+    prefix: Path
+    installed: Mapping[str, Distribution]
+    _left_out: frozenset[str] = field(default=frozenset())
+
+    @staticmethod
+    def here() -> Environment:
+        """That of this process. SkybandError SKY-E615 if it is none that can be packed."""
+        prefix = Path(sys.prefix)
+        if (prefix / "conda-meta").is_dir():
+            raise SkybandError(
+                "SKY-E615", f"{prefix} is a conda environment, which is not packed", "install Skyband into a virtual environment (venv)"
+            )
+        if sys.prefix == sys.base_prefix:
+            raise SkybandError(
+                "SKY-E615", f"this Python, {sys.executable}, is of no virtual environment", "install Skyband into one: python -m venv"
+            )
+        paths = sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
+        return Environment.of(prefix, distributions(path=paths))
+
+    @staticmethod
+    def of(prefix: Path, found: Iterable[Distribution]) -> Environment:
+        """That of these distributions. SkybandError SKY-E615 if the code of one lies elsewhere."""
+        installed = {normal(d.name): d for d in found}
+        for name, d in installed.items():
+            if name != OWN and json.loads(d.read_text("direct_url.json") or "{}").get("dir_info", {}).get("editable"):
+                raise SkybandError("SKY-E615", f"{d.name} is an editable install, which is not packed", "install it from a wheel")
+        return Environment(prefix, installed, left_out(installed))
+
+    def fingerprint(self) -> str:
+        """The hash of Python and of what every distribution but Skyband says of itself."""
+        digest = hashlib.sha256(repr((sys.version, sys.base_prefix, str(self.prefix), sorted(self._left_out))).encode())
+        for name, d in sorted(self.installed.items()):
+            if name != OWN:
+                digest.update(repr((name, d.version, d.read_text("RECORD"))).encode())
+        return digest.hexdigest()[:16]
+
+    def unwanted(self) -> set[str]:
+        """Paths, from the environment's folder, of files of distributions that stay here. Of Skyband what says that it is there goes."""
+        gone = {target for name in self._left_out for target in self._targets(self.installed[name])}
+        if OWN in self.installed:
+            gone |= {t for t in self._targets(self.installed[OWN]) if ".dist-info/" not in t}
+        return gone
+
+    def _targets(self, d: Distribution) -> Iterator[str]:
+        for file in d.files or ():
+            path = os.path.relpath(os.path.normpath(str(d.locate_file(file))), self.prefix)
+            if not path.startswith(".."):
+                yield path
+
+
+def needed(target: str) -> bool:
+    """Whether executors need a file of that path (from the environment's folder), whoever's it is."""
+    parts = target.split("/")
+    if "__pycache__" in parts or "/pyspark/jars/" in target or parts[0] in ("include", "share"):
+        return False
+    return parts[0] != "bin" or parts[1].startswith("python")
+
+
+def own_files() -> list[tuple[Path, str]]:
+    """(file, its path in an archive) of all code of this process's Skyband that workers may import, and of its kernels, in order."""
+    spec = find_spec(OWN)
+    assert spec is not None and spec.origin is not None
+    root = Path(spec.origin).parent
+    found = [root / "__init__.py"]
+    for part in _PARTS:
+        # The folder may be a link, into a checkout.
+        inside = (p for p in (root / part).rglob("*") if "__pycache__" not in p.parts or p.suffix in _KERNELS)
+        found += sorted(p for p in inside if p.is_file())
+    return [(p, f"{OWN}/{p.relative_to(root).as_posix()}") for p in found]
+
+
+def own_fingerprint(files: Iterable[tuple[Path, str]]) -> str:
+    """The hash of ``own_files``. O(their bytes) but for kernels, which are known by time and size."""
+    digest = hashlib.sha256()
+    for source, target in files:
+        state = source.stat()
+        what = repr((state.st_mtime_ns, state.st_size)).encode() if source.suffix in _KERNELS else source.read_bytes()
+        digest.update(target.encode() + b"\0" + hashlib.sha256(what).digest())
+    return digest.hexdigest()[:16]
+
+
+def left_out(installed: Mapping[str, Distribution]) -> frozenset[str]:
+    """The names of distributions that only the driver needs, or nobody who runs a job."""
+    if OWN not in installed:
+        return frozenset(_TOOLS) & set(installed)
+    own = [r for r in installed[OWN].requires or () if not _extra_of(r)]
+    drivers = _reached([f"{OWN}[{','.join(_DRIVERS)}]", *_TOOLS], installed) - _reached(own, installed) - {OWN}
+    others = [n for n in installed if n not in drivers and n != OWN]
+    return frozenset(drivers - _reached([f"{OWN}[s3]", *others], installed))
+
+
+def _reached(roots: Iterable[str], installed: Mapping[str, Distribution]) -> set[str]:
+    """The installed distributions that these requirements ask for, and theirs. Of markers only extras count: who is in doubt is in."""
+    reached: set[str] = set()
+    seen: set[tuple[str, str]] = set()
+    todo = list(roots)
+    while todo:
+        match = _REQUIRED.match(todo.pop())
+        if match is None or (name := normal(match[1])) not in installed:
+            continue
+        reached.add(name)
+        for chosen in ("", *(normal(e) for e in (match[2] or "").split(",") if e.strip())):
+            if (name, chosen) not in seen:
+                seen.add((name, chosen))
+                todo += [r for r in installed[name].requires or () if _extra_of(r) == chosen]
+    return reached
+
+
+def _extra_of(required: str) -> str:
+    """The extra that a requirement is part of; empty if it is always one."""
+    marker = _ONLY_WITH.search(required)
+    return normal(marker[1]) if marker else ""
+
+
+def normal(name: str) -> str:
+    """A distribution's name in the one spelling that all of its spellings have."""
+    return re.sub(r"[-_.]+", "-", name.strip()).lower()
