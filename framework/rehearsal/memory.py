@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -59,6 +60,11 @@ class MemoryWriter:
     def rows(self, table: str, partition: tuple[str, bool]) -> int:
         """See ``Writer.rows``."""
         return int(pc.sum(pc.equal(self.tables[table][partition[0]], partition[1])).as_py() or 0)
+
+    def batches(self, table: str, after: int, upto: int) -> list[tuple[int, int]]:
+        """See ``Writer.batches``."""
+        found = Counter(self.tables[table]["batch_id"].to_pylist())
+        return sorted((batch, count) for batch, count in found.items() if after < batch <= upto)
 
     def version(self, table: str, app_id: str) -> int | None:
         """See ``Writer.version``."""

@@ -87,7 +87,7 @@ def rows(table: DeltaTable, partition: tuple[str, bool]) -> int:
     return int(pc.sum(files.filter(pc.equal(files[f"partition.{column}"], value))["num_records"]).as_py() or 0)
 
 
-def rows_of_batches(table: DeltaTable, after: int, upto: int) -> list[tuple[int, int]]:
+def batches(table: DeltaTable, after: int, upto: int) -> list[tuple[int, int]]:
     """(batch, its rows) for the batches after ``after`` up to ``upto`` that have any, in order.
 
     O(files) while each file is of one batch, as it is until upkeep merges files; then O(rows) in constant memory.

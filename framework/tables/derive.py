@@ -22,7 +22,7 @@ from skyband.framework.quality.outcome import Outcome
 from skyband.framework.spec.names import QUERY_COLUMN
 from skyband.framework.tables import invariants
 from skyband.framework.tables.data_files import DataFile
-from skyband.framework.tables.delta_read import rows_of_batches, to_schema
+from skyband.framework.tables.delta_read import to_schema
 from skyband.framework.tables.keys import key_numbers, numbered
 from skyband.framework.tables.motion import latest, moved, reached
 from skyband.framework.tables.parts import Made, Part, Spread, cut, here
@@ -188,7 +188,7 @@ def _slices(sink: Sink, source: str, done: int, upto: int) -> Iterator[tuple[int
         return
     first, total = None, 0
     previous = done
-    for batch, count in rows_of_batches(sink.writer.opened(source), done, upto):
+    for batch, count in sink.writer.batches(source, done, upto):
         if first is not None and total + count > MAX_ROWS:
             yield first, previous, total
             first, total = None, 0

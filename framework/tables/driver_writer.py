@@ -106,6 +106,10 @@ class DriverWriter:
         """See ``Writer.rows``."""
         return delta_read.rows(self._table(table), partition)
 
+    def batches(self, table: str, after: int, upto: int) -> list[tuple[int, int]]:
+        """See ``Writer.batches``."""
+        return delta_read.batches(self._table(table), after, upto)
+
     def version(self, table: str, app_id: str) -> int | None:
         """See ``Writer.version``."""
         found = self._table(table).transaction_version(app_id)

@@ -96,6 +96,10 @@ class SparkWriter:
         """See ``Writer.rows``."""
         return delta_read.rows(delta_read.open_table(self.root, table), partition)
 
+    def batches(self, table: str, after: int, upto: int) -> list[tuple[int, int]]:
+        """See ``Writer.batches``."""
+        return delta_read.batches(delta_read.open_table(self.root, table), after, upto)
+
     def version(self, table: str, app_id: str) -> int | None:
         """See ``Writer.version``."""
         found = delta_read.open_table(self.root, table).transaction_version(app_id)

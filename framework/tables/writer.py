@@ -65,6 +65,10 @@ class Writer(Protocol):
         """Rows of a partition (its column and value), by what the table's log says of its files."""
         ...
 
+    def batches(self, table: str, after: int, upto: int) -> list[tuple[int, int]]:
+        """(batch, its rows) for the batches after ``after`` up to ``upto`` that have any, in order."""
+        ...
+
     def version(self, table: str, app_id: str) -> int | None:
         """The last version committed under ``app_id``, or None."""
         ...

@@ -127,6 +127,10 @@ ROOT = Path(__file__).resolve().parents[2]
 """What executors need on their Python's path."""
 
 
+WITHOUT = os.path.realpath(sys.executable)
+"""A Python of the same version without Skyband: what this environment was made of."""
+
+
 def environment(cluster: Cluster, **more: str) -> dict[str, str]:
     """That of a command whose engine computes on ``cluster``."""
     env = {k: v for k, v in os.environ.items() if k not in ("SKYBAND_FAILPOINT", "SPARK_LOCAL_IP")}

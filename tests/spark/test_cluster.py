@@ -17,7 +17,7 @@ from tests.spark.equality import assert_equal_tables
 from tests.spark.jobs import run, write_file
 from tests.spark.kinds import KINDS, all_types, groups, types_of
 from tests.spark.processes import PROC, Run, kill
-from tests.spark.standalone import ROOT, Cluster, environment
+from tests.spark.standalone import ROOT, WITHOUT, Cluster, environment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -179,7 +179,7 @@ def test_folders_that_executors_do_not_see_are_named(cluster: Cluster, tmp_path:
     assert list(tmp_path.iterdir()) == [tmp_path / "_skyband"] and not list((tmp_path / "_skyband").iterdir())
 
 
-@pytest.mark.parametrize("python, said", [("/gone/python", "executors have no Python /gone/python"), (sys.executable, "skyband ")])
+@pytest.mark.parametrize("python, said", [("/gone/python", "executors have no Python /gone/python"), (WITHOUT, "skyband ")])
 def test_executors_with_another_environment_are_told_before_the_first_batch(tmp_path: Path, python: str, said: str) -> None:
     bare = Cluster(tmp_path / "cluster", workers=1)
     try:

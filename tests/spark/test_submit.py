@@ -14,7 +14,7 @@ import pytest
 from tests.spark.equality import assert_equal_tables
 from tests.spark.jobs import run
 from tests.spark.processes import PROC
-from tests.spark.standalone import Cluster, environment
+from tests.spark.standalone import WITHOUT, Cluster, environment
 from tests.spark.test_cluster import job
 
 if TYPE_CHECKING:
@@ -46,17 +46,16 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def on(cluster: Cluster, cache: Path, command: str, spec: Path) -> subprocess.CompletedProcess[str]:
+def on(cluster: Cluster, cache: Path, command: str, spec: Path, **more: str) -> subprocess.CompletedProcess[str]:
     """Runs a job there by ``command``, to its end."""
-    return subprocess.run(
-        [sys.executable, "-m", "skyband.jobs.cli", command, str(spec), "--finish"], env=environment(cluster, SKYBAND_CACHE=str(cache)),
-        cwd=spec.parent, capture_output=True, text=True, timeout=400, check=False, start_new_session=True,
-    )  # fmt: skip
+    env = environment(cluster, SKYBAND_CACHE=str(cache), **more)
+    asked = [sys.executable, "-m", "skyband.jobs.cli", command, str(spec), "--finish"]
+    return subprocess.run(asked, env=env, cwd=spec.parent, capture_output=True, text=True, timeout=400, check=False, start_new_session=True)
 
 
 def test_a_job_on_machines_without_skyband(spark: SparkSession, bare: Cluster, cache: Path, tmp_path: Path) -> None:
     # Without the archives nothing comes of it.
-    refused = on(bare, cache, "run", job(tmp_path / "refused", "keyed"))
+    refused = on(bare, cache, "run", job(tmp_path / "refused", "keyed"), PYSPARK_PYTHON=WITHOUT)
     assert refused.returncode == 3 and "SKY-E612" in refused.stderr, refused.stderr
 
     # Kernels that are compiled here go with them.

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.tables import delta_read
 from skyband.framework.tables import derive as module
-from skyband.framework.tables.delta_read import rows_of_batches
 from skyband.framework.tables.derive import intervals, ranked
 from skyband.framework.tables.driver_writer import DriverWriter
 from skyband.framework.tables.schemas import changes_schema, identity_columns, results_schema
@@ -114,9 +114,9 @@ def test_rows_of_batches_are_counted_by_files_or_by_rows(tmp_path: Path) -> None
         write_deltalake(tmp_path / "one", pa.table({"batch_id": ids, "x": ids * 2}), mode="append")
     for ids in batches:
         write_deltalake(tmp_path / "merged", pa.table({"batch_id": ids, "x": ids * 2}), mode="append")
-    assert rows_of_batches(DeltaTable(tmp_path / "one"), 4, 6) == [(5, 9)]
-    assert rows_of_batches(DeltaTable(tmp_path / "one"), -1, 9) == [(4, 3), (5, 9), (7, 2)]
+    assert delta_read.batches(DeltaTable(tmp_path / "one"), 4, 6) == [(5, 9)]
+    assert delta_read.batches(DeltaTable(tmp_path / "one"), -1, 9) == [(4, 3), (5, 9), (7, 2)]
     all_ids = np.concatenate(batches).tolist()
     for after, upto in ((-1, 20), (3, 6), (6, 6), (7, 8)):
         expected = [(b, all_ids.count(b)) for b in sorted(set(all_ids)) if after < b <= upto]
-        assert rows_of_batches(DeltaTable(tmp_path / "merged"), after, upto) == expected
+        assert delta_read.batches(DeltaTable(tmp_path / "merged"), after, upto) == expected
