@@ -17,7 +17,7 @@ setup: ## .venv with everything pinned, and a Java for Spark
 demo: setup ## set everything up and run the demo job: a year of real flights
 	@$(BIN)/skyband demo
 
-quick: setup ## the tests without Spark and with few random cases: under a minute
+quick: setup ## the tests without Spark and with few random cases: some minutes
 	@SKYBAND_SEEDS=0.05 HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -m "not (slow or chaos or long or spark or real or airflow)"
 
 test: lint ## set everything up, check style and types, run the tests (two processes)

@@ -7,6 +7,8 @@ import io
 import os
 import signal
 import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -21,6 +23,7 @@ _LOST_TOUCH: Final = ("Py4JNetworkError", "ConnectionError", "EOFError")
 _SHUT_DOWN: Final = ("SparkContext was shut down", "stopped SparkContext", "Answer from Java side is empty", "Java gateway process exited")
 _WORKER_DIED: Final = ("Python worker exited unexpectedly", "IOException: Stream closed")
 """A worker, or the daemon that the engine asks for workers."""
+_LATE: Final = "Python worker failed to connect back"
 
 
 class Engine:
@@ -84,6 +87,22 @@ def worker_died(said: str, log: Path | None) -> SkybandError | None:
         return None
     hint = f"{AGAIN}; if it was for lack of memory, {MEMORY}; the engine's log is {log}"
     return SkybandError("SKY-E305", "a worker of the engine died in the middle of a batch", hint=hint)
+
+
+@dataclass(slots=True)
+class LateWorkers:
+    """Python workers that did not answer within the engine's ten seconds, as on a machine with too much to do: ``left`` are forgiven."""
+
+    warn: Callable[[str], None]
+    left: int = 3
+
+    def forgiven(self, said: str) -> bool:
+        """Whether the engine ended for one, and may be asked once more: nothing of the batch has been kept."""
+        if _LATE not in said or not self.left:
+            return False
+        self.left -= 1
+        self.warn("WARNING: a worker of the engine did not start within ten seconds: is the machine overloaded? It is started again")
+        return True
 
 
 class Stray(io.TextIOBase):

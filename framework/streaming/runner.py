@@ -7,6 +7,7 @@ import time as clock
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -44,7 +45,7 @@ from skyband.framework.streaming.delivery import Delivery, number_batch
 from skyband.framework.streaming.deriving import on_engine
 from skyband.framework.streaming.drifts import Drifts
 from skyband.framework.streaming.drops import Drops
-from skyband.framework.streaming.engine import worker_died
+from skyband.framework.streaming.engine import LateWorkers, worker_died
 from skyband.framework.streaming.engine_files import clear
 from skyband.framework.streaming.engine_log import first_cause, log_file
 from skyband.framework.streaming.executors import Watch, told_by_executor
@@ -133,6 +134,7 @@ class Runner:
         self.begun: int | None = None
         self.gate_at: int | None = None
         self.engine_reads = ""
+        self.late = LateWorkers(warn)
 
     def run(self, once: bool = True, finish: bool = False, rebuild: bool = False) -> bool:
         """Streams over what is there (``once``) or until stopped; ``finish`` then declares the input complete.
@@ -254,7 +256,8 @@ class Runner:
             except StreamingQueryException as e:
                 # A terminal's Ctrl-C reaches the engine's workers too: the batch may fail before it is stopped.
                 if STOP.signal is None:
-                    if self.failure is None and (self._to_the_engine(str(e)) or self.pieces.set_aside(str(e), self.begun)):
+                    tried = (self._to_the_engine, self.late.forgiven, partial(self.pieces.set_aside, batch=self.begun))
+                    if self.failure is None and any(mended(str(e)) for mended in tried):
                         return None
                     raise self._told(str(e)) from e
         return STOP.signal is None

@@ -23,7 +23,7 @@ from tests.bench.pipeline import WORK, tree_cpu
 from tests.spark.broker import Broker, broker
 
 ROWS = int(os.environ.get("SKYBAND_BENCH_ROWS", "1000000"))
-REPEATS = 3
+REPEATS = 2
 FILES = 20
 SMALL = 20
 """Small batches, of 200 rows."""
@@ -130,6 +130,6 @@ def _fill(spark: Any, running: Broker) -> None:
     """The rows of the files as records, in their order in each of two partitions."""
     for value, text in (("csv", "concat_ws(',', id, ts, grp, x)"), ("json", "to_json(struct(id, ts, grp, x))")):
         running.topic(value, 2)
-        rows = spark.read.csv(f"{HOME}/in", header=True, schema="id string, ts string, grp string, x double")
+        rows = spark.read.csv(f"{HOME}/in", header=True, schema="id bigint, ts string, grp string, x double")
         records = rows.repartition(2, "grp").sortWithinPartitions("id").selectExpr("grp as key", f"{text} as value")
         records.write.format("kafka").option("kafka.bootstrap.servers", running.servers).option("topic", value).save()

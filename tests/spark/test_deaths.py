@@ -195,6 +195,30 @@ SIGNALLED = [
 ]
 
 
+LATE = """
+import os, sys, time
+if any("transform_with_state_driver_worker" in word for word in sys.orig_argv):
+    try:
+        os.mkdir(os.environ["LATE"])
+    except FileExistsError:
+        pass
+    else:
+        time.sleep(13)
+"""
+
+
+def test_a_worker_that_starts_late_is_started_again(tmp_path: Path, left_alone: Path) -> None:
+    """The engine waits ten seconds for it, which on a machine with too much to do are soon over."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(LATE)
+    path = os.pathsep.join([str(tmp_path / "site"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    with started(job(tmp_path / "job"), "--finish", LATE=str(tmp_path / "late"), PYTHONPATH=path) as run:
+        assert run.ended() == 0, run.lines
+    assert (tmp_path / "late").is_dir()
+    assert [line for line in run.rest() if "did not start within ten seconds" in line], run.lines
+    assert changes(tmp_path / "job", "far5").equals(changes(left_alone, "far5"))
+
+
 def test_a_signal_ends_a_run_in_order(tmp_path: Path, left_alone: Path) -> None:
     """One signalled run after the other, each going on where the one before was stopped."""
     spec = job(tmp_path / "job")
