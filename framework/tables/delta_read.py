@@ -90,13 +90,16 @@ def rows(table: DeltaTable, partition: tuple[str, bool]) -> int:
 def batches(table: DeltaTable, after: int, upto: int) -> list[tuple[int, int]]:
     """(batch, its rows) for the batches after ``after`` up to ``upto`` that have any, in order.
 
-    O(files) while each file is of one batch, as it is until upkeep merges files; then O(rows) in constant memory.
+    O(files) while each file that may have any is of one batch, as it is until upkeep merges files; else O(rows) in constant memory.
     """
-    known = pa.table(table.get_add_actions(flatten=True))
-    names = ("min.batch_id", "max.batch_id", "num_records")
+    files = pa.table(table.get_add_actions(flatten=True))
+    first, last = "min.batch_id", "max.batch_id"
     found: Counter[int] = Counter()
-    if set(names) <= set(known.column_names) and known.filter(pc.equal(known[names[0]], known[names[1]])).num_rows == known.num_rows:
-        for batch, count in zip(known[names[0]].to_pylist(), known[names[2]].to_pylist(), strict=True):
+    bounded = {first, last} <= set(files.column_names) and not files[first].null_count + files[last].null_count
+    if bounded:
+        files = files.filter((pc.field(last) > after) & (pc.field(first) <= upto))
+    if bounded and files[first].equals(files[last]):
+        for batch, count in zip(files[first].to_pylist(), files["num_records"].to_pylist(), strict=True):
             found[batch] += count
     else:
         for rows in dataset(table).to_batches(columns=["batch_id"], filter=(pc.field("batch_id") > after) & (pc.field("batch_id") <= upto)):

@@ -120,3 +120,6 @@ def test_rows_of_batches_are_counted_by_files_or_by_rows(tmp_path: Path) -> None
     for after, upto in ((-1, 20), (3, 6), (6, 6), (7, 8)):
         expected = [(b, all_ids.count(b)) for b in sorted(set(all_ids)) if after < b <= upto]
         assert delta_read.batches(DeltaTable(tmp_path / "merged"), after, upto) == expected
+    # Old files that upkeep has merged are not asked.
+    write_deltalake(tmp_path / "merged", pa.table({"batch_id": [11, 11], "x": [1, 2]}), mode="append")
+    assert delta_read.batches(DeltaTable(tmp_path / "merged"), 10, 20) == [(11, 2)]
