@@ -97,7 +97,7 @@ def numba_source(program: Program, kind: str) -> str:
         "nan = math.nan",
         "",
         "",
-        f'@jit("{_SIGNATURES[kind]}")',
+        f'@jit("{_SIGNATURES[kind]}", _nrt=False)',
         f"def block({_PARAMETERS[kind]}):",
         *[f"    {line}" for line in [*slices, *before, *head]],
         "    for i in range(hi - lo):",

@@ -73,12 +73,10 @@ def no_lists(queries: Queries) -> Lists:
 
 
 @maker
-def new_scratch(settings: Settings, block: int) -> Scratch:
-    """Buffers, the first for ``block`` scores."""
+def new_scratch(settings: Settings) -> Scratch:
+    """Buffers."""
     ranked = settings.keep_k + settings.sub_batch + 1
-    return Scratch(
-        np.empty(block, np.float64), np.empty(settings.keep_k, np.float64), np.empty(ranked, np.float64), np.empty(ranked, np.int64)
-    )
+    return Scratch(np.empty(settings.keep_k, np.float64), np.empty(ranked, np.float64), np.empty(ranked, np.int64))
 
 
 @inner

@@ -202,7 +202,7 @@ class Candidates(NamedTuple):
     arrival: I64
     """int64 (size,): index of the newer object in its sub-batch."""
     order: I64
-    """int64 (size,): indices by older seq descending, each in the low bits (``ORDER_MASK``) below its sort key."""
+    """int64 (size,): indices by older seq descending, each in the low bits (``ORDER_MASK``), perhaps below a sort key."""
     grouped: I64
     """int64 (size,): indices by arrival."""
     found: int
@@ -260,8 +260,6 @@ class ChangeRows(NamedTuple):
 class Scratch(NamedTuple):
     """Buffers of a sub-batch's work."""
 
-    block: F64
-    """float64 (LARGEST,): scores of one arrival with a block of partners."""
     heap: F64
     """float64 (K,): a max-heap of the K smallest scores."""
     ranked_score: F64

@@ -30,7 +30,7 @@ from skyband.operators.pair_rows.kernels.tables import (
     next_batch,
     skyband_of,
 )
-from skyband.operators.topk_pairs.kernels.partners import LARGEST, scan
+from skyband.operators.topk_pairs.kernels.partners import new_blocks, scan
 
 
 def drive(
@@ -47,7 +47,7 @@ def drive(
     held = Held(bucket.skyband, bucket.skyband_end, new_skyband(1024))
     told, lists = no_changes(), no_lists(queries)
     batch = new_sub_batch(settings.sub_batch, objects.floats.shape[0], objects.integers.shape[0])
-    candidates, scratch = new_candidates(1024), new_scratch(settings, LARGEST)
+    candidates, scratch, blocks = new_candidates(1024), new_scratch(settings), new_blocks()
     for g in range(len(advance.keys)):
         key, seq = advance.keys[g], advance.first_new[g]
         history = history_of(keys, key, objects.times)
@@ -59,7 +59,7 @@ def drive(
             first_alive = gather(settings, keys, key, seq, size, objects, batch)
             batch = next_batch(batch, seq, size, advance.until if last else objects.times[seq + size - 1 + offset], last)
             skyband = skyband_of(keys, key, held.skyband)
-            candidates = scan(scoring, objects, offset, batch, skyband, candidates, scratch.block, work)
+            candidates = scan(scoring, objects, offset, batch, skyband, candidates, blocks, work)
             sources = Sources(batch, candidates, skyband)
             told = tell(key, queries, history, sources, lists, progress, told, work)
             if size > 0:

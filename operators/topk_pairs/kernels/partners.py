@@ -7,15 +7,16 @@ Where an object of seq s is at position s + ``offset`` of the arena, partners lo
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from skyband.operators.base import F64, I64
-from skyband.operators.jit import inner, jit, maker
+from skyband.operators.jit import inner, maker
 from skyband.operators.pair_rows.kernels.tables import (
     FOUND,
     IS_B,
     IS_NEITHER,
-    ORDER_BITS,
     SCORED,
     Candidates,
     Objects,
@@ -25,8 +26,50 @@ from skyband.operators.pair_rows.kernels.tables import (
     new_candidates,
 )
 
-SMALLEST, LARGEST, UNCOUNTED = 32, 1024, 64
+SMALLEST, LARGEST, UNCOUNTED = 32, 1024, 512
 """Blocks double from the first size to the second; up to the third, scores are looked at without counting first."""
+
+STRETCH = 32
+"""Scores that are looked at together: in most stretches none is a candidate's."""
+
+
+HIGH, LOW, WIDTH, NEWER_PAIRS, ARRIVAL, COUNT, SORTED, PLACE = range(8)
+"""Entries of ``Blocks.place``."""
+
+
+class Blocks(NamedTuple):
+    """Where a scan of partners is, and its buffers."""
+
+    place: I64
+    """int64 (PLACE,): the block is LOW..HIGH - 1, or as many as WIDTH; the skyband's pairs with an older object from HIGH on; the arrival
+    whose turn it is; candidates found, and those of blocks before, which are in order."""
+    scores: F64
+    """float64 (LARGEST,): those of one arrival with the block."""
+    bars: F64
+    """float64 (LARGEST,): the largest score that a pair with each of the block's objects may have."""
+    near: I64
+    """int64 (STRETCH,): which of a stretch may be candidates."""
+    distances: I64
+    """int64 (LARGEST + 1,): candidates by distance from the block's end."""
+
+
+@maker
+def new_blocks() -> Blocks:
+    """Buffers for any scan."""
+    return Blocks(
+        np.empty(PLACE, np.int64),
+        np.empty(LARGEST, np.float64),
+        np.empty(LARGEST, np.float64),
+        np.empty(STRETCH, np.int64),
+        np.empty(LARGEST + 1, np.int64),
+    )
+
+
+@inner
+def start_blocks(place: I64, first_seq: int) -> None:
+    """Put the scan at the newest objects older than ``first_seq``."""
+    place[HIGH], place[WIDTH] = first_seq, SMALLEST
+    place[NEWER_PAIRS] = place[ARRIVAL] = place[COUNT] = place[SORTED] = 0
 
 
 @maker
@@ -37,6 +80,55 @@ def grown(candidates: Candidates, count: int, size: int) -> Candidates:
         new.score[i], new.older[i] = candidates.score[i], candidates.older[i]
         new.arrival[i], new.order[i] = candidates.arrival[i], candidates.order[i]
     return new
+
+
+@inner
+def reach(scores: F64, bars: F64) -> bool:
+    """Whether one of ``scores`` is at most its bar, without a branch for each."""
+    hits = 0
+    for j in range(len(scores)):
+        hits += scores[j] <= bars[j]
+    return hits > 0
+
+
+@inner
+def bound(stair: F64, newer_pairs: int) -> float:
+    """The largest score that a pair may have whose older object is older than those of the skyband's first ``newer_pairs``."""
+    return stair[newer_pairs - 1] if newer_pairs > 0 else np.inf
+
+
+@inner
+def newer_than(older: I64, at: int, seq: int) -> int:
+    """The first place from ``at`` on whose older object is before ``seq``."""
+    while at < len(older) and older[at] >= seq:
+        at += 1
+    return at
+
+
+@inner
+def sort_found(older: I64, order: I64, start: int, stop: int, high: int, width: int, distances: I64) -> None:
+    """Fill order[start:stop] with start..stop - 1 by ``older`` descending, equal ones as found; all are in [high - width, high).
+
+    O(found + width); few, to whom the width would be much, are inserted one by one.
+    """
+    if (stop - start) * (stop - start) <= 4 * width:
+        for c in range(start, stop):
+            i = c
+            while i > start and older[order[i - 1]] < older[c]:
+                order[i] = order[i - 1]
+                i -= 1
+            order[i] = c
+        return
+    for i in range(width + 1):
+        distances[i] = 0
+    for c in range(start, stop):
+        distances[high - older[c]] += 1
+    for i in range(1, width + 1):
+        distances[i] += distances[i - 1]
+    for c in range(start, stop):
+        place = high - 1 - older[c]
+        order[start + distances[place]] = c
+        distances[place] += 1
 
 
 @inner
@@ -63,82 +155,114 @@ def scan_arrivals(scoring: Scoring, objects: Objects, offset: int, batch: SubBat
         batch.best[i] = best
 
 
-@jit()
-def scan_partners(
-    scoring: Scoring, objects: Objects, offset: int, batch: SubBatch, skyband: Skyband, candidates: Candidates, block: F64, work: I64
-) -> Candidates:
-    """Find the candidates with objects older than the sub-batch, and their best scores for ``batch.best``.
+@inner
+def fill_bars(skyband: Skyband, newer_pairs: int, low: int, high: int, bars: F64) -> None:
+    """Fill ``bars``: the largest score that a pair with the object of seq low + j may have. ``newer_pairs`` as of ``high``.
+    O(high - low + pairs)."""
+    at = newer_pairs
+    for seq in range(high - 1, low - 1, -1):
+        at = newer_than(skyband.older, at, seq + 1)
+        bars[seq - low] = bound(skyband.stair, at)
 
-    ``skyband`` is the key's own; ``candidates`` are overwritten and may be replaced by larger arrays. O(partners) compares per arrival.
-    """
+
+@inner
+def add_found(scores: F64, bars: F64, first: int, arrival: int, batch: SubBatch, candidates: Candidates, count: int, near: I64) -> int:
+    """Add the candidates of an arrival among partners of seq ``first``, ..., newest first, to the ``count`` found before; returns how many
+    there are now. Which they are is found without a branch for each."""
+    found, best = 0, batch.best
+    for j in range(len(scores)):
+        near[found] = j
+        found += scores[j] <= bars[j]
+    for at in range(found - 1, -1, -1):
+        score = scores[near[at]]
+        candidates.score[count], candidates.older[count], candidates.arrival[count] = score, first + near[at], arrival
+        count += 1
+        if score < best[arrival] or best[arrival] != best[arrival]:
+            best[arrival] = score
+    return count
+
+
+@inner
+def scan_block(
+    scoring: Scoring, objects: Objects, offset: int, batch: SubBatch, skyband: Skyband, candidates: Candidates, blocks: Blocks, work: I64
+) -> bool:
+    """Find the candidates with partners of the block at ``blocks.place``, of arrivals from the one there on: False if there may be no room
+    for the next one's. O(partners) compares per arrival."""
     count_as_a, score_as_a = scoring.count_as_a, scoring.score_as_a
     count_as_b, score_as_b = scoring.count_as_b, scoring.score_as_b
-    floats, integers = objects.floats, objects.integers
-    side, first_partner, best = batch.side, batch.first_partner, batch.best
-    older, stair, pairs = skyband.older, skyband.stair, len(skyband.older)
-    found_score, found_older = candidates.score, candidates.older
-    found_arrival, order = candidates.arrival, candidates.order
-    count, newer_pairs = 0, 0
-    high, width = batch.first_seq, SMALLEST
-    while high > first_partner[0]:
-        low = max(first_partner[0], high - width)
-        while newer_pairs < pairs and older[newer_pairs] >= high:
-            newer_pairs += 1
-        limit = stair[newer_pairs - 1] if newer_pairs > 0 else np.inf
+    floats, integers, block, place = objects.floats, objects.integers, blocks.scores, blocks.place
+    low, high, newer_pairs, side = place[LOW], place[HIGH], place[NEWER_PAIRS], batch.side
+    limit, filled = bound(skyband.stair, newer_pairs), False
+    for i in range(place[ARRIVAL], batch.size):
+        first = max(low, batch.first_partner[i])
+        if first >= high:
+            return True
+        if side[i] == IS_NEITHER:
+            continue
+        if place[COUNT] + high - first > len(candidates.score):
+            place[ARRIVAL] = i
+            return False
+        start, stop = first + offset, high + offset
+        x_floats, x_integers = batch.floats[i], batch.integers[i]
+        work[SCORED] += high - first
+        if high - low > UNCOUNTED:
+            if side[i] == IS_B:
+                good = count_as_b(floats, integers, start, stop, x_floats, x_integers, limit)
+            else:
+                good = count_as_a(floats, integers, start, stop, x_floats, x_integers, limit)
+            if good == 0:
+                continue
+        if side[i] == IS_B:
+            score_as_b(floats, integers, start, stop, x_floats, x_integers, block)
+        else:
+            score_as_a(floats, integers, start, stop, x_floats, x_integers, block)
+        if not filled:
+            fill_bars(skyband, newer_pairs, low, high, blocks.bars)
+            filled = True
+        bars, count, top = blocks.bars[first - low : high - low], place[COUNT], high - first
+        while top > 0:
+            bottom = max(0, top - STRETCH)
+            if reach(block[bottom:top], bars[bottom:top]):
+                count = add_found(block[bottom:top], bars[bottom:top], first + bottom, i, batch, candidates, count, blocks.near)
+            top = bottom
+        place[COUNT] = count
+    return True
+
+
+@inner
+def scan_blocks(
+    scoring: Scoring, objects: Objects, offset: int, batch: SubBatch, skyband: Skyband, candidates: Candidates, blocks: Blocks, work: I64
+) -> bool:
+    """Find the candidates with objects older than the sub-batch, and their best scores for ``batch.best``, from ``blocks.place`` on.
+
+    ``skyband`` is the key's own. False if ``candidates`` needs more room: then go on with the same ``blocks`` and larger arrays.
+    """
+    place, oldest = blocks.place, batch.first_partner[0]
+    while place[HIGH] > oldest:
+        high = place[HIGH]
+        place[LOW] = max(oldest, high - place[WIDTH])
+        place[NEWER_PAIRS] = newer_than(skyband.older, place[NEWER_PAIRS], high)
+        limit = bound(skyband.stair, place[NEWER_PAIRS])
         if limit != limit:
             break
-        count_before = count
-        for i in range(batch.size):
-            first = max(low, first_partner[i])
-            if first >= high:
-                break
-            if side[i] == IS_NEITHER:
-                continue
-            start, stop = first + offset, high + offset
-            x_floats, x_integers = batch.floats[i], batch.integers[i]
-            work[SCORED] += high - first
-            if width > UNCOUNTED:
-                if side[i] == IS_B:
-                    good = count_as_b(floats, integers, start, stop, x_floats, x_integers, limit)
-                else:
-                    good = count_as_a(floats, integers, start, stop, x_floats, x_integers, limit)
-                if good == 0:
-                    continue
-            if side[i] == IS_B:
-                score_as_b(floats, integers, start, stop, x_floats, x_integers, block)
-            else:
-                score_as_a(floats, integers, start, stop, x_floats, x_integers, block)
-            if count + high - first > len(found_score):
-                candidates = grown(candidates, count, 2 * len(found_score) + high - first)
-                found_score, found_older = candidates.score, candidates.older
-                found_arrival, order = candidates.arrival, candidates.order
-            at, bar = newer_pairs, limit
-            for j in range(high - first - 1, -1, -1):
-                score = block[j]
-                if score <= bar:
-                    while at < pairs and older[at] > first + j:
-                        at += 1
-                    bar = stair[at - 1] if at > 0 else np.inf
-                    if score <= bar:
-                        found_score[count], found_older[count], found_arrival[count] = score, first + j, i
-                        order[count] = ((batch.first_seq - first - j) << ORDER_BITS) | count
-                        count += 1
-                        if score < best[i] or best[i] != best[i]:
-                            best[i] = score
-        if count - count_before > 1:
-            order[count_before:count].sort()
-        high = low
-        width = min(2 * width, LARGEST)
-    work[FOUND] += count
-    return Candidates(found_score, found_older, found_arrival, order, candidates.grouped, count)
+        if not scan_block(scoring, objects, offset, batch, skyband, candidates, blocks, work):
+            return False
+        sort_found(candidates.older, candidates.order, place[SORTED], place[COUNT], high, place[WIDTH], blocks.distances)
+        place[SORTED], place[ARRIVAL], place[HIGH] = place[COUNT], 0, place[LOW]
+        place[WIDTH] = min(2 * place[WIDTH], LARGEST)
+    work[FOUND] += place[COUNT]
+    return True
 
 
-@jit()
+@maker
 def scan(
-    scoring: Scoring, objects: Objects, offset: int, batch: SubBatch, skyband: Skyband, candidates: Candidates, block: F64, work: I64
+    scoring: Scoring, objects: Objects, offset: int, batch: SubBatch, skyband: Skyband, candidates: Candidates, blocks: Blocks, work: I64
 ) -> Candidates:
     """Find the sub-batch's candidates, those among its arrivals (``batch.scores``) and the others (returned); see the functions above."""
     if batch.size == 0:
         return Candidates(candidates.score, candidates.older, candidates.arrival, candidates.order, candidates.grouped, 0)
     scan_arrivals(scoring, objects, offset, batch, work)
-    return scan_partners(scoring, objects, offset, batch, skyband, candidates, block, work)
+    start_blocks(blocks.place, batch.first_seq)
+    while not scan_blocks(scoring, objects, offset, batch, skyband, candidates, blocks, work):
+        candidates = grown(candidates, blocks.place[COUNT], 2 * len(candidates.score) + LARGEST)
+    return Candidates(candidates.score, candidates.older, candidates.arrival, candidates.order, candidates.grouped, blocks.place[COUNT])
