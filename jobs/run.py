@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import time as clock
 from collections.abc import Callable, Sequence
@@ -240,18 +241,10 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
 
     ``soon_over``: see ``quick``. For who holds the job's lock.
     """
-    from skyband.framework.quality.gate import Gate
     from skyband.framework.quality.newest_checks import newest_checks
-    from skyband.framework.quality.rejections import report
-    from skyband.framework.quality.row_rules import tell_warned
-    from skyband.framework.sources.share import Share
-    from skyband.framework.streaming import executors
-    from skyband.framework.streaming.fork_ahead import fork_ahead
     from skyband.framework.streaming.jars import packages
     from skyband.framework.streaming.progress import Progress
-    from skyband.framework.streaming.runner import Runner
     from skyband.framework.streaming.session import get_session
-    from skyband.framework.tables.writer_factory import writer_for
 
     def warn(text: str) -> None:
         told.tell("warning", "warning", f"WARNING: {text}")
@@ -266,7 +259,16 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
     progress = Progress(told, args.quiet, plan, began)
     progress.phase("starting the engine")
     progress.show()
-    spark = get_session(plan.job, packages=packages(plan), home=home, quick=soon_over)
+    spark = get_session(plan.job, packages=packages(plan), home=home, quick=soon_over, meanwhile=_import_ahead)
+    from skyband.framework.quality.gate import Gate
+    from skyband.framework.quality.rejections import report
+    from skyband.framework.quality.row_rules import tell_warned
+    from skyband.framework.sources.share import Share
+    from skyband.framework.streaming import executors
+    from skyband.framework.streaming.fork_ahead import fork_ahead
+    from skyband.framework.streaming.runner import Runner
+    from skyband.framework.tables.writer_factory import writer_for
+
     if engine_settings().local:
         fork_ahead(spark)
     elif plan.source.path is not None:
@@ -294,3 +296,9 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
         return SIGNALLED + STOP.signal
     failpoint("checks.before")
     return gate.look(runner.sink, progress.run_rows()) or too_many
+
+
+def _import_ahead() -> None:
+    """Imports what is needed once the engine is there. No thread does that: two that import each other's modules get half of them."""
+    for module in ("skyband.framework.streaming.runner", "skyband.framework.quality.gate"):
+        importlib.import_module(module)

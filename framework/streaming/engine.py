@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable
@@ -27,11 +28,13 @@ _LATE: Final = "Python worker failed to connect back"
 
 
 class Engine:
-    """The process's engine; ``log`` is where it writes."""
+    """The process's engine; ``log`` is where it writes, ``scratch`` the folder of what ends with it, if it may be killed: it is on this
+    machine alone, and all that has to last lasts already."""
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
         self.log: Path | None = None
+        self.scratch: Path | None = None
         self._asked: tuple[BaseException, SkybandError | None] | None = None
 
     def pids(self) -> list[int]:
@@ -63,9 +66,12 @@ class Engine:
         return SkybandError("SKY-E305", f"the engine died: {how}", hint=f"{hint}{log}")
 
     def end(self, seconds: float = 10.0) -> None:
-        """Ends the engine: it goes by itself when its input ends, within a second as a rule; is killed after ``seconds``."""
+        """Ends the engine: it goes by itself when its input ends, within a second as a rule; is killed after ``seconds``, or at once if
+        it may be."""
         if self.process is None:
             return
+        if self.scratch is not None:
+            self.process.kill()
         with contextlib.suppress(OSError):
             if self.process.stdin is not None:
                 self.process.stdin.close()
@@ -75,6 +81,8 @@ class Engine:
             with contextlib.suppress(OSError):
                 os.kill(self.process.pid, signal.SIGKILL)
         self.process = None
+        if self.scratch is not None:
+            shutil.rmtree(self.scratch, ignore_errors=True)
 
 
 ENGINE: Final = Engine()

@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +63,7 @@ SHIPPED = (
 class _Start:
     """How the engine is to be started. ``known``: without Spark's script; ``make``: the archive of classes to make at the engine's end;
     ``secrets``: settings that no command line shows (Spark sets all of them once more in the engine); ``env``: variables of its own;
-    ``folder``: where the engine's process stands, None for where this one does."""
+    ``folder``: where the engine's process stands, None for where this one does; ``meanwhile``: to be done while it starts."""
 
     settings: Mapping[str, Any]
     java: Path
@@ -73,6 +73,7 @@ class _Start:
     secrets: Collection[str]
     env: Mapping[str, str]
     folder: Path | None
+    meanwhile: Callable[[], None]
 
     def process(self, command: list[str], **kwargs: Any) -> Popen[bytes]:
         """The engine's process, known from its first moment: Spark tells of it only once it has answered."""
@@ -82,6 +83,7 @@ class _Start:
             command = launch.command(command, self.settings, self.java, self.spark_home, self.known, self.make)
             kwargs["env"] = launch.environment(kwargs["env"], self.spark_home)
         ENGINE.process = Popen(command, **kwargs, cwd=self.folder)
+        self.meanwhile()
         return ENGINE.process
 
     @contextmanager
@@ -105,13 +107,15 @@ def get_session(
     quick: bool = True,
     make: Path | None = None,
     alone: bool = False,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> SparkSession:
     """The process's Spark session, started on first call.
 
     ``shuffle_partitions``: tasks of a first run's stateful step, by default those of ``tasks_asked``; ``master``: by default that of
     ``engine_settings``, whose ``conf`` counts; ``home`` is the sink's own folder, for the engine's log (see ``engine_log``) where it is on
     this machine; ``extra``: further settings; ``quick``: the engine will have little to do, and compiles for that; ``make``: see
-    ``launch``, heeded where an earlier start is known; ``alone``: on this machine, whatever is configured.
+    ``launch``, heeded where an earlier start is known; ``alone``: on this machine, whatever is configured; ``meanwhile``: done while the
+    engine's process starts.
     Raises SkybandError SKY-E200 (no Java), SKY-E300 (the engine did not start; its log is named), SKY-E610 and SKY-E611 (its settings),
     SKY-E612 to SKY-E614 (the cluster is not fit for it).
     """
@@ -187,10 +191,13 @@ def get_session(
         builder = builder.config(name, str(value))
     env = workers_env() if on_s3 and local else {}
     stands = None if local else cluster.stand_in(os.environ["PYSPARK_PYTHON"], scratch)
-    start = _Start(settings, java, spark_home, known, make, asked.secrets(), env, stands)
+    start = _Start(settings, java, spark_home, known, make, asked.secrets(), env, stands, meanwhile)
     first = SparkContext._active_spark_context is None
     with engine_log(None if home is not None and is_object(home) else home) as log, start.taken(), handlers_kept():
         ENGINE.log = log
+        if first:
+            # Making the archive of classes is what an engine does last.
+            ENGINE.scratch = scratch if local and make is None else None
         try:
             spark = builder.getOrCreate()
         except Exception as e:

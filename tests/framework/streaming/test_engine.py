@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.streaming import session
 from skyband.framework.streaming.engine import Engine, Stray, worker_died
 
 
@@ -68,6 +70,31 @@ def test_an_engine_is_ended_by_the_end_of_its_input_or_else_killed() -> None:
         engine.end(seconds=1)
         assert process.wait(60) in (0, -9)
         assert engine.process is None
+
+
+def test_an_engine_of_this_machine_alone_is_killed_and_what_it_kept_goes(tmp_path: Path) -> None:
+    engine = ended("import sys, time; sys.stdin.read(); time.sleep(600)", wait=False)
+    process, engine.scratch = engine.process, tmp_path / "scratch"
+    (engine.scratch / "blocks").mkdir(parents=True)
+    assert process is not None
+    engine.end(seconds=60)
+    assert process.returncode == -9
+    assert not engine.scratch.exists() and engine.process is None
+
+
+def test_what_is_done_meanwhile_is_done_beside_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int | None] = []
+    monkeypatch.setattr(session, "ENGINE", engine := Engine())
+
+    def meanwhile() -> None:
+        assert engine.process is not None
+        seen.append(engine.process.poll())
+
+    start = session._Start({}, Path("java"), Path("spark"), None, None, (), {}, None, meanwhile)
+    process = start.process([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE, env=dict(os.environ))
+    assert seen == [None] and engine.process is process
+    engine.end()
+    assert process.returncode == 0
 
 
 def test_a_dead_worker_is_told_from_other_failures() -> None:
