@@ -1,4 +1,4 @@
-"""Size: ten million rows in one drop, and a hundred thousand keys against one, with the memory of every process watched.
+"""Size: ten million rows in one drop, pairs and top-k, and a hundred thousand keys against one, with the memory of every process watched.
 
 ``python -m tests.bench scale``; SKYBAND_BENCH_ROWS and SKYBAND_BENCH_KEYS make it smaller.
 """
@@ -23,6 +23,7 @@ ROWS = int(os.environ.get("SKYBAND_BENCH_ROWS", "10000000"))
 KEYS = int(os.environ.get("SKYBAND_BENCH_KEYS", "100000"))
 FILES = 40
 
+SCORING = {"topk_pairs": "near", "topk": "high"}
 SPEC = """\
 job: {job}
 source:
@@ -36,8 +37,9 @@ source:
 window: {window}
 scoring:
   near: {{expression: "abs(a.x - b.x) + abs(a.y - b.y)", direction: min}}
+  high: {{expression: "x + y", direction: max}}
 queries:
-  near: {{type: topk_pairs, scoring: near, k: {k}}}
+  found: {{type: {query}, scoring: {scoring}, k: {k}}}
 sink: {{path: "{folder}/out"}}
 run: {{max_bytes: 32m}}
 """
@@ -49,17 +51,18 @@ def run() -> Iterator[dict[str, Any]]:
     spark = get_session("skyband-bench", quick=False)
     _job(spark, "warm", 50_000, 0, "{count: 1000}", 20)
     yield _job(spark, "one drop", ROWS, 0, "{count: 1000}", 20)
+    yield _job(spark, "one drop, top-k", ROWS, 0, "{count: 1000}", 20, "topk")
     rows = 4 * KEYS
     yield _job(spark, "one key", rows, 1, "{count: 100}", 5)
     yield _job(spark, "many keys", rows, KEYS, "{count: 100}", 5)
 
 
-def _job(spark: Any, name: str, rows: int, keys: int, window: str, k: int) -> dict[str, Any]:
+def _job(spark: Any, name: str, rows: int, keys: int, window: str, k: int, query: str = "topk_pairs") -> dict[str, Any]:
     from skyband.framework.streaming.runner import Batch, Runner
     from skyband.framework.tables.writer_factory import writer_for
     from skyband.jobs.spec import load_plan
 
-    folder = WORK / name.replace(" ", "-")
+    folder = WORK / name.replace(",", "").replace(" ", "-")
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "in").mkdir(parents=True)
     rng = np.random.default_rng(1)
@@ -81,7 +84,11 @@ def _job(spark: Any, name: str, rows: int, keys: int, window: str, k: int) -> di
         os.utime(path, (1_600_000_000 + i, 1_600_000_000 + i))
     spec = folder / "spec.yaml"
     partition = "  partition_by: [k]" if keys > 1 else ""
-    spec.write_text(SPEC.format(job=name.replace(" ", "-"), folder=folder, unique="checked", partition=partition, window=window, k=k))
+    spec.write_text(
+        SPEC.format(
+            job=folder.name, folder=folder, unique="checked", partition=partition, window=window, k=k, query=query, scoring=SCORING[query]
+        )
+    )
     plan = load_plan(str(spec))
     batches: list[Batch] = []
     with Memory() as memory:
@@ -91,7 +98,7 @@ def _job(spark: Any, name: str, rows: int, keys: int, window: str, k: int) -> di
     accepted = sum(b.get("accepted") for b in batches)
     assert accepted == rows, f"{accepted} of {rows} rows accepted"
     return {
-        "operator": "topk_pairs",
+        "operator": query,
         "params": {"job": name, "rows": rows, "keys": max(keys, 1), "window": window, "k": k, "batches": len(batches)},
         "cpu_ns_per_event": 1e3 * sum(b.get("us_operator") for b in batches) / rows,
         "wall_ns_per_event": 1e9 * seconds / rows,

@@ -1,4 +1,4 @@
-"""Top-k pairs alone against the peers, in one run: independent uniform data, d = 3, K = 20, a count window of 10,000 and 100,000 objects.
+"""Top-k pairs alone against the peers, in one run: independent uniform data, d = 3, K = 20, a count window of 1,000 to 100,000 objects.
 
 Peers: SCase in Numba (``scase_numba``, always) and, where ``peers`` finds them, the C++ ones.
 CPU time of this process; the window is full before the clock starts.
@@ -91,8 +91,8 @@ def anchors(x: Any, fn: str, n: int) -> dict[str, float]:
 
 
 def run() -> Iterator[dict[str, Any]]:
-    """Measurements: three functions, two windows, batches of 5,000."""
-    for n, events in ((10_000, 40_000), (100_000, 20_000)):
+    """Measurements: three functions, three windows, batches of 5,000."""
+    for n, events in ((1_000, 100_000), (10_000, 40_000), (100_000, 20_000)):
         x = np.random.default_rng(1).random((n + 2000 + events, D))
         for fn in FUNCTIONS:
             cpu, wall, size = ours(x, fn, n, events, 5000)
