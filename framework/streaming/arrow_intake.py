@@ -22,6 +22,7 @@ from skyband.framework.streaming.config import CAPPED, ID_HASHES, KEY_HASHES, Ho
 from skyband.framework.streaming.hashes import SECOND, SEED, xxhash64
 from skyband.framework.streaming.outbox import Deliver, as_it_is
 from skyband.framework.streaming.pack import Pack
+from skyband.framework.streaming.parcels import Send, as_block
 from skyband.framework.tables.types import STAMP
 from skyband.operators.base import NEVER, NULL
 
@@ -57,15 +58,15 @@ class Readable(Protocol):
 class ReadAndPack:
     """The function given to ``mapInArrow``: files' URLs in, blocks as ``Pack`` makes them out, with ``WATERMARK``."""
 
-    def __init__(self, config: HostConfig, files: Readable, deliver: Deliver = as_it_is) -> None:
-        self.config, self.deliver = config, deliver
+    def __init__(self, config: HostConfig, files: Readable, deliver: Deliver = as_it_is, send: Send = as_block) -> None:
+        self.config, self.deliver, self.send = config, deliver, send
         self.files = files
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Raises RuntimeError (see ``odd``) for a file that the engine has to read."""
         spare()
         self.latest: int | None = None
-        for block in Pack(self.config, self.deliver).packed(self._tables(batches)):
+        for block in Pack(self.config, self.deliver, self.send).packed(self._tables(batches)):
             # The last one, the counts, comes after all rows.
             yield block.append_column(WATERMARK, pa.array([self.latest] * block.num_rows, pa.int64()).cast(STAMP))
 

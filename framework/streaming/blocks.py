@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,22 @@ def table_bytes(table: pa.Table) -> bytes:
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     out = pa.BufferOutputStream()
-    with pa.ipc.new_stream(out, table.schema) as writer:
-        writer.write_table(table.combine_chunks())
+    _write(table, out)
     return bytes(out.getvalue().to_pybytes())
 
 
-def bytes_table(data: bytes) -> pa.Table:
+def write_table(table: pa.Table, path: Path) -> None:
+    """The bytes of ``table_bytes`` as a file. O(bytes)."""
+    with pa.OSFile(str(path), "wb") as out:
+        _write(table, out)
+
+
+def _write(table: pa.Table, out: pa.NativeFile) -> None:
+    with pa.ipc.new_stream(out, table.schema) as writer:
+        writer.write_table(table.combine_chunks())
+
+
+def bytes_table(data: bytes | pa.Buffer) -> pa.Table:
     """The table of ``table_bytes``; its columns point into ``data`` (no copy)."""
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         return reader.read_all()

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import time as clock
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import pyarrow as pa
 
 from skyband.framework.messages import ACCEPTED, CHANGED, FRONTIER, Tally, time_of
 from skyband.framework.reasons import DUPLICATE_ID, LATE
@@ -28,7 +30,7 @@ class Bucket:
         self.sequencer = sequencer or Sequencer(config)
         self.host = host or OperatorHost.new(config)
 
-    def run(self, data: list[bytes], watermark_ms: int) -> list[Block]:
+    def run(self, data: Sequence[bytes | pa.Buffer], watermark_ms: int) -> list[Block]:
         """Everything that is due: rows below the frontier in order, expiries and boundaries between them."""
         started = clock.perf_counter()
         out = Outbox(counts=Tally({LATE: 0, DUPLICATE_ID: 0, ACCEPTED: 0, CHANGED: 0}))

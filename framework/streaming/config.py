@@ -34,7 +34,8 @@ class Filling:
 class HostConfig:
     """``finishes``: (the engine's watermark in ms, F in microseconds) of the job's finishes; ``cache_key`` names the checkpoint.
 
-    ``filling``: states that are to be taken up, if there are any (``additions``).
+    ``filling``: states that are to be taken up, if there are any (``additions``). ``threads``: those that operators may work with; where
+    there are several buckets, each has a core.
     """
 
     intake: IntakeNode
@@ -46,12 +47,16 @@ class HostConfig:
     finishes: tuple[tuple[int, int], ...]
     cache_key: str
     filling: Filling | None = None
+    threads: int = 1
 
     @classmethod
-    def of(cls, plan: Plan, finishes: tuple[tuple[int, int], ...], cache_key: str, filling: Filling | None = None) -> HostConfig:
-        """The host's part of ``plan``."""
+    def of(
+        cls, plan: Plan, finishes: tuple[tuple[int, int], ...], cache_key: str, filling: Filling | None = None, cores: int = 1
+    ) -> HostConfig:
+        """The host's part of ``plan``, for tasks on a machine with so many ``cores``."""
         queries = tuple(replace(q, asked=()) for q in plan.queries)
-        return cls(plan.intake, plan.window, plan.operators, queries, plan.texts, plan.buckets, finishes, cache_key, filling)
+        threads = cores if plan.buckets == 1 else 1
+        return cls(plan.intake, plan.window, plan.operators, queries, plan.texts, plan.buckets, finishes, cache_key, filling, threads)
 
     def row_schema(self) -> pa.Schema:
         """Rows as they travel from intake to host: all columns, then hashes, the origin and sets of tokens."""

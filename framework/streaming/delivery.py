@@ -31,6 +31,11 @@ LEAST: Final = "SKYBAND_FILE_BYTES"
 _DEFAULT: Final = 1 << 17
 
 
+def least_in_file() -> int:
+    """What the environment says, or the default."""
+    return int(os.environ.get(LEAST, _DEFAULT))
+
+
 @dataclass(slots=True)
 class Delivery:
     """What tasks know of the tables below ``root``: their schemas and partitions by name, the columns of keys. Each task has its own."""
@@ -50,7 +55,7 @@ class Delivery:
         if root is None:
             return None
         specs = {s.name: (s.schema, s.partition_by) for s in sink.specs.values()}
-        return cls(root, specs, sink.plan.intake.partition_by, int(os.environ.get(LEAST, _DEFAULT)))
+        return cls(root, specs, sink.plan.intake.partition_by, least_in_file())
 
     def __call__(self, kind: str, data: bytes) -> Block:
         """The message of a block: the block itself, or that of the file in which its rows now lie. For tasks of a batch only."""

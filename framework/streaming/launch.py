@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -104,8 +105,13 @@ def command(asked: Sequence[str], settings: Mapping[str, Any], java: Path, spark
 
 
 def environment(of: Mapping[str, str], spark_home: Path) -> dict[str, str]:
-    """``of``, with what Spark's script adds to it."""
-    return {**of, "SPARK_HOME": str(spark_home), "PYTHONHASHSEED": "0"}
+    """``of``, with what Spark's script adds to it.
+
+    Without ``SPARK_HOME`` where workers run this very Python, which has PySpark already: they would import it from Spark's archive of
+    sources, compiling all of it anew, which takes each process that the engine starts a second.
+    """
+    home = {} if of.get("PYSPARK_PYTHON") == sys.executable else {"SPARK_HOME": str(spark_home)}
+    return {**of, **home, "PYTHONHASHSEED": "0"}
 
 
 def _record(spark_home: Path, packages: Sequence[str], excludes: Sequence[str]) -> Path:

@@ -8,24 +8,27 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.framework.messages import ASIDE, COUNTS, GREATEST, HOST, REJECTED, ROWS, ROWS_IN, STOPPING, WAKE, Tally, warned_of
+from skyband.framework.messages import ASIDE, COUNTS, GREATEST, HOST, REJECTED, ROWS_IN, STOPPING, WAKE, Tally, warned_of
 from skyband.framework.reasons import CONTROL, FILTERED, REASON, STOPS, count_of
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.streaming import blocks, rejects, reports, tokens
 from skyband.framework.streaming.config import CAPPED, KEY_HASHES, WARNED, HostConfig
 from skyband.framework.streaming.outbox import Deliver, as_it_is
+from skyband.framework.streaming.parcels import Send, as_block
 
 _ARROW = pa.schema([("node", pa.int32()), ("bucket", pa.int32()), ("kind", pa.string()), ("data", pa.binary())])
 _BLOCK_ROWS = 65536
+_ORDERED_ROWS = 8192
+"""Rows of a block that is closed because the next rows are from before its last."""
 _TOLD_BYTES = 4 << 20
 """Rejected rows that a task holds back, at the most."""
 
 
 class Pack:
-    """The function given to ``mapInArrow``."""
+    """The function given to ``mapInArrow``. ``send`` makes the messages for hosts, ``deliver`` those for the driver."""
 
-    def __init__(self, config: HostConfig, deliver: Deliver = as_it_is) -> None:
-        self.config, self._deliver = config, deliver
+    def __init__(self, config: HostConfig, deliver: Deliver = as_it_is, send: Send = as_block) -> None:
+        self.config, self._deliver, self._send = config, deliver, send
         self._key = tokens.key_of(config.cache_key)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -45,7 +48,12 @@ class Pack:
                 if sum(t.nbytes for t in told) >= _TOLD_BYTES:
                     yield self._rejected(told)
                     told = []
-            held.append(good)
+            if rows >= _ORDERED_ROWS and good.num_rows and self._first(good) < self._last(held[-1]):
+                # Another file, mostly: what is in order stays so.
+                yield self._blocks(pa.concat_tables(held))
+                held, rows = [], 0
+            if good.num_rows:
+                held.append(good)
             rows += good.num_rows
             if rows >= _BLOCK_ROWS:
                 yield self._blocks(pa.concat_tables(held))
@@ -59,6 +67,12 @@ class Pack:
             yield self._rejected(told)
         if counts[ROWS_IN] or CONTROL in counts:
             yield _block(ASIDE, 0, COUNTS, counts.message())
+
+    def _first(self, rows: pa.Table) -> int:
+        return int(rows[self.config.intake.event_time][0].value)
+
+    def _last(self, rows: pa.Table) -> int:
+        return int(rows[self.config.intake.event_time][-1].value)
 
     def sort_out(self, table: pa.Table, counts: Tally) -> tuple[pa.Table, pa.Table | None]:
         """(rows for the host, rows of ``rejected`` or None)."""
@@ -116,15 +130,13 @@ class Pack:
 
     def _blocks(self, rows: pa.Table) -> pa.RecordBatch:
         if self.config.buckets == 1:
-            return _block(HOST, 0, ROWS, blocks.table_bytes(rows))
+            return _block(HOST, 0, *self._send(rows))
         bucket = rows[KEY_HASHES[0]].to_numpy() % self.config.buckets
         order = np.argsort(bucket, kind="stable")
         rows = rows.take(pa.array(order)).combine_chunks()
         cuts = np.searchsorted(bucket[order], np.arange(self.config.buckets + 1))
         made = [
-            (HOST, b, ROWS, blocks.table_bytes(rows.slice(cuts[b], cuts[b + 1] - cuts[b])))
-            for b in range(self.config.buckets)
-            if cuts[b + 1] > cuts[b]
+            (HOST, b, *self._send(rows.slice(cuts[b], cuts[b + 1] - cuts[b]))) for b in range(self.config.buckets) if cuts[b + 1] > cuts[b]
         ]
         return pa.RecordBatch.from_pydict(dict(zip(_ARROW.names, map(list, zip(*made, strict=True)), strict=True)), schema=_ARROW)
 

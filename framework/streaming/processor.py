@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import time as clock
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,11 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from skyband.framework.messages import ASIDE, COUNTS, WAKE, Tally, time_of
 from skyband.framework.streaming.collector import spare
 from skyband.framework.streaming.executors import as_the_driver
+from skyband.operators import threads
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from skyband.framework.streaming.bucket import Bucket
     from skyband.framework.streaming.config import HostConfig
     from skyband.framework.streaming.outbox import Deliver
@@ -68,7 +71,9 @@ class HostProcessor(StatefulProcessor):
             for row in rows:
                 yield Row(kind=row["kind"], data=bytes(row["data"]))
             return
-        data = [bytes(row["data"]) for row in rows if row["kind"] != WAKE]
+        from skyband.framework.streaming.parcels import opened
+
+        data = [opened(row["kind"], row["data"]) for row in rows if row["kind"] != WAKE]
         yield from self._run(number, data, timerValues.getCurrentWatermarkInMs())
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
@@ -78,12 +83,13 @@ class HostProcessor(StatefulProcessor):
     def close(self) -> None:
         """Nothing to close."""
 
-    def _run(self, number: int, data: list[bytes], watermark_ms: int) -> Iterator[Row]:
+    def _run(self, number: int, data: Sequence[bytes | pa.Buffer], watermark_ms: int) -> Iterator[Row]:
         from skyband.framework.streaming.bucket import Bucket
         from skyband.framework.streaming.operator_host import CHUNK, SEEN
 
         started = clock.perf_counter()
         spare()
+        threads.allow(self.config.threads)
         mark = self.mark.get()
         slot = (self.config.cache_key, number)
         cached = _CACHE.pop(slot, None)

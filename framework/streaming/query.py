@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -22,12 +22,13 @@ from skyband.framework.spec.places import without_scheme
 from skyband.framework.streaming.arrow_intake import URL, WATERMARK, Readable, ReadAndPack
 from skyband.framework.streaming.config import HostConfig
 from skyband.framework.streaming.daemon import HOST
-from skyband.framework.streaming.delivery import Delivery
+from skyband.framework.streaming.delivery import Delivery, number_batch
 from skyband.framework.streaming.filling import filling
 from skyband.framework.streaming.intake import control_rows, intake, with_control
 from skyband.framework.streaming.layout import NEXT, JobFile, Layout
-from skyband.framework.streaming.outbox import Deliver, as_it_is
+from skyband.framework.streaming.outbox import Block, Deliver, as_it_is
 from skyband.framework.streaming.pack import Pack
+from skyband.framework.streaming.parcels import Send, as_block, parcels
 from skyband.framework.streaming.processor import HostProcessor
 
 OnBatch = Callable[[DataFrame, int], None]
@@ -42,20 +43,22 @@ def cache_key(layout: Layout, job: JobFile) -> str:
 
 
 def build(
-    spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, without: Sequence[str], drop: Drop | None, deliver: Deliver
-) -> DataFrame:
+    spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, without: Sequence[str], drop: Drop | None, deliver: Deliver,
+    send: Send,
+) -> DataFrame:  # fmt: skip
     """The stream of (kind, data) blocks that the tables are made of, ``without`` the pieces of the source that are set aside.
 
-    ``drop``: caps of the source's pieces, if they have any. ``deliver`` is what becomes of blocks on their way to the driver.
+    ``drop``: caps of the source's pieces, if they have any. ``deliver`` is what becomes of blocks on their way to the driver, ``send`` of
+    rows on their way to their bucket.
     """
-    config = HostConfig.of(plan, tuple((w, f) for w, f in job.finishes), cache_key(layout, job), filling(layout, job))
+    config = HostConfig.of(plan, tuple((w, f) for w, f in job.finishes), cache_key(layout, job), filling(layout, job), _cores(spark))
     if by_arrow(plan, job):
-        packed = _read_by_arrow(spark, plan, layout, job, config, without, drop, deliver)
+        packed = _read_by_arrow(spark, plan, layout, job, config, without, drop, deliver, send)
     else:
         source = source_format(plan.source.format).stream(spark, plan.source, job.header, without, drop)
         rows = intake(source, plan.intake)
         rows = with_control(spark, rows, str(layout.control), plan.intake.event_time, plan.intake.delay_ms)
-        packed = rows.mapInArrow(Pack(config, deliver), PACKED)
+        packed = rows.mapInArrow(Pack(config, deliver, send), PACKED)
     # Pools of Python workers are told apart by the environment their functions were made in.
     environment = spark.sparkContext.environment
     environment |= HOST
@@ -64,6 +67,13 @@ def build(
     finally:
         for name in HOST:
             environment.pop(name, None)
+
+
+def _cores(spark: SparkSession) -> int:
+    """Those that a task may use if no other one runs."""
+    context = spark.sparkContext
+    local = (context.master or "").startswith("local")
+    return context.defaultParallelism if local else int(context.getConf().get("spark.executor.cores") or 1)
 
 
 def by_arrow(plan: Plan, job: JobFile) -> bool:
@@ -75,14 +85,14 @@ def by_arrow(plan: Plan, job: JobFile) -> bool:
 
 def _read_by_arrow(
     spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, config: HostConfig, without: Sequence[str], drop: Drop | None,
-    deliver: Deliver,
+    deliver: Deliver, send: Send,
 ) -> DataFrame:  # fmt: skip
     """The stream of packed blocks, behind the watermark, whose rows the engine never sees."""
     files: Readable
     place = os.path.abspath(without_scheme(str(plan.source.path))), below(plan.source), plan.source.fields
     files = ArrowCsv(*place, tuple(job.header or ()), separator(plan.source)) if plan.source.format == "csv" else ArrowFiles(*place)
     urls = reading.urls(spark, plan.source, URL, without, drop)
-    packed = urls.mapInArrow(ReadAndPack(config, files, deliver), f"{PACKED}, {WATERMARK} timestamp")
+    packed = urls.mapInArrow(ReadAndPack(config, files, deliver, send), f"{PACKED}, {WATERMARK} timestamp")
     told = [F.lit(ASIDE), F.lit(0), F.lit(COUNTS), F.lit(Tally({ROWS_IN: 0, CONTROL: 1}).message())]
     control = control_rows(spark, str(layout.control)).select(*told, F.col("at"))
     both = packed.unionByName(control.toDF(*packed.columns))
@@ -95,10 +105,24 @@ def start(
 ) -> StreamingQuery:  # fmt: skip
     """Starts the job's query: over what is there (``once``) or for good at the spec's trigger."""
     spark.conf.set("spark.sql.shuffle.partitions", str(job.partitions))
-    built = build(spark, plan, layout, job, without, drop, delivery or as_it_is)
+    shared = parcels(spark.sparkContext)
+    if shared is not None:
+        shared.begin()
+    built = build(spark, plan, layout, job, without, drop, delivery or as_it_is, shared or as_block)
     writer = built.writeStream.foreachBatch(on_batch).option("checkpointLocation", str(layout.checkpoint))
     if once:
         writer = writer.trigger(availableNow=True)
     else:
         writer = writer.trigger(processingTime=f"{(plan.trigger_micros or 0) // 1000} milliseconds")
     return writer.queryName(plan.job).start()
+
+
+def run_batch(made: DataFrame, batch_id: int) -> Iterable[Block]:
+    """What the tasks of a batch, which all run here, exactly once, send to the driver: the state is committed when this returns."""
+    context = made.sparkSession.sparkContext
+    number_batch(context, batch_id)
+    table = made.toArrow()
+    shared = parcels(context)
+    if shared is not None:
+        shared.done(batch_id)
+    return zip(table["kind"].to_pylist(), table["data"].to_pylist(), strict=True)

@@ -41,7 +41,7 @@ from skyband.framework.sources.logs import last_batch
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.arrow_intake import odd
 from skyband.framework.streaming.checkpoint import failure as lost_part
-from skyband.framework.streaming.delivery import Delivery, number_batch
+from skyband.framework.streaming.delivery import Delivery
 from skyband.framework.streaming.deriving import on_engine
 from skyband.framework.streaming.drifts import Drifts
 from skyband.framework.streaming.drops import Drops
@@ -57,7 +57,7 @@ from skyband.framework.streaming.locks import engine_lock, one_run
 from skyband.framework.streaming.outlet import outlet_of
 from skyband.framework.streaming.partitions import moved
 from skyband.framework.streaming.pieces import Pieces, Warn
-from skyband.framework.streaming.query import start
+from skyband.framework.streaming.query import run_batch, start
 from skyband.framework.streaming.received import Received
 from skyband.framework.streaming.resting import note
 from skyband.framework.streaming.stopping import STOP
@@ -295,12 +295,10 @@ class Runner:
     def _commit(self, df: DataFrame, batch_id: int) -> None:
         started = clock.perf_counter()
         self.begun = batch_id
-        # Runs the whole batch, exactly once: the state is committed when this returns.
-        number_batch(self.spark.sparkContext, batch_id)
-        made = df.toArrow()
+        sent = run_batch(df, batch_id)
         ran = clock.perf_counter()
         failpoint("state.after")
-        received = Received.of(zip(made["kind"].to_pylist(), made["data"].to_pylist(), strict=True))
+        received = Received.of(sent)
         counts, stopping = received.counts, received.tables().get(STOPPING)
         if stopping is not None:
             # Before anything of the batch is kept anywhere.

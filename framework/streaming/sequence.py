@@ -7,7 +7,7 @@ meet with probability 2**-128 a pair.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ I64 = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
 
 MAX_KEYS = 1 << 23
+
+_PART: Final = 1 << 16
+"""Rows accepted at once, at the least."""
 
 DELETED = 1 << 62
 """In place of the seq of an id's newest object: it has been deleted."""
@@ -208,15 +211,20 @@ class Ids:
         seq is -1 where an object with the row's id is alive, and for rows that ``deletes`` marks as deletions: their target is the seq
         of the alive object with their id, or -1. Everywhere else target is NULL.
         """
-        self._reserve(keys, len(key), until)
         seq, target = np.empty(len(key), np.int64), np.full(len(key), NULL)
-        self.used += int(
-            _accept(
-                key, time, h1, h2, np.empty(0, np.bool_) if deletes is None else deletes, keys.next_seq,
-                self.window.count or 0, self.window.micros or 0,
-                self.t1, self.t2, self.tkey, self.tseq, self.ttime, seq, target,
-            )
-        )  # fmt: skip
+        single, at = keys.known == 1, 0
+        while at < len(key):
+            # Not all at once: a table that fits the window is faster than one that fits the rows.
+            part = slice(at, at + max(_PART, self.used // 2))
+            at = part.stop
+            self._reserve(keys, len(key[part]), int(time[part.start]) if single else until)
+            self.used += int(
+                _accept(
+                    key[part], time[part], h1[part], h2[part], np.empty(0, np.bool_) if deletes is None else deletes[part], keys.next_seq,
+                    self.window.count or 0, self.window.micros or 0,
+                    self.t1, self.t2, self.tkey, self.tseq, self.ttime, seq[part], target[part],
+                )
+            )  # fmt: skip
         return seq, target
 
     def load(self, keys: Keys, key: I64, seq: I64, time: I64, h1: I64, h2: I64) -> None:

@@ -6,7 +6,7 @@ the deletions whose objects would still be in the window. Ids are not its own pa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,13 +65,14 @@ class Sequencer:
         if not config.intake.partition_by:
             self.keys.single()
 
-    def due_rows(self, data: list[bytes], frontier: int | None, out: Outbox) -> tuple[pa.Table, int]:
+    def due_rows(self, data: Sequence[bytes | pa.Buffer], frontier: int | None, out: Outbox) -> tuple[pa.Table, int]:
         """(rows that may be processed, the limit below which they may). Late rows go to ``rejected``, early ones to ``pending``."""
         self._waited = self.pending.num_rows
-        tables = [blocks.bytes_table(d) for d in data]
+        event_time = self.intake.event_time
+        # Tasks read files side by side: blocks in order of their times are mostly rows in order of theirs.
+        tables = sorted((blocks.bytes_table(d) for d in data), key=lambda table: int(table[event_time][0].value))
         came = pa.concat_tables(tables) if tables else self.schema.empty_table()
         fresh = came.select(self.schema.names).cast(self.schema)
-        event_time = self.intake.event_time
         floor = self.until if frontier is None else max(frontier, self.until)
         limit = floor
         if fresh.num_rows:
@@ -89,6 +90,10 @@ class Sequencer:
         if pc.all(ready).as_py():
             self.pending = self.schema.empty_table()
             return rows, limit
+        due = int(pc.sum(ready).as_py())
+        if pc.all(ready.slice(0, due)).as_py():
+            self.pending = rows.slice(due).combine_chunks()
+            return rows.slice(0, due), limit
         self.pending = rows.filter(pc.invert(ready)).combine_chunks()
         return rows.filter(ready), limit
 

@@ -39,6 +39,18 @@ class Segment:
     time: I64
     rows: pa.Table
 
+    def places(self, want: I64) -> I64:
+        """Where the addresses ``want`` are, each of those that are here; any place for the others. Empty: only if ``want`` is.
+
+        O(len(want)) in a segment without gaps, O(len(want) log rows) in others.
+        """
+        if len(self.at) and self.at[-1] - self.at[0] == len(self.at) - 1:
+            places: I64 = np.clip(want - self.at[0], 0, len(self.at) - 1)
+            return places
+        places = np.searchsorted(self.at, want)
+        places[places == len(self.at)] = 0
+        return places
+
 
 @dataclass(slots=True)
 class Chunk:
@@ -83,16 +95,15 @@ class WindowStore:
             self.segments[-2:] = [_merge(self.segments[-2:])]
 
     def take(self, key: I64, seq: I64) -> tuple[pa.Table, I64]:
-        """(rows, times) of the objects (key[i], seq[i]), in that order. KeyError if one is not here. O(m log rows x segments)."""
+        """(rows, times) of the objects (key[i], seq[i]), in that order. KeyError if one is not here. See ``Segment.places``."""
         want = address(key, seq)
         missing = np.ones(len(want), bool)
         parts, places, times = [self.schema.empty_table()], [], np.empty(len(want), np.int64)
         for s in self.segments:
-            pos = np.searchsorted(s.at, want)
-            pos[pos == len(s.at)] = 0
+            pos = s.places(want)
             hit = np.nonzero(s.at[pos] == want)[0]
             if len(hit):
-                parts.append(s.rows.take(pa.array(pos[hit])))
+                parts.append(s.rows.take(pa.array(pos if len(hit) == len(pos) else pos[hit])))
                 places.append(hit)
                 times[hit] = s.time[pos[hit]]
                 missing[hit] = False
@@ -110,9 +121,7 @@ class WindowStore:
         want = address(key, seq)
         found = np.zeros(len(want), bool)
         for s in self.segments:
-            pos = np.searchsorted(s.at, want)
-            pos[pos == len(s.at)] = 0
-            found |= s.at[pos] == want
+            found |= s.at[s.places(want)] == want
         return found
 
     def expire(self, next_seq: I64, until: int) -> None:

@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 
 from skyband.operators import jit
-from skyband.operators.base import F64, NULL, AnyArray, Arrivals, State
+from skyband.operators.base import F64, I64, NULL, AnyArray, Arrivals, State
 from skyband.operators.expressions.canonical import attributes
 from skyband.operators.expressions.compile import count_type, score_type
 from skyband.operators.pair_rows.kernels.tables import (
     KEY_COLUMNS,
     Advance,
     Bucket,
-    ChangeRows,
+    Progress,
     Queries,
     Settings,
-    Skyband,
 )
 from skyband.operators.pair_rows.logic import PairRowsLogic, no_progress, no_skyband
 from skyband.operators.pair_rows.windows import no_objects
 from skyband.operators.topk_pairs.configuration import TopKPairsConfiguration
 from skyband.operators.topk_pairs.kernels.driver import drive
+from skyband.operators.topk_pairs.segments import Driven, segments, take
 
 
 @cache
@@ -59,10 +59,14 @@ class PairsLogic(PairRowsLogic):
         self.read = attributes(configuration.scoring)
         super().__init__(configuration, state)
 
-    def _run(self, arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ChangeRows, int, Skyband, int]:
-        found: tuple[ChangeRows, int, Skyband, int] = driver()(
-            *self.scoring, self.settings, self.queries, bucket, self.progress, advance, self.work
-        )
+    def _run(self, arrivals: Arrivals, bucket: Bucket, advance: Advance) -> Driven:
+        parts = segments(self.settings, self.queries, bucket, advance)
+        if parts:
+            return take(self._drive, self.queries, bucket, self.progress, advance, self.work, parts)
+        return self._drive(self.queries, bucket, self.progress, advance, self.work)
+
+    def _drive(self, queries: Queries, bucket: Bucket, progress: Progress, advance: Advance, work: I64) -> Driven:
+        found: Driven = driver()(*self.scoring, self.settings, queries, bucket, progress, advance, work)
         return found
 
     def _unusable(self, arrivals: Arrivals) -> AnyArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -98,8 +99,10 @@ def test_classes_come_from_an_archive_of_this_java_and_class_path(place: Path) -
 
 
 def test_the_environment_is_what_sparks_script_makes_of_it() -> None:
-    assert launch.environment({"A": "b", "PYTHONHASHSEED": "7"}, Path("/spark")) == {
-        "A": "b",
-        "SPARK_HOME": "/spark",
-        "PYTHONHASHSEED": "0",
-    }
+    other = {"A": "b", "PYSPARK_PYTHON": "/usr/bin/other"}
+    assert launch.environment({**other, "PYTHONHASHSEED": "7"}, Path("/spark")) == {**other, "SPARK_HOME": "/spark", "PYTHONHASHSEED": "0"}
+
+
+def test_workers_of_this_python_import_its_own_pyspark() -> None:
+    own = {"PYSPARK_PYTHON": sys.executable}
+    assert launch.environment(own, Path("/spark")) == {**own, "PYTHONHASHSEED": "0"}

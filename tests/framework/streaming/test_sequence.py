@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skyband.framework.streaming import sequence
 from skyband.framework.streaming.sequence import Ids, Keys, number_rows
 from skyband.operators.base import NEVER, NULL, Window
 
@@ -44,8 +46,22 @@ windows = st.builds(Window, st.one_of(st.none(), st.integers(1, 5)), st.one_of(s
 streams = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 12), st.integers(0, 4), st.booleans()), max_size=60)
 
 
+@pytest.mark.parametrize("part", [1, 3, 1 << 16])
 @given(streams, windows, st.lists(st.integers(1, 20), max_size=6), st.integers(0, 5), st.booleans())
-def test_accept_equals_the_definition_for_any_cut(rows, window, cuts, restore_at, deleting):
+def test_accept_equals_the_definition_for_any_cut(part, rows, window, cuts, restore_at, deleting):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sequence, "_PART", part)
+        accepted_by_definition(rows, window, cuts, restore_at, deleting)
+
+
+@given(streams, windows, st.integers(1, 4))
+def test_one_key_is_accepted_part_by_part(rows, window, part):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sequence, "_PART", part)
+        accepted_by_definition([(0, *r[1:]) for r in rows], window, [], 0, True)
+
+
+def accepted_by_definition(rows, window, cuts, restore_at, deleting):
     rows = [(*r[:3], r[3] and deleting) for r in sorted(rows, key=lambda r: r[1])]
     keys, ids = Keys(), Ids(window)
     got, i, held = [], 0, []

@@ -1,0 +1,66 @@
+"""Blocks of rows that tasks leave in files for each other: read back as they were, and gone when their batch is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from skyband.framework.messages import ROWS
+from skyband.framework.streaming import parcels
+from skyband.framework.streaming.blocks import bytes_table
+from skyband.framework.streaming.delivery import LEAST
+from skyband.framework.streaming.parcels import Parcels, as_block, opened
+from tests.framework.streaming.test_delivery import Task
+
+ROWS_OF = pa.table({"id": pa.array(range(1000)), "name": pa.array([None, "é"] * 500)})
+
+
+class Context:
+    def __init__(self, master: str) -> None:
+        self.master = master
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Parcels:
+    monkeypatch.setattr(parcels, "TaskContext", Task)
+    monkeypatch.setattr(parcels, "scratch_folder", lambda: tmp_path)
+    monkeypatch.setenv(LEAST, "4000")
+    found: Any = parcels.parcels(Context("local[2]"))  # type: ignore[arg-type]
+    return found
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.rglob("*") if p.is_file())
+
+
+def test_large_blocks_lie_in_files_and_small_ones_do_not(made: Parcels, tmp_path: Path) -> None:
+    small = made(ROWS_OF.slice(0, 10))
+    assert small == as_block(ROWS_OF.slice(0, 10)) and not files(tmp_path)
+    sent = [made(ROWS_OF), made(ROWS_OF.slice(300))]
+    assert len(files(tmp_path)) == 2 and all(kind == f"file:{ROWS}" and len(data) < 300 for kind, data in sent)
+    assert [bytes_table(opened(*m)) for m in (small, *sent)] == [ROWS_OF.slice(0, 10), ROWS_OF, ROWS_OF.slice(300)]
+    # A task that is tried again reads the same.
+    assert bytes_table(opened(*sent[1])) == ROWS_OF.slice(300)
+
+
+def test_files_are_a_batchs(made: Parcels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in (3, 4):
+        monkeypatch.setattr(Task, "number", number)
+        _, data = made(ROWS_OF)
+        kept = opened(f"file:{ROWS}", data)
+    made.done(3)
+    assert [p.parent.name for p in files(tmp_path)] == ["4"]
+    made.done(4)
+    # What has been read stays.
+    assert not files(tmp_path) and bytes_table(kept) == ROWS_OF
+    made.done(5)
+    made(ROWS_OF)
+    made.begin()
+    assert not files(tmp_path)
+
+
+def test_only_tasks_of_one_machine_share_files(made: Parcels) -> None:
+    assert parcels.parcels(Context("spark://somewhere:7077")) is None  # type: ignore[arg-type]
