@@ -13,14 +13,11 @@ from dataclasses import dataclass
 from typing import BinaryIO, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv
 
 from skyband.framework.plan.model import Field
-from skyband.framework.sources import cells
 from skyband.framework.sources.arrow_files import Odd, place
-from skyband.operators.jit import jit
 
 _PIECE: Final = 8 << 20
 """Bytes that are held at a time, and the rest of a line."""
@@ -68,7 +65,7 @@ class ArrowCsv:
         if any(mark in piece for mark in _SPECIAL):
             raise Odd("a file has backslashes, lone carriage returns, zeros or byte order marks")
         quotes = b'"' in piece
-        if quotes and not _plain_quotes(np.frombuffer(piece, np.uint8), ord(self.separator)):
+        if quotes and not self._plain(piece):
             raise Odd("a file has quotes that are not around a whole cell, or around nothing")
         wanted = [str(f.source_name) for f in self.fields]
         try:
@@ -88,31 +85,19 @@ class ArrowCsv:
             raise Odd("a line has too few cells or too many, or is not UTF-8") from e
         return pa.table([self._column(found[n], f) for n, f in zip(wanted, self.fields, strict=True)], [f.name for f in self.fields])
 
+    def _plain(self, piece: bytes) -> bool:
+        from skyband.framework.sources.plain_quotes import plain_quotes
+
+        return bool(plain_quotes(np.frombuffer(piece, np.uint8), ord(self.separator)))
+
     def _column(self, texts: pa.ChunkedArray, f: Field) -> pa.Array:
+        # Only who reads cells loads their compiled parsers.
+        from skyband.framework.sources import cells
+
         column = cells.read(pa.concat_arrays(texts.chunks), f.type)
         if column is None:
             raise Odd(f"column {f.name} has cells that are no plain {f.type}")
         return column
-
-
-@jit
-def _plain_quotes(data: npt.NDArray[np.uint8], separator: int) -> bool:
-    """Whether every quote (34) is the first or the last of a cell with something between them, and no line (10) ends there."""
-    at, last = 0, len(data) - 1
-    while at <= last:
-        if data[at] == 34:
-            if at > 0 and data[at - 1] != separator and data[at - 1] != 10:
-                return False
-            end = at + 1
-            while end <= last and data[end] != 34 and data[end] != 10:
-                end += 1
-            if end > last or data[end] != 34 or end == at + 1:
-                return False
-            if end < last and data[end + 1] != separator and data[end + 1] != 10:
-                return False
-            at = end
-        at += 1
-    return True
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:

@@ -21,7 +21,6 @@ from skyband.framework.plan.growth import Growth
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import last_batch
 from skyband.framework.streaming.config import HostConfig
-from skyband.framework.streaming.division import Division
 from skyband.framework.streaming.fill_files import read_state, write_state
 from skyband.framework.streaming.filling import taken_up
 from skyband.framework.streaming.generations import swap_in
@@ -58,6 +57,9 @@ def _divided(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, grow
     Killed before the swap, nothing has happened; after it, all has. O(state) for every new bucket of an old one; one bucket's state, and
     one table of heads or a skyband, are in memory at a time.
     """
+    # What divides states loads the operators' compiler.
+    from skyband.framework.streaming.division import Division
+
     shutil.rmtree(layout.added, ignore_errors=True)
     made = Layout(str(layout.added))
     config = HostConfig.of(plan, (), cache_key(layout, job))

@@ -106,6 +106,10 @@ def _measured(name: str, environment: dict[str, str]) -> dict[str, Any]:
 
 def _driver(spec: str) -> dict[str, Any]:
     """Runs a job in this process and says what it took."""
+    from skyband.framework.lean_arrow import lean_arrow
+
+    # As the command does, first.
+    lean_arrow()
     from skyband.framework.streaming import runner
     from skyband.framework.streaming.received import Received
     from skyband.framework.streaming.session import get_session

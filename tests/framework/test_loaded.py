@@ -46,3 +46,14 @@ load_plan({str(root / "skyband" / "jobs" / "warm_job.yaml")!r})
 print(*(m for m in ("numba", "scipy", "pyspark", "pandas") if m in sys.modules))
 """
     assert said(root, code) == []
+
+
+def test_what_a_driver_loads(root: Path) -> None:
+    """No compiler: kernels run in tasks. The engine's library is there, but not pandas."""
+    code = """
+from skyband.framework.lean_arrow import lean_arrow
+lean_arrow()
+import skyband.framework.streaming.runner, skyband.framework.tables.writer_factory
+print(*(m for m in ("numba", "scipy", "pandas") if m in sys.modules))
+"""
+    assert said(root, code) == []
