@@ -13,17 +13,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-U64 = npt.NDArray[np.uint64]
+from skyband.framework.streaming.hash_primes import P1, P2, P3, P4, P5, U64
 
 SEED: Final = 42
 """The engine's."""
 SECOND: Final = 936675635048305179
 """The hash of the text ``skyband``: what a second hash of the same columns runs from, which has it in front."""
-P1: Final = np.uint64(0x9E3779B185EBCA87)
-P2: Final = np.uint64(0xC2B2AE3D27D4EB4F)
-P3: Final = np.uint64(0x165667B19E3779F9)
-P4: Final = np.uint64(0x85EBCA77C2B2AE63)
-P5: Final = np.uint64(0x27D4EB2F165667C5)
 
 
 def xxhash64(columns: Sequence[pa.Array], rows: int, seed: int = SEED) -> npt.NDArray[np.int64]:

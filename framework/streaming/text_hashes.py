@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from skyband.framework.streaming.hashes import P1, P2, P3, P4, P5, U64
+from skyband.framework.streaming.hash_primes import P1, P2, P3, P4, P5, U64
 from skyband.operators.jit import jit
 
 
