@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.framework.streaming.rejects import comparable
+from skyband.framework.tables.keys import order_by
 
 I64 = npt.NDArray[np.int64]
 
@@ -19,7 +20,7 @@ def canonical_order(key: I64, time: I64, table: pa.Table, tie_columns: list[str]
     ``key`` and ``time`` have shape (n,), ``table`` n rows. Only rows that tie on (key, time) are compared further, so a stream without ties
     costs one sort of integers: O(n log n).
     """
-    order = np.lexsort((time, key)) if key.size and key.max() > 0 else np.argsort(time, kind="stable")
+    order = order_by(key, time)
     k, t = key[order], time[order]
     tie = (k[1:] == k[:-1]) & (t[1:] == t[:-1])
     if not tie.any() or not tie_columns:

@@ -23,7 +23,7 @@ from skyband.framework.spec.names import QUERY_COLUMN
 from skyband.framework.tables import invariants
 from skyband.framework.tables.data_files import DataFile
 from skyband.framework.tables.delta_read import to_schema
-from skyband.framework.tables.keys import key_numbers, numbered
+from skyband.framework.tables.keys import key_numbers, numbered, order_by
 from skyband.framework.tables.motion import latest, moved, reached
 from skyband.framework.tables.parts import Made, Part, Spread, cut, here
 from skyband.framework.tables.schemas import changes_name, identity_columns, now_name, stream_columns, trajectory_name
@@ -74,7 +74,7 @@ def intervals(opened: pa.Table, changes: pa.Table, keys: Sequence[str], identity
     step = events["step"].to_numpy()
     item = [_numbered(events, c) for c in identity]
     key = numbered(opened, changes, keys) if number is None else number
-    order = np.lexsort((step, *reversed(item), key))
+    order = order_by(key, *item, step)
     same = np.ones(len(order), bool)
     same[:1] = False
     for column in (key, *item):

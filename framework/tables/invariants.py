@@ -26,6 +26,7 @@ from skyband.framework.quality.outcome import BROKEN, EXAMPLES, Outcome
 from skyband.framework.queries.protocol import Limits
 from skyband.framework.queries.registry import query_type
 from skyband.framework.spec.names import QUERY_COLUMN
+from skyband.framework.tables.keys import order_by
 from skyband.framework.tables.schemas import checks_schema, stream_columns
 from skyband.framework.tables.sink import Sink
 
@@ -121,7 +122,7 @@ def _order(stream: I64, step: I64) -> I64:
     order = np.argsort(small, kind="stable") if len(stream) and stream.min() != stream.max() else np.arange(len(stream))
     by_step, by_stream = step[order], stream[order]
     if np.any((by_step[1:] < by_step[:-1]) & (by_stream[1:] == by_stream[:-1])):
-        return np.lexsort((step, stream))
+        return order_by(stream, step)
     return order
 
 
