@@ -73,7 +73,7 @@ def _cores(spark: SparkSession) -> int:
     """Those that a task may use if no other one runs."""
     context = spark.sparkContext
     local = (context.master or "").startswith("local")
-    return context.defaultParallelism if local else int(context.getConf().get("spark.executor.cores") or 1)
+    return min(context.defaultParallelism, os.cpu_count() or 1) if local else int(context.getConf().get("spark.executor.cores") or 1)
 
 
 def by_arrow(plan: Plan, job: JobFile) -> bool:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from skyband.operators import jit
-from skyband.operators.base import F64, I64, NULL, AnyArray, Arrivals, State
+from skyband.operators.base import F64, NULL, AnyArray, Arrivals, State
 from skyband.operators.expressions.canonical import attributes
 from skyband.operators.expressions.compile import count_type, score_type
 from skyband.operators.pair_rows.kernels.tables import (
     KEY_COLUMNS,
     Advance,
     Bucket,
-    Progress,
     Queries,
     Settings,
 )
@@ -24,7 +23,7 @@ from skyband.operators.pair_rows.logic import PairRowsLogic, no_progress, no_sky
 from skyband.operators.pair_rows.windows import no_objects
 from skyband.operators.topk_pairs.configuration import TopKPairsConfiguration
 from skyband.operators.topk_pairs.kernels.driver import drive
-from skyband.operators.topk_pairs.segments import Driven, segments, take
+from skyband.operators.topk_pairs.segments import Drive, Driven, segments, take
 
 
 @cache
@@ -60,14 +59,11 @@ class PairsLogic(PairRowsLogic):
         super().__init__(configuration, state)
 
     def _run(self, arrivals: Arrivals, bucket: Bucket, advance: Advance) -> Driven:
+        drive: Drive = partial(driver(), *self.scoring, self.settings)
         parts = segments(self.settings, self.queries, bucket, advance)
         if parts:
-            return take(self._drive, self.queries, bucket, self.progress, advance, self.work, parts)
-        return self._drive(self.queries, bucket, self.progress, advance, self.work)
-
-    def _drive(self, queries: Queries, bucket: Bucket, progress: Progress, advance: Advance, work: I64) -> Driven:
-        found: Driven = driver()(*self.scoring, self.settings, queries, bucket, progress, advance, work)
-        return found
+            return take(drive, self.queries, bucket, self.progress, advance, self.work, parts)
+        return drive(self.queries, bucket, self.progress, advance, self.work)
 
     def _unusable(self, arrivals: Arrivals) -> AnyArray:
         """Those with a null in an attribute of the score."""
