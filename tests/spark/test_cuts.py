@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from skyband.framework.streaming.delivery import LEAST
+from skyband.framework.streaming.parcels import Parcels
+from skyband.framework.streaming.scratch import scratch_folder
 from tests.spark.cuts import job, stream, without_spark
 from tests.spark.jobs import QUERIES, changes, run, stamp, table, write_file, write_spec
 
@@ -15,8 +18,17 @@ NAMES = ("far5", "far3", "near4", "hourly")
 
 
 @pytest.mark.parametrize("keyed", [False, True])
-def test_files_restarts_and_partitions_leave_no_trace(spark, tmp_path, keyed):
+def test_files_restarts_and_partitions_leave_no_trace(spark, tmp_path, keyed, monkeypatch):
+    """Nor does the way that rows go from task to task: by the engine, or in files that are gone afterwards."""
     rows = stream(5)
+    in_files = []
+    remove = Parcels.done
+
+    def done(self: Parcels, batch: int) -> None:
+        in_files.append(len(list((scratch_folder() / "rows" / str(batch)).glob("*"))))
+        remove(self, batch)
+
+    monkeypatch.setattr(Parcels, "done", done)
     keys = ("grp",) if keyed else ()
     results = {}
 
@@ -26,8 +38,11 @@ def test_files_restarts_and_partitions_leave_no_trace(spark, tmp_path, keyed):
         return folder
 
     first = one("one", partitions=1, max_files=100, files=1, restart=False)
+    assert not any(in_files)
+    monkeypatch.setenv(LEAST, "0")
     one("seven", partitions=4 if keyed else 1, max_files=2, files=7, restart=True)
     one("fifty", partitions=4, max_files=20, files=50, restart=False)
+    assert sum(in_files) > 7 and not list((scratch_folder() / "rows").glob("*"))
     for q in NAMES:
         assert results["one"][q].num_rows > 50
         assert results["seven"][q].equals(results["one"][q]), q

@@ -1,4 +1,4 @@
-"""Jobs whose tasks write all files themselves: the tables of jobs whose rows go by way of the driver, killed or not."""
+"""Jobs whose tasks write all files themselves, rows for each other too: the tables of jobs whose rows go by the driver; with kills."""
 
 from __future__ import annotations
 
