@@ -16,6 +16,11 @@ from skyband.operators.set_index.kernels.probe import PROBED
 from skyband.operators.set_index.kernels.tables import Index, Tokens, new_index
 
 
+def new_sets(keys: int = 1) -> Index:
+    """The index of no sets, of so many keys."""
+    return new_index(64, 16, 64, 2 * keys)
+
+
 class Sets:
     """The index, made anew from the host's rows after a restart, and what it is asked with."""
 
@@ -27,7 +32,7 @@ class Sets:
         as_a = as_b if configuration.between is None else kernel.swapped.score_block
         self.tests: tuple[Callable[..., Any], ...] = (as_a, as_b)
         self.tested = configuration.condition is not None
-        self.index: Index = new_index(64, 16, 64, 0)
+        self.index: Index = new_sets(0)
         self.counts = np.zeros(PROBED, np.int64)
 
     def grow(self, keys: int) -> None:

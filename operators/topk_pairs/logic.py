@@ -9,21 +9,24 @@ from typing import Any
 import numpy as np
 
 from skyband.operators import jit
-from skyband.operators.base import F64, NULL, AnyArray, Arrivals, State
+from skyband.operators.base import F64, I64, NULL, AnyArray, Arrivals, State
 from skyband.operators.expressions.canonical import attributes
 from skyband.operators.expressions.compile import count_type, score_type
 from skyband.operators.pair_rows.kernels.tables import (
     KEY_COLUMNS,
     Advance,
     Bucket,
+    ChangeRows,
+    Progress,
     Queries,
     Settings,
+    Skyband,
 )
 from skyband.operators.pair_rows.logic import PairRowsLogic, no_progress, no_skyband
+from skyband.operators.pair_rows.segments import segments, take
 from skyband.operators.pair_rows.windows import no_objects
 from skyband.operators.topk_pairs.configuration import TopKPairsConfiguration
 from skyband.operators.topk_pairs.kernels.driver import drive
-from skyband.operators.topk_pairs.segments import Drive, Driven, segments, take
 
 
 @cache
@@ -46,6 +49,16 @@ def compiled_driver(function: Callable[..., Any], *more: Any) -> Callable[..., A
     return compiled
 
 
+def _without_index(
+    compiled: Callable[..., Any], queries: Queries, bucket: Bucket, progress: Progress, advance: Advance, work: I64, index: None
+) -> tuple[ChangeRows, int, Skyband, int, None]:
+    return (*compiled(queries, bucket, progress, advance, work), None)
+
+
+def _none() -> None:
+    return None
+
+
 class PairsLogic(PairRowsLogic):
     """About N vectorised scores per arrival, O(k) per change."""
 
@@ -58,12 +71,13 @@ class PairsLogic(PairRowsLogic):
         self.read = attributes(configuration.scoring)
         super().__init__(configuration, state)
 
-    def _run(self, arrivals: Arrivals, bucket: Bucket, advance: Advance) -> Driven:
-        drive: Drive = partial(driver(), *self.scoring, self.settings)
+    def _run(self, arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ChangeRows, int, Skyband, int]:
+        compiled = partial(driver(), *self.scoring, self.settings)
         parts = segments(self.settings, self.queries, bucket, advance)
         if parts:
-            return take(drive, self.queries, bucket, self.progress, advance, self.work, parts)
-        return drive(self.queries, bucket, self.progress, advance, self.work)
+            return take(partial(_without_index, compiled), self.queries, bucket, self.progress, advance, self.work, None, parts, _none)[:4]
+        found: tuple[ChangeRows, int, Skyband, int] = compiled(self.queries, bucket, self.progress, advance, self.work)
+        return found
 
     def _unusable(self, arrivals: Arrivals) -> AnyArray:
         """Those with a null in an attribute of the score."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from skyband.operators import jit
-from skyband.operators.base import F64, AnyArray, Arrivals, State
+from skyband.operators.base import F64, I64, AnyArray, Arrivals, State
 from skyband.operators.expressions.compile import score_type
 from skyband.operators.pair_rows.kernels.tables import (
     FOUND,
@@ -18,15 +18,17 @@ from skyband.operators.pair_rows.kernels.tables import (
     Advance,
     Bucket,
     ChangeRows,
+    Progress,
     Queries,
     Settings,
     Skyband,
 )
 from skyband.operators.pair_rows.logic import PairRowsLogic, no_progress, no_skyband
+from skyband.operators.pair_rows.segments import Driven, segments, take
 from skyband.operators.pair_rows.windows import no_objects
-from skyband.operators.set_index.kernels.probe import COUNTED, READ, WEIGHED
-from skyband.operators.set_index.kernels.tables import Tokens, new_index
-from skyband.operators.set_index.sets import Sets
+from skyband.operators.set_index.kernels.probe import COUNTED, PROBED, READ, WEIGHED
+from skyband.operators.set_index.kernels.tables import Index, Tokens, new_index
+from skyband.operators.set_index.sets import Sets, new_sets
 from skyband.operators.topk_similar_sets.configuration import TopKSimilarSetsConfiguration
 from skyband.operators.topk_similar_sets.kernels.driver import drive
 from skyband.operators.topk_similar_sets.kernels.search import Sought
@@ -71,10 +73,22 @@ class SimilarSetsLogic(PairRowsLogic):
 
     def _run(self, arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ChangeRows, int, Skyband, int]:
         tokens, most = self.sets.tokens(arrivals) if len(arrivals) else (Tokens(np.zeros(1, np.int64), np.empty(0, np.int64)), 0)
-        rows, written, skyband, end, self.sets.index = driver()(
-            *self.sets.tests, self.settings, self.sought, self.queries, bucket, self.progress, advance,
-            self.sets.rows_of(arrivals, advance.keys), tokens, most, self.sets.index, self.work, self.sets.counts,
-        )  # fmt: skip
+        row, compiled, counted = self.sets.rows_of(arrivals, advance.keys), driver(), []
+
+        def drive(queries: Queries, bucket: Bucket, progress: Progress, of: Advance, work: I64, index: Index) -> Driven[Index]:
+            counts = np.zeros(PROBED, np.int64)
+            found: Driven[Index] = compiled(
+                *self.sets.tests, self.settings, self.sought, queries, bucket, progress, of, row + of.first_new - advance.first_new,
+                tokens, most, index, work, counts,
+            )  # fmt: skip
+            if len(queries.k):
+                counted.append(counts)
+            return found
+
+        asked = self.queries, bucket, self.progress, advance, self.work, self.sets.index
+        parts = segments(self.settings, self.queries, bucket, advance, again=False)
+        rows, written, skyband, end, self.sets.index = take(drive, *asked, parts, new_sets) if parts else drive(*asked)
+        self.sets.counts += np.sum(counted, axis=0)
         return rows, written, skyband, end
 
     def _unusable(self, arrivals: Arrivals) -> AnyArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ from hypothesis import strategies as st
 
 from skyband.operators import threads
 from skyband.operators.base import Window
-from skyband.operators.topk_pairs import segments
-from tests.operators.pairs_host import cuts_of, drive, random_case, text_of
+from skyband.operators.pair_rows import segments
+from tests.operators import pairs_host, sets_host
+from tests.operators.pairs_host import cuts_of, text_of
 from tests.operators.test_topk_pairs import closest, rows_from
 from tests.seeds import seeds
 
@@ -23,26 +25,35 @@ def one_thread() -> Iterator[None]:
     threads.allow(1)
 
 
+KINDS = {
+    "pairs": (pairs_host.random_case, pairs_host.drive, "skyband.operators.topk_pairs.logic.take"),
+    "sets": (sets_host.random_case, sets_host.drive, "skyband.operators.topk_similar_sets.logic.take"),
+}
+
+
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Segments of a row and more; how many of every ``advance`` that has some."""
     found: list[int] = []
     whole = segments.take
 
-    def noted(*given, parts):
-        found.append(len(parts))
-        return whole(*given, parts)
+    def noted(*given: Any) -> Any:
+        found.append(len(given[-2]))
+        return whole(*given)
 
     monkeypatch.setattr(segments, "LEAST_ROWS", 1)
     monkeypatch.setattr(segments, "LEAST_TURNOVERS", 0)
-    monkeypatch.setattr("skyband.operators.topk_pairs.logic.take", lambda *given: noted(*given[:-1], parts=given[-1]))
+    for _, _, place in KINDS.values():
+        monkeypatch.setattr(place, noted)
     return found
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("part", range(4))
-def test_brute_force(part: int, taken: list[int]) -> None:
+def test_brute_force(part: int, kind: str, taken: list[int]) -> None:
+    random_case, drive, _ = KINDS[kind]
     several = 0
-    for seed in seeds(part * 100, part * 100 + 100):
+    for seed in seeds(part * 80, part * 80 + 80):
         case, rng = random_case(seed), np.random.default_rng(seed + 3)
         cuts, want = cuts_of(case.stream, rng, 0.1), text_of(case.expected())
         threads.allow(1)
@@ -60,8 +71,10 @@ def test_brute_force(part: int, taken: list[int]) -> None:
     assert several > 10
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @given(st.integers(0, 2**32), st.integers(1, 40), st.integers(2, 6))
-def test_brute_force_drawn(seed: int, rows: int, count: int) -> None:
+def test_brute_force_drawn(kind: str, seed: int, rows: int, count: int) -> None:
+    random_case, drive, _ = KINDS[kind]
     case = random_case(seed, rows)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segments, "LEAST_ROWS", 1)
@@ -73,7 +86,7 @@ def test_brute_force_drawn(seed: int, rows: int, count: int) -> None:
 def test_a_long_run_is_cut_and_a_short_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     parts: list[int] = []
     whole = segments.take
-    monkeypatch.setattr("skyband.operators.topk_pairs.logic.take", lambda *given: parts.append(len(given[-1])) or whole(*given))
+    monkeypatch.setattr("skyband.operators.topk_pairs.logic.take", lambda *given: parts.append(len(given[-2])) or whole(*given))
     rng = np.random.default_rng(1)
     x, y = rng.random(40_000), rng.random(40_000)
     found = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -36,10 +36,12 @@ from skyband.operators.pair_rows.kernels.tables import (
 )
 from skyband.operators.pair_rows.logic import no_progress, no_skyband
 
-Driven = tuple[ChangeRows, int, Skyband, int]
-"""What ``drive`` returns: change rows, their number, the skybands' arena and its end."""
-Drive = Callable[[Queries, Bucket, Progress, Advance, I64], Driven]
-"""``drive`` with a scoring expression and settings."""
+M = TypeVar("M")
+"""What finds candidates and is not in a bucket, if there is anything: an index."""
+Driven = tuple[ChangeRows, int, Skyband, int, M]
+"""Change rows, their number, the skybands' arena and its end, the (perhaps new) index."""
+Drive = Callable[[Queries, Bucket, Progress, Advance, I64, M], Driven[M]]
+"""A driver: queries, bucket, progress, what to take, work counters and index."""
 
 LEAST_ROWS = 4096
 """Arrivals of a segment, at the least."""
@@ -58,7 +60,7 @@ class Segment(NamedTuple):
     """seq behind its last."""
 
 
-class Taken(NamedTuple):
+class Taken(NamedTuple, Generic[M]):
     """What came of a segment."""
 
     rows: ChangeRows
@@ -73,12 +75,15 @@ class Taken(NamedTuple):
     """What has been told."""
     work: I64
     """int64 (COUNTERS,)."""
+    lookup: M
+    """The index."""
 
 
-def segments(settings: Settings, queries: Queries, bucket: Bucket, advance: Advance) -> list[Segment]:
+def segments(settings: Settings, queries: Queries, bucket: Bucket, advance: Advance, again: bool = True) -> list[Segment]:
     """The arrivals cut into segments for as many threads as there may be; none if it does not pay, or cannot be.
 
-    Not for more keys than one, nor with ``every``: what has been shown at a boundary does not depend on what is alive alone.
+    Not for more keys than one, nor with ``every``: what has been shown at a boundary does not depend on what is alive alone. ``again``:
+    objects from before ``advance`` can be taken again, too.
     """
     most = threads.allowed()
     if most == 1 or len(bucket.keys) > 1 or len(advance.keys) != 1 or queries.every.any():
@@ -87,7 +92,8 @@ def segments(settings: Settings, queries: Queries, bucket: Bucket, advance: Adva
     for parts in range(min(most, (stop - start) // LEAST_ROWS), 1, -1):
         cuts = [start + (stop - start) * i // parts for i in range(parts + 1)]
         found = [Segment(_alive(settings, bucket, cut), cut, end) for cut, end in pairwise(cuts)]
-        if all(LEAST_TURNOVERS * (s.first - s.alive) <= s.stop - s.first for s in found):
+        own = again or all(s.alive >= start for s in found[1:])
+        if own and all(LEAST_TURNOVERS * (s.first - s.alive) <= s.stop - s.first for s in found):
             return found
     return []
 
@@ -108,10 +114,12 @@ def _alive(settings: Settings, bucket: Bucket, first: int) -> int:
 
 
 def take(
-    drive: Drive, queries: Queries, bucket: Bucket, progress: Progress, advance: Advance, work: I64, parts: Sequence[Segment]
-) -> Driven:
-    """As ``drive``, by a thread for each of ``parts``."""
-    taken = threads.side_by_side([partial(_take, drive, queries, bucket, progress, advance, part) for part in parts])
+    drive: Drive[M], queries: Queries, bucket: Bucket, progress: Progress, advance: Advance, work: I64, index: M, parts: Sequence[Segment],
+    new: Callable[[], M],
+) -> Driven[M]:  # fmt: skip
+    """As ``drive``, by a thread for each of ``parts``; ``new`` makes an empty index."""
+    first = partial(_take, drive, queries, bucket, advance, parts[0], advance.since, index)
+    taken = threads.side_by_side([first, *(partial(_anew, drive, queries, bucket, advance, part, new()) for part in parts[1:])])
     for part in taken:
         part.rows.fields[:, STEP] += progress.step[part.rows.fields[:, QUERY], 0]
         progress.step[:] += part.progress.step
@@ -120,23 +128,28 @@ def take(
     progress.wake[:] = last.progress.wake
     bucket.keys[:] = last.keys
     rows = ChangeRows(np.concatenate([part.rows.fields for part in taken]), np.concatenate([part.rows.score for part in taken]))
-    return rows, len(rows.score), last.skyband, last.end
+    return rows, len(rows.score), last.skyband, last.end, last.lookup
 
 
-def _take(drive: Drive, queries: Queries, bucket: Bucket, progress: Progress, advance: Advance, part: Segment) -> Taken:
-    keys, since = bucket.keys.copy(), advance.since
-    state = Bucket(keys, bucket.objects, bucket.skyband, bucket.skyband_end)
-    if part.first > advance.first_new[0]:
-        since = _time(bucket, part.first - 1) + 1
-        keys[0, FIRST_ALIVE], keys[0, NEXT_SEQ] = part.alive, part.first
-        keys[0, SKYBAND_START : SKYBAND_LENGTH + 1] = 0
-        nobody = Queries(*(column[:0] for column in queries))  # type: ignore[arg-type]
-        known = Advance(advance.keys, np.array([part.alive]), since, since)
-        empty = Bucket(keys, bucket.objects, no_skyband(), 0)
-        _, _, skyband, end = drive(nobody, empty, no_progress(0, 1, 0), known, np.zeros(COUNTERS, np.int64))
-        state = Bucket(keys, bucket.objects, skyband, end)
-    until = advance.until if part.stop == bucket.keys[0, NEXT_SEQ] else _time(bucket, part.stop - 1) + 1
+def _take(drive: Drive[M], queries: Queries, bucket: Bucket, advance: Advance, part: Segment, since: int, index: M) -> Taken[M]:
+    """A segment whose skyband, of events before ``since``, is that of ``bucket``."""
+    keys, whole = bucket.keys.copy(), bucket.keys[0, NEXT_SEQ]
+    until = advance.until if part.stop == whole else _time(bucket, part.stop - 1) + 1
     keys[0, NEXT_SEQ] = part.stop
     told, work = no_progress(len(queries.k), 1, 0), np.zeros(COUNTERS, np.int64)
-    rows, written, skyband, end = drive(queries, state, told, Advance(advance.keys, np.array([part.first]), since, until), work)
-    return Taken(ChangeRows(rows.fields[:written], rows.score[:written]), keys, skyband, end, told, work)
+    mine = Advance(advance.keys, np.array([part.first]), since, until)
+    rows, written, skyband, end, index = drive(queries, bucket._replace(keys=keys), told, mine, work, index)
+    return Taken(ChangeRows(rows.fields[:written], rows.score[:written]), keys, skyband, end, told, work, index)
+
+
+def _anew(drive: Drive[M], queries: Queries, bucket: Bucket, advance: Advance, part: Segment, index: M) -> Taken[M]:
+    """A segment behind others: first the objects alive at its start, for nobody."""
+    keys, since = bucket.keys.copy(), _time(bucket, part.first - 1) + 1
+    keys[0, FIRST_ALIVE], keys[0, NEXT_SEQ] = part.alive, part.first
+    keys[0, SKYBAND_START : SKYBAND_LENGTH + 1] = 0
+    nobody = Queries(*(column[:0] for column in queries))  # type: ignore[arg-type]
+    alive = Advance(advance.keys, np.array([part.alive]), since, since)
+    empty = Bucket(keys, bucket.objects, no_skyband(), 0)
+    _, _, skyband, end, index = drive(nobody, empty, no_progress(0, 1, 0), alive, np.zeros(COUNTERS, np.int64), index)
+    keys[0, NEXT_SEQ] = bucket.keys[0, NEXT_SEQ]
+    return _take(drive, queries, Bucket(keys, bucket.objects, skyband, end), advance, part, since, index)
