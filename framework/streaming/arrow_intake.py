@@ -20,9 +20,8 @@ from skyband.framework.sources.protocol import CAP, CORRUPT, ORIGIN
 from skyband.framework.streaming.collector import spare
 from skyband.framework.streaming.config import CAPPED, ID_HASHES, KEY_HASHES, HostConfig
 from skyband.framework.streaming.hashes import SECOND, SEED, xxhash64
-from skyband.framework.streaming.outbox import Deliver, as_it_is
+from skyband.framework.streaming.outbox import Deliver, Send, as_block, as_it_is
 from skyband.framework.streaming.pack import Pack
-from skyband.framework.streaming.parcels import Send, as_block
 from skyband.framework.tables.types import STAMP
 from skyband.operators.base import NEVER, NULL
 

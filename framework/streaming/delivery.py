@@ -6,10 +6,8 @@ A file of an attempt that failed, or of a batch that is repeated, is in no versi
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,21 +17,12 @@ from pyspark import SparkContext, TaskContext
 from skyband.framework.messages import BATCH, HEADS, REJECTED, in_file
 from skyband.framework.storage.places import place
 from skyband.framework.streaming import blocks
-from skyband.framework.streaming.outbox import Block
+from skyband.framework.streaming.outbox import Block, least_in_file
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.data_files import write
 from skyband.framework.tables.delta_read import to_schema
 from skyband.framework.tables.sink import Sink, merged_heads, stamped, table_of
 from skyband.framework.tables.writer_upkeep import partition_text
-
-LEAST: Final = "SKYBAND_FILE_BYTES"
-"""Bytes of the smallest block that a task writes as a file."""
-_DEFAULT: Final = 1 << 17
-
-
-def least_in_file() -> int:
-    """What the environment says, or the default."""
-    return int(os.environ.get(LEAST, _DEFAULT))
 
 
 @dataclass(slots=True)

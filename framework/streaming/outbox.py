@@ -1,19 +1,39 @@
-"""What one call of a bucket sends to the driver."""
+"""Messages on their way: what one call of a bucket sends to the driver, and rows to a bucket. Imports no Spark."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 import pyarrow as pa
 
-from skyband.framework.messages import COUNTS, Tally
+from skyband.framework.messages import COUNTS, ROWS, Tally
 from skyband.framework.streaming.blocks import table_bytes
 
 Block = tuple[str, bytes]
 """Kind and data of a message (see ``messages``)."""
 Deliver = Callable[[str, bytes], Block]
 """What becomes of a block on its way to the driver."""
+
+
+Send = Callable[[pa.Table], Block]
+"""The message of a bucket's rows."""
+
+LEAST: Final = "SKYBAND_FILE_BYTES"
+"""Bytes of the smallest block that a task writes as a file."""
+_DEFAULT: Final = 1 << 17
+
+
+def least_in_file() -> int:
+    """What the environment says of ``LEAST``, or the default."""
+    return int(os.environ.get(LEAST, _DEFAULT))
+
+
+def as_block(rows: pa.Table) -> Block:
+    """The rows themselves."""
+    return ROWS, table_bytes(rows)
 
 
 def as_it_is(kind: str, data: bytes) -> Block:

@@ -13,8 +13,7 @@ from skyband.framework.reasons import CONTROL, FILTERED, REASON, STOPS, count_of
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.streaming import blocks, rejects, reports, tokens
 from skyband.framework.streaming.config import CAPPED, KEY_HASHES, WARNED, HostConfig
-from skyband.framework.streaming.outbox import Deliver, as_it_is
-from skyband.framework.streaming.parcels import Send, as_block
+from skyband.framework.streaming.outbox import Deliver, Send, as_block, as_it_is
 
 _ARROW = pa.schema([("node", pa.int32()), ("bucket", pa.int32()), ("kind", pa.string()), ("data", pa.binary())])
 _BLOCK_ROWS = 65536

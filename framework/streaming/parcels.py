@@ -8,7 +8,6 @@ tasks have run; a batch that is repeated makes new ones.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,17 +15,8 @@ from pyspark import SparkContext, TaskContext
 
 from skyband.framework.messages import BATCH, ROWS, in_file, of_file
 from skyband.framework.streaming import blocks
-from skyband.framework.streaming.delivery import least_in_file
-from skyband.framework.streaming.outbox import Block
+from skyband.framework.streaming.outbox import Block, as_block, least_in_file
 from skyband.framework.streaming.scratch import scratch_folder
-
-Send = Callable[[pa.Table], Block]
-"""The message of a bucket's rows."""
-
-
-def as_block(rows: pa.Table) -> Block:
-    """The rows themselves."""
-    return ROWS, blocks.table_bytes(rows)
 
 
 class Parcels:

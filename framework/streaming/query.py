@@ -26,9 +26,9 @@ from skyband.framework.streaming.delivery import Delivery, number_batch
 from skyband.framework.streaming.filling import filling
 from skyband.framework.streaming.intake import control_rows, intake, with_control
 from skyband.framework.streaming.layout import NEXT, JobFile, Layout
-from skyband.framework.streaming.outbox import Block, Deliver, as_it_is
+from skyband.framework.streaming.outbox import Block, Deliver, Send, as_block, as_it_is
 from skyband.framework.streaming.pack import Pack
-from skyband.framework.streaming.parcels import Send, as_block, parcels
+from skyband.framework.streaming.parcels import parcels
 from skyband.framework.streaming.processor import HostProcessor
 
 OnBatch = Callable[[DataFrame, int], None]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from skyband.framework.streaming.delivery import LEAST
+from skyband.framework.streaming.outbox import LEAST
 from skyband.framework.streaming.parcels import Parcels
 from skyband.framework.streaming.scratch import scratch_folder
 from tests.spark.cuts import job, stream, without_spark

@@ -17,7 +17,8 @@ from skyband.framework.settings.engine import CONF, MASTER, Asked
 from skyband.framework.storage.places import place
 from skyband.framework.storage.settings import executors_env, options, reached_by_tasks, workers_env
 from skyband.framework.streaming import blocks, delivery, executors
-from skyband.framework.streaming.delivery import LEAST, Delivery
+from skyband.framework.streaming.delivery import Delivery
+from skyband.framework.streaming.outbox import LEAST
 from skyband.framework.streaming.received import Received
 from skyband.framework.tables import data_files, parts, upkeep
 from skyband.framework.tables.derive import derive

@@ -17,8 +17,8 @@ from deltalake import DeltaTable, write_deltalake
 from skyband.framework.errors import SkybandError
 from skyband.framework.messages import COUNTS, REJECTED, Changes, Skyband, Tally
 from skyband.framework.streaming import blocks, delivery, rejects
-from skyband.framework.streaming.delivery import LEAST, Delivery
-from skyband.framework.streaming.outbox import Block
+from skyband.framework.streaming.delivery import Delivery
+from skyband.framework.streaming.outbox import LEAST, Block
 from skyband.framework.streaming.received import Received
 from skyband.framework.tables import data_files
 from skyband.framework.tables.driver_writer import DriverWriter

@@ -11,8 +11,8 @@ import pytest
 from skyband.framework.messages import ROWS
 from skyband.framework.streaming import parcels
 from skyband.framework.streaming.blocks import bytes_table
-from skyband.framework.streaming.delivery import LEAST
-from skyband.framework.streaming.parcels import Parcels, as_block, opened
+from skyband.framework.streaming.outbox import LEAST, as_block
+from skyband.framework.streaming.parcels import Parcels, opened
 from tests.framework.streaming.test_delivery import Task
 
 ROWS_OF = pa.table({"id": pa.array(range(1000)), "name": pa.array([None, "é"] * 500)})
