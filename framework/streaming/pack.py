@@ -47,8 +47,9 @@ class Pack:
                 if sum(t.nbytes for t in told) >= _TOLD_BYTES:
                     yield self._rejected(told)
                     told = []
-            if rows >= _ORDERED_ROWS and good.num_rows and self._first(good) < self._last(held[-1]):
-                # Another file, mostly: what is in order stays so.
+            ordered = self.config.buckets == 1 and rows >= _ORDERED_ROWS
+            if ordered and good.num_rows and self._first(good) < self._last(held[-1]):
+                # Another file, mostly: what is in order stays so. Of several buckets' rows few are in order anyway.
                 yield self._blocks(pa.concat_tables(held))
                 held, rows = [], 0
             if good.num_rows:
