@@ -7,6 +7,7 @@ tasks have run; a batch that is repeated makes new ones.
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from pathlib import Path
 
@@ -48,9 +49,14 @@ class Parcels:
         shutil.rmtree(self._folder / str(batch), ignore_errors=True)
 
 
-def parcels(context: SparkContext) -> Parcels | None:
-    """Those of this process's engine; None if its tasks do not share this machine's files."""
-    return Parcels(scratch_folder() / "rows", least_in_file()) if (context.master or "").startswith("local") else None
+def parcels(context: SparkContext, job: str) -> Parcels | None:
+    """Those of ``job``, by the name of its checkpoint; None if the engine's tasks do not share this machine's files.
+
+    A program may run two jobs at once, in one engine: they have batches of the same numbers.
+    """
+    if not (context.master or "").startswith("local"):
+        return None
+    return Parcels(scratch_folder() / "rows" / hashlib.sha256(job.encode()).hexdigest()[:16], least_in_file())
 
 
 def opened(kind: str, data: bytes) -> bytes | pa.Buffer:

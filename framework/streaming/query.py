@@ -105,7 +105,7 @@ def start(
 ) -> StreamingQuery:  # fmt: skip
     """Starts the job's query: over what is there (``once``) or for good at the spec's trigger."""
     spark.conf.set("spark.sql.shuffle.partitions", str(job.partitions))
-    shared = parcels(spark.sparkContext)
+    shared = parcels(spark.sparkContext, str(layout.checkpoint))
     if shared is not None:
         shared.begin()
     built = build(spark, plan, layout, job, without, drop, delivery or as_it_is, shared or as_block)
@@ -117,12 +117,12 @@ def start(
     return writer.queryName(plan.job).start()
 
 
-def run_batch(made: DataFrame, batch_id: int) -> Iterable[Block]:
+def run_batch(made: DataFrame, batch_id: int, layout: Layout) -> Iterable[Block]:
     """What the tasks of a batch, which all run here, exactly once, send to the driver: the state is committed when this returns."""
     context = made.sparkSession.sparkContext
     number_batch(context, batch_id)
     table = made.toArrow()
-    shared = parcels(context)
+    shared = parcels(context, str(layout.checkpoint))
     if shared is not None:
         shared.done(batch_id)
     return zip(table["kind"].to_pylist(), table["data"].to_pylist(), strict=True)

@@ -295,7 +295,7 @@ class Runner:
     def _commit(self, df: DataFrame, batch_id: int) -> None:
         started = clock.perf_counter()
         self.begun = batch_id
-        sent = run_batch(df, batch_id)
+        sent = run_batch(df, batch_id, self.layout)
         ran = clock.perf_counter()
         failpoint("state.after")
         received = Received.of(sent)

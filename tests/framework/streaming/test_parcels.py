@@ -28,7 +28,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Parcels:
     monkeypatch.setattr(parcels, "TaskContext", Task)
     monkeypatch.setattr(parcels, "scratch_folder", lambda: tmp_path)
     monkeypatch.setenv(LEAST, "4000")
-    found: Any = parcels.parcels(Context("local[2]"))  # type: ignore[arg-type]
+    found: Any = parcels.parcels(Context("local[2]"), "job")  # type: ignore[arg-type]
     return found
 
 
@@ -63,4 +63,13 @@ def test_files_are_a_batchs(made: Parcels, tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_only_tasks_of_one_machine_share_files(made: Parcels) -> None:
-    assert parcels.parcels(Context("spark://somewhere:7077")) is None  # type: ignore[arg-type]
+    assert parcels.parcels(Context("spark://somewhere:7077"), "job") is None  # type: ignore[arg-type]
+
+
+def test_jobs_that_run_at_once_keep_out_of_each_others_way(made: Parcels, tmp_path: Path) -> None:
+    other: Any = parcels.parcels(Context("local[2]"), "another job")  # type: ignore[arg-type]
+    made(ROWS_OF)
+    _, data = other(ROWS_OF)
+    made.done(Task.number)
+    made.begin()
+    assert bytes_table(opened(f"file:{ROWS}", data)) == ROWS_OF
