@@ -29,12 +29,13 @@ _LATE: Final = "Python worker failed to connect back"
 
 class Engine:
     """The process's engine; ``log`` is where it writes, ``scratch`` the folder of what ends with it, if it may be killed: it is on this
-    machine alone, and all that has to last lasts already."""
+    machine alone, and all that has to last lasts already. ``packages``: those it was started with; it takes no more of them."""
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
         self.log: Path | None = None
         self.scratch: Path | None = None
+        self.packages: frozenset[str] = frozenset()
         self._asked: tuple[BaseException, SkybandError | None] | None = None
 
     def pids(self) -> list[int]:

@@ -116,7 +116,8 @@ def get_session(
     this machine; ``extra``: further settings; ``quick``: the engine will have little to do, and compiles for that; ``make``: see
     ``launch``, heeded where an earlier start is known; ``alone``: on this machine, whatever is configured; ``meanwhile``: done while the
     engine's process starts.
-    Raises SkybandError SKY-E200 (no Java), SKY-E300 (the engine did not start; its log is named), SKY-E610 and SKY-E611 (its settings),
+    Raises SkybandError SKY-E200 (no Java), SKY-E300 (the engine did not start; its log is named; or it runs already, without one of
+    ``packages``), SKY-E610 and SKY-E611 (its settings),
     SKY-E612 to SKY-E614 (the cluster is not fit for it).
     """
     java = find_java_home()
@@ -194,11 +195,15 @@ def get_session(
     stands = None if local else cluster.stand_in(os.environ["PYSPARK_PYTHON"], scratch)
     start = _Start(settings, java, spark_home, known, make, asked.secrets(), env, stands, meanwhile)
     first = SparkContext._active_spark_context is None
+    if not first and ENGINE.process is not None and (lacking := sorted({*packages} - ENGINE.packages)):
+        said = f"the engine that runs in this process was started for another job, without {', '.join(lacking)}"
+        raise SkybandError("SKY-E300", said, hint="run this job in a process of its own, or as the first one")
     with engine_log(None if home is not None and is_object(home) else home) as log, start.taken(), handlers_kept():
         ENGINE.log = log
         if first:
             # Making the archive of classes is what an engine does last.
             ENGINE.scratch = scratch if local and make is None else None
+            ENGINE.packages = frozenset(packages)
         try:
             spark = builder.getOrCreate()
         except Exception as e:

@@ -111,18 +111,24 @@ def run(spark: SparkSession, spec: Path, finish: bool = True, partitions: int = 
     return batches
 
 
-def _apart(spec: Path, arguments: Sequence[str], failpoint: str | None) -> tuple[list[str], dict[str, str]]:
+def _apart(spec: Path, arguments: Sequence[str], failpoint: str | None, command: str = "run") -> tuple[list[str], dict[str, str]]:
     env = dict(os.environ, SKYBAND_MASTER="local[2]", SKYBAND_SHUFFLE_PARTITIONS="2")
     env.pop("SKYBAND_FAILPOINT", None)
     if failpoint:
         env["SKYBAND_FAILPOINT"] = failpoint
-    return [sys.executable, "-m", "skyband.jobs.cli", "run", str(spec), *arguments], env
+    return [sys.executable, "-m", "skyband.jobs.cli", command, str(spec), *arguments], env
 
 
 def run_apart(spec: Path, *arguments: str, failpoint: str | None = None) -> subprocess.CompletedProcess[str]:
     """Runs ``skyband run`` in a process of its own, which may be made to kill itself at a fail point."""
     command, env = _apart(spec, arguments, failpoint)
     return subprocess.run(command, capture_output=True, text=True, timeout=300, env=env, check=False, start_new_session=True)
+
+
+def verified_apart(spec: Path) -> bool:
+    """What ``skyband verify`` says, with an engine of its own: one that runs already takes no more packages."""
+    command, env = _apart(spec, ("--keys", "3", "--instants", "40", "--seed", "1"), None, "verify")
+    return subprocess.run(command, capture_output=True, timeout=300, env=env, check=False, start_new_session=True).returncode == 0
 
 
 def start_apart(spec: Path, *arguments: str, tmp: Path | None = None) -> subprocess.Popen[str]:

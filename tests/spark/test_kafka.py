@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.spark.broker import Broker, broker
-from tests.spark.cuts import stream, verified, write
+from tests.spark.cuts import stream, write
 from tests.spark.equality import assert_equal_tables
-from tests.spark.jobs import run_apart, start_apart, table, write_spec
+from tests.spark.jobs import run_apart, start_apart, table, verified_apart, write_spec
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.chaos]
 
@@ -64,7 +64,7 @@ def test_a_topic_gives_the_tables_of_its_rows_in_files(kafka: Broker, left_alone
     odd = [r for r in table(tmp_path / "job", "rejected").to_pylist() if r["reason"] in ("parse", "null_id")]
     assert sorted((r["reason"], r["text"].startswith("7,never")) for r in odd) == [("null_id", False), ("parse", True)]
     assert all(r["origin"].startswith("plain/") and "@" in r["origin"] for r in odd)
-    assert verified(spec)
+    assert verified_apart(spec)
     same = {n: table(tmp_path / "job", n).num_rows for n in ("far5", "far3", "near4", "hourly")}
     assert same == {n: table(left_alone, n).num_rows for n in same} and min(same.values()) > 5
 
@@ -79,7 +79,7 @@ def test_a_killed_driver_changes_nothing(kafka: Broker, left_alone: Path, tmp_pa
     done = run_apart(spec, "--finish")
     assert done.returncode == 0, done.stderr
     assert_equal_tables(tmp_path / "job", left_alone, same_cuts=False, same_files=False)
-    assert verified(spec)
+    assert verified_apart(spec)
 
 
 def test_a_broker_that_comes_back_is_waited_for(kafka: Broker, left_alone: Path, tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.broker import broker
-from tests.spark.cuts import verified
-from tests.spark.jobs import run_apart, table
+from tests.spark.jobs import run_apart, table, verified_apart
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -93,4 +92,4 @@ def test_records_in_avro(tmp_path: Path) -> None:
             assert {(r["n"], r["time"].microsecond) for r in table(folder, "best_changes").to_pylist()} == {(0, 0), (2, 2), (3, 3)}
             rejected = {r["origin"]: r["reason"] for r in table(folder, "rejected").to_pylist()}
             assert rejected == {f"{topic}/0@{n}": "parse" for n in range(len(good), len(values) + 1)}
-            assert verified(spec)
+            assert verified_apart(spec)

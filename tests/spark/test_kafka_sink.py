@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.spark.broker import Broker, broker
-from tests.spark.cuts import stream, verified, write
-from tests.spark.jobs import run_apart, table, write_spec
+from tests.spark.cuts import stream, write
+from tests.spark.jobs import run_apart, table, verified_apart, write_spec
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.chaos]
 
@@ -102,7 +102,7 @@ def test_killed_before_and_after_sending_nothing_is_lost(kafka: Broker, tmp_path
     for query, (rows, _) in zip(QUERIES, found, strict=True):
         assert rows == {f"{query}_changes": held(folder, query)} and len(held(folder, query)) > 20
     assert sum(again for _, again in found) > 0
-    assert verified(spec)
+    assert verified_apart(spec)
 
 
 def test_one_topic_that_comes_later_gets_all_and_a_run_at_rest_sends_nothing(kafka: Broker, tmp_path: Path) -> None:

@@ -7,12 +7,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.streaming import session
 from skyband.framework.streaming.engine import Engine, Stray, worker_died
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def ended(code: str, wait: bool = True) -> Engine:
@@ -116,3 +120,11 @@ def test_what_libraries_print_goes_to_the_log_once_there_is_an_engine(tmp_path: 
     assert out.getvalue() == "before\n"
     assert (tmp_path / "engine.log").read_text() == "after\n"
     assert (tmp_path / "engine.log").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.spark
+def test_an_engine_that_runs_takes_no_more_packages(spark: SparkSession) -> None:
+    assert session.get_session() is spark
+    with pytest.raises(SkybandError, match=r"runs in this process was started for another job, without of\.a:jar:1") as refused:
+        session.get_session(packages=("of.a:jar:1",))
+    assert refused.value.code == "SKY-E300" and "a process of its own" in (refused.value.hint or "")
