@@ -17,7 +17,9 @@ import pyarrow as pa
 import pyarrow.csv
 
 from skyband.framework.plan.model import Field
+from skyband.framework.sources import cells
 from skyband.framework.sources.arrow_files import Odd, place
+from skyband.operators.jit import HAVE_NUMBA
 
 _PIECE: Final = 8 << 20
 """Bytes that are held at a time, and the rest of a line."""
@@ -86,14 +88,14 @@ class ArrowCsv:
         return pa.table([self._column(found[n], f) for n, f in zip(wanted, self.fields, strict=True)], [f.name for f in self.fields])
 
     def _plain(self, piece: bytes) -> bool:
+        if len(piece) < cells.LEAST or not HAVE_NUMBA:
+            end = f"[{re.escape(self.separator)}\\n]"
+            return b'"' not in re.sub(rf'(?:\A|(?<={end}))"[^"\n]+"(?={end}|\Z)'.encode(), b"", piece)
         from skyband.framework.sources.plain_quotes import plain_quotes
 
         return bool(plain_quotes(np.frombuffer(piece, np.uint8), ord(self.separator)))
 
     def _column(self, texts: pa.ChunkedArray, f: Field) -> pa.Array:
-        # Only who reads cells loads their compiled parsers.
-        from skyband.framework.sources import cells
-
         column = cells.read(pa.concat_arrays(texts.chunks), f.type)
         if column is None:
             raise Odd(f"column {f.name} has cells that are no plain {f.type}")

@@ -1,7 +1,8 @@
 """Cells of text as values, for the spellings that the engine and Skyband read alike; a column with any other spelling is not read here.
 
 Whole numbers of digits with or without a minus, ``true`` and ``false``, days (``2024-02-29``) and instants of the years 1900 to 9999
-(``2024-02-29 23:59:59.123456``, with or without fraction, ``T`` for the space, ``Z``), decimal fractions. A null stays one.
+(``2024-02-29 23:59:59.123456``, with or without fraction, ``T`` for the space, ``Z``), decimal fractions. A null stays one. No cell is
+empty: that is null.
 """
 
 from __future__ import annotations
@@ -10,29 +11,54 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.framework.tables.types import arrow_type
-from skyband.operators.jit import jit
+from skyband.operators.jit import HAVE_NUMBA
 
-Bytes = npt.NDArray[np.uint8]
-Offsets = npt.NDArray[np.int32]
+Read = Callable[[pa.Array, pa.DataType], pa.Array | None]
 
-_FIRST_YEAR: Final = 1900
+LEAST: Final = 1 << 18
+"""Characters of a column from which on compiled code reads it: to load that takes half a second."""
+
+_NAIVE: Final = pa.timestamp("us")
+_DAY: Final = r"(19|[2-9][0-9])[0-9]{2}-[0-9]{2}-[0-9]{2}"
+_INSTANT: Final = rf"^{_DAY}[ T][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]{{1,6}})?Z?$"
+_FRACTION: Final = r"^-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE]-?[0-9]{1,2})?$"
 
 
-def read(column: pa.Array, type_: str) -> pa.Array | None:
-    """A column of texts as a spec's type; None if any cell is spelled otherwise. KeyError for a type not in ``READABLE``. O(bytes)."""
-    return READABLE[type_](column, arrow_type(type_))
+def read(column: pa.Array, type_: str, least: int = LEAST) -> pa.Array | None:
+    """A column of texts as a spec's type; None if any cell is spelled otherwise. KeyError for a type not in ``READABLE``. O(bytes).
+
+    ``least``: see ``LEAST``. The result does not depend on it.
+    """
+    few, many = READABLE[type_]
+    compiled = HAVE_NUMBA and len(column) and column.buffers()[2] is not None and column.buffers()[2].size >= least
+    return (many if compiled else few)(column, arrow_type(type_))
 
 
-def _parsed(kernel: Any, dtype: Any, *more: int) -> Callable[[pa.Array, pa.DataType], pa.Array | None]:
+def _cast(pattern: str) -> Read:
+    """Arrow's own reading of cells that look like ``pattern``."""
+
     def parse(column: pa.Array, type_: pa.DataType) -> pa.Array | None:
-        offsets, data = _buffers(column)
+        if not pc.all(pc.match_substring_regex(column, pattern), min_count=0).as_py():
+            return None
+        try:
+            # Of an instant with a zone Arrow wants to be told the zone.
+            return (pc.utf8_rtrim(column, "Z").cast(_NAIVE) if pa.types.is_timestamp(type_) else column).cast(type_)
+        except pa.ArrowInvalid:
+            return None
+
+    return parse
+
+
+def _compiled(kernel: str, dtype: Any, *more: int) -> Read:
+    def parse(column: pa.Array, type_: pa.DataType) -> pa.Array | None:
+        from skyband.framework.sources import cell_kernels
+
         out = np.zeros(len(column), dtype)
-        if not kernel(offsets, data, out, *more):
+        if not getattr(cell_kernels, kernel)(*_buffers(column), out, *more):
             return None
         return pa.Array.from_buffers(type_, len(column), [column.buffers()[0], pa.py_buffer(out)], column.null_count)
 
@@ -45,11 +71,13 @@ def _texts(column: pa.Array, type_: pa.DataType) -> pa.Array:
 
 def _booleans(column: pa.Array, type_: pa.DataType) -> pa.Array | None:
     known = pc.is_in(column, value_set=pa.array(["true", "false", None]))
-    return pc.equal(column, "true") if pc.all(known).as_py() else None
+    return pc.equal(column, "true") if pc.all(known, min_count=0).as_py() else None
 
 
 def _fractions(column: pa.Array, type_: pa.DataType) -> pa.Array | None:
-    if not _plain_fractions(*_buffers(column)):
+    from skyband.framework.sources.cell_kernels import plain_fractions
+
+    if not plain_fractions(*_buffers(column)):
         return None
     try:
         return column.cast(type_)
@@ -57,145 +85,20 @@ def _fractions(column: pa.Array, type_: pa.DataType) -> pa.Array | None:
         return None
 
 
-def _buffers(column: pa.Array) -> tuple[Offsets, Bytes]:
-    data = column.buffers()[2]
+def _buffers(column: pa.Array) -> tuple[Any, Any]:
+    """Offsets, int32 (cells + 1,), and characters, uint8."""
     offsets = np.frombuffer(column.buffers()[1], np.int32)[: len(column) + 1]
-    return offsets, np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
+    return offsets, np.frombuffer(column.buffers()[2], np.uint8)
 
 
-@jit
-def _whole(offsets: Offsets, data: Bytes, out: npt.NDArray[Any], most: int) -> bool:
-    """Whole numbers of at most ``most`` digits."""
-    for row in range(len(out)):
-        at, end = offsets[row], offsets[row + 1]
-        if at == end:
-            continue
-        minus = data[at] == 45
-        if minus:
-            at += 1
-        if at == end or end - at > most:
-            return False
-        value = np.int64(0)
-        for i in range(at, end):
-            digit = np.int64(data[i]) - 48
-            if digit < 0 or digit > 9:
-                return False
-            value = value * 10 + digit
-        out[row] = -value if minus else value
-    return True
-
-
-@jit
-def _plain_fractions(offsets: Offsets, data: Bytes) -> bool:
-    """Whether all cells are digits with a point among them, a minus before them, and maybe an exponent of at most two digits."""
-    for row in range(len(offsets) - 1):
-        at, end = offsets[row], offsets[row + 1]
-        if at == end:
-            continue
-        if data[at] == 45:
-            at += 1
-        digits, points = 0, 0
-        while at < end and (data[at] == 46 or (48 <= data[at] <= 57)):
-            if data[at] == 46:
-                points += 1
-            else:
-                digits += 1
-            at += 1
-        if digits == 0 or points > 1:
-            return False
-        if at == end:
-            continue
-        if data[at] != 101 and data[at] != 69:
-            return False
-        at += 1
-        if at < end and data[at] == 45:
-            at += 1
-        if at == end or end - at > 2:
-            return False
-        for i in range(at, end):
-            if data[i] < 48 or data[i] > 57:
-                return False
-    return True
-
-
-@jit
-def _number(data: Bytes, at: int, n: int) -> int:
-    """``n`` digits as a number, -1 if they are none."""
-    value = 0
-    for i in range(at, at + n):
-        digit = int(data[i]) - 48
-        if digit < 0 or digit > 9:
-            return -1
-        value = value * 10 + digit
-    return value
-
-
-@jit
-def _day(data: Bytes, at: int) -> int:
-    """The ten characters from ``at`` on as a day since 1970; -1,000,000 if they are none."""
-    year, month, day = _number(data, at, 4), _number(data, at + 5, 2), _number(data, at + 8, 2)
-    if data[at + 4] != 45 or data[at + 7] != 45 or year < _FIRST_YEAR or month < 1 or month > 12 or day < 1:
-        return -1_000_000
-    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    longest = (29 if leap else 28) if month == 2 else 30 + (month + month // 8) % 2
-    if day > longest:
-        return -1_000_000
-    # Days of the civil calendar, the year beginning in March.
-    y = year - 1 if month <= 2 else year
-    era = y // 400
-    of_era = y - era * 400
-    of_year = (153 * (month - 3 if month > 2 else month + 9) + 2) // 5 + day - 1
-    return int(era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468)
-
-
-@jit
-def _days(offsets: Offsets, data: Bytes, out: npt.NDArray[Any]) -> bool:
-    for row in range(len(out)):
-        at, end = offsets[row], offsets[row + 1]
-        if at == end:
-            continue
-        day = _day(data, at) if end - at == 10 else -1_000_000
-        if day == -1_000_000:
-            return False
-        out[row] = day
-    return True
-
-
-@jit
-def _instants(offsets: Offsets, data: Bytes, out: npt.NDArray[Any]) -> bool:
-    for row in range(len(out)):
-        at, end = offsets[row], offsets[row + 1]
-        if at == end:
-            continue
-        if end - at < 19 or (data[at + 10] != 32 and data[at + 10] != 84) or data[at + 13] != 58 or data[at + 16] != 58:
-            return False
-        day = _day(data, at)
-        hour, minute, second = _number(data, at + 11, 2), _number(data, at + 14, 2), _number(data, at + 17, 2)
-        if day == -1_000_000 or hour < 0 or hour > 23 or minute < 0 or minute > 59 or second < 0 or second > 59:
-            return False
-        if data[end - 1] == 90:
-            end -= 1
-        fraction, digits = 0, end - at - 20
-        if digits >= 0:
-            if digits < 1 or digits > 6 or data[at + 19] != 46:
-                return False
-            fraction = _number(data, at + 20, digits)
-            if fraction < 0:
-                return False
-            for _ in range(6 - digits):
-                fraction *= 10
-        out[row] = day * np.int64(86_400_000_000) + (hour * 3600 + minute * 60 + second) * np.int64(1_000_000) + fraction
-    return True
-
-
-READABLE: Final[Mapping[str, Callable[[pa.Array, pa.DataType], pa.Array | None]]] = {
-    "string": _texts,
-    "int": _parsed(_whole, np.int32, 9),
-    "bigint": _parsed(_whole, np.int64, 18),
-    "double": _fractions,
-    "float": _fractions,
-    "boolean": _booleans,
-    "date": _parsed(_days, np.int32),
-    "timestamp": _parsed(_instants, np.int64),
+READABLE: Final[Mapping[str, tuple[Read, Read]]] = {
+    "string": (_texts, _texts),
+    "int": (_cast("^-?[0-9]{1,9}$"), _compiled("whole", np.int32, 9)),
+    "bigint": (_cast("^-?[0-9]{1,18}$"), _compiled("whole", np.int64, 18)),
+    "double": (_cast(_FRACTION), _fractions),
+    "float": (_cast(_FRACTION), _fractions),
+    "boolean": (_booleans, _booleans),
+    "date": (_cast(f"^{_DAY}$"), _compiled("days", np.int32)),
+    "timestamp": (_cast(_INSTANT), _compiled("instants", np.int64)),
 }
-"""By type of the spec: how its cells are read."""
+"""By type of the spec: how few of its cells are read, and how many."""

@@ -119,8 +119,9 @@ def _record(spark_home: Path, packages: Sequence[str], excludes: Sequence[str]) 
 
 
 def _own(spark_home: Path) -> list[str]:
-    """Spark's own jar files; their names tell its version."""
-    return sorted(str(p) for p in (spark_home / "jars").iterdir() if p.suffix == ".jar")
+    """Spark's own jar files; their names tell its version. Without its machine learning, which registers functions with every session:
+    half a second of Scala's reflection at every start."""
+    return sorted(str(p) for p in (spark_home / "jars").iterdir() if p.suffix == ".jar" and not p.name.startswith("spark-mllib_"))
 
 
 def _folder() -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -32,6 +33,9 @@ from skyband.framework.streaming.parcels import parcels
 from skyband.framework.streaming.processor import HostProcessor
 
 OnBatch = Callable[[DataFrame, int], None]
+
+_INTERPRETED: Final = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""The engine compiles no code for the steps of a query whose rows it never sees: it has a few blocks to move."""
 
 
 def cache_key(layout: Layout, job: JobFile) -> str:
@@ -105,6 +109,11 @@ def start(
 ) -> StreamingQuery:  # fmt: skip
     """Starts the job's query: over what is there (``once``) or for good at the spec's trigger."""
     spark.conf.set("spark.sql.shuffle.partitions", str(job.partitions))
+    for name, value in _INTERPRETED.items():
+        if by_arrow(plan, job):
+            spark.conf.set(name, value)
+        else:
+            spark.conf.unset(name)
     shared = parcels(spark.sparkContext, str(layout.checkpoint))
     if shared is not None:
         shared.begin()

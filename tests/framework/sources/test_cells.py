@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyband.framework.sources.cells import READABLE, read
+from skyband.framework.sources.cells import LEAST, READABLE, read
+from skyband.framework.tables.types import arrow_type
 
 INSTANT = re.compile(r"(19|[2-9]\d)\d\d-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?Z?")
 FRACTION = re.compile(r"-?(\d+\.?\d*|\.\d+)([eE]-?\d{1,2})?")
@@ -41,10 +42,13 @@ def expected(type_: str, text: str) -> Any:
 
 def check(type_: str, text: str) -> None:
     column = pa.array([None, text, None])
-    made, value = read(column, type_), expected(type_, text)
-    assert (made is None) == (value is None), (type_, text)
-    if made is not None:
-        assert made.to_pylist() == [None, value, None]
+    value = expected(type_, text)
+    # By Arrow, and compiled.
+    for least in (LEAST, 0):
+        made = read(column, type_, least)
+        assert (made is None) == (value is None), (type_, text, least)
+        if made is not None:
+            assert made.to_pylist() == [None, value, None]
 
 
 CELLS = [
@@ -77,3 +81,20 @@ def test_values_come_back(instant: datetime, number: float) -> None:
     check("timestamp", instant.isoformat(sep=" "))
     check("date", str(instant.date()))
     check("double", str(number))
+
+
+@pytest.mark.parametrize("type_", READABLE)
+@pytest.mark.parametrize("least", [0, LEAST])
+def test_nulls_alone_and_nothing_at_all(type_: str, least: int) -> None:
+    for column in (pa.nulls(3, pa.string()), pa.array([], pa.string()), pa.array([None, "x"]).slice(0, 1)):
+        made = read(pa.concat_arrays([column]), type_, least)
+        assert made is not None and made.type == arrow_type(type_) and made.to_pylist() == [None] * len(column)
+
+
+@given(st.text('"a,;\n', max_size=12), st.sampled_from(",;"))
+def test_quotes_around_whole_cells_whoever_looks(text: str, separator: str) -> None:
+    from skyband.framework.sources import arrow_csv, plain_quotes
+
+    reader = arrow_csv.ArrowCsv("", False, (), (), separator)
+    compiled = plain_quotes.plain_quotes(np.frombuffer(text.encode() + b"\n", np.uint8), ord(separator))
+    assert reader._plain(text.encode() + b"\n") == compiled
