@@ -17,10 +17,6 @@ from skyband.framework.reasons import FILTERED, REASONS
 
 HOST, ASIDE = 0, 1
 """Nodes that a block of pack's can go to."""
-PACKED: Final = "node int, bucket int, kind string, data binary"
-"""The columns of pack's blocks."""
-SENT: Final = "kind string, data binary"
-"""The columns of what the driver gets."""
 
 ROWS: Final = "rows"
 """Pack -> host: rows of one bucket (``HostConfig.row_schema``)."""

@@ -270,7 +270,7 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
     from skyband.framework.tables.writer_factory import writer_for
 
     if engine_settings().local:
-        fork_ahead(spark)
+        fork_ahead(spark, plan)
     elif plan.source.path is not None:
         executors.see(spark, plan.source.path)
     failpoint("engine.started")

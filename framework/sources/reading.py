@@ -18,6 +18,7 @@ from skyband.framework.sources.bad_files import why
 from skyband.framework.sources.delta_feed import CHANGE, follows
 from skyband.framework.sources.drop import Drop
 from skyband.framework.sources.protocol import CAP, CORRUPT, ORIGIN
+from skyband.framework.sources.structs import struct
 from skyband.framework.sources.watch import PATTERN
 
 _GLOB = re.compile(f"([{re.escape(PATTERN)}])")
@@ -27,7 +28,7 @@ BATCH_BYTES = "128m"
 """Most bytes of files in one batch, if the spec sets no bound (a batch has at least one file)."""
 
 _URL = "__url"
-_BINARY = "path string, modificationTime timestamp, length bigint, content binary"
+_FILE = struct(path="string", modificationTime="timestamp", length="bigint", content="binary")
 """What the engine has of a file that it does not look into; of these columns it only makes those that are asked for."""
 _LATEST = 253_402_214_400_000_000
 """A cap that caps nothing, in microseconds: the end of 9999-12-30, after all instants of a stream."""
@@ -65,7 +66,7 @@ def urls(spark: SparkSession, source: SourceNode, name: str, without: Sequence[s
     The engine takes and notes files as it does for ``files``: a checkpoint of the one goes on with the other.
     """
     options = dict(source.options) | {"maxFileAge": NEVER_TOO_OLD} | batch_bound(source)
-    frame = _without(_stream(spark.readStream.format("binaryFile").schema(_BINARY).options(**options), source), without)
+    frame = _without(_stream(spark.readStream.format("binaryFile").schema(_FILE).options(**options), source), without)
     url = F.col("_metadata.file_path")
     named = [url.alias(name), F.col("_metadata.file_name").alias(ORIGIN)]
     return frame.select(*named) if drop is None else _with_caps(spark, frame.select(*named, url.alias(_URL)), drop)

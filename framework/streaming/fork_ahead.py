@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
@@ -12,33 +12,44 @@ from skyband.framework.streaming.daemon import HOST
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from skyband.framework.plan.model import Plan
+    from skyband.framework.streaming.config import HostConfig
+
 _INTAKE: Final = {"SPARK_SIMPLIFIED_TRACEBACK": "1"}
 """What the engine adds to the environment of workers that take Arrow; not to that of the stateful step's."""
 
 
-def fork_ahead(spark: SparkSession) -> Thread:
-    """Has one worker of each of a job's two pools ready for its first task.
+def fork_ahead(spark: SparkSession, plan: Plan) -> Thread:
+    """Has one worker of each of a job's two pools ready for its first task, that of the stateful step with the plan's kernels.
 
     Returns at once; the thread ends by itself. What goes wrong in it goes wrong again where it matters.
     """
-    asked = [_asked(spark, _INTAKE), _asked(spark, HOST)]
+    from skyband.framework.streaming.config import HostConfig
+
+    ahead = KernelsAhead(HostConfig.of(plan, (), ""))
+    asked = [_asked(spark, _INTAKE, nothing), _asked(spark, HOST, ahead)]
 
     def count() -> None:
         for rows in asked:
             with suppress(Exception):
                 rows.count()
+        jvm: Any = spark.sparkContext._jvm
+        # What the engine loads for the first state: a library, and what it knows of Scala's types.
+        with suppress(Exception):
+            jvm.org.rocksdb.RocksDB.loadLibrary()
+            jvm.scala.reflect.runtime.package.universe()
 
     thread = Thread(target=count, name="fork ahead", daemon=True)
     thread.start()
     return thread
 
 
-def _asked(spark: SparkSession, more: dict[str, str]) -> Any:
+def _asked(spark: SparkSession, more: dict[str, str], work: Callable[[Iterable[Any]], Iterator[Any]]) -> Any:
     """The engine's side of a data set that a worker makes, of the pool that ``more`` of the environment tells from others."""
     environment = spark.sparkContext.environment
     environment |= more
     try:
-        return spark.sparkContext.parallelize([0], 1).mapPartitions(nothing)._jrdd.rdd()
+        return spark.sparkContext.parallelize([0], 1).mapPartitions(work)._jrdd.rdd()
     finally:
         for name in more:
             environment.pop(name, None)
@@ -49,3 +60,17 @@ def nothing(rows: Iterable[Any]) -> Iterator[Any]:
     for _ in rows:
         pass
     return iter(())
+
+
+class KernelsAhead:
+    """As ``nothing``, and loads the kernels of ``config`` on the way."""
+
+    def __init__(self, config: HostConfig) -> None:
+        self._config = config
+
+    def __call__(self, rows: Iterable[Any]) -> Iterator[Any]:
+        """See the class."""
+        from skyband.framework.streaming.kernels import load_kernels
+
+        load_kernels(self._config)
+        return nothing(rows)

@@ -12,6 +12,7 @@ from skyband.framework.plan.model import Derive, Filter, IntakeNode, RowRule
 from skyband.framework.reasons import CONTROL, FILTERED, INT_RANGE, NULL_ID, NULL_KEY, NULL_TIME, PARSE, REASON, RULE, STOPS, TIME_RANGE
 from skyband.framework.sources.protocol import CAP, CORRUPT, ORIGIN
 from skyband.framework.sources.reading import NEVER_TOO_OLD
+from skyband.framework.sources.structs import struct
 from skyband.framework.streaming.config import CAPPED, ID_HASHES, KEY_HASHES, WARNED
 from skyband.operators.base import NEVER, NULL
 
@@ -128,4 +129,4 @@ def with_control(spark: SparkSession, rows: DataFrame, control_path: str, event_
 
 def control_rows(spark: SparkSession, control_path: str) -> DataFrame:
     """The control source: instants ``at`` to which the watermark is to be moved."""
-    return spark.readStream.format("json").schema("at timestamp").option("maxFileAge", NEVER_TOO_OLD).load(control_path)
+    return spark.readStream.format("json").schema(struct(at="timestamp")).option("maxFileAge", NEVER_TOO_OLD).load(control_path)

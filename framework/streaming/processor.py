@@ -14,6 +14,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from skyband.framework.messages import ASIDE, COUNTS, WAKE, Tally, time_of
+from skyband.framework.sources.structs import struct
 from skyband.framework.streaming.collector import spare
 from skyband.framework.streaming.executors import as_the_driver
 from skyband.operators import threads
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from skyband.framework.streaming.outbox import Deliver
 
 _PIECE = 1 << 20
+
+_MARK = struct(token="string", timer="bigint")
+_NAME = struct(name="string", piece="int")
+_DATA = struct(data="binary")
 
 # Decoded state of this worker process: the processor itself is unpickled anew for every task. An entry is good only if its token is the one
 # saved with the state that the engine hands over.
@@ -61,8 +66,8 @@ class HostProcessor(StatefulProcessor):
         """Declares the state: a token with the current timer, and values by name in pieces of 1 MB."""
         as_the_driver()
         self.handle = handle
-        self.mark = handle.getValueState("mark", "token string, timer bigint")
-        self.values = handle.getMapState("values", "name string, piece int", "data binary")
+        self.mark = handle.getValueState("mark", _MARK)
+        self.values = handle.getMapState("values", _NAME, _DATA)
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:
         """One batch's blocks of one bucket, in any order."""

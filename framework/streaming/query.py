@@ -9,8 +9,9 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
 
-from skyband.framework.messages import ASIDE, COUNTS, PACKED, ROWS_IN, SENT, Tally
+from skyband.framework.messages import ASIDE, COUNTS, ROWS_IN, Tally
 from skyband.framework.plan.model import Plan
 from skyband.framework.plan.reader import below, engine_reads, separator
 from skyband.framework.reasons import CONTROL
@@ -19,6 +20,7 @@ from skyband.framework.sources.arrow_csv import ArrowCsv
 from skyband.framework.sources.arrow_files import ArrowFiles
 from skyband.framework.sources.drop import Drop
 from skyband.framework.sources.registry import source_format
+from skyband.framework.sources.structs import struct
 from skyband.framework.spec.places import without_scheme
 from skyband.framework.streaming.arrow_intake import URL, WATERMARK, Readable, ReadAndPack
 from skyband.framework.streaming.config import HostConfig
@@ -33,6 +35,11 @@ from skyband.framework.streaming.parcels import parcels
 from skyband.framework.streaming.processor import HostProcessor
 
 OnBatch = Callable[[DataFrame, int], None]
+
+_PACKED: Final = struct(node="int", bucket="int", kind="string", data="binary")
+"""The columns of pack's blocks (``messages``)."""
+_SENT: Final = struct(kind="string", data="binary")
+"""The columns of what the driver gets."""
 
 _INTERPRETED: Final = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """The engine compiles no code for the steps of a query whose rows it never sees: it has a few blocks to move."""
@@ -62,12 +69,12 @@ def build(
         source = source_format(plan.source.format).stream(spark, plan.source, job.header, without, drop)
         rows = intake(source, plan.intake)
         rows = with_control(spark, rows, str(layout.control), plan.intake.event_time, plan.intake.delay_ms)
-        packed = rows.mapInArrow(Pack(config, deliver, send), PACKED)
+        packed = rows.mapInArrow(Pack(config, deliver, send), _PACKED)
     # Pools of Python workers are told apart by the environment their functions were made in.
     environment = spark.sparkContext.environment
     environment |= HOST
     try:
-        return packed.groupBy("node", "bucket").transformWithState(HostProcessor(config, deliver), SENT, "Append", "EventTime")
+        return packed.groupBy("node", "bucket").transformWithState(HostProcessor(config, deliver), _SENT, "Append", "EventTime")
     finally:
         for name in HOST:
             environment.pop(name, None)
@@ -96,7 +103,7 @@ def _read_by_arrow(
     place = os.path.abspath(without_scheme(str(plan.source.path))), below(plan.source), plan.source.fields
     files = ArrowCsv(*place, tuple(job.header or ()), separator(plan.source)) if plan.source.format == "csv" else ArrowFiles(*place)
     urls = reading.urls(spark, plan.source, URL, without, drop)
-    packed = urls.mapInArrow(ReadAndPack(config, files, deliver, send), f"{PACKED}, {WATERMARK} timestamp")
+    packed = urls.mapInArrow(ReadAndPack(config, files, deliver, send), StructType([*_PACKED, *struct(**{WATERMARK: "timestamp"})]))
     told = [F.lit(ASIDE), F.lit(0), F.lit(COUNTS), F.lit(Tally({ROWS_IN: 0, CONTROL: 1}).message())]
     control = control_rows(spark, str(layout.control)).select(*told, F.col("at"))
     both = packed.unionByName(control.toDF(*packed.columns))

@@ -164,6 +164,8 @@ def get_session(
         # Else ${env:NAME} in a spec's SQL would be a variable of the environment, and ${spark...} the engine's configuration.
         "spark.sql.variable.substitute": "false",
         "spark.ui.enabled": "false",
+        # Spark describes every batch for its pages: briefly.
+        "spark.sql.ui.explainMode": "simple",
         "spark.ui.showConsoleProgress": "false",
         **network,
         **(engine_conf() if on_s3 else {}),

@@ -1,0 +1,17 @@
+"""Columns as the engine's own objects: of text its parser would be asked, by a driver that has not used it yet and by every task that
+declares its state."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
+
+_TYPES: Final[dict[str, type[DataType]]] = {
+    "int": IntegerType, "bigint": LongType, "string": StringType, "binary": BinaryType, "timestamp": TimestampType,
+}  # fmt: skip
+
+
+def struct(**columns: str) -> StructType:
+    """Columns by name with their types, of ``_TYPES``."""
+    return StructType([StructField(name, _TYPES[type_]()) for name, type_ in columns.items()])
