@@ -18,18 +18,21 @@ _ROWS: Final = 3
 
 
 def load_kernels(config: HostConfig) -> int:
-    """Takes a few made-up rows through a bucket of ``config``, for nobody, so that its kernels are loaded, or compiled; how many rows.
+    """Takes a few made-up rows through a bucket of ``config``, for nobody, so that its kernels are loaded, or compiled; how many it took.
 
     None where an operator is not Skyband's own: what that would make of made-up rows is not known.
     """
+    from skyband.framework.messages import ACCEPTED, COUNTS, Tally
     from skyband.framework.streaming.blocks import table_bytes
     from skyband.framework.streaming.bucket import Bucket
 
     if not all(type(node.operator).__module__.startswith("skyband.operators.") for node in config.operators):
         return 0
-    rows = _made_up(config)
-    Bucket(config, 0).run([table_bytes(rows)], 0)
-    return int(rows.num_rows)
+    counts = Tally()
+    for kind, data in Bucket(config, 0).run([table_bytes(_made_up(config))], 0):
+        if kind == COUNTS:
+            counts.add(data)
+    return counts[ACCEPTED]
 
 
 def _made_up(config: HostConfig) -> pa.Table:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -115,12 +116,6 @@ def start(
     drop: Drop | None = None, delivery: Delivery | None = None,
 ) -> StreamingQuery:  # fmt: skip
     """Starts the job's query: over what is there (``once``) or for good at the spec's trigger."""
-    spark.conf.set("spark.sql.shuffle.partitions", str(job.partitions))
-    for name, value in _INTERPRETED.items():
-        if by_arrow(plan, job):
-            spark.conf.set(name, value)
-        else:
-            spark.conf.unset(name)
     shared = parcels(spark.sparkContext, str(layout.checkpoint))
     if shared is not None:
         shared.begin()
@@ -130,7 +125,22 @@ def start(
         writer = writer.trigger(availableNow=True)
     else:
         writer = writer.trigger(processingTime=f"{(plan.trigger_micros or 0) // 1000} milliseconds")
-    return writer.queryName(plan.job).start()
+    settings = {"spark.sql.shuffle.partitions": str(job.partitions)} | (_INTERPRETED if by_arrow(plan, job) else {})
+    with _set_for_a_query(spark, settings):
+        return writer.queryName(plan.job).start()
+
+
+@contextmanager
+def _set_for_a_query(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """A query that is started inside keeps these settings of the session, which afterwards is as it was."""
+    before = {name: str(spark.conf.get(name)) for name in settings}
+    try:
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
 
 
 def run_batch(made: DataFrame, batch_id: int, layout: Layout) -> Iterable[Block]:

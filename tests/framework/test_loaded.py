@@ -57,3 +57,21 @@ import skyband.framework.streaming.runner, skyband.framework.tables.writer_facto
 print(*(m for m in ("numba", "scipy", "pandas") if m in sys.modules))
 """
     assert said(root, code) == []
+
+
+def test_what_a_task_loads_for_a_small_file(root: Path, tmp_path: Path) -> None:
+    """Neither the compiler nor pandas: they would take longer than the file."""
+    lines = ["id,ts,name,x,flag,day", *(f'{i},2024-02-29 10:00:0{i}.5Z,"a,{i}",{i}.5,true,2024-02-29' for i in range(9)), ""]
+    (tmp_path / "rows.csv").write_text("\n".join(lines))
+    code = f"""
+from skyband.framework.streaming import daemon
+daemon.prepare()
+import skyband.framework.streaming.arrow_intake
+from skyband.framework.plan.model import Field
+from skyband.framework.sources.arrow_csv import ArrowCsv
+types = {{"id": "bigint", "ts": "timestamp", "name": "string", "x": "double", "flag": "boolean", "day": "date"}}
+reader = ArrowCsv({str(tmp_path)!r}, False, tuple(Field(n, t, "text", n) for n, t in types.items()), tuple(types), ",")
+print(*(t.num_rows for t in reader.tables("file://" + {str(tmp_path / "rows.csv")!r})))
+print(*(m for m in ("numba", "scipy", "pandas") if m in sys.modules))
+"""
+    assert said(root, code) == ["9"]

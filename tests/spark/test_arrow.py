@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from skyband.framework.sources import reading
 from skyband.framework.sources.arrow_files import ArrowFiles, Odd
 from skyband.framework.sources.protocol import ORIGIN
-from skyband.framework.streaming import query
+from skyband.framework.streaming import query, runner
 from skyband.framework.streaming.arrow_intake import judged
 from skyband.framework.streaming.intake import intake
 from skyband.framework.streaming.layout import Layout
@@ -210,6 +210,29 @@ def spec(folder: Path, max_files: int, more: str = "") -> Path:
 def tables_of(folder: Path) -> dict[str, list[str]]:
     """What a job's tables say, whatever batches it came in."""
     return {name: sorted_rows(table(folder, name), without=["batch_id"]) for name in ("near_changes", "near", "rejected", "heads")}
+
+
+@pytest.mark.parametrize("arrow", [True, False])
+def test_a_query_keeps_its_settings_and_the_session_its_own(spark, tmp_path, monkeypatch, arrow):
+    """Steps that move blocks are not compiled; what the engine makes of rows is."""
+    if not arrow:
+        monkeypatch.setattr(query, "by_arrow", lambda plan, job: False)
+    names = ("spark.sql.shuffle.partitions", "spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
+    seen = []
+
+    def batch(made, batch_id, layout):
+        seen.append(tuple(made.sparkSession.conf.get(n) for n in names))
+        return query.run_batch(made, batch_id, layout)
+
+    monkeypatch.setattr(runner, "run_batch", batch)
+    path = spec(tmp_path, max_files=10)
+    write(tmp_path, "0.parquet", content(60), 0)
+    spark.conf.set(names[0], "3")
+    before = [spark.conf.get(n) for n in names]
+    run(spark, path, partitions=1)
+    run(spark, path, partitions=3)
+    assert {*seen} == {("1", "false", "NO_CODEGEN") if arrow else ("1", "true", "FALLBACK")}
+    assert [spark.conf.get(n) for n in names] == before
 
 
 @pytest.mark.slow
