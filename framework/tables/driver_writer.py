@@ -37,6 +37,7 @@ class DriverWriter:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._open: dict[str, DeltaTable] = {}
+        self._versions: dict[tuple[str, str], int | None] = {}
         self._upkeep = Upkeep()
 
     def ensure(self, spec: TableSpec) -> None:
@@ -92,6 +93,7 @@ class DriverWriter:
             made = [*files, *self.files(table, data, column)]
             replaced = [(column, "in", [partition_text(v) for v in values])]
             self._commit(table, made, app_id, version, mode="overwrite", partition_by=[column], partition_filters=replaced)
+        self._versions[table, app_id] = version
         return True
 
     def files(self, table: str, data: pa.Table, column: str | None = None) -> list[DataFile]:
@@ -112,8 +114,11 @@ class DriverWriter:
 
     def version(self, table: str, app_id: str) -> int | None:
         """See ``Writer.version``."""
-        found = self._table(table).transaction_version(app_id)
-        return None if found is None else int(found)
+        known = table, app_id
+        if known not in self._versions:
+            # delta-rs looks through the log for it, two milliseconds a table.
+            self._versions[known] = self._table(table).transaction_version(app_id)
+        return self._versions[known]
 
     def read(self, table: str, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
         """See ``Writer.read``."""
@@ -163,6 +168,7 @@ class DriverWriter:
                 self._commit(table, [*files, *self.files(table, data)], app_id, version, mode=mode)
             else:
                 write_deltalake(self._table(table), data, mode=mode, commit_properties=self._transaction(table, app_id, version))
+        self._versions[table, app_id] = version
         return True
 
     def _write(self, table: str, rows: pa.Table, partition: Mapping[str, str]) -> list[DataFile]:
