@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skyband.framework.sources import cells
 from skyband.framework.sources.cells import LEAST, READABLE, read
 from skyband.framework.tables.types import arrow_type
 
@@ -98,3 +99,19 @@ def test_quotes_around_whole_cells_whoever_looks(text: str, separator: str) -> N
     reader = arrow_csv.ArrowCsv("", False, (), (), separator)
     compiled = plain_quotes.plain_quotes(np.frombuffer(text.encode() + b"\n", np.uint8), ord(separator))
     assert reader._plain(text.encode() + b"\n") == compiled
+
+
+def test_many_short_columns_are_worth_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    column = pa.array(["1", None, "23"])
+    asked = []
+
+    def compiled(column: pa.Array, type_: pa.DataType) -> pa.Array:
+        asked.append(len(column))
+        return column.cast(type_)
+
+    monkeypatch.setattr(cells, "READABLE", {"int": (READABLE["int"][0], compiled)})
+    monkeypatch.setattr(cells, "ENOUGH", 7)
+    monkeypatch.setattr(cells._Read, "by_arrow", 0)
+    for _ in range(5):
+        assert read(column, "int").to_pylist() == [1, None, 23]
+    assert asked == ([3, 3] if cells.HAVE_NUMBA else [])
