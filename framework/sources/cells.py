@@ -38,14 +38,14 @@ def read(column: pa.Array, type_: str, least: int = LEAST) -> pa.Array | None:
     few, many = READABLE[type_]
     data = column.buffers()[2] if len(column) else None
     size = 0 if data is None else data.size
-    if HAVE_NUMBA and size and (size >= least or _Read.by_arrow >= ENOUGH):
+    if HAVE_NUMBA and size and (size >= least or _Spent.by_arrow >= ENOUGH):
         return many(column, arrow_type(type_))
-    _Read.by_arrow += size
+    _Spent.by_arrow += size
     return few(column, arrow_type(type_))
 
 
-class _Read:
-    """What this process has read."""
+class _Spent:
+    """Characters that this process has had read so far."""
 
     by_arrow = 0
 

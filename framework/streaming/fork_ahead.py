@@ -33,9 +33,9 @@ def fork_ahead(spark: SparkSession, plan: Plan) -> Thread:
         for rows in asked:
             with suppress(Exception):
                 rows.count()
-        jvm: Any = spark.sparkContext._jvm
         # What the engine loads for the first state: a library, and what it knows of Scala's types.
         with suppress(Exception):
+            jvm: Any = spark.sparkContext._jvm
             jvm.org.rocksdb.RocksDB.loadLibrary()
             jvm.scala.reflect.runtime.package.universe()
 

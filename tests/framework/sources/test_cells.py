@@ -111,7 +111,7 @@ def test_many_short_columns_are_worth_compiled_code(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(cells, "READABLE", {"int": (READABLE["int"][0], compiled)})
     monkeypatch.setattr(cells, "ENOUGH", 7)
-    monkeypatch.setattr(cells._Read, "by_arrow", 0)
+    monkeypatch.setattr(cells._Spent, "by_arrow", 0)
     for _ in range(5):
         assert read(column, "int").to_pylist() == [1, None, 23]
     assert asked == ([3, 3] if cells.HAVE_NUMBA else [])
