@@ -145,7 +145,7 @@ class PairRowsLogic(ABC):
             k=k, window_count=np.array([count_of(w) for w in windows], np.int64),
             window_micros=np.array([micros_of(w) for w in windows], np.int64), every=every,
             list_start=np.cumsum(room) - room, list_room=room, shown_start=np.cumsum(shown) - shown,
-            worst=np.array([self.configuration.worst_score(q) for q in queries], np.float64),
+            worst=np.array([self.configuration.worst_score(q) for q in queries], np.float64), partial=np.zeros(len(queries), np.int64),
         )  # fmt: skip
         return tables, int(shown.sum())
 

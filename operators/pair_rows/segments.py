@@ -91,26 +91,27 @@ def segments(settings: Settings, queries: Queries, bucket: Bucket, advance: Adva
     start, stop = int(advance.first_new[0]), int(bucket.keys[0, NEXT_SEQ])
     for parts in range(min(most, (stop - start) // LEAST_ROWS), 1, -1):
         cuts = [start + (stop - start) * i // parts for i in range(parts + 1)]
-        found = [Segment(_alive(settings, bucket, cut), cut, end) for cut, end in pairwise(cuts)]
+        found = [Segment(alive(settings.window_count, settings.window_micros, bucket, cut), cut, end) for cut, end in pairwise(cuts)]
         own = again or all(s.alive >= start for s in found[1:])
         if own and all(LEAST_TURNOVERS * (s.first - s.alive) <= s.stop - s.first for s in found):
             return found
     return []
 
 
-def _time(bucket: Bucket, seq: int) -> int:
+def time_of(bucket: Bucket, seq: int) -> int:
+    """The time of an object of the bucket's only key, microseconds."""
     return int(bucket.objects.times[bucket.keys[0, REGION_START] + seq - bucket.keys[0, FIRST_HELD]])
 
 
-def _alive(settings: Settings, bucket: Bucket, first: int) -> int:
-    """The first seq alive in the largest window when the object before ``first`` has come."""
+def alive(count: int, micros: int, bucket: Bucket, first: int) -> int:
+    """The first seq alive in a window of ``count`` objects and ``micros`` when the object before ``first`` has come."""
     held = int(bucket.keys[0, FIRST_HELD])
     if first == held:
         return first
-    oldest = max(held, first - settings.window_count)
+    oldest = max(held, first - count)
     region = int(bucket.keys[0, REGION_START])
     times = bucket.objects.times[region + oldest - held : region + first - held]
-    return oldest + int(np.searchsorted(times, _time(bucket, first - 1) - settings.window_micros, "right"))
+    return oldest + int(np.searchsorted(times, time_of(bucket, first - 1) - micros, "right"))
 
 
 def take(
@@ -134,7 +135,7 @@ def take(
 def _take(drive: Drive[M], queries: Queries, bucket: Bucket, advance: Advance, part: Segment, since: int, index: M) -> Taken[M]:
     """A segment whose skyband, of events before ``since``, is that of ``bucket``."""
     keys, whole = bucket.keys.copy(), bucket.keys[0, NEXT_SEQ]
-    until = advance.until if part.stop == whole else _time(bucket, part.stop - 1) + 1
+    until = advance.until if part.stop == whole else time_of(bucket, part.stop - 1) + 1
     keys[0, NEXT_SEQ] = part.stop
     told, work = no_progress(len(queries.k), 1, 0), np.zeros(COUNTERS, np.int64)
     mine = Advance(advance.keys, np.array([part.first]), since, until)
@@ -144,12 +145,19 @@ def _take(drive: Drive[M], queries: Queries, bucket: Bucket, advance: Advance, p
 
 def _anew(drive: Drive[M], queries: Queries, bucket: Bucket, advance: Advance, part: Segment, index: M) -> Taken[M]:
     """A segment behind others: first the objects alive at its start, for nobody."""
-    keys, since = bucket.keys.copy(), _time(bucket, part.first - 1) + 1
-    keys[0, FIRST_ALIVE], keys[0, NEXT_SEQ] = part.alive, part.first
+    since = time_of(bucket, part.first - 1) + 1
+    found, index = skyband_at(drive, queries, bucket, part.alive, part.first, index)
+    found.keys[0, NEXT_SEQ] = bucket.keys[0, NEXT_SEQ]
+    return _take(drive, queries, found, advance, part, since, index)
+
+
+def skyband_at(drive: Drive[M], queries: Queries, bucket: Bucket, first_alive: int, upto: int, index: M) -> tuple[Bucket, M]:
+    """The bucket as it is when its only key's object before seq ``upto`` has come and ``first_alive`` is the first alive; and the index."""
+    keys, since = bucket.keys.copy(), time_of(bucket, upto - 1) + 1
+    keys[0, FIRST_ALIVE], keys[0, NEXT_SEQ] = first_alive, upto
     keys[0, SKYBAND_START : SKYBAND_LENGTH + 1] = 0
     nobody = Queries(*(column[:0] for column in queries))  # type: ignore[arg-type]
-    alive = Advance(advance.keys, np.array([part.alive]), since, since)
+    again = Advance(np.zeros(1, np.int64), np.array([first_alive]), since, since)
     empty = Bucket(keys, bucket.objects, no_skyband(), 0)
-    _, _, skyband, end, index = drive(nobody, empty, no_progress(0, 1, 0), alive, np.zeros(COUNTERS, np.int64), index)
-    keys[0, NEXT_SEQ] = bucket.keys[0, NEXT_SEQ]
-    return _take(drive, queries, Bucket(keys, bucket.objects, skyband, end), advance, part, since, index)
+    _, _, skyband, end, index = drive(nobody, empty, no_progress(0, 1, 0), again, np.zeros(COUNTERS, np.int64), index)
+    return Bucket(keys, bucket.objects, skyband, end), index

@@ -23,8 +23,9 @@ from skyband.operators.pair_rows.kernels.tables import (
     Skyband,
 )
 from skyband.operators.pair_rows.logic import PairRowsLogic, no_progress, no_skyband
-from skyband.operators.pair_rows.segments import segments, take
+from skyband.operators.pair_rows.segments import Driven, segments, take
 from skyband.operators.pair_rows.windows import no_objects
+from skyband.operators.topk_pairs import long_runs
 from skyband.operators.topk_pairs.configuration import TopKPairsConfiguration
 from skyband.operators.topk_pairs.kernels.driver import drive
 
@@ -32,27 +33,28 @@ from skyband.operators.topk_pairs.kernels.driver import drive
 @cache
 def driver() -> Callable[..., Any]:
     """``drive``, compiled once for all scoring expressions: its signature is the types of its tables."""
-    return compiled_driver(drive) if jit.HAVE_NUMBA else drive
+    return compiled_driver(drive, 0.0) if jit.HAVE_NUMBA else drive
 
 
-def compiled_driver(function: Callable[..., Any], *more: Any) -> Callable[..., Any]:
-    """A driver with the arguments of ``drive``, and ones of the types of ``more`` behind ``settings``, compiled for just them."""
+def compiled_driver(function: Callable[..., Any], more: Any) -> Callable[..., Any]:
+    """A driver with the arguments of ``drive``, one of the type of ``more`` behind ``settings``, compiled for just them."""
     jit.prepare_numba()
     from numba import typeof
 
     none = np.empty(0, np.int64)
-    queries = Queries(none, none, none, none, none, none, none, np.empty(0))
+    queries = Queries(none, none, none, none, none, none, none, np.empty(0), none)
     bucket = Bucket(np.empty((0, KEY_COLUMNS), np.int64), no_objects(0, 0), no_skyband(), 0)
-    tables = (Settings(0, 0, 0, 0, 0, 0, 0), *more, queries, bucket, no_progress(0, 0, 0), Advance(none, none, 0, 0), none)
+    tables = (Settings(0, 0, 0, 0, 0, 0, 0), more, queries, bucket, no_progress(0, 0, 0), Advance(none, none, 0, 0), none)
     signature = (count_type(), score_type(), count_type(), score_type(), *map(typeof, tables))
     compiled: Callable[..., Any] = jit.jit(signature)(function)
     return compiled
 
 
 def _without_index(
-    compiled: Callable[..., Any], queries: Queries, bucket: Bucket, progress: Progress, advance: Advance, work: I64, index: None
-) -> tuple[ChangeRows, int, Skyband, int, None]:
-    return (*compiled(queries, bucket, progress, advance, work), None)
+    compiled: long_runs.Compiled, settings: Settings, queries: Queries, bucket: Bucket, progress: Progress, advance: Advance, work: I64,
+    index: None,
+) -> Driven[None]:  # fmt: skip
+    return (*long_runs.take(compiled, settings, queries, bucket, progress, advance, work), None)
 
 
 def _none() -> None:
@@ -72,12 +74,11 @@ class PairsLogic(PairRowsLogic):
         super().__init__(configuration, state)
 
     def _run(self, arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ChangeRows, int, Skyband, int]:
-        compiled = partial(driver(), *self.scoring, self.settings)
+        compiled, asked = partial(driver(), *self.scoring), (self.queries, bucket, self.progress, advance, self.work)
         parts = segments(self.settings, self.queries, bucket, advance)
         if parts:
-            return take(partial(_without_index, compiled), self.queries, bucket, self.progress, advance, self.work, None, parts, _none)[:4]
-        found: tuple[ChangeRows, int, Skyband, int] = compiled(self.queries, bucket, self.progress, advance, self.work)
-        return found
+            return take(partial(_without_index, compiled, self.settings), *asked, None, parts, _none)[:4]
+        return long_runs.take(compiled, self.settings, *asked)
 
     def _unusable(self, arrivals: Arrivals) -> AnyArray:
         """Those with a null in an attribute of the score."""

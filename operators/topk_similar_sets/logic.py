@@ -46,7 +46,7 @@ def driver() -> Callable[..., Any]:
     from numba import typeof
 
     none = np.empty(0, np.int64)
-    queries = Queries(none, none, none, none, none, none, none, np.empty(0))
+    queries = Queries(none, none, none, none, none, none, none, np.empty(0), none)
     bucket = Bucket(np.empty((0, KEY_COLUMNS), np.int64), no_objects(0, 0), no_skyband(), 0)
     fixed = (Settings(0, 0, 0, 0, 0, 0, 0), Sought(0, 0.0, False))
     moving = (queries, bucket, no_progress(0, 0, 0), Advance(none, none, 0, 0), none, Tokens(none, none), 0, new_index(1, 1, 1, 0))

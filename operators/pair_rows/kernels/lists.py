@@ -8,7 +8,7 @@ from __future__ import annotations
 from skyband.operators.base import I64, NEVER
 from skyband.operators.jit import inner
 from skyband.operators.pair_rows.kernels.arena import alive_from
-from skyband.operators.pair_rows.kernels.tables import History, Lists, Pairs, Queries, Skyband, Sources, part
+from skyband.operators.pair_rows.kernels.tables import History, Lists, Pairs, Queries, Skyband, Sources, own_scores, part
 
 
 @inner
@@ -60,7 +60,7 @@ def select(best: Pairs, worst: float, first_alive: int, arrived: int, sources: S
     length = select_held(best, worst, first_alive, sources.skyband)
     if length == k:
         worst = best.score[k - 1]
-    for i in range(arrived):
+    for i in range(min(arrived, own_scores(batch))):
         for j in range(max(first_alive - batch.first_seq, 0), i):
             if scores[i, j] <= worst:
                 length = enter(best, length, scores[i, j], batch.first_seq + j, newer[i])
@@ -87,12 +87,13 @@ def arrive(best: Pairs, length: int, whole: bool, worst: float, first_alive: int
     returns its length. A list that is full is no longer whole."""
     batch, candidates = sources.batch, sources.candidates
     found_score, found_older, grouped = candidates.score, candidates.older, candidates.grouped
-    row, newer = batch.scores[i], batch.newer[i]
+    scores, newer = batch.scores, batch.newer[i]
     if not whole:
         worst = best.score[length - 1]
-    for j in range(max(first_alive - batch.first_seq, 0), i):
-        if row[j] <= worst and (whole or before_last(best, length, row[j], batch.first_seq + j, newer)):
-            length = enter(best, length, row[j], batch.first_seq + j, newer)
+    for j in range(max(first_alive - batch.first_seq, 0), min(i, own_scores(batch))):
+        score, older = scores[i, j], batch.first_seq + j
+        if score <= worst and (whole or before_last(best, length, score, older, newer)):
+            length = enter(best, length, score, older, newer)
     for at in range(batch.start[i], batch.start[i + 1]):
         c = grouped[at]
         score, older = found_score[c], found_older[c]
@@ -120,6 +121,15 @@ def oldest(olders: I64, length: int) -> int:
     for i in range(length):
         least = min(least, int(olders[i]))
     return least
+
+
+@inner
+def enough(queries: Queries, lists: Lists) -> bool:
+    """Whether every list that is ``partial`` has all its pairs."""
+    missing = 0
+    for query in range(len(queries.k)):
+        missing += queries.partial[query] == 1 and lists.length[query] < queries.k[query]
+    return missing == 0
 
 
 @inner

@@ -14,6 +14,7 @@ from skyband.operators.pair_rows.kernels.changes import Event, difference
 from skyband.operators.pair_rows.kernels.lists import arrive, drop_expired, oldest, select
 from skyband.operators.pair_rows.kernels.tables import (
     REFILLS,
+    SHORT,
     ChangeRows,
     History,
     Lists,
@@ -131,6 +132,7 @@ def replay(
             whole = True
         elif arriving >= 0:
             length = arrive(best, length, whole, worst, first_alive, next_in, sources)
+        work[SHORT] += length < k and queries.partial[query] == 1
         whole = whole and length < room
         event = Event(query, key, at, progress.step[query, key] + 1, first_alive, arriving, False)
         end = difference(rows, written, event, before, length_before, best, min(length, k))

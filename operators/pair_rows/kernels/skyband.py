@@ -16,6 +16,7 @@ from skyband.operators.pair_rows.kernels.tables import (
     Skyband,
     SubBatch,
     new_skyband,
+    own_scores,
 )
 
 
@@ -72,7 +73,7 @@ def merge(k: int, first_alive: int, batch: SubBatch, candidates: Candidates, sky
     """
     heap, ranked_score, ranked_newer = scratch.heap, scratch.ranked_score, scratch.ranked_newer
     length, heaped, bar = 0, 0, np.inf  # bar: the k-th best score so far
-    arrival, at, seen = batch.size - 1, 0, 0
+    arrival, at, seen = own_scores(batch) - 1, 0, 0
     while True:
         ranked = 0
         if arrival >= 0:

@@ -35,6 +35,7 @@ from skyband.operators.pair_rows.kernels.tables import (
     SubBatch,
     new_pairs,
     new_skyband,
+    own_scores,
 )
 from skyband.operators.windows import UNBOUNDED
 
@@ -135,9 +136,9 @@ def tell(key: int, queries: Queries, history: History, sources: Sources, lists: 
 @maker
 def take_in(settings: Settings, keys: I64, key: int, first_alive: int, sources: Sources, held: Held, scratch: Scratch) -> Held:
     """Make the sub-batch part of the key's skyband; ``first_alive`` after its last arrival."""
-    size, merged = sources.batch.size, held.merged
+    scored, merged = own_scores(sources.batch), held.merged
     keys[key, FIRST_ALIVE] = first_alive
-    most = keys[key, SKYBAND_LENGTH] + sources.candidates.found + size * (size - 1) // 2
+    most = keys[key, SKYBAND_LENGTH] + sources.candidates.found + scored * (scored - 1) // 2
     if most > len(merged.score):
         merged = new_skyband(2 * most)
     length = merge(settings.keep_k, first_alive, sources.batch, sources.candidates, sources.skyband, merged, scratch)

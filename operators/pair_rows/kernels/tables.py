@@ -24,8 +24,9 @@ REGION_START + seq - FIRST_HELD."""
 QUERY, KEY, AT, STEP, POSITION, SIGN, CAUSE, OLDER, NEWER, CHANGE_COLUMNS = range(10)
 """Columns of the change rows' integers, in the order of ``Changes``; OLDER and NEWER as of a pair."""
 
-SCORED, FOUND, REFILLS, COUNTERS = range(4)
-"""Entries of the work counters, int64 (3,): scored pairs, candidates, refills of a list."""
+SCORED, FOUND, REFILLS, SHORT, COUNTERS = range(5)
+"""Entries of the work counters, int64 (COUNTERS,): scored pairs, candidates, refills of a list, events that left too few pairs
+in one that is ``Queries.partial``."""
 
 IS_B, IS_A, IS_NEITHER = range(3)
 """The side of an arrival: which of the pair's objects it is."""
@@ -69,6 +70,8 @@ class Queries(NamedTuple):
     """int64: where the list last shown starts in a row of ``Progress.shown_score`` (with ``every``)."""
     worst: F64
     """float64: the largest internal score accepted."""
+    partial: I64
+    """int64: 1 if there may be pairs above ``worst``, not looked for at the moment, that the query would accept; else 0."""
 
 
 class Scoring(NamedTuple):
@@ -185,7 +188,7 @@ class SubBatch(NamedTuple):
     integers: I64
     """int64 (S, other attributes)."""
     scores: F64
-    """float64 (S, S): [i, j] = score of arrivals j < i, NaN if they are no candidate."""
+    """float64 (S, S): [i, j] = score of arrivals j < i, NaN if they are no candidate; empty where those pairs are among ``Candidates``."""
     best: F64
     """float64 (S,): the best score of arrival i with anything older, NaN if it has no candidate."""
     start: I64
@@ -193,7 +196,8 @@ class SubBatch(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """Pairs of an arrival and an object older than its sub-batch that may enter the skyband, in the order they were found."""
+    """Pairs of an arrival and an object older than its sub-batch that may enter the skyband, in the order they were found; pairs of two
+    arrivals, too, where ``SubBatch.scores`` is empty."""
 
     score: F64
     """float64 (size,)."""
@@ -206,7 +210,7 @@ class Candidates(NamedTuple):
     grouped: I64
     """int64 (size,): indices by arrival."""
     found: int
-    """int64: how many there are."""
+    """int64: how many there are, or -1 for more than there may be."""
 
 
 ORDER_BITS = 28
@@ -294,11 +298,11 @@ def new_candidates(size: int) -> Candidates:
 
 
 @maker
-def new_sub_batch(size: int, floats: int, integers: int) -> SubBatch:
-    """No arrivals, with room for ``size`` of so many attributes; nobody is on side a."""
+def new_sub_batch(size: int, scored: int, floats: int, integers: int) -> SubBatch:
+    """No arrivals, with room for ``size`` of so many attributes, and for scores between ``scored`` (all or none); nobody is on side a."""
     return SubBatch(
         0, 0, 0, False, np.empty(size, np.int64), np.full(size, IS_B, np.int64), np.empty(size, np.int64),
-        np.empty((size, floats), np.float64), np.empty((size, integers), np.int64), np.empty((size, size), np.float64),
+        np.empty((size, floats), np.float64), np.empty((size, integers), np.int64), np.empty((scored, scored), np.float64),
         np.empty(size, np.float64), np.zeros(size + 1, np.int64),
     )  # fmt: skip
 
@@ -310,6 +314,12 @@ def next_batch(batch: SubBatch, first_seq: int, size: int, limit: int, last: boo
         first_seq, size, limit, last, batch.first_partner, batch.side, batch.newer, batch.floats, batch.integers, batch.scores, batch.best,
         batch.start,
     )  # fmt: skip
+
+
+@inner
+def own_scores(batch: SubBatch) -> int:
+    """How many of the arrivals have their pairs with each other in ``batch.scores``: all or none."""
+    return min(batch.size, len(batch.scores))
 
 
 @inner

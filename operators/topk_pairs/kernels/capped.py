@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from skyband.operators.base import I64
 from skyband.operators.pair_rows.capped.kernels.replay import fill_lists, tell
 from skyband.operators.pair_rows.capped.kernels.sub_batch import pairs_of, take_in
@@ -41,7 +43,7 @@ def drive_capped(
     keys, objects = bucket.keys, bucket.objects
     arena, end = bucket.skyband, bucket.skyband_end
     told, lists = no_changes(), no_lists(queries)
-    batch = new_sub_batch(settings.sub_batch, objects.floats.shape[0], objects.integers.shape[0])
+    batch = new_sub_batch(settings.sub_batch, settings.sub_batch, objects.floats.shape[0], objects.integers.shape[0])
     candidates, blocks = new_candidates(1024), new_blocks()
     room = new_room(limits, settings.sub_batch, 1024, 1024)
     for g in range(len(advance.keys)):
@@ -57,7 +59,7 @@ def drive_capped(
             first_alive = gather(settings, keys, key, seq, size, objects, batch)
             batch = next_batch(batch, seq, size, advance.until if last else objects.times[seq + size - 1 + offset], last)
             skyband = skyband_of(keys, key, arena)
-            candidates = scan(scoring, objects, offset, batch, skyband, candidates, blocks, work)
+            candidates = scan(scoring, objects, offset, batch, skyband, np.inf, candidates, blocks, work)
             sources = Sources(batch, candidates, skyband)
             room = room_of(room, limits, settings.sub_batch, pairs_of(sources), len(history.times))
             told = tell(key, limits, queries, history, sources, lists, room, progress, told)

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from skyband.operators.base import I64
-from skyband.operators.pair_rows.kernels.lists import fill_lists
-from skyband.operators.pair_rows.kernels.sub_batch import Held, gather, new_scratch, no_changes, no_lists, take_in, tell, wake_times
+from skyband.operators.pair_rows.kernels.lists import enough, fill_lists
+from skyband.operators.pair_rows.kernels.sub_batch import Held, Told, gather, new_scratch, no_changes, no_lists, take_in, tell, wake_times
 from skyband.operators.pair_rows.kernels.tables import (
     FIRST_HELD,
     NEXT_SEQ,
     REGION_START,
+    SHORT,
     Advance,
     Bucket,
     ChangeRows,
@@ -30,42 +33,56 @@ from skyband.operators.pair_rows.kernels.tables import (
     next_batch,
     skyband_of,
 )
-from skyband.operators.topk_pairs.kernels.partners import new_blocks, scan
+from skyband.operators.topk_pairs.kernels.partners import LARGEST, new_blocks, scan
+
+MOST_FOUND = 4
+"""Candidates an arrival beyond which a cutoff is too loose: without one there are more, but they are found for less."""
 
 
 def drive(
     count_as_a: Callable[..., int], score_as_a: Callable[..., None], count_as_b: Callable[..., int], score_as_b: Callable[..., None],
-    settings: Settings, queries: Queries, bucket: Bucket, progress: Progress, advance: Advance, work: I64,
-) -> tuple[ChangeRows, int, Skyband, int]:  # fmt: skip
+    settings: Settings, cutoff: float, queries: Queries, bucket: Bucket, progress: Progress, advance: Advance, work: I64,
+) -> tuple[ChangeRows, int, Skyband, int, int]:  # fmt: skip
     """Take all events of ``advance``, whose arrivals are in the windows' arena already; the functions are those of ``Scoring``.
 
-    Returns change rows and their number, the skybands' (perhaps new) arena and its end. Writes to the key table, ``progress`` and
-    ``work`` (int64 (COUNTERS,)).
+    Returns change rows and their number, the skybands' (perhaps new) arena and its end, and the seq before which all is taken. Writes to
+    the key table, ``progress`` and ``work`` (int64 (COUNTERS,)).
+
+    A finite ``cutoff`` is for one key alone, whose skyband has no pair above it; neither has the one returned. The run then ends before
+    the first sub-batch that leaves too few pairs in a list that is ``partial``, or that has more than ``MOST_FOUND`` candidates an arrival.
     """
     scoring = Scoring(count_as_a, score_as_a, count_as_b, score_as_b)
     keys, objects = bucket.keys, bucket.objects
     held = Held(bucket.skyband, bucket.skyband_end, new_skyband(1024))
     told, lists = no_changes(), no_lists(queries)
-    batch = new_sub_batch(settings.sub_batch, objects.floats.shape[0], objects.integers.shape[0])
-    candidates, scratch, blocks = new_candidates(1024), new_scratch(settings), new_blocks()
+    scored = settings.sub_batch if cutoff == np.inf else 0
+    batch = new_sub_batch(settings.sub_batch, scored, objects.floats.shape[0], objects.integers.shape[0])
+    candidates, scratch, blocks = new_candidates(LARGEST + MOST_FOUND * settings.sub_batch), new_scratch(settings), new_blocks()
+    steps, seq = np.zeros(len(queries.k), np.int64), 0
     for g in range(len(advance.keys)):
         key, seq = advance.keys[g], advance.first_new[g]
         history = history_of(keys, key, objects.times)
         offset = keys[key, REGION_START] - keys[key, FIRST_HELD]
         fill_lists(queries, history, seq, advance.since - 1, skyband_of(keys, key, held.skyband), lists)
-        while True:
+        while enough(queries, lists):
             size = min(settings.sub_batch, keys[key, NEXT_SEQ] - seq)
             last = seq + size == keys[key, NEXT_SEQ]
             first_alive = gather(settings, keys, key, seq, size, objects, batch)
             batch = next_batch(batch, seq, size, advance.until if last else objects.times[seq + size - 1 + offset], last)
             skyband = skyband_of(keys, key, held.skyband)
-            candidates = scan(scoring, objects, offset, batch, skyband, candidates, blocks, work)
+            candidates = scan(scoring, objects, offset, batch, skyband, cutoff, candidates, blocks, work)
+            if candidates.found < 0:
+                break
             sources = Sources(batch, candidates, skyband)
+            steps[:], written, short = progress.step[:, key], told.written, work[SHORT]
             told = tell(key, queries, history, sources, lists, progress, told, work)
+            if work[SHORT] > short:
+                progress.step[:, key], told = steps, Told(told.rows, written)
+                break
             if size > 0:
                 held = take_in(settings, keys, key, first_alive, sources, held, scratch)
             seq += size
             if last:
                 break
         wake_times(key, queries, history, lists, progress)
-    return told.rows, told.written, held.skyband, held.end
+    return told.rows, told.written, held.skyband, held.end, seq

@@ -1,6 +1,7 @@
 """Finding a sub-batch's candidate pairs: blocks of partners newest first, against the staircase frozen at its start.
 
-See docs/algorithms.md D2. Blocks are the outer loop and arrivals the inner one, so that a block stays in the first-level cache while every
+See docs/algorithms.md D2. With a finite ``cutoff`` no pair above it is one, pairs of two arrivals are candidates like the others, and only
+so many are looked for. Blocks are the outer loop and arrivals the inner one, so that a block stays in the first-level cache while every
 arrival looks at it.
 Where an object of seq s is at position s + ``offset`` of the arena, partners low..high of an arrival are at low + offset..high + offset.
 """
@@ -24,6 +25,7 @@ from skyband.operators.pair_rows.kernels.tables import (
     Skyband,
     SubBatch,
     new_candidates,
+    own_scores,
 )
 
 SMALLEST, LARGEST, UNCOUNTED = 32, 1024, 512
@@ -66,9 +68,9 @@ def new_blocks() -> Blocks:
 
 
 @inner
-def start_blocks(place: I64, first_seq: int) -> None:
-    """Put the scan at the newest objects older than ``first_seq``."""
-    place[HIGH], place[WIDTH] = first_seq, SMALLEST
+def start_blocks(place: I64, seq: int, width: int) -> None:
+    """Put the scan at the newest objects older than ``seq``, with a block of ``width``."""
+    place[HIGH], place[WIDTH] = seq, width
     place[NEWER_PAIRS] = place[ARRIVAL] = place[COUNT] = place[SORTED] = 0
 
 
@@ -82,6 +84,12 @@ def grown(candidates: Candidates, count: int, size: int) -> Candidates:
     return new
 
 
+@maker
+def known(candidates: Candidates, found: int) -> Candidates:
+    """The same arrays with ``found`` in them."""
+    return Candidates(candidates.score, candidates.older, candidates.arrival, candidates.order, candidates.grouped, found)
+
+
 @inner
 def reach(scores: F64, bars: F64) -> bool:
     """Whether one of ``scores`` is at most its bar, without a branch for each."""
@@ -92,9 +100,10 @@ def reach(scores: F64, bars: F64) -> bool:
 
 
 @inner
-def bound(stair: F64, newer_pairs: int) -> float:
+def bound(stair: F64, newer_pairs: int, cutoff: float) -> float:
     """The largest score that a pair may have whose older object is older than those of the skyband's first ``newer_pairs``."""
-    return stair[newer_pairs - 1] if newer_pairs > 0 else np.inf
+    bar = float(stair[newer_pairs - 1]) if newer_pairs > 0 else np.inf
+    return cutoff if bar > cutoff else bar
 
 
 @inner
@@ -156,13 +165,13 @@ def scan_arrivals(scoring: Scoring, objects: Objects, offset: int, batch: SubBat
 
 
 @inner
-def fill_bars(skyband: Skyband, newer_pairs: int, low: int, high: int, bars: F64) -> None:
+def fill_bars(skyband: Skyband, cutoff: float, newer_pairs: int, low: int, high: int, bars: F64) -> None:
     """Fill ``bars``: the largest score that a pair with the object of seq low + j may have. ``newer_pairs`` as of ``high``.
     O(high - low + pairs)."""
     at = newer_pairs
     for seq in range(high - 1, low - 1, -1):
         at = newer_than(skyband.older, at, seq + 1)
-        bars[seq - low] = bound(skyband.stair, at)
+        bars[seq - low] = bound(skyband.stair, at, cutoff)
 
 
 @inner
@@ -184,28 +193,31 @@ def add_found(scores: F64, bars: F64, first: int, arrival: int, batch: SubBatch,
 
 @inner
 def scan_block(
-    scoring: Scoring, objects: Objects, offset: int, batch: SubBatch, skyband: Skyband, candidates: Candidates, blocks: Blocks, work: I64
-) -> bool:
+    scoring: Scoring, objects: Objects, offset: int, batch: SubBatch, skyband: Skyband, cutoff: float, candidates: Candidates,
+    blocks: Blocks, work: I64,
+) -> bool:  # fmt: skip
     """Find the candidates with partners of the block at ``blocks.place``, of arrivals from the one there on: False if there may be no room
     for the next one's. O(partners) compares per arrival."""
     count_as_a, score_as_a = scoring.count_as_a, scoring.score_as_a
     count_as_b, score_as_b = scoring.count_as_b, scoring.score_as_b
     floats, integers, block, place = objects.floats, objects.integers, blocks.scores, blocks.place
     low, high, newer_pairs, side = place[LOW], place[HIGH], place[NEWER_PAIRS], batch.side
-    limit, filled = bound(skyband.stair, newer_pairs), False
+    limit, filled = bound(skyband.stair, newer_pairs, cutoff), False
+    counted = high - low > UNCOUNTED or cutoff < np.inf
     for i in range(place[ARRIVAL], batch.size):
         first = max(low, batch.first_partner[i])
         if first >= high:
             return True
-        if side[i] == IS_NEITHER:
+        upto = min(high, batch.first_seq + i)
+        if side[i] == IS_NEITHER or first >= upto:
             continue
-        if place[COUNT] + high - first > len(candidates.score):
+        if place[COUNT] + upto - first > len(candidates.score):
             place[ARRIVAL] = i
             return False
-        start, stop = first + offset, high + offset
+        start, stop = first + offset, upto + offset
         x_floats, x_integers = batch.floats[i], batch.integers[i]
-        work[SCORED] += high - first
-        if high - low > UNCOUNTED:
+        work[SCORED] += upto - first
+        if counted:
             if side[i] == IS_B:
                 good = count_as_b(floats, integers, start, stop, x_floats, x_integers, limit)
             else:
@@ -217,9 +229,9 @@ def scan_block(
         else:
             score_as_a(floats, integers, start, stop, x_floats, x_integers, block)
         if not filled:
-            fill_bars(skyband, newer_pairs, low, high, blocks.bars)
+            fill_bars(skyband, cutoff, newer_pairs, low, high, blocks.bars)
             filled = True
-        bars, count, top = blocks.bars[first - low : high - low], place[COUNT], high - first
+        bars, count, top = blocks.bars[first - low : upto - low], place[COUNT], upto - first
         while top > 0:
             bottom = max(0, top - STRETCH)
             if reach(block[bottom:top], bars[bottom:top]):
@@ -231,9 +243,10 @@ def scan_block(
 
 @inner
 def scan_blocks(
-    scoring: Scoring, objects: Objects, offset: int, batch: SubBatch, skyband: Skyband, candidates: Candidates, blocks: Blocks, work: I64
-) -> bool:
-    """Find the candidates with objects older than the sub-batch, and their best scores for ``batch.best``, from ``blocks.place`` on.
+    scoring: Scoring, objects: Objects, offset: int, batch: SubBatch, skyband: Skyband, cutoff: float, candidates: Candidates,
+    blocks: Blocks, work: I64,
+) -> bool:  # fmt: skip
+    """Find the candidates with partners from ``blocks.place`` on, and their best scores for ``batch.best``.
 
     ``skyband`` is the key's own. False if ``candidates`` needs more room: then go on with the same ``blocks`` and larger arrays.
     """
@@ -242,10 +255,10 @@ def scan_blocks(
         high = place[HIGH]
         place[LOW] = max(oldest, high - place[WIDTH])
         place[NEWER_PAIRS] = newer_than(skyband.older, place[NEWER_PAIRS], high)
-        limit = bound(skyband.stair, place[NEWER_PAIRS])
+        limit = bound(skyband.stair, place[NEWER_PAIRS], cutoff)
         if limit != limit:
             break
-        if not scan_block(scoring, objects, offset, batch, skyband, candidates, blocks, work):
+        if not scan_block(scoring, objects, offset, batch, skyband, cutoff, candidates, blocks, work):
             return False
         sort_found(candidates.older, candidates.order, place[SORTED], place[COUNT], high, place[WIDTH], blocks.distances)
         place[SORTED], place[ARRIVAL], place[HIGH] = place[COUNT], 0, place[LOW]
@@ -256,13 +269,24 @@ def scan_blocks(
 
 @maker
 def scan(
-    scoring: Scoring, objects: Objects, offset: int, batch: SubBatch, skyband: Skyband, candidates: Candidates, blocks: Blocks, work: I64
-) -> Candidates:
-    """Find the sub-batch's candidates, those among its arrivals (``batch.scores``) and the others (returned); see the functions above."""
+    scoring: Scoring, objects: Objects, offset: int, batch: SubBatch, skyband: Skyband, cutoff: float, candidates: Candidates,
+    blocks: Blocks, work: I64,
+) -> Candidates:  # fmt: skip
+    """Find the sub-batch's candidates, those among its arrivals (``batch.scores``) and the others (returned); see the functions above.
+
+    With a finite ``cutoff`` there are none in ``batch.scores``, and ``candidates`` does not grow: ``found`` is -1 if there is no room.
+    """
     if batch.size == 0:
-        return Candidates(candidates.score, candidates.older, candidates.arrival, candidates.order, candidates.grouped, 0)
-    scan_arrivals(scoring, objects, offset, batch, work)
-    start_blocks(blocks.place, batch.first_seq)
-    while not scan_blocks(scoring, objects, offset, batch, skyband, candidates, blocks, work):
+        return known(candidates, 0)
+    if own_scores(batch) > 0:
+        scan_arrivals(scoring, objects, offset, batch, work)
+        start_blocks(blocks.place, batch.first_seq, SMALLEST)
+    else:
+        for i in range(batch.size):
+            batch.best[i] = np.nan
+        start_blocks(blocks.place, batch.first_seq + batch.size, LARGEST)
+    while not scan_blocks(scoring, objects, offset, batch, skyband, cutoff, candidates, blocks, work):
+        if cutoff < np.inf:
+            return known(candidates, -1)
         candidates = grown(candidates, blocks.place[COUNT], 2 * len(candidates.score) + LARGEST)
-    return Candidates(candidates.score, candidates.older, candidates.arrival, candidates.order, candidates.grouped, blocks.place[COUNT])
+    return known(candidates, blocks.place[COUNT])

@@ -47,7 +47,7 @@ def drive(
     keys, objects = bucket.keys, bucket.objects
     held = Held(bucket.skyband, bucket.skyband_end, new_skyband(1024))
     told, lists = no_changes(), no_lists(queries)
-    batch = new_sub_batch(settings.sub_batch, objects.floats.shape[0], objects.integers.shape[0])
+    batch = new_sub_batch(settings.sub_batch, settings.sub_batch, objects.floats.shape[0], objects.integers.shape[0])
     candidates, scratch = new_candidates(1024), new_scratch(settings)
     looked, steps = new_looked(most), new_steps(1024)
     for g in range(len(advance.keys)):
