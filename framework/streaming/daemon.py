@@ -18,9 +18,6 @@ from pyspark import daemon
 from skyband.framework.lean_arrow import lean_arrow
 from skyband.operators.jit import load_compiler
 
-NAME: Final = "skyband.framework.streaming.daemon"
-"""This module's, for ``spark.python.daemon.module``."""
-
 THREADLESS: Final = {"OMP_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
 """Of the environment: libraries that are loaded start no threads (BLAS; the allocator in Arrow that is not used)."""
 

@@ -18,6 +18,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -76,6 +77,19 @@ def archive(java: Path, spark_home: Path, found: Known) -> Path:
         release = (java / "release").read_text(errors="replace")
         return _folder() / f"classes-{_hash(str(java), release, class_path(spark_home, found))}.jsa"
     return _folder() / "classes-none.jsa"
+
+
+def spark_home() -> Path:
+    """Where Spark is: ``SPARK_HOME``, else in PySpark's own folder (which is found without importing it)."""
+    if os.environ.get("SPARK_HOME"):
+        return Path(os.environ["SPARK_HOME"])
+    found = find_spec("pyspark")
+    for folder in (found.submodule_search_locations or []) if found else []:
+        if (Path(folder) / "jars").is_dir():
+            return Path(folder)
+    from pyspark.find_spark_home import _find_spark_home
+
+    return Path(_find_spark_home())
 
 
 def class_path(spark_home: Path, found: Known) -> str:

@@ -10,16 +10,9 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from subprocess import Popen
-from typing import Any
-
-from pyspark import SparkContext, java_gateway
-from pyspark.find_spark_home import _find_spark_home
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, Any
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.failpoints import die_with
@@ -30,16 +23,22 @@ from skyband.framework.settings.tasks import DEFAULT_TASKS, tasks_asked
 from skyband.framework.sources.logs import local_path
 from skyband.framework.storage.places import is_object
 from skyband.framework.storage.settings import ENGINE_JARS, LEFT_OUT, engine_conf, executors_env, workers_env
-from skyband.framework.streaming import cluster, executors, launch
-from skyband.framework.streaming.daemon import NAME as DAEMON
+from skyband.framework.streaming import cluster, launch
 from skyband.framework.streaming.engine import ENGINE
 from skyband.framework.streaming.engine_log import engine_log
+from skyband.framework.streaming.engine_process import Start, active
 from skyband.framework.streaming.packages import resolver, with_provider
 from skyband.framework.streaming.python_path import SAFE
 from skyband.framework.streaming.scratch import remove_leftovers, scratch_folder
 from skyband.framework.streaming.stopping import handlers_kept
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
+
+DAEMON = "skyband.framework.streaming.daemon"
+"""The module that the engine forks its workers from."""
 
 _SOCKETS = 50
 """Characters of the folder of sockets: with their names, Spark's, that is below what operating systems allow (104 and more)."""
@@ -57,44 +56,6 @@ SHIPPED = (
     "org.apache.parquet:parquet-encoding", "org.apache.parquet:parquet-jackson", "org.xerial.snappy:snappy-java",
     "io.airlift:aircompressor", "commons-pool:commons-pool", "com.github.luben:zstd-jni", "commons-logging:commons-logging",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class _Start:
-    """How the engine is to be started. ``known``: without Spark's script; ``make``: the archive of classes to make at the engine's end;
-    ``secrets``: settings that no command line shows (Spark sets all of them once more in the engine); ``env``: variables of its own;
-    ``folder``: where the engine's process stands, None for where this one does; ``meanwhile``: to be done while it starts."""
-
-    settings: Mapping[str, Any]
-    java: Path
-    spark_home: Path
-    known: launch.Known | None
-    make: Path | None
-    secrets: Collection[str]
-    env: Mapping[str, str]
-    folder: Path | None
-    meanwhile: Callable[[], None]
-
-    def process(self, command: list[str], **kwargs: Any) -> Popen[bytes]:
-        """The engine's process, known from its first moment: Spark tells of it only once it has answered."""
-        command = cluster.without(command, self.secrets)
-        kwargs["env"] = {**kwargs["env"], **self.env}
-        if self.known is not None:
-            command = launch.command(command, self.settings, self.java, self.spark_home, self.known, self.make)
-            kwargs["env"] = launch.environment(kwargs["env"], self.spark_home)
-        ENGINE.process = Popen(command, **kwargs, cwd=self.folder)
-        self.meanwhile()
-        return ENGINE.process
-
-    @contextmanager
-    def taken(self) -> Iterator[None]:
-        """Spark starts its engine this way inside."""
-        spark: Any = java_gateway
-        original, spark.Popen = spark.Popen, self.process
-        try:
-            yield
-        finally:
-            spark.Popen = original
 
 
 def get_session(
@@ -134,7 +95,7 @@ def get_session(
     remove_leftovers()
     scratch = scratch_folder()
     os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "conf")
-    spark_home, packages = Path(_find_spark_home()), (DELTA, *packages)
+    spark_home, packages = launch.spark_home(), (DELTA, *packages)
     plain = local and not cluster.changes_class_path(asked.conf)
     on_s3 = bool(set(ENGINE_JARS["s3"]) & set(packages))
     excludes = SHIPPED + (LEFT_OUT if on_s3 else ())
@@ -186,28 +147,26 @@ def get_session(
         # Between the engine and its workers: nobody else on the machine can connect, and each call of the state's takes less.
         "spark.python.unix.domain.socket.enabled": str(local and len(str(scratch)) <= _SOCKETS).lower(),
         **{f"spark.executorEnv.{name}": value for name, value in SAFE.items()},
-        **({} if local else {f"spark.executorEnv.{executors.DRIVER}": json.dumps(executors.versions())}),
+        **({} if local else _of_executors()),
     }
-    settings = cluster.merged(settings, asked.conf) | dict(extra or {}) | {"spark.master": chosen}
+    settings = {"spark.app.name": app_name} | cluster.merged(settings, asked.conf) | dict(extra or {}) | {"spark.master": chosen}
     settings = with_provider(settings, resolver(java, spark_home), warning_to_stderr)
-    builder = SparkSession.builder.appName(app_name)
-    for name, value in settings.items():
-        builder = builder.config(name, str(value))
     env = workers_env() if on_s3 and local else {}
     stands = None if local else cluster.stand_in(os.environ["PYSPARK_PYTHON"], scratch)
-    start = _Start(settings, java, spark_home, known, make, asked.secrets(), env, stands, meanwhile)
-    first = SparkContext._active_spark_context is None
+    start = Start(settings, java, spark_home, known, make, asked.secrets(), env, stands, meanwhile)
+    first = not active()
     if not first and ENGINE.process is not None and (lacking := sorted({*packages} - ENGINE.packages)):
         said = f"the engine that runs in this process was started for another job, without {', '.join(lacking)}"
         raise SkybandError("SKY-E300", said, hint="run this job in a process of its own, or as the first one")
-    with engine_log(None if home is not None and is_object(home) else home) as log, start.taken(), handlers_kept():
+    with engine_log(None if home is not None and is_object(home) else home) as log, handlers_kept():
         ENGINE.log = log
         if first:
             # Making the archive of classes is what an engine does last.
             ENGINE.scratch = scratch if local and make is None else None
             ENGINE.packages = frozenset(packages)
         try:
-            spark = builder.getOrCreate()
+            start.begin()
+            spark = _session(settings, start)
         except Exception as e:
             raise SkybandError("SKY-E300", f"Spark did not start: {str(e).splitlines()[0]}", hint=f"the engine's log is {log}") from e
     die_with(ENGINE.pids)
@@ -215,6 +174,8 @@ def get_session(
     if known is None and plain:
         _remember(spark, spark_home, packages, excludes)
     if first and not local:
+        from skyband.framework.streaming import executors
+
         try:
             executors.check(spark, home)
         except BaseException:
@@ -224,9 +185,27 @@ def get_session(
     return spark
 
 
+def _session(settings: Mapping[str, Any], start: Start) -> SparkSession:
+    """PySpark's session of the engine that ``start`` starts, or has started."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder
+    for name, value in settings.items():
+        builder = builder.config(name, str(value))
+    with start.taken():
+        return builder.getOrCreate()
+
+
+def _of_executors() -> dict[str, str]:
+    """What executors hold themselves against."""
+    from skyband.framework.streaming import executors
+
+    return {f"spark.executorEnv.{executors.DRIVER}": json.dumps(executors.versions())}
+
+
 def archive() -> Path | None:
     """Where the archive of the engine's classes is, or would be; None before the first start, and where Spark's script has its way."""
-    java, spark_home = find_java_home(), Path(_find_spark_home())
+    java, spark_home = find_java_home(), launch.spark_home()
     known = launch.known(spark_home, (DELTA,), SHIPPED)
     return launch.archive(java, spark_home, known) if java is not None and known is not None else None
 

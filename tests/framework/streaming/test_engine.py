@@ -6,13 +6,14 @@ import io
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from skyband.framework.errors import SkybandError
-from skyband.framework.streaming import session
+from skyband.framework.streaming import engine_process, launch, session
 from skyband.framework.streaming.engine import Engine, Stray, worker_died
 
 if TYPE_CHECKING:
@@ -88,17 +89,71 @@ def test_an_engine_of_this_machine_alone_is_killed_and_what_it_kept_goes(tmp_pat
 
 def test_what_is_done_meanwhile_is_done_beside_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int | None] = []
-    monkeypatch.setattr(session, "ENGINE", engine := Engine())
+    monkeypatch.setattr(engine_process, "ENGINE", engine := Engine())
 
     def meanwhile() -> None:
         assert engine.process is not None
         seen.append(engine.process.poll())
 
-    start = session._Start({}, Path("java"), Path("spark"), None, None, (), {}, None, meanwhile)
+    start = engine_process.Start({}, Path("java"), Path("spark"), None, None, (), {}, None, meanwhile)
     process = start.process([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE, env=dict(os.environ))
     assert seen == [None] and engine.process is process
     engine.end()
     assert process.returncode == 0
+
+
+def test_the_engine_is_started_before_pyspark_is_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its process says how it is reached in a file of our choice, and PySpark finds that where it looks itself."""
+    monkeypatch.setattr(engine_process, "ENGINE", engine := Engine())
+    monkeypatch.setattr(engine_process, "_spark", lambda name: None)
+    said = "import os, sys; open(os.environ['_PYSPARK_DRIVER_CONN_INFO_PATH'], 'w').write(' '.join(sys.argv[1:])); sys.stdin.read()"
+    monkeypatch.setattr(launch, "command", lambda asked, *_: [sys.executable, "-c", said, *asked])
+    begun: list[bool] = []
+    settings = {"spark.master": "local[2]", "spark.secret": "s3cret"}
+    start = engine_process.Start(
+        settings, Path("java"), Path("spark"), launch.Known([], []), None, ["spark.secret"], {}, None, lambda: begun.append(True)
+    )
+    start.begin()
+    early = engine.process
+    assert early is not None and not begun
+    looked = tmp_path / "pyspark" / "told"
+    looked.parent.mkdir()
+    with start.taken():
+        from pyspark import java_gateway
+
+        process = java_gateway.Popen(["spark-submit"], stdin=subprocess.PIPE, env={"_PYSPARK_DRIVER_CONN_INFO_PATH": str(looked)})
+        assert process is early and begun == [True]
+        deadline = time.monotonic() + 30
+        while (not looked.is_file() or not looked.read_text()) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert looked.read_text() == "spark-submit --conf spark.master=local[2] pyspark-shell"
+        told = looked.resolve()
+        assert told.parent.stat().st_mode & 0o777 == 0o700
+    assert not told.parent.exists()
+    engine.end()
+    assert early.returncode == 0
+
+
+@pytest.mark.parametrize("why", ["unknown", "there is one", "another's"])
+def test_no_second_engine_is_started(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_process, "ENGINE", engine := Engine())
+    monkeypatch.setattr(engine_process, "_spark", lambda name: object() if why == "another's" else None)
+    monkeypatch.setattr(engine_process, "Popen", lambda *a, **k: pytest.fail("started"))
+    engine.process = subprocess.Popen([sys.executable, "-c", ""]) if why == "there is one" else None
+    known = None if why == "unknown" else launch.Known([], [])
+    engine_process.Start({}, Path("java"), Path("spark"), known, None, (), {}, None, lambda: None).begin()
+    engine.end()
+
+
+def test_where_spark_is_is_found_without_importing_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "import sys\nfrom skyband.framework.streaming import session, launch\nprint(launch.spark_home(), 'pyspark' in sys.modules)"
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    from pyspark.find_spark_home import _find_spark_home
+
+    assert said == [_find_spark_home(), "False"]
+    monkeypatch.setenv("SPARK_HOME", "/another")
+    assert launch.spark_home() == Path("/another")
 
 
 def test_a_dead_worker_is_told_from_other_failures() -> None:
