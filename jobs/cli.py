@@ -8,6 +8,7 @@ import importlib
 import os
 import sys
 import traceback
+from collections.abc import Sequence
 from typing import NoReturn, TextIO
 
 from skyband import __version__
@@ -33,8 +34,8 @@ LIVE = ("run", "submit", "rebuild", "demo")
 """Commands that run a job: they show on a terminal what they are at, and their JSON is the run's outcome."""
 
 
-def command_line() -> argparse.ArgumentParser:
-    """The parser of everything ``skyband`` takes. Imports what commands need to name their arguments, and no more."""
+def command_line(argv: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """The parser of everything ``skyband`` takes, or of the command alone that ``argv`` begins with: each of them is a module to import."""
     parser = Parser(
         prog="skyband",
         description="Continuous queries over sliding windows, exact per event, on Spark.",
@@ -42,7 +43,7 @@ def command_line() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"skyband {__version__}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=SpecParser)
-    for name in COMMANDS:
+    for name in argv[:1] if argv and argv[0] in COMMANDS else COMMANDS:
         importlib.import_module(f"skyband.jobs.{name}").add_parser(subparsers)
     complete(parser)
     return parser
@@ -62,7 +63,7 @@ class _Command:
     def run(self, argv: list[str]) -> int:
         """The exit code. SystemExit for arguments that are none."""
         try:
-            args = command_line().parse_args(argv)
+            args = command_line(argv).parse_args(argv)
         except UsageError as e:
             if asks_json(argv):
                 hint = f"{e.parser.prog} --help"
