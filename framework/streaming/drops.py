@@ -6,6 +6,7 @@ See ``sources.drop`` for what a cap is. A drop that one batch takes, or whose fi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import DataFrame, SparkSession
@@ -21,6 +22,8 @@ from skyband.framework.sources.logs import watermark
 from skyband.framework.sources.protocol import ORIGIN, Lying
 from skyband.framework.sources.reading import batch_bytes
 from skyband.framework.sources.registry import source_format
+from skyband.framework.streaming.by_arrow import by_arrow
+from skyband.framework.streaming.by_arrow import spans as spans_by_arrow
 from skyband.framework.streaming.intake import intake
 from skyband.framework.streaming.layout import JobFile, Layout
 from skyband.framework.streaming.pieces import Warn
@@ -35,6 +38,7 @@ class Drops:
         self.spark = spark
         self.plan = plan
         self.layout = layout
+        self.job = job
         self.warn = warn
         self.drop = Drop.load(layout.home)
         self.lying = source_format(plan.source.format).drops(plan.source, job.header, layout.home)
@@ -93,18 +97,26 @@ class Drops:
         time = intake_node.field(intake_node.event_time)
         spans = lying.footers(str(time.source_name), urls) if time.source_name is not None and time.type == "timestamp" else {}
         rest = [u for u in urls if u not in spans]
-        spans |= self._looked_at(lying, rest)
+        spans |= self._read(lying, rest)
         found = caps(pieces, spans, delay)
         choosy = intake_node.rules or any(isinstance(t, Filter) for t in intake_node.transforms)
         if choosy and len(rest) < len(urls) and any(c is not None for c in found.values()):
             # Footers count rows too that are filtered or break rules: do the others need caps?
-            spans |= self._looked_at(lying, [u for u in urls if u not in rest])
+            spans |= self._read(lying, [u for u in urls if u not in rest])
             found = caps(pieces, spans, delay)
         held = [spans[u] for u, cap in found.items() if cap is not None]
         if not held:
             return {}, None
         self._tell(len(pieces), held)
         return found, least(spans, delay)
+
+    def _read(self, lying: Lying, urls: Sequence[str]) -> dict[str, Span]:
+        """Spans of the pieces at ``urls``: by Arrow where it reads them, by the engine the others."""
+        found: dict[str, Span] = {}
+        if by_arrow(self.plan, self.job):
+            with suppress(Exception):  # the engine comes to the same files, and says what it is
+                found = spans_by_arrow(self.spark, self.plan, self.job, urls)
+        return found | self._looked_at(lying, [u for u in urls if u not in found])
 
     def _looked_at(self, lying: Lying, urls: Sequence[str]) -> dict[str, Span]:
         """Spans of the pieces at ``urls``, read by the engine as the stream would read them; what cannot be read never fails here."""

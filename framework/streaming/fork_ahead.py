@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 
 from skyband.framework.streaming.daemon import HOST
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     from skyband.framework.plan.model import Plan
@@ -46,10 +47,21 @@ def fork_ahead(spark: SparkSession, plan: Plan) -> Thread:
 
 def _asked(spark: SparkSession, more: dict[str, str], work: Callable[[Iterable[Any]], Iterator[Any]]) -> Any:
     """The engine's side of a data set that a worker makes, of the pool that ``more`` of the environment tells from others."""
-    environment = spark.sparkContext.environment
+    with _pool(spark.sparkContext, more):
+        return spark.sparkContext.parallelize([0], 1).mapPartitions(work)._jrdd.rdd()
+
+
+def of_intake(context: SparkContext) -> AbstractContextManager[None]:
+    """Functions that are given to the engine inside are run by the workers that read files."""
+    return _pool(context, _INTAKE)
+
+
+@contextmanager
+def _pool(context: SparkContext, more: dict[str, str]) -> Iterator[None]:
+    environment = context.environment
     environment |= more
     try:
-        return spark.sparkContext.parallelize([0], 1).mapPartitions(work)._jrdd.rdd()
+        yield
     finally:
         for name in more:
             environment.pop(name, None)

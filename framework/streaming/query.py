@@ -14,16 +14,13 @@ from pyspark.sql.types import StructType
 
 from skyband.framework.messages import ASIDE, COUNTS, ROWS_IN, Tally
 from skyband.framework.plan.model import Plan
-from skyband.framework.plan.reader import below, engine_reads, separator
 from skyband.framework.reasons import CONTROL
 from skyband.framework.sources import reading
-from skyband.framework.sources.arrow_csv import ArrowCsv
-from skyband.framework.sources.arrow_files import ArrowFiles
 from skyband.framework.sources.drop import Drop
 from skyband.framework.sources.registry import source_format
 from skyband.framework.sources.structs import struct
-from skyband.framework.spec.places import without_scheme
-from skyband.framework.streaming.arrow_intake import URL, WATERMARK, Readable, ReadAndPack
+from skyband.framework.streaming.arrow_intake import URL, WATERMARK, ReadAndPack
+from skyband.framework.streaming.by_arrow import by_arrow, readable
 from skyband.framework.streaming.config import HostConfig
 from skyband.framework.streaming.daemon import HOST
 from skyband.framework.streaming.delivery import Delivery, number_batch
@@ -88,23 +85,15 @@ def _cores(spark: SparkSession) -> int:
     return min(context.defaultParallelism, os.cpu_count() or 1) if local else int(context.getConf().get("spark.executor.cores") or 1)
 
 
-def by_arrow(plan: Plan, job: JobFile) -> bool:
-    """Whether tasks read the source's files by Arrow; else the engine does. One checkpoint serves both."""
-    named = plan.source.format != "csv" or job.header is not None
-    # Only rows that the engine reads wake buckets that have states to take up.
-    return named and not job.engine_reads and job.filling is None and engine_reads(plan.source, plan.intake) is None
-
-
 def _read_by_arrow(
     spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, config: HostConfig, without: Sequence[str], drop: Drop | None,
     deliver: Deliver, send: Send,
 ) -> DataFrame:  # fmt: skip
     """The stream of packed blocks, behind the watermark, whose rows the engine never sees."""
-    files: Readable
-    place = os.path.abspath(without_scheme(str(plan.source.path))), below(plan.source), plan.source.fields
-    files = ArrowCsv(*place, tuple(job.header or ()), separator(plan.source)) if plan.source.format == "csv" else ArrowFiles(*place)
     urls = reading.urls(spark, plan.source, URL, without, drop)
-    packed = urls.mapInArrow(ReadAndPack(config, files, deliver, send), StructType([*_PACKED, *struct(**{WATERMARK: "timestamp"})]))
+    packed = urls.mapInArrow(
+        ReadAndPack(config, readable(plan, job), deliver, send), StructType([*_PACKED, *struct(**{WATERMARK: "timestamp"})])
+    )
     told = [F.lit(ASIDE), F.lit(0), F.lit(COUNTS), F.lit(Tally({ROWS_IN: 0, CONTROL: 1}).message())]
     control = control_rows(spark, str(layout.control)).select(*told, F.col("at"))
     both = packed.unionByName(control.toDF(*packed.columns))

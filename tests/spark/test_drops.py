@@ -15,6 +15,10 @@ import pytest
 from skyband.framework.errors import SkybandError
 from skyband.framework.sources.logs import watermark
 from skyband.framework.sources.lying import LyingFiles
+from skyband.framework.streaming.by_arrow import spans
+from skyband.framework.streaming.drops import Drops
+from skyband.framework.streaming.layout import JobFile, Layout
+from skyband.jobs.spec import load_plan
 from tests.spark.cuts import stream
 from tests.spark.equality import assert_equal_tables
 from tests.spark.jobs import run, run_apart, table, write_file, write_spec
@@ -151,3 +155,50 @@ def test_killed_in_the_middle_of_a_drop(tmp_path: Path, point: str) -> None:
         done = run_apart(folder / "spec.yaml", "--finish")
         assert done.returncode == 0, done.stderr
     assert_equal_tables(drop, one, same_cuts=False, same_files=False)
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_spans_read_by_arrow_are_those_that_the_engine_finds(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    """Rows that are rejected are in no span; what Arrow may not read is left to the engine."""
+    (tmp_path / "in").mkdir()
+    rows = {
+        "a": [("1", "2024-01-01 00:00:09", "1"), ("2", "2024-01-01 00:00:03.5", "2")],
+        "null": [(None, "2030-01-01 00:00:00", "1"), ("3", None, "2"), ("4", "2024-01-02 00:00:00", None)],
+        "far": [("5", "1969-12-31 23:59:59", "1"), ("6", "9999-12-31 00:00:00", "2"), ("7", "2024-01-03 00:00:00", "2")],
+        "none": [(None, "2024-01-01 00:00:00", "1")],
+        "odd": [("8", "2024-01-04 00:00:00", "1"), ("9", "2025-01-01 00:00:00", "+1"), ("10", "2024-01-05 00:00:00", "0x1")],
+    }  # fmt: skip
+    for name, some in rows.items():
+        path = tmp_path / "in" / f"{name} é.{form}"
+        if form == "csv":
+            path.write_text("id,ts,x\n" + "".join(",".join(cell or "" for cell in row) + "\n" for row in some))
+        elif name != "odd":
+            columns = zip(*some, strict=True)
+            ids, stamps, numbers = (pa.array(column, pa.string()) for column in columns)
+            stamps = stamps.cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
+            pyarrow.parquet.write_table(pa.table({"id": ids.cast(pa.int64()), "ts": stamps, "x": numbers.cast(pa.float64())}), path)
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(f"""\
+job: spans
+source:
+  format: {form}
+  path: {tmp_path}/in
+  schema: {{id: bigint, ts: timestamp, x: double}}
+  id: [id]
+  event_time: {{column: ts, watermark: 1 second}}
+window: {{count: 10}}
+scoring: {{high: {{expression: x, direction: max}}}}
+queries: {{best: {{type: topk, scoring: high, k: 2}}}}
+sink: {{path: {tmp_path}/out}}
+""")
+    plan = load_plan(str(spec))
+    layout, job = Layout(plan.sink), JobFile("spans", "g", {}, 2, ["id", "ts", "x"])
+    drops = Drops(spark, plan, layout, job, lambda text: None)
+    assert isinstance(drops.lying, LyingFiles)
+    urls = sorted(drops.lying.listed(spark))
+    assert len(urls) == (5 if form == "csv" else 4)
+    found = spans(spark, plan, job, urls)
+    engines = drops._looked_at(drops.lying, urls)
+    assert sorted(set(urls) - set(found)) == [u for u in urls if "odd" in u]
+    assert found == {u: engines[u] for u in found} and len(set(found.values())) == 4
+    assert drops._read(drops.lying, urls) == engines

@@ -1,0 +1,79 @@
+"""Files that tasks read by Arrow: which jobs have such, and the spans of event time of those that lie there when a run starts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+
+from skyband.framework.plan.model import IntakeNode, Plan
+from skyband.framework.plan.reader import below, engine_reads, separator
+from skyband.framework.reasons import REASON
+from skyband.framework.sources.arrow_csv import ArrowCsv
+from skyband.framework.sources.arrow_files import ArrowFiles, Odd
+from skyband.framework.sources.drop import NO_ROWS, Span
+from skyband.framework.spec.places import without_scheme
+from skyband.framework.streaming.arrow_intake import Readable, judged
+from skyband.framework.streaming.executors import as_the_driver
+from skyband.framework.streaming.fork_ahead import of_intake
+from skyband.framework.streaming.layout import JobFile
+
+
+def by_arrow(plan: Plan, job: JobFile) -> bool:
+    """Whether tasks read the source's files by Arrow; else the engine does. One checkpoint serves both."""
+    named = plan.source.format != "csv" or job.header is not None
+    # Only rows that the engine reads wake buckets that have states to take up.
+    return named and not job.engine_reads and job.filling is None and engine_reads(plan.source, plan.intake) is None
+
+
+def readable(plan: Plan, job: JobFile) -> Readable:
+    """The source's files, for who reads them by Arrow."""
+    place = os.path.abspath(without_scheme(str(plan.source.path))), below(plan.source), plan.source.fields
+    return ArrowCsv(*place, tuple(job.header or ()), separator(plan.source)) if plan.source.format == "csv" else ArrowFiles(*place)
+
+
+def spans(spark: SparkSession, plan: Plan, job: JobFile, urls: Sequence[str]) -> dict[str, Span]:
+    """The spans of the rows that are accepted so far of each of the files ``urls``; without those that the engine has to read.
+
+    In tasks: reading a file so takes a third of what the engine takes for it, and less.
+    """
+    if not urls:
+        return {}
+    context = spark.sparkContext
+    tasks = min(len(urls), 4 * context.defaultParallelism)
+    with of_intake(context):
+        found = context.parallelize(urls, tasks).mapPartitions(_Spans(plan.intake, readable(plan, job)))
+        _ = found._jrdd
+    return dict(found.collect())
+
+
+@dataclass(frozen=True, slots=True)
+class _Spans:
+    """What tasks run."""
+
+    intake: IntakeNode
+    files: Readable
+
+    def __call__(self, urls: Iterable[str]) -> Iterator[tuple[str, Span]]:
+        as_the_driver()
+        for url in urls:
+            try:
+                span = self._span(url)
+            except Odd:
+                continue
+            yield url, span
+
+    def _span(self, url: str) -> Span:
+        first, last = NO_ROWS
+        for rows in self.files.tables(url):
+            made = judged(self.intake, rows, url)
+            times = made[self.intake.event_time]
+            if made[REASON].null_count < made.num_rows:
+                times = times.filter(pc.is_null(made[REASON]))
+            both = pc.min_max(times.cast("int64"))
+            if both["min"].is_valid:
+                first, last = min(first, both["min"].as_py()), max(last, both["max"].as_py())
+        return first, last
