@@ -1,4 +1,5 @@
-"""Size: ten million rows in one drop, pairs and top-k, and a hundred thousand keys against one, with the memory of every process watched.
+"""Size: ten million rows in one drop, of Parquet and of CSV, pairs and top-k, and a hundred thousand keys against one, with the memory of
+every process watched.
 
 ``python -m tests.bench scale``; SKYBAND_BENCH_ROWS and SKYBAND_BENCH_KEYS make it smaller.
 """
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -27,7 +29,7 @@ SCORING = {"topk_pairs": "near", "topk": "high"}
 SPEC = """\
 job: {job}
 source:
-  format: parquet
+  format: {form}
   path: "{folder}/in"
   schema: {{id: bigint, ts: timestamp, k: bigint, x: double, y: double}}
   id: [id]
@@ -52,12 +54,16 @@ def run() -> Iterator[dict[str, Any]]:
     _job(spark, "warm", 50_000, 0, "{count: 1000}", 20)
     yield _job(spark, "one drop", ROWS, 0, "{count: 1000}", 20)
     yield _job(spark, "one drop, top-k", ROWS, 0, "{count: 1000}", 20, "topk")
+    yield _job(spark, "one drop of CSV", ROWS, 0, "{count: 1000}", 20, form="csv")
+    yield _job(spark, "one drop of CSV, top-k", ROWS, 0, "{count: 1000}", 20, "topk", form="csv")
     rows = 4 * KEYS
     yield _job(spark, "one key", rows, 1, "{count: 100}", 5)
     yield _job(spark, "many keys", rows, KEYS, "{count: 100}", 5)
 
 
-def _job(spark: Any, name: str, rows: int, keys: int, window: str, k: int, query: str = "topk_pairs") -> dict[str, Any]:
+def _job(
+    spark: Any, name: str, rows: int, keys: int, window: str, k: int, query: str = "topk_pairs", form: str = "parquet"
+) -> dict[str, Any]:  # fmt: skip
     from skyband.framework.streaming.runner import Batch, Runner
     from skyband.framework.tables.writer_factory import writer_for
     from skyband.jobs.spec import load_plan
@@ -72,21 +78,28 @@ def _job(spark: Any, name: str, rows: int, keys: int, window: str, k: int, query
         n = min(per_file, rows - first)
         if n <= 0:
             break
-        at = (1_600_000_000_000_000 + 10_000 * np.arange(first, first + n)).astype("datetime64[us]")
-        table = pa.table(
-            {
-                "id": np.arange(first, first + n), "ts": pa.array(at, pa.timestamp("us", "UTC")), "k": rng.integers(0, max(keys, 1), n),
-                "x": rng.random(n), "y": rng.random(n),
-            }
-        )  # fmt: skip
-        path = folder / "in" / f"{i:03}.parquet"
-        pq.write_table(table, path)
+        at = pa.array((1_600_000_000_000_000 + 10_000 * np.arange(first, first + n)).astype("datetime64[us]"))
+        stamps = at.cast(pa.string()) if form == "csv" else at.cast(pa.timestamp("us", "UTC"))
+        columns = {"id": np.arange(first, first + n), "ts": stamps, "k": rng.integers(0, max(keys, 1), n)}
+        table, path = pa.table(columns | {"x": rng.random(n), "y": rng.random(n)}), folder / "in" / f"{i:03}.{form}"
+        if form == "csv":
+            pc.write_csv(table, path)
+        else:
+            pq.write_table(table, path)
         os.utime(path, (1_600_000_000 + i, 1_600_000_000 + i))
     spec = folder / "spec.yaml"
     partition = "  partition_by: [k]" if keys > 1 else ""
     spec.write_text(
         SPEC.format(
-            job=folder.name, folder=folder, unique="checked", partition=partition, window=window, k=k, query=query, scoring=SCORING[query]
+            job=folder.name,
+            folder=folder,
+            form=form,
+            unique="checked",
+            partition=partition,
+            window=window,
+            k=k,
+            query=query,
+            scoring=SCORING[query],
         )
     )
     plan = load_plan(str(spec))
