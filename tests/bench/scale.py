@@ -25,6 +25,8 @@ ROWS = int(os.environ.get("SKYBAND_BENCH_ROWS", "10000000"))
 KEYS = int(os.environ.get("SKYBAND_BENCH_KEYS", "100000"))
 FILES = 40
 
+MOST = {"parquet": "32m", "csv": "64m"}
+"""Bytes of a batch: about as many rows of the one as of the other."""
 SCORING = {"topk_pairs": "near", "topk": "high"}
 SPEC = """\
 job: {job}
@@ -43,7 +45,7 @@ scoring:
 queries:
   found: {{type: {query}, scoring: {scoring}, k: {k}}}
 sink: {{path: "{folder}/out"}}
-run: {{max_bytes: 32m}}
+run: {{max_bytes: {most}}}
 """
 
 
@@ -94,6 +96,7 @@ def _job(
             job=folder.name,
             folder=folder,
             form=form,
+            most=MOST[form],
             unique="checked",
             partition=partition,
             window=window,
