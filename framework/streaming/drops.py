@@ -97,12 +97,14 @@ class Drops:
         time = intake_node.field(intake_node.event_time)
         spans = lying.footers(str(time.source_name), urls) if time.source_name is not None and time.type == "timestamp" else {}
         rest = [u for u in urls if u not in spans]
-        spans |= self._read(lying, rest)
+        times = self._by_arrow(rest, exact=False)
+        spans |= times | self._looked_at(lying, [u for u in rest if u not in times])
         found = caps(pieces, spans, delay)
         choosy = intake_node.rules or any(isinstance(t, Filter) for t in intake_node.transforms)
-        if choosy and len(rest) < len(urls) and any(c is not None for c in found.values()):
-            # Footers count rows too that are filtered or break rules: do the others need caps?
-            spans |= self._read(lying, [u for u in urls if u not in rest])
+        again = [u for u in urls if u in times or (choosy and u not in rest)]
+        if again and any(c is not None for c in found.values()):
+            # Times, and footers, count rows too that are turned away: do the others need caps?
+            spans |= self._read(lying, again)
             found = caps(pieces, spans, delay)
         held = [spans[u] for u, cap in found.items() if cap is not None]
         if not held:
@@ -112,11 +114,15 @@ class Drops:
 
     def _read(self, lying: Lying, urls: Sequence[str]) -> dict[str, Span]:
         """Spans of the pieces at ``urls``: by Arrow where it reads them, by the engine the others."""
-        found: dict[str, Span] = {}
+        found = self._by_arrow(urls, exact=True)
+        return found | self._looked_at(lying, [u for u in urls if u not in found])
+
+    def _by_arrow(self, urls: Sequence[str], exact: bool) -> dict[str, Span]:
+        """Spans of those of the pieces at ``urls`` that Arrow reads; not ``exact``: of all rows."""
         if by_arrow(self.plan, self.job):
             with suppress(Exception):  # the engine comes to the same files, and says what it is
-                found = spans_by_arrow(self.spark, self.plan, self.job, urls)
-        return found | self._looked_at(lying, [u for u in urls if u not in found])
+                return spans_by_arrow(self.spark, self.plan, self.job, urls, exact)
+        return {}
 
     def _looked_at(self, lying: Lying, urls: Sequence[str]) -> dict[str, Span]:
         """Spans of the pieces at ``urls``, read by the engine as the stream would read them; what cannot be read never fails here."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 from datetime import datetime
@@ -197,8 +198,40 @@ sink: {{path: {tmp_path}/out}}
     assert isinstance(drops.lying, LyingFiles)
     urls = sorted(drops.lying.listed(spark))
     assert len(urls) == (5 if form == "csv" else 4)
-    found = spans(spark, plan, job, urls)
+    found = spans(spark, plan, job, urls, exact=True)
     engines = drops._looked_at(drops.lying, urls)
     assert sorted(set(urls) - set(found)) == [u for u in urls if "odd" in u]
     assert found == {u: engines[u] for u in found} and len(set(found.values())) == 4
     assert drops._read(drops.lying, urls) == engines
+    for url, (first, last) in spans(spark, plan, job, urls, exact=False).items():
+        assert first <= engines[url][0] and last >= engines[url][1]
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_only_a_drop_out_of_order_is_looked_at_closely(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ordered: bool
+) -> None:
+    """Times alone say that files are in order. Where they do not, rows that are turned away count no longer."""
+    asked: list[bool] = []
+
+    def noted(self: Any, urls: Any, exact: bool) -> Any:
+        asked.append(exact)
+        return by_arrow(self, urls, exact)
+
+    by_arrow = Drops._by_arrow
+    monkeypatch.setattr(Drops, "_by_arrow", noted)
+    monkeypatch.setattr(Drops, "_looked_at", lambda self, lying, urls: pytest.fail("read by the engine") if urls else {})
+    spec = write_spec(tmp_path, watermark="0 seconds", max_files=1)
+    text = spec.read_text()
+    spec.write_text(text.replace(text[text.index("quality:") : text.index("window:")], ""))
+    (tmp_path / "in").mkdir()
+    for i in range(4):
+        rows = [f"{10 * i + j},2024-01-0{i + 1} 00:00:0{j},g,1.5,2.5,a" for j in range(3)]
+        # Without an id, and later than all others.
+        rows += [] if ordered else [",2024-02-01 00:00:00,g,1.5,2.5,a"]
+        path = tmp_path / "in" / f"{i}.csv"
+        path.write_text("\n".join(["id,ts,grp,x,y,side", *rows, ""]))
+        os.utime(path, (1_600_000_000 + i, 1_600_000_000 + i))
+    batches = run(spark, spec, finish=True)
+    assert asked == ([False] if ordered else [False, True])
+    assert sum(b.get("accepted") for b in batches) == 12 and not any(b.get("late") for b in batches)
