@@ -146,7 +146,8 @@ def test_no_second_engine_is_started(why: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_where_spark_is_is_found_without_importing_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    code = "import sys\nfrom skyband.framework.streaming import launch, session\nprint(launch.spark_home())\nprint('pyspark' in sys.modules)"
+    asked = "print(launch.spark_home())\nprint('pyspark' in sys.modules)"
+    code = f"import sys\nfrom skyband.framework.streaming import launch, session\n{asked}"
     monkeypatch.delenv("SPARK_HOME", raising=False)
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
     from pyspark.find_spark_home import _find_spark_home
