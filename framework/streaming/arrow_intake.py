@@ -82,12 +82,7 @@ class ReadAndPack:
                     raise RuntimeError(f"{_LASTING if e.lasting else _ODD}: {e}") from e
 
     def _counted(self, rows: pa.Table) -> pa.Table:
-        if CAPPED in rows.column_names:
-            stamps = rows[CAPPED]
-        else:
-            stamps = rows[self.config.intake.event_time]
-            if rows[REASON].null_count < rows.num_rows:
-                stamps = stamps.filter(pc.is_null(rows[REASON]))
+        stamps = rows[CAPPED] if CAPPED in rows.column_names else accepted_times(self.config.intake, rows)
         latest = pc.max(stamps.cast(pa.int64())).as_py()
         if latest is not None:
             self.latest = latest if self.latest is None else max(self.latest, latest)
@@ -106,6 +101,12 @@ def judged(node: IntakeNode, rows: pa.Table, origin: str) -> pa.Table:
     columns[CORRUPT] = pa.nulls(n, pa.string())
     columns[REASON] = _reasons(node, columns, n)
     return pa.table(columns)
+
+
+def accepted_times(node: IntakeNode, rows: pa.Table) -> pa.ChunkedArray:
+    """The event times of those of the ``judged`` rows that have no reason to be turned away."""
+    times, reason = rows[node.event_time], rows[REASON]
+    return times if reason.null_count == rows.num_rows else times.filter(pc.is_null(reason))
 
 
 def capped(node: IntakeNode, rows: pa.Table, cap: int | None) -> pa.Table:

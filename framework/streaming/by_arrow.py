@@ -11,15 +11,14 @@ from pyspark.sql import SparkSession
 
 from skyband.framework.plan.model import IntakeNode, Plan
 from skyband.framework.plan.reader import below, engine_reads, separator
-from skyband.framework.reasons import REASON
 from skyband.framework.sources.arrow_csv import ArrowCsv
 from skyband.framework.sources.arrow_files import ArrowFiles, Odd
 from skyband.framework.sources.drop import NO_ROWS, Span
 from skyband.framework.spec.places import without_scheme
-from skyband.framework.streaming.arrow_intake import Readable, judged
+from skyband.framework.streaming.arrow_intake import Readable, accepted_times, judged
 from skyband.framework.streaming.executors import as_the_driver
-from skyband.framework.streaming.fork_ahead import of_intake
 from skyband.framework.streaming.layout import JobFile
+from skyband.framework.streaming.worker_pools import INTAKE, pool
 
 
 def by_arrow(plan: Plan, job: JobFile) -> bool:
@@ -47,9 +46,9 @@ def spans(spark: SparkSession, plan: Plan, job: JobFile, urls: Sequence[str], ex
     files = readable(plan, job, None if exact else (plan.intake.event_time,))
     context = spark.sparkContext
     tasks = min(len(urls), 4 * context.defaultParallelism)
-    with of_intake(context):
+    with pool(context, INTAKE):
         found = context.parallelize(urls, tasks).mapPartitions(_Spans(plan.intake, files, exact))
-        _ = found._jrdd
+        _ = found._jrdd  # the function is handed over now, and not when its rows are asked for
     return dict(found.collect())
 
 
@@ -73,10 +72,7 @@ class _Spans:
     def _span(self, url: str) -> Span:
         first, last = NO_ROWS
         for rows in self.files.tables(url):
-            times = rows[self.intake.event_time]
-            if self.exact:
-                reason = judged(self.intake, rows, url)[REASON]
-                times = times if reason.null_count == len(reason) else times.filter(pc.is_null(reason))
+            times = accepted_times(self.intake, judged(self.intake, rows, url)) if self.exact else rows[self.intake.event_time]
             both = pc.min_max(times.cast("int64"))
             if both["min"].is_valid:
                 first, last = min(first, both["min"].as_py()), max(last, both["max"].as_py())

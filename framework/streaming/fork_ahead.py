@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import suppress
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from skyband.framework.streaming.daemon import HOST
+from skyband.framework.streaming.worker_pools import INTAKE, pool
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     from skyband.framework.plan.model import Plan
     from skyband.framework.streaming.config import HostConfig
-
-_INTAKE: Final = {"SPARK_SIMPLIFIED_TRACEBACK": "1"}
-"""What the engine adds to the environment of workers that take Arrow; not to that of the stateful step's."""
 
 
 def fork_ahead(spark: SparkSession, plan: Plan) -> Thread:
@@ -28,7 +25,7 @@ def fork_ahead(spark: SparkSession, plan: Plan) -> Thread:
     from skyband.framework.streaming.config import HostConfig
 
     ahead = KernelsAhead(HostConfig.of(plan, (), ""))
-    asked = [_asked(spark, _INTAKE, nothing), _asked(spark, HOST, ahead)]
+    asked = [_asked(spark, INTAKE, nothing), _asked(spark, HOST, ahead)]
 
     def count() -> None:
         for rows in asked:
@@ -47,24 +44,8 @@ def fork_ahead(spark: SparkSession, plan: Plan) -> Thread:
 
 def _asked(spark: SparkSession, more: dict[str, str], work: Callable[[Iterable[Any]], Iterator[Any]]) -> Any:
     """The engine's side of a data set that a worker makes, of the pool that ``more`` of the environment tells from others."""
-    with _pool(spark.sparkContext, more):
+    with pool(spark.sparkContext, more):
         return spark.sparkContext.parallelize([0], 1).mapPartitions(work)._jrdd.rdd()
-
-
-def of_intake(context: SparkContext) -> AbstractContextManager[None]:
-    """Functions that are given to the engine inside are run by the workers that read files."""
-    return _pool(context, _INTAKE)
-
-
-@contextmanager
-def _pool(context: SparkContext, more: dict[str, str]) -> Iterator[None]:
-    environment = context.environment
-    environment |= more
-    try:
-        yield
-    finally:
-        for name in more:
-            environment.pop(name, None)
 
 
 def nothing(rows: Iterable[Any]) -> Iterator[Any]:

@@ -31,6 +31,7 @@ from skyband.framework.streaming.outbox import Block, Deliver, Send, as_block, a
 from skyband.framework.streaming.pack import Pack
 from skyband.framework.streaming.parcels import parcels
 from skyband.framework.streaming.processor import HostProcessor
+from skyband.framework.streaming.worker_pools import pool
 
 OnBatch = Callable[[DataFrame, int], None]
 
@@ -68,14 +69,8 @@ def build(
         rows = intake(source, plan.intake)
         rows = with_control(spark, rows, str(layout.control), plan.intake.event_time, plan.intake.delay_ms)
         packed = rows.mapInArrow(Pack(config, deliver, send), _PACKED)
-    # Pools of Python workers are told apart by the environment their functions were made in.
-    environment = spark.sparkContext.environment
-    environment |= HOST
-    try:
+    with pool(spark.sparkContext, HOST):
         return packed.groupBy("node", "bucket").transformWithState(HostProcessor(config, deliver), _SENT, "Append", "EventTime")
-    finally:
-        for name in HOST:
-            environment.pop(name, None)
 
 
 def _cores(spark: SparkSession) -> int:

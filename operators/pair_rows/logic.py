@@ -87,6 +87,12 @@ def no_skyband() -> Skyband:
     return Skyband(np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
 
 
+def no_queries() -> Queries:
+    """Nobody asks."""
+    none = np.empty(0, np.int64)
+    return Queries(none, none, none, none, none, none, none, np.empty(0), none)
+
+
 def no_progress(queries: int, keys: int, shown: int) -> Progress:
     """Nothing told yet; ``shown`` = width of the lists shown at boundaries."""
     return Progress(

@@ -34,7 +34,7 @@ from skyband.operators.pair_rows.kernels.tables import (
     Settings,
     Skyband,
 )
-from skyband.operators.pair_rows.logic import no_progress, no_skyband
+from skyband.operators.pair_rows.logic import no_progress, no_queries, no_skyband
 
 M = TypeVar("M")
 """What finds candidates and is not in a bucket, if there is anything: an index."""
@@ -82,11 +82,10 @@ class Taken(NamedTuple, Generic[M]):
 def segments(settings: Settings, queries: Queries, bucket: Bucket, advance: Advance, again: bool = True) -> list[Segment]:
     """The arrivals cut into segments for as many threads as there may be; none if it does not pay, or cannot be.
 
-    Not for more keys than one, nor with ``every``: what has been shown at a boundary does not depend on what is alive alone. ``again``:
-    objects from before ``advance`` can be taken again, too.
+    ``again``: objects from before ``advance`` can be taken again, too.
     """
     most = threads.allowed()
-    if most == 1 or len(bucket.keys) > 1 or len(advance.keys) != 1 or queries.every.any():
+    if most == 1 or not can_be_cut(queries, bucket, advance):
         return []
     start, stop = int(advance.first_new[0]), int(bucket.keys[0, NEXT_SEQ])
     for parts in range(min(most, (stop - start) // LEAST_ROWS), 1, -1):
@@ -98,9 +97,22 @@ def segments(settings: Settings, queries: Queries, bucket: Bucket, advance: Adva
     return []
 
 
+def can_be_cut(queries: Queries, bucket: Bucket, advance: Advance) -> bool:
+    """Whether a run may begin at any of its arrivals: there is one key, and what is told depends on what is alive alone.
+
+    With ``every`` it does not: it depends on what was shown at the last boundary, too.
+    """
+    return len(bucket.keys) == 1 and len(advance.keys) == 1 and not bool(queries.every.any())
+
+
 def time_of(bucket: Bucket, seq: int) -> int:
     """The time of an object of the bucket's only key, microseconds."""
     return int(bucket.objects.times[bucket.keys[0, REGION_START] + seq - bucket.keys[0, FIRST_HELD]])
+
+
+def behind(bucket: Bucket, seq: int) -> int:
+    """The instant before which the objects before ``seq`` have come, microseconds."""
+    return time_of(bucket, seq - 1) + 1
 
 
 def alive(count: int, micros: int, bucket: Bucket, first: int) -> int:
@@ -135,7 +147,7 @@ def take(
 def _take(drive: Drive[M], queries: Queries, bucket: Bucket, advance: Advance, part: Segment, since: int, index: M) -> Taken[M]:
     """A segment whose skyband, of events before ``since``, is that of ``bucket``."""
     keys, whole = bucket.keys.copy(), bucket.keys[0, NEXT_SEQ]
-    until = advance.until if part.stop == whole else time_of(bucket, part.stop - 1) + 1
+    until = advance.until if part.stop == whole else behind(bucket, part.stop)
     keys[0, NEXT_SEQ] = part.stop
     told, work = no_progress(len(queries.k), 1, 0), np.zeros(COUNTERS, np.int64)
     mine = Advance(advance.keys, np.array([part.first]), since, until)
@@ -145,19 +157,18 @@ def _take(drive: Drive[M], queries: Queries, bucket: Bucket, advance: Advance, p
 
 def _anew(drive: Drive[M], queries: Queries, bucket: Bucket, advance: Advance, part: Segment, index: M) -> Taken[M]:
     """A segment behind others: first the objects alive at its start, for nobody."""
-    since = time_of(bucket, part.first - 1) + 1
-    found, index = skyband_at(drive, queries, bucket, part.alive, part.first, index)
+    since = behind(bucket, part.first)
+    found, index = skyband_at(drive, bucket, part.alive, part.first, index)
     found.keys[0, NEXT_SEQ] = bucket.keys[0, NEXT_SEQ]
     return _take(drive, queries, found, advance, part, since, index)
 
 
-def skyband_at(drive: Drive[M], queries: Queries, bucket: Bucket, first_alive: int, upto: int, index: M) -> tuple[Bucket, M]:
+def skyband_at(drive: Drive[M], bucket: Bucket, first_alive: int, upto: int, index: M) -> tuple[Bucket, M]:
     """The bucket as it is when its only key's object before seq ``upto`` has come and ``first_alive`` is the first alive; and the index."""
-    keys, since = bucket.keys.copy(), time_of(bucket, upto - 1) + 1
+    keys, since = bucket.keys.copy(), behind(bucket, upto)
     keys[0, FIRST_ALIVE], keys[0, NEXT_SEQ] = first_alive, upto
     keys[0, SKYBAND_START : SKYBAND_LENGTH + 1] = 0
-    nobody = Queries(*(column[:0] for column in queries))  # type: ignore[arg-type]
     again = Advance(np.zeros(1, np.int64), np.array([first_alive]), since, since)
     empty = Bucket(keys, bucket.objects, no_skyband(), 0)
-    _, _, skyband, end, index = drive(nobody, empty, no_progress(0, 1, 0), again, np.zeros(COUNTERS, np.int64), index)
+    _, _, skyband, end, index = drive(no_queries(), empty, no_progress(0, 1, 0), again, np.zeros(COUNTERS, np.int64), index)
     return Bucket(keys, bucket.objects, skyband, end), index

@@ -22,7 +22,7 @@ from skyband.operators.pair_rows.kernels.tables import (
     Settings,
     Skyband,
 )
-from skyband.operators.pair_rows.logic import PairRowsLogic, no_progress, no_skyband
+from skyband.operators.pair_rows.logic import PairRowsLogic, no_progress, no_queries, no_skyband
 from skyband.operators.pair_rows.segments import Driven, segments, take
 from skyband.operators.pair_rows.windows import no_objects
 from skyband.operators.topk_pairs import long_runs
@@ -42,9 +42,8 @@ def compiled_driver(function: Callable[..., Any], more: Any) -> Callable[..., An
     from numba import typeof
 
     none = np.empty(0, np.int64)
-    queries = Queries(none, none, none, none, none, none, none, np.empty(0), none)
     bucket = Bucket(np.empty((0, KEY_COLUMNS), np.int64), no_objects(0, 0), no_skyband(), 0)
-    tables = (Settings(0, 0, 0, 0, 0, 0, 0), more, queries, bucket, no_progress(0, 0, 0), Advance(none, none, 0, 0), none)
+    tables = (Settings(0, 0, 0, 0, 0, 0, 0), more, no_queries(), bucket, no_progress(0, 0, 0), Advance(none, none, 0, 0), none)
     signature = (count_type(), score_type(), count_type(), score_type(), *map(typeof, tables))
     compiled: Callable[..., Any] = jit.jit(signature)(function)
     return compiled

@@ -27,7 +27,7 @@ from skyband.operators.pair_rows.kernels.tables import (
     Settings,
     Skyband,
 )
-from skyband.operators.pair_rows.segments import alive, skyband_at, time_of
+from skyband.operators.pair_rows.segments import alive, behind, can_be_cut, skyband_at
 
 LEAST_ROWS = 4096
 """Arrivals of a run, at the least."""
@@ -54,7 +54,7 @@ def take(
 
 
 def _long(settings: Settings, queries: Queries, bucket: Bucket, advance: Advance) -> bool:
-    if len(bucket.keys) > 1 or len(advance.keys) != 1 or not len(queries.k) or queries.every.any():
+    if not len(queries.k) or not can_be_cut(queries, bucket, advance):
         return False
     start, stop = int(advance.first_new[0]), int(bucket.keys[0, NEXT_SEQ])
     if stop - start < LEAST_ROWS:
@@ -73,7 +73,7 @@ class _Run:
         )  # fmt: skip
         self.given, self.bucket = bucket, bucket._replace(keys=bucket.keys.copy())
         self.at, self.stop = int(advance.first_new[0]), int(bucket.keys[0, NEXT_SEQ])
-        self.since, self.misses = advance.since, 0
+        self.misses = 0
         self.rows: list[ChangeRows] = []
 
     def take(self) -> tuple[ChangeRows, int, Skyband, int]:
@@ -123,18 +123,17 @@ class _Run:
             self.bucket = before
             return
         first = alive(self.settings.window_count, self.settings.window_micros, self.given, self.at)
-        self.bucket, _ = skyband_at(self._whole, self.queries, self.given, first, self.at, None)
+        self.bucket, _ = skyband_at(self._whole, self.given, first, self.at, None)
 
     def _whole(self, queries: Queries, bucket: Bucket, progress: Progress, advance: Advance, work: I64, index: None) -> Any:
         return (*self.compiled(self.settings, np.inf, queries, bucket, progress, advance, work)[:4], None)
 
     def _drive(self, settings: Settings, cutoff: float, queries: Queries, bucket: Bucket, upto: int) -> None:
         """Take arrivals up to seq ``upto``, or as many as it goes well with."""
-        until = self.advance.until if upto == self.stop else time_of(self.given, upto - 1) + 1
+        since = self.advance.since if self.at == self.advance.first_new[0] else behind(self.given, self.at)
+        until = self.advance.until if upto == self.stop else behind(self.given, upto)
         bucket.keys[0, NEXT_SEQ] = upto
-        mine = Advance(self.advance.keys, np.array([self.at]), self.since, until)
+        mine = Advance(self.advance.keys, np.array([self.at]), since, until)
         rows, written, skyband, end, self.at = self.compiled(settings, cutoff, queries, bucket, self.progress, mine, self.work)
         self.rows.append(ChangeRows(rows.fields[:written], rows.score[:written]))
         self.bucket = Bucket(bucket.keys, bucket.objects, skyband, end)
-        if self.at > int(self.advance.first_new[0]):
-            self.since = time_of(self.given, self.at - 1) + 1

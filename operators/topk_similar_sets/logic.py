@@ -23,7 +23,7 @@ from skyband.operators.pair_rows.kernels.tables import (
     Settings,
     Skyband,
 )
-from skyband.operators.pair_rows.logic import PairRowsLogic, no_progress, no_skyband
+from skyband.operators.pair_rows.logic import PairRowsLogic, no_progress, no_queries, no_skyband
 from skyband.operators.pair_rows.segments import Driven, segments, take
 from skyband.operators.pair_rows.windows import no_objects
 from skyband.operators.set_index.kernels.probe import COUNTED, PROBED, READ, WEIGHED
@@ -46,10 +46,9 @@ def driver() -> Callable[..., Any]:
     from numba import typeof
 
     none = np.empty(0, np.int64)
-    queries = Queries(none, none, none, none, none, none, none, np.empty(0), none)
     bucket = Bucket(np.empty((0, KEY_COLUMNS), np.int64), no_objects(0, 0), no_skyband(), 0)
     fixed = (Settings(0, 0, 0, 0, 0, 0, 0), Sought(0, 0.0, False))
-    moving = (queries, bucket, no_progress(0, 0, 0), Advance(none, none, 0, 0), none, Tokens(none, none), 0, new_index(1, 1, 1, 0))
+    moving = (no_queries(), bucket, no_progress(0, 0, 0), Advance(none, none, 0, 0), none, Tokens(none, none), 0, new_index(1, 1, 1, 0))
     signature = (score_type(), score_type(), *map(typeof, (*fixed, *moving, none, none)))
     compiled: Callable[..., Any] = jit.jit(signature)(drive)
     return compiled
