@@ -98,6 +98,15 @@ def next_watermark(checkpoint: Path) -> int:
         raise unusable(checkpoint, f"commits/{entry.name} cannot be read") from e
 
 
+def owed(checkpoint: Path) -> bool:
+    """Whether the last batch done has moved the watermark and the batch that follows, if only for that, has not begun.
+
+    The engine forgets that it owes it when it ends in between. For a moment when no query runs.
+    """
+    planned, done = (last_batch(checkpoint / log) for log in ("offsets", "commits"))
+    return planned == done and next_watermark(checkpoint) > watermark(checkpoint)
+
+
 def unusable(checkpoint: Path, what: str) -> SkybandError:
     """SKY-E303: the checkpoint has lost a part; ``what`` names it."""
     hint = f"restore {checkpoint} and the tables from one backup, or {AGAIN}"

@@ -159,7 +159,7 @@ class Layout:
             _replace(target, json.dumps({"at": at_iso}) + "\n")
 
     def order_wake(self, token: str) -> None:
-        """Puts a row into the control source for which every bucket runs; once for one token. It moves no watermark."""
+        """Puts a row into the control source, so that there is a batch; once for one token. It moves no watermark."""
         if not self.wake(token).exists():
             _replace(self.wake(token), json.dumps({"at": "1970-01-01T00:00:00.000+00:00"}) + "\n")
 

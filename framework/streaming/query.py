@@ -17,6 +17,7 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.reasons import CONTROL
 from skyband.framework.sources import reading
 from skyband.framework.sources.drop import Drop
+from skyband.framework.sources.logs import last_batch, owed
 from skyband.framework.sources.registry import source_format
 from skyband.framework.sources.structs import struct
 from skyband.framework.streaming.arrow_intake import URL, WATERMARK, ReadAndPack
@@ -100,6 +101,9 @@ def start(
     drop: Drop | None = None, delivery: Delivery | None = None,
 ) -> StreamingQuery:  # fmt: skip
     """Starts the job's query: over what is there (``once``) or for good at the spec's trigger."""
+    if owed(layout.checkpoint):
+        # An earlier run ended before it: without a new row the engine would not come to what the watermark has passed, a finish among it.
+        layout.order_wake(f"after-{last_batch(layout.checkpoint / 'commits')}")
     shared = parcels(spark.sparkContext, str(layout.checkpoint))
     if shared is not None:
         shared.begin()

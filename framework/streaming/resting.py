@@ -14,7 +14,7 @@ from contextlib import suppress
 from skyband.framework import durable
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.drop import Drop
-from skyband.framework.sources.logs import last_batch, local_path, taken
+from skyband.framework.sources.logs import last_batch, local_path, owed, taken
 from skyband.framework.sources.preflight import FORMATS, hidden, local_folder
 from skyband.framework.streaming.layout import JobFile, Layout
 
@@ -36,7 +36,7 @@ def at_rest(layout: Layout, job: JobFile, finish: bool) -> bool:
     if os.environ.get("SKYBAND_WRITER") == "spark":
         return False
     batch = last_batch(layout.checkpoint / "commits")
-    if batch < 0 or last_batch(layout.checkpoint / "offsets") != batch or not _noted(layout, job, batch, finish):
+    if batch < 0 or last_batch(layout.checkpoint / "offsets") != batch or not _noted(layout, job, batch, finish) or owed(layout.checkpoint):
         return False
     drop = Drop.load(layout.home)
     return job.filling is None and not drop.capped and drop.greatest is None and all(layout.ordered(f) for _, f in job.finishes)

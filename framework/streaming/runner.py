@@ -37,7 +37,7 @@ from skyband.framework.reasons import CONTROL, FILTERED, REASONS
 from skyband.framework.redaction import redacted
 from skyband.framework.settings.tasks import tasks_asked
 from skyband.framework.sources.forgetting import forget
-from skyband.framework.sources.logs import last_batch
+from skyband.framework.sources.logs import last_batch, watermark
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.arrow_intake import odd
 from skyband.framework.streaming.checkpoint import failure as lost_part
@@ -340,10 +340,10 @@ class Runner:
         if FRONTIER in batch.counts:
             frontier = max(frontier or batch.counts[FRONTIER], batch.counts[FRONTIER])
         if controlled:
-            # The batch before brought a finish's row, or a drop's: from this one on the watermark is past it.
-            # The row for which all buckets run (``filling``) moves nothing.
-            moved = max([self.drops.drop.released or 0, *(f for _, f in self.job.finishes[-1:] if self.layout.ordered(f))])
-            frontier = max(frontier or moved, moved) if moved else frontier
+            # The batch before brought a row of the control source: if it was a finish's, or a drop's, the watermark is there now.
+            at, released = watermark(self.layout.checkpoint), self.drops.drop.released or 0
+            passed = [f for w, f in [*self.job.finishes[-1:], (released // 1000, released)] if f and w <= at]
+            frontier = max([*passed, *([] if frontier is None else [frontier])], default=None)
         self.pending, self.newest, self.frontier = pending, newest, frontier
         batch.pending, batch.newest, batch.frontier = pending, newest, frontier
         self._totals[batch.number] = pending, newest, frontier, CONTROL in batch.counts
