@@ -28,7 +28,7 @@ from skyband.framework.streaming.outbox import Block, Outbox
 from skyband.framework.streaming.rejects import json_rows
 from skyband.framework.streaming.sequence import Keys
 from skyband.framework.streaming.sequencer import Sequencer
-from skyband.framework.streaming.store import split_address
+from skyband.framework.streaming.store import distinct, split_address
 
 I64 = npt.NDArray[np.int64]
 
@@ -147,7 +147,7 @@ class Backfill:
             if named in self.host.objects:
                 self.host.objects[named].restore(blocks.bytes_table(self.was[objects_value(named)]))
                 objects[named] = self.host.objects[named].numbers
-        return Others(np.unique(np.concatenate([np.empty(0, np.int64), *rows])), objects)
+        return Others(distinct(np.concatenate([np.empty(0, np.int64), *rows])), objects)
 
     def _same_rows(self) -> None:
         """SkybandError SKY-E581 if keys, numbers, instants or ids are not those of the state."""

@@ -23,7 +23,7 @@ from skyband.framework.streaming.item_rows import ItemRows, KeyValues
 from skyband.framework.streaming.objects import ObjectNumbers
 from skyband.framework.streaming.outbox import Outbox
 from skyband.framework.streaming.sequencer import Sequenced
-from skyband.framework.streaming.store import Segment, WindowStore, address, split_address
+from skyband.framework.streaming.store import Segment, WindowStore, address, distinct, split_address
 from skyband.operators.base import DELETION_TARGET, NULL, AnyArray, Arrivals, Logic, Named, ObjectLogic, Ragged, State, object_column
 
 I64 = npt.NDArray[np.int64]
@@ -103,7 +103,7 @@ class OperatorHost:
             if node.skyband and (len(taken.seq) or (woken is not None and woken < limit)):
                 table = self.items.skyband(i, logic.skyband(), self.store, keys, bucket)
                 out.put(Skyband(node.name, bucket).kind, table)
-            pins.append(np.unique(address(*logic.retained())))
+            pins.append(distinct(address(*logic.retained())))
         self.retained = pins
         self._pin()
         self._forget_objects()
@@ -185,7 +185,7 @@ class OperatorHost:
 
     def _pin(self) -> None:
         parts = [at for at in (self.others.rows, *self.retained) if len(at)]
-        self.store.pins = parts[0] if len(parts) == 1 else np.unique(np.concatenate([_NONE, *parts]))
+        self.store.pins = parts[0] if len(parts) == 1 else distinct(np.concatenate([_NONE, *parts]))
 
     def _arrivals(self, node: OperatorNode, rows: Segment) -> Arrivals:
         """Stored rows as the operator of ``node`` takes them. What names objects, and sets, are stored only for those that keep rows."""
@@ -211,7 +211,7 @@ class OperatorHost:
         found = {}
         for named in self.operators[operator].objects:
             column = object_column(named).name
-            met = np.unique(columns[column])
+            met = distinct(columns[column])
             new = met[(met != NULL) & ~np.isin(met, self.needed[operator])]
             found[column] = self.objects[named].named(new)
         return found

@@ -23,6 +23,9 @@ MAX_KEYS = 1 << 23
 _PART: Final = 1 << 16
 """Rows accepted at once, at the least."""
 
+HASH_1, HASH_2, KEY, SEQ, TIME = range(5)
+"""Columns of the table of ids; SEQ is -1 where there is no entry."""
+
 DELETED = 1 << 62
 """In place of the seq of an id's newest object: it has been deleted."""
 
@@ -62,66 +65,88 @@ def _refill_slots(d1: I64, d2: I64, known: int, slots: I64) -> None:
 
 @jit
 def _accept(
-    key: I64, time: I64, h1: I64, h2: I64, deletes: Bool, next_seq: I64, count: int, micros: int,
-    t1: I64, t2: I64, tkey: I64, tseq: I64, ttime: I64, seq: I64, target: I64,
+    key: I64, time: I64, h1: I64, h2: I64, deletes: Bool, next_seq: I64, count: int, micros: int, table: I64, seq: I64, target: I64
 ) -> int:  # fmt: skip
     """Rows in canonical order: seq[i] = the row's number, or -1 if an alive object has its id. Returns the table's new entries.
 
     A row with ``deletes[i]`` (shape (0,): none) takes no number: target[i] = the number of the alive object with its id, or -1.
     """
-    mask = len(t1) - 1
+    mask = len(table) - 1
     new = 0
     for i in range(len(key)):
         k = key[i]
         at = (h1[i] ^ (h2[i] >> 9) ^ (k * 1000003)) & mask
-        while tseq[at] >= 0 and not (t1[at] == h1[i] and t2[at] == h2[i] and tkey[at] == k):
+        while table[at, SEQ] >= 0 and not (table[at, HASH_1] == h1[i] and table[at, HASH_2] == h2[i] and table[at, KEY] == k):
             at = (at + 1) & mask
-        alive = tseq[at] >= 0 and tseq[at] != DELETED
-        if alive and count > 0 and tseq[at] < next_seq[k] - count:
+        before = table[at, SEQ]
+        alive = before >= 0 and before != DELETED
+        if alive and count > 0 and before < next_seq[k] - count:
             alive = False
-        if alive and micros > 0 and time[i] - ttime[at] >= micros:
+        if alive and micros > 0 and time[i] - table[at, TIME] >= micros:
             alive = False
         if len(deletes) and deletes[i]:
             seq[i] = -1
-            target[i] = tseq[at] if alive else -1
+            target[i] = before if alive else -1
             if alive:
-                tseq[at] = DELETED
+                table[at, SEQ] = DELETED
             continue
         if alive:
             seq[i] = -1
             continue
-        if tseq[at] < 0:
+        if before < 0:
             new += 1
-        t1[at] = h1[i]
-        t2[at] = h2[i]
-        tkey[at] = k
-        tseq[at] = next_seq[k]
-        ttime[at] = time[i]
+        table[at, HASH_1] = h1[i]
+        table[at, HASH_2] = h2[i]
+        table[at, KEY] = k
+        table[at, SEQ] = next_seq[k]
+        table[at, TIME] = time[i]
         seq[i] = next_seq[k]
         next_seq[k] += 1
     return new
 
 
 @jit
-def _reinsert(keep: Bool, o1: I64, o2: I64, okey: I64, oseq: I64, otime: I64, t1: I64, t2: I64, tkey: I64, tseq: I64, ttime: I64) -> int:
-    mask = len(t1) - 1
+def _alive(table: I64, next_seq: I64, count: int, micros: int, until: int, keep: Bool) -> int:
+    """Whether each entry's object is alive at ``until``, in keep; how many are."""
     n = 0
-    for i in range(len(o1)):
+    for i in range(len(table)):
+        seq = table[i, SEQ]
+        keep[i] = seq >= 0 and seq != DELETED
+        if keep[i] and micros > 0 and table[i, TIME] <= until - micros:
+            keep[i] = False
+        if keep[i] and count > 0 and seq < next_seq[table[i, KEY]] - count:
+            keep[i] = False
+        n += keep[i]
+    return n
+
+
+@jit
+def _reinsert(keep: Bool, entries: I64, table: I64) -> int:
+    """Puts those ``entries`` (columns as ``table`` has them) that are to be kept into the table. Returns the new ones."""
+    mask = len(table) - 1
+    n = 0
+    for i in range(len(entries)):
         if not keep[i]:
             continue
-        at = (o1[i] ^ (o2[i] >> 9) ^ (okey[i] * 1000003)) & mask
-        while tseq[at] >= 0 and not (t1[at] == o1[i] and t2[at] == o2[i] and tkey[at] == okey[i]):
+        h1, h2, k = entries[i, HASH_1], entries[i, HASH_2], entries[i, KEY]
+        at = (h1 ^ (h2 >> 9) ^ (k * 1000003)) & mask
+        while table[at, SEQ] >= 0 and not (table[at, HASH_1] == h1 and table[at, HASH_2] == h2 and table[at, KEY] == k):
             at = (at + 1) & mask
-        if tseq[at] < 0:
+        if table[at, SEQ] < 0:
             n += 1
-        elif tseq[at] > oseq[i]:
+        elif table[at, SEQ] > entries[i, SEQ]:
             continue
-        t1[at] = o1[i]
-        t2[at] = o2[i]
-        tkey[at] = okey[i]
-        tseq[at] = oseq[i]
-        ttime[at] = otime[i]
+        table[at, HASH_1] = h1
+        table[at, HASH_2] = h2
+        table[at, KEY] = k
+        table[at, SEQ] = entries[i, SEQ]
+        table[at, TIME] = entries[i, TIME]
     return n
+
+
+def _no_entries(size: int) -> I64:
+    # Not np.zeros: NumPy asks for large pages only for memory that it does not have the system clear, which takes a fifth of the time.
+    return np.full((size, 5), -1)
 
 
 def _room(n: int) -> int:
@@ -199,11 +224,8 @@ class Ids:
 
     window: Window
     used: int = 0
-    t1: I64 = field(default_factory=lambda: np.zeros(64, np.int64))
-    t2: I64 = field(default_factory=lambda: np.zeros(64, np.int64))
-    tkey: I64 = field(default_factory=lambda: np.zeros(64, np.int64))
-    tseq: I64 = field(default_factory=lambda: np.full(64, -1, np.int64))
-    ttime: I64 = field(default_factory=lambda: np.zeros(64, np.int64))
+    table: I64 = field(default_factory=lambda: _no_entries(64))
+    """Shape (a power of two, 5): by row, for one place in memory is looked up at once."""
 
     def accept(self, keys: Keys, key: I64, time: I64, h1: I64, h2: I64, until: int, deletes: Bool | None = None) -> tuple[I64, I64]:
         """(seq, target) of each row (canonical order). Advances ``keys.next_seq``. O(n) expected.
@@ -222,7 +244,7 @@ class Ids:
                 _accept(
                     key[part], time[part], h1[part], h2[part], np.empty(0, np.bool_) if deletes is None else deletes[part], keys.next_seq,
                     self.window.count or 0, self.window.micros or 0,
-                    self.t1, self.t2, self.tkey, self.tseq, self.ttime, seq[part], target[part],
+                    self.table, seq[part], target[part],
                 )
             )  # fmt: skip
         return seq, target
@@ -230,22 +252,16 @@ class Ids:
     def load(self, keys: Keys, key: I64, seq: I64, time: I64, h1: I64, h2: I64) -> None:
         """Adds objects accepted before (a restored window)."""
         self._reserve(keys, len(key), -NEVER)
-        keep = np.ones(len(key), bool)
-        self.used += int(_reinsert(keep, h1, h2, key, seq, time, self.t1, self.t2, self.tkey, self.tseq, self.ttime))
+        entries = np.stack((h1, h2, key, seq, time), axis=1)
+        self.used += int(_reinsert(np.ones(len(key), bool), entries, self.table))
 
     def _reserve(self, keys: Keys, n: int, until: int) -> None:
-        if _room(self.used + n) <= len(self.t1):
+        if _room(self.used + n) <= len(self.table):
             return
-        keep = (self.tseq >= 0) & (self.tseq != DELETED)
-        if self.window.micros:
-            keep &= self.ttime > until - self.window.micros
-        if self.window.count:
-            keep &= self.tseq >= keys.next_seq[self.tkey] - self.window.count
-        size = _room(int(keep.sum()) + n)
-        old = (self.t1, self.t2, self.tkey, self.tseq, self.ttime)
-        self.t1, self.t2, self.tkey, self.ttime = (np.zeros(size, np.int64) for _ in range(4))
-        self.tseq = np.full(size, -1, np.int64)
-        self.used = int(_reinsert(keep, *old, self.t1, self.t2, self.tkey, self.tseq, self.ttime))
+        keep = np.empty(len(self.table), bool)
+        alive = _alive(self.table, keys.next_seq, self.window.count or 0, self.window.micros or 0, until, keep)
+        old, self.table = self.table, _no_entries(_room(int(alive) + n))
+        self.used = int(_reinsert(keep, old, self.table))
 
 
 def number_rows(keys: Keys, key: I64) -> I64:

@@ -25,7 +25,7 @@ from skyband.framework.streaming.deletions import DELETES, Deletions
 from skyband.framework.streaming.order import canonical_order
 from skyband.framework.streaming.outbox import Outbox
 from skyband.framework.streaming.sequence import Ids, Keys, number_rows
-from skyband.framework.streaming.store import Segment, split_address
+from skyband.framework.streaming.store import Segment, distinct, split_address
 from skyband.operators.base import NEVER, NULL
 
 I64 = npt.NDArray[np.int64]
@@ -131,7 +131,7 @@ class Sequencer:
     def close(self, taken: Sequenced, limit: int, bucket: int, out: Outbox) -> None:
         """All events before ``limit`` have been taken: a ``heads`` row for every key that got rows, and what waits and is newest."""
         self.until = limit
-        self._heads(np.unique(taken.key), bucket, out)
+        self._heads(distinct(taken.key), bucket, out)
         out.counts[PENDING] = self.pending.num_rows - self._waited
         newest = [int(taken.time.max())] if len(taken.time) else []
         if self.pending.num_rows:

@@ -31,6 +31,12 @@ def split_address(at: I64) -> tuple[I64, I64]:
     return at >> _SEQ_BITS, at & ((1 << _SEQ_BITS) - 1)
 
 
+def distinct(values: I64) -> I64:
+    """The distinct values, sorted. O(n log n); np.unique would hash integers first, which takes longer."""
+    values = np.sort(values)
+    return values[np.append(True, values[1:] != values[:-1])] if len(values) else values
+
+
 @dataclass(slots=True)
 class Segment:
     """Rows sorted by address."""

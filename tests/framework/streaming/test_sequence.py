@@ -95,7 +95,7 @@ def test_ids_forget_the_dead_when_they_grow():
         time = np.arange(i * 50, i * 50 + 50, dtype=np.int64)
         seq, _ = ids.accept(keys, np.zeros(50, np.int64), time, time, time, i * 50)
         assert seq.tolist() == list(range(i * 50, i * 50 + 50))
-    assert len(ids.t1) <= 512
+    assert len(ids.table) <= 512
 
 
 @given(st.lists(st.integers(0, 3), max_size=40))
