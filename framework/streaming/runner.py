@@ -60,6 +60,7 @@ from skyband.framework.streaming.pieces import Pieces, Warn
 from skyband.framework.streaming.query import run_batch, start
 from skyband.framework.streaming.received import Received
 from skyband.framework.streaming.resting import note
+from skyband.framework.streaming.state_stores import closed_after
 from skyband.framework.streaming.stopping import STOP
 from skyband.framework.streaming.unfinished import settle
 from skyband.framework.tables.derive import derive
@@ -243,7 +244,7 @@ class Runner:
             said = str(e).splitlines()[0]
             raise SkybandError("SKY-E300", f"the engine refuses the job: {said}", hint="see the source's columns and the spec's SQL") from e
         executors = Watch(self.spark)
-        with STOP.heeded():
+        with closed_after(self.spark, query, self.job.partitions), STOP.heeded():
             try:
                 while not query.awaitTermination(1):
                     if STOP.signal is not None:

@@ -25,7 +25,7 @@ ROWS = int(os.environ.get("SKYBAND_BENCH_ROWS", "10000000"))
 KEYS = int(os.environ.get("SKYBAND_BENCH_KEYS", "100000"))
 FILES = 40
 
-MOST = {"parquet": "32m", "csv": "64m"}
+MOST = {"parquet": "32m", "csv": "80m"}
 """Bytes of a batch: about as many rows of the one as of the other."""
 SCORING = {"topk_pairs": "near", "topk": "high"}
 SPEC = """\

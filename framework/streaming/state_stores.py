@@ -1,0 +1,46 @@
+"""The engine's open state, closed with its query.
+
+The engine would keep it in its process, and have a thread that comes by once a minute write what it has not written yet: snapshots, without
+which the next run replays all changes since the last one. A run that takes less than a minute would never write any; and of a job that was
+reset they would come into the checkpoint of the one that took its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_STATE: Final = "org.apache.spark.sql.execution.streaming.state"
+
+
+@contextmanager
+def closed_after(spark: SparkSession, query: StreamingQuery, tasks: int) -> Iterator[None]:
+    """The state of ``query``, which has ended when the block does, is written and closed, if its ``tasks`` run in this process's engine."""
+    try:
+        yield
+    finally:
+        # What cannot be written now is written by a later run; the changes are all there.
+        with suppress(Exception):
+            if (spark.sparkContext.master or "").startswith("local"):
+                _close(spark, query, tasks)
+
+
+def _close(spark: SparkSession, query: StreamingQuery, tasks: int) -> None:
+    stores: Any = getattr(getattr(spark._jvm, f"{_STATE}.StateStore$"), "MODULE$")
+    for task in range(tasks):
+        known = provider(spark, query, task)
+        if stores.isLoaded(known):
+            stores.doMaintenanceAndUnload(known)
+
+
+def provider(spark: SparkSession, query: StreamingQuery, task: int) -> Any:
+    """The engine's name for the state of one task of ``query``."""
+    jvm: Any = spark._jvm
+    engines = query._jsq.streamingQuery()
+    store = getattr(jvm, f"{_STATE}.StateStoreId")(engines.checkpointFile("state"), 0, task, "default")
+    return getattr(jvm, f"{_STATE}.StateStoreProviderId")(store, engines.runId())

@@ -1,0 +1,54 @@
+"""Open state is closed with its query: short runs keep the checkpoint small, and nothing of a job comes into the one after it."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from skyband.framework.streaming import runner, state_stores
+from tests.spark.jobs import run, stamp, write_file, write_spec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+
+
+def a_file(folder: Path, number: int) -> None:
+    rows = [[100 * number + i, stamp(100 * number + i), "p", i % 7, 1, "ab"[i % 2]] for i in range(20)]
+    write_file(folder, f"{number:02}.csv", rows, at=number)
+
+
+@pytest.mark.long
+def test_short_runs_write_snapshots_and_drop_what_is_before_them(spark: SparkSession, tmp_path: Path) -> None:
+    spec = write_spec(tmp_path)
+    for number in range(12):
+        a_file(tmp_path, number)
+        run(spark, spec, finish=False, partitions=1)
+    state = tmp_path / "out" / "_skyband" / "checkpoint" / "state" / "0" / "0"
+    changes = sorted(int(p.stem) for p in state.glob("[0-9]*.changelog"))
+    snapshots = sorted(int(p.stem) for p in state.glob("[0-9]*.zip"))
+    assert changes[-1] >= 24 and changes[-1] - snapshots[-1] <= 10
+    assert snapshots[0] > 1 and changes[0] == snapshots[0]
+
+
+def test_no_state_is_open_after_a_run(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    queries: list[Any] = []
+
+    def closed_after(session: SparkSession, query: Any, tasks: int) -> AbstractContextManager[None]:
+        queries.append(query)
+        return state_stores.closed_after(session, query, tasks)
+
+    monkeypatch.setattr(runner, "closed_after", closed_after)
+    a_file(tmp_path, 0)
+    run(spark, write_spec(tmp_path))
+    assert len(queries) == 2
+    stores: Any = getattr(getattr(spark._jvm, "org.apache.spark.sql.execution.streaming.state.StateStore$"), "MODULE$")
+    for query in queries:
+        # The one it had, by that name: of a job with one bucket, whose state is one task's.
+        state = state_stores.provider(spark, query, 0)
+        assert Path(state.storeId().storeCheckpointLocation().toUri().getPath()).is_dir()
+        assert str(state.queryRunId()) == str(query.runId) and not stores.isLoaded(state)
