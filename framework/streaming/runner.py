@@ -244,7 +244,7 @@ class Runner:
             said = str(e).splitlines()[0]
             raise SkybandError("SKY-E300", f"the engine refuses the job: {said}", hint="see the source's columns and the spec's SQL") from e
         executors = Watch(self.spark)
-        with closed_after(self.spark, query, self.job.partitions), STOP.heeded():
+        with closed_after(self.spark, query, self.layout.checkpoint, self.job.partitions), STOP.heeded():
             try:
                 while not query.awaitTermination(1):
                     if STOP.signal is not None:

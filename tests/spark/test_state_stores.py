@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from skyband.framework.errors import SkybandError
 from skyband.framework.streaming import runner, state_stores
+from skyband.framework.tables.sink import Sink
 from tests.spark.jobs import run, stamp, write_file, write_spec
 
 if TYPE_CHECKING:
@@ -20,6 +22,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 def a_file(folder: Path, number: int) -> None:
     rows = [[100 * number + i, stamp(100 * number + i), "p", i % 7, 1, "ab"[i % 2]] for i in range(20)]
     write_file(folder, f"{number:02}.csv", rows, at=number)
+
+
+def refused(*_: Any) -> None:
+    raise SkybandError("SKY-E306", "no space left on device")
 
 
 @pytest.mark.long
@@ -35,17 +41,43 @@ def test_short_runs_write_snapshots_and_drop_what_is_before_them(spark: SparkSes
     assert snapshots[0] > 1 and changes[0] == snapshots[0]
 
 
+@pytest.mark.long
+def test_of_a_batch_that_is_not_done_no_snapshot_stays(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(12):
+        a_file(tmp_path, number)
+    spec = write_spec(tmp_path, max_files=1)
+    commit = Sink.commit
+
+    def full(sink: Sink, batch_id: int, *blocks: Any) -> None:
+        if batch_id == 10:
+            raise SkybandError("SKY-E306", "no space left on device")
+        commit(sink, batch_id, *blocks)
+
+    with monkeypatch.context() as patch, pytest.raises(SkybandError, match="SKY-E306"):
+        patch.setattr(Sink, "commit", full)
+        run(spark, spec, finish=False, partitions=1)
+    state = tmp_path / "out" / "_skyband" / "checkpoint" / "state" / "0" / "0"
+    # It would be that of batch 10: the engine makes one every ten.
+    assert (state / "11.changelog").is_file() and [p.name for p in state.glob("*.zip")] == ["1.zip"]
+    run(spark, spec, finish=False, partitions=1)
+    assert (state / "11.zip").is_file()
+
+
 def test_no_state_is_open_after_a_run(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     queries: list[Any] = []
 
-    def closed_after(session: SparkSession, query: Any, tasks: int) -> AbstractContextManager[None]:
+    def closed_after(session: SparkSession, query: Any, checkpoint: Path, tasks: int) -> AbstractContextManager[None]:
         queries.append(query)
-        return state_stores.closed_after(session, query, tasks)
+        return state_stores.closed_after(session, query, checkpoint, tasks)
 
     monkeypatch.setattr(runner, "closed_after", closed_after)
     a_file(tmp_path, 0)
     run(spark, write_spec(tmp_path))
-    assert len(queries) == 2
+    with pytest.raises(SkybandError, match="SKY-E306"), monkeypatch.context() as patch:
+        patch.setattr(Sink, "commit", refused)
+        a_file(tmp_path, 1)
+        run(spark, tmp_path / "spec.yaml")
+    assert len(queries) == 3
     stores: Any = getattr(getattr(spark._jvm, "org.apache.spark.sql.execution.streaming.state.StateStore$"), "MODULE$")
     for query in queries:
         # The one it had, by that name: of a job with one bucket, whose state is one task's.
