@@ -17,6 +17,7 @@ from skyband.framework.messages import ASIDE, COUNTS, WAKE, Tally, time_of
 from skyband.framework.sources.structs import struct
 from skyband.framework.streaming.collector import spare
 from skyband.framework.streaming.executors import as_the_driver
+from skyband.framework.streaming.state_values import StateValues
 from skyband.operators import threads
 
 if TYPE_CHECKING:
@@ -24,9 +25,8 @@ if TYPE_CHECKING:
 
     from skyband.framework.streaming.bucket import Bucket
     from skyband.framework.streaming.config import HostConfig
+    from skyband.framework.streaming.held_bucket import HeldBucket
     from skyband.framework.streaming.outbox import Deliver
-
-_PIECE = 1 << 20
 
 _MARK = struct(token="string", timer="bigint")
 _NAME = struct(name="string", piece="int")
@@ -34,18 +34,19 @@ _DATA = struct(data="binary")
 
 # Decoded state of this worker process: the processor itself is unpickled anew for every task. An entry is good only if its token is the one
 # saved with the state that the engine hands over.
-_CACHE: dict[tuple[str, int], tuple[str, Bucket, dict[str, bytes]]] = {}
+_CACHE: dict[tuple[str, int], tuple[str, HeldBucket]] = {}
 
 
 class HostProcessor(StatefulProcessor):
     """Runs ``Bucket`` inside ``transformWithState``: rows and timers in, blocks for tables out.
 
     Buckets, and the configuration, are imported by those who run one: before a query's first batch the engine starts a process that
-    calls ``init`` alone, and waits for it.
+    calls ``init`` alone, and waits for it. ``handing``: the folder in which workers hand their buckets on.
     """
 
-    def __init__(self, config: HostConfig, deliver: Deliver) -> None:
+    def __init__(self, config: HostConfig, deliver: Deliver, handing: Path | None = None) -> None:
         self._parts = pickle.dumps((config, deliver))
+        self.handing = handing
 
     @cached_property
     def _unpacked(self) -> tuple[HostConfig, Deliver]:
@@ -89,44 +90,23 @@ class HostProcessor(StatefulProcessor):
         """Nothing to close."""
 
     def _run(self, number: int, data: Sequence[bytes | pa.Buffer], watermark_ms: int) -> Iterator[Row]:
-        from skyband.framework.streaming.bucket import Bucket
-        from skyband.framework.streaming.operator_host import CHUNK, SEEN
 
         started = clock.perf_counter()
         spare()
         threads.allow(self.config.threads)
         mark = self.mark.get()
         slot = (self.config.cache_key, number)
-        cached = _CACHE.pop(slot, None)
-        written: dict[str, bytes] = {}
-        filled = self._filled(number)
-        if filled is not None:
-            self._replace(filled)
-            bucket = Bucket.restore(self.config, number, filled.get)
-        elif mark is None:
-            bucket = Bucket(self.config, number)
-        elif cached is not None and cached[0] == mark[0]:
-            _, bucket, written = cached
-            # The configuration of this run: since the state was cached a finish may have been declared.
-            bucket.config = self.config
-        else:
-            bucket = Bucket.restore(self.config, number, self._read)
+        held = self._held(number, _CACHE.pop(slot, None), mark[0] if mark is not None else None)
+        bucket = held.bucket
         loaded = clock.perf_counter()
         out = bucket.run(data, watermark_ms)
         ran = clock.perf_counter()
-        values, dropped = bucket.save()
-        for name, value in values.items():
-            if name.startswith((f"{CHUNK}/", f"{SEEN}/")):
-                self._write(name, value)
-            elif written.get(name) != value:
-                self._write(name, value)
-                written[name] = value
-        for name in dropped:
-            self._drop(name)
+        held.save(StateValues(self.values))
         token = os.urandom(8).hex()
         self._set_timer(bucket, mark[1] if mark is not None else None, token, watermark_ms)
+        held.handed.hand(token)
         if not bucket.crowded:
-            _CACHE[slot] = (token, bucket, written)
+            _CACHE[slot] = (token, held)
         saved = clock.perf_counter()
         for block in out:
             kind, message = self.deliver(*block)
@@ -134,23 +114,34 @@ class HostProcessor(StatefulProcessor):
         times = Tally({time_of("load"): int(1e6 * (loaded - started)), time_of("state"): int(1e6 * (saved - ran))})
         yield Row(kind=COUNTS, data=times.message())
 
-    def _filled(self, number: int) -> dict[str, bytes] | None:
+    def _held(self, number: int, cached: tuple[str, HeldBucket] | None, token: str | None) -> HeldBucket:
+        """The bucket as it was saved with ``token`` (None: it never was), from where it is had fastest."""
+        from skyband.framework.streaming.held_bucket import HeldBucket
+
+        values, folder = StateValues(self.values), None if self.handing is None else self.handing / str(number)
+        filled = self._filled(number, values)
+        if filled is not None:
+            for name in values.names():
+                values.drop(name)
+            return HeldBucket.filled(self.config, number, filled, values, folder)
+        if token is None:
+            return HeldBucket.new(self.config, number, folder)
+        if cached is not None and cached[0] == token:
+            # The configuration of this run: since the state was cached a finish may have been declared.
+            cached[1].bucket.config = self.config
+            return cached[1]
+        return HeldBucket.read(self.config, number, token, values, folder)
+
+    def _filled(self, number: int, values: StateValues) -> dict[str, bytes] | None:
         """The state that is to take the place of the one in the store, if it has not yet: a batch that is repeated does it again."""
         filling = self.config.filling
         if filling is None or number not in filling.buckets:
             return None
         from skyband.framework.streaming.fill_files import FILLED, read_state
 
-        if self._read(FILLED) == filling.token.encode():
+        if values.read(FILLED) == filling.token.encode():
             return None
         return read_state(Path(filling.folder), number) | {FILLED: filling.token.encode()}
-
-    def _replace(self, values: dict[str, bytes]) -> None:
-        """All of the bucket's state but its timer."""
-        for name in {str(key[0]) for key in self.values.keys()}:  # noqa: SIM118 - the engine's map, not a dict
-            self._drop(name)
-        for name, value in values.items():
-            self._write(name, value)
 
     def _set_timer(self, bucket: Bucket, before: int | None, token: str, watermark_ms: int) -> None:
         due = bucket.due()
@@ -166,30 +157,3 @@ class HostProcessor(StatefulProcessor):
         elif timer is not None and timer not in list(self.handle.listTimers()):
             self.handle.registerTimer(timer)
         self.mark.update((token, timer))
-
-    def _read(self, name: str) -> bytes | None:
-        first = self.values.getValue((name, 0))
-        if first is None:
-            return None
-        data = bytes(first[0])
-        size = int.from_bytes(data[:8], "little")
-        parts, held, piece = [data[8:]], len(data) - 8, 1
-        while held < size:
-            part = bytes(self.values.getValue((name, piece))[0])  # type: ignore[index]
-            parts.append(part)
-            held += len(part)
-            piece += 1
-        return b"".join(parts)
-
-    def _write(self, name: str, value: bytes) -> None:
-        self._drop(name, keep=-(-max(len(value), 1) // _PIECE))
-        self.values.updateValue((name, 0), (len(value).to_bytes(8, "little") + value[:_PIECE],))
-        for piece in range(1, -(-len(value) // _PIECE)):
-            self.values.updateValue((name, piece), (value[piece * _PIECE : (piece + 1) * _PIECE],))
-
-    def _drop(self, name: str, keep: int = 0) -> None:
-        """Removes the pieces of a value from number ``keep`` on."""
-        piece = keep
-        while self.values.containsKey((name, piece)):
-            self.values.removeKey((name, piece))
-            piece += 1

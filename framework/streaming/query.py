@@ -26,6 +26,7 @@ from skyband.framework.streaming.config import HostConfig
 from skyband.framework.streaming.daemon import HOST
 from skyband.framework.streaming.delivery import Delivery, number_batch
 from skyband.framework.streaming.filling import filling
+from skyband.framework.streaming.handed import handing
 from skyband.framework.streaming.intake import control_rows, intake, with_control
 from skyband.framework.streaming.layout import NEXT, JobFile, Layout
 from skyband.framework.streaming.outbox import Block, Deliver, Send, as_block, as_it_is
@@ -71,7 +72,8 @@ def build(
         rows = with_control(spark, rows, str(layout.control), plan.intake.event_time, plan.intake.delay_ms)
         packed = rows.mapInArrow(Pack(config, deliver, send), _PACKED)
     with pool(spark.sparkContext, HOST):
-        return packed.groupBy("node", "bucket").transformWithState(HostProcessor(config, deliver), _SENT, "Append", "EventTime")
+        host = HostProcessor(config, deliver, handing(spark.sparkContext, str(layout.checkpoint)))
+        return packed.groupBy("node", "bucket").transformWithState(host, _SENT, "Append", "EventTime")
 
 
 def _cores(spark: SparkSession) -> int:

@@ -29,6 +29,7 @@ from skyband.framework.streaming.pack import Pack
 from skyband.framework.streaming.processor import HostProcessor
 from skyband.framework.streaming.query import cache_key
 from tests.framework.streaming import checkpoints
+from tests.framework.streaming.engine_store import Store
 from tests.framework.streaming.test_bucket import SPEC, table_of
 from tests.framework.streaming.test_bucket_loyalty import plan_of
 
@@ -148,56 +149,6 @@ def test_states_are_taken_up_when_the_batch_with_the_row_for_it_is_done(layout: 
     checkpoints.write(layout.checkpoint / "commits" / "2", 'v1\n{"nextBatchWatermarkMs":0}')
     assert taken_up(layout, job).filling is None and layout.known().filling is None and not layout.filling.exists()
     assert order(layout, layout.known()) == layout.known()
-
-
-class Store:
-    """The engine's state of one bucket, as far as the processor uses it; ``commit`` is the end of a batch."""
-
-    def __init__(self) -> None:
-        self.committed: dict[Any, Any] = {}
-        self.now: dict[Any, Any] = {}
-
-    def commit(self, whole: bool = True) -> None:
-        self.committed = dict(self.now) if whole else self.committed
-        self.now = dict(self.committed)
-
-    # The handle.
-    def getValueState(self, *_: str) -> Store:
-        return self
-
-    getMapState = getValueState
-
-    def listTimers(self) -> list[int]:
-        return []
-
-    def registerTimer(self, at: int) -> None:
-        pass
-
-    # The token.
-    def get(self) -> Any:
-        return self.now.get("mark")
-
-    def update(self, value: Any) -> None:
-        self.now["mark"] = value
-
-    # The values.
-    def getValue(self, key: Any) -> Any:
-        return self.now.get(key)
-
-    def updateValue(self, key: Any, value: Any) -> None:
-        self.now[key] = value
-
-    def containsKey(self, key: Any) -> bool:
-        return key in self.now
-
-    def removeKey(self, key: Any) -> None:
-        del self.now[key]
-
-    def keys(self) -> Iterator[Any]:
-        return iter([k for k in self.now if k != "mark"])
-
-    def values(self) -> dict[str, bytes]:
-        return {k[0]: v[0][8:] for k, v in self.now.items() if k != "mark"}
 
 
 def made_of(plan: Plan, minutes: range) -> tuple[dict[str, bytes], HostConfig]:
