@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -44,6 +45,9 @@ _SENT: Final = struct(kind="string", data="binary")
 
 _INTERPRETED: Final = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """The engine compiles no code for the steps of a query whose rows it never sees: it has a few blocks to move."""
+
+_STARTING = threading.Lock()
+"""The session is that of all jobs of a program, which may start two at once."""
 
 
 def cache_key(layout: Layout, job: JobFile) -> str:
@@ -123,14 +127,15 @@ def start(
 @contextmanager
 def _set_for_a_query(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     """A query that is started inside keeps these settings of the session, which afterwards is as it was."""
-    before = {name: str(spark.conf.get(name)) for name in settings}
-    try:
-        for name, value in settings.items():
-            spark.conf.set(name, value)
-        yield
-    finally:
-        for name, value in before.items():
-            spark.conf.set(name, value)
+    with _STARTING:
+        before = {name: str(spark.conf.get(name)) for name in settings}
+        try:
+            for name, value in settings.items():
+                spark.conf.set(name, value)
+            yield
+        finally:
+            for name, value in before.items():
+                spark.conf.set(name, value)
 
 
 def run_batch(made: DataFrame, batch_id: int, layout: Layout) -> Iterable[Block]:
