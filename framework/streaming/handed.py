@@ -12,6 +12,8 @@ import contextlib
 import hashlib
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +24,7 @@ from skyband.framework.streaming.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
 _LARGE: Final = 1 << 14
 """Bytes of the smallest value that has a file of its own; others stand in the list."""
@@ -118,10 +121,19 @@ class Handed:
 
 
 def handing(context: SparkContext, job: str) -> Path | None:
-    """The folder, empty, below which the buckets of ``job`` (by the name of its checkpoint) are handed on; None where tasks do not share
-    this machine's files, or there is one worker only."""
+    """The folder below which the buckets of ``job`` (by the name of its checkpoint) are handed on; None where tasks do not share this
+    machine's files, or there is one worker only."""
     if not (context.master or "").startswith("local") or context.defaultParallelism < 2:
         return None
-    folder = scratch_folder() / "states" / hashlib.sha256(job.encode()).hexdigest()[:16]
-    shutil.rmtree(folder, ignore_errors=True)
-    return folder
+    return scratch_folder() / "states" / hashlib.sha256(job.encode()).hexdigest()[:16]
+
+
+@contextmanager
+def handed_on(spark: SparkSession, job: str) -> Iterator[None]:
+    """When the queries of ``job`` that are run inside have ended, nothing is handed on any more."""
+    folder = handing(spark.sparkContext, job)
+    try:
+        yield
+    finally:
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)

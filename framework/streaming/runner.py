@@ -51,6 +51,7 @@ from skyband.framework.streaming.engine_log import first_cause, log_file
 from skyband.framework.streaming.executors import Watch, told_by_executor
 from skyband.framework.streaming.filling import order, taken_up
 from skyband.framework.streaming.grown import grown
+from skyband.framework.streaming.handed import handed_on
 from skyband.framework.streaming.intact import Found, check
 from skyband.framework.streaming.layout import JobFile, Layout, fitting_job, own_place
 from skyband.framework.streaming.locks import engine_lock, one_run
@@ -150,7 +151,8 @@ class Runner:
         sent), SKY-E650 and SKY-E651 (the state cannot be divided, or moved, as it is asked).
         """
         own_place(self.plan, self.layout)
-        with one_run(self.layout, self.plan.job), engine_lock(self.spark, self.layout):
+        handing = handed_on(self.spark, str(self.layout.checkpoint))
+        with one_run(self.layout, self.plan.job), engine_lock(self.spark, self.layout), handing:
             self.job, held = self._job_file(rebuild)
             self.sink = Sink(self.plan, self.writer, self.job.generation)
             self.sink.ensure_all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from pathlib import Path
 from typing import Any
@@ -152,14 +153,27 @@ class Context:
         self.master, self.defaultParallelism = master, cores
 
 
+class Session:
+    def __init__(self, master: str, cores: int) -> None:
+        self.sparkContext = Context(master, cores)
+
+
 def test_who_hands_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers of one machine; a job has its own folder, which is empty when its query begins."""
+    """Workers of one machine; a job has its own folder, which is gone when its queries have ended, however they do."""
     monkeypatch.setattr(handed, "scratch_folder", lambda: tmp_path)
     assert handed.handing(Context("spark://somewhere:7077", 8), "job") is None  # type: ignore[arg-type]
     assert handed.handing(Context("local[1]", 1), "job") is None  # type: ignore[arg-type]
     folder = handed.handing(Context("local[2]", 2), "job")  # type: ignore[arg-type]
-    assert folder is not None and folder != handed.handing(Context("local[2]", 2), "another")  # type: ignore[arg-type]
-    Handed.new(folder / "0").hand("t")
-    assert Handed.taken(folder / "0", "t") is not None
-    assert handed.handing(Context("local[2]", 2), "job") == folder  # type: ignore[arg-type]
-    assert Handed.taken(folder / "0", "t") is None
+    other = handed.handing(Context("local[2]", 2), "another")  # type: ignore[arg-type]
+    assert folder is not None and other is not None and folder != other
+    Handed.new(other / "0").hand("t")
+    for error in (None, ValueError):
+        with contextlib.suppress(ValueError), handed.handed_on(Session("local[2]", 2), "job"):  # type: ignore[arg-type]
+            Handed.new(folder / "0").hand("t")
+            assert Handed.taken(folder / "0", "t") is not None
+            if error is not None:
+                raise error
+        assert not folder.exists() and Handed.taken(other / "0", "t") is not None
+    with handed.handed_on(Session("spark://somewhere:7077", 8), "another"):  # type: ignore[arg-type]
+        pass
+    assert other.exists()
