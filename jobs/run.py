@@ -210,6 +210,13 @@ def quick(there: Sequence[str] | None) -> bool:
     return there is not None and sum(os.path.getsize(f) for f in there if os.path.exists(f)) <= QUICK_BYTES
 
 
+def moves_blocks(plan: Plan) -> bool:
+    """Whether the engine has blocks to move alone, as tasks read the files: what a second compiler takes, a run does not get back."""
+    from skyband.framework.plan.reader import engine_reads
+
+    return engine_reads(plan.source, plan.intake) is None
+
+
 def _rest(args: argparse.Namespace, plan: Plan, layout: Layout, job: JobFile, began: float) -> int:
     """The run of a job that has nothing to do: all that a run looks at is looked at, but no engine is started."""
     from skyband.framework.quality.gate import Gate
@@ -259,7 +266,8 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
     progress = Progress(told, args.quiet, plan, began)
     progress.phase("starting the engine")
     progress.show()
-    spark = get_session(plan.job, packages=packages(plan), home=home, quick=soon_over, meanwhile=_import_ahead)
+    brief = soon_over or (_once(args, plan) and moves_blocks(plan))
+    spark = get_session(plan.job, packages=packages(plan), home=home, quick=brief, meanwhile=_import_ahead)
     from skyband.framework.quality.gate import Gate
     from skyband.framework.quality.rejections import report
     from skyband.framework.quality.row_rules import tell_warned

@@ -52,7 +52,7 @@ run: {{max_bytes: {most}}}
 def run() -> Iterator[dict[str, Any]]:
     from skyband.framework.streaming.session import get_session
 
-    spark = get_session("skyband-bench", quick=False)
+    spark = get_session("skyband-bench")
     _job(spark, "warm", 50_000, 0, "{count: 1000}", 20)
     yield _job(spark, "one drop", ROWS, 0, "{count: 1000}", 20)
     yield _job(spark, "one drop, top-k", ROWS, 0, "{count: 1000}", 20, "topk")
