@@ -90,7 +90,6 @@ class HostProcessor(StatefulProcessor):
         """Nothing to close."""
 
     def _run(self, number: int, data: Sequence[bytes | pa.Buffer], watermark_ms: int) -> Iterator[Row]:
-
         started = clock.perf_counter()
         spare()
         threads.allow(self.config.threads)
