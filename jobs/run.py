@@ -7,6 +7,7 @@ import importlib
 import os
 import time as clock
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from skyband.framework.errors import SkybandError, SpecErrors
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from skyband.framework.outcome import Outcome
     from skyband.framework.plan.model import Plan, SourceNode
+    from skyband.framework.streaming.intact import Found
     from skyband.framework.streaming.layout import JobFile, Layout
     from skyband.framework.streaming.runner import Batch
     from skyband.framework.tables.sink import Sink
@@ -267,7 +269,13 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
     progress.phase("starting the engine")
     progress.show()
     brief = soon_over or (_once(args, plan) and moves_blocks(plan))
-    spark = get_session(plan.job, packages=packages(plan), home=home, quick=brief, meanwhile=_import_ahead)
+    seen: list[Found] = []
+
+    def meanwhile() -> None:
+        _import_ahead()
+        seen.extend(_looked_ahead(plan, layout))
+
+    spark = get_session(plan.job, packages=packages(plan), home=home, quick=brief, meanwhile=meanwhile)
     from skyband.framework.quality.gate import Gate
     from skyband.framework.quality.rejections import report
     from skyband.framework.quality.row_rules import tell_warned
@@ -295,7 +303,7 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
             told.errors(outcome.notify(None, tuple(told.failures)))
 
     runner = Runner(spark, plan, writer_for(plan.sink, spark), heard, warn=warn, phase=progress.phase, gate=in_passing)
-    ended = runner.run(once=_once(args, plan), finish=args.finish, rebuild=args.rebuild_results)
+    ended = runner.run(once=_once(args, plan), finish=args.finish, rebuild=args.rebuild_results, found=next(iter(seen), None))
     progress.close()
     tell_warned(plan, progress.warned, progress.rows, told)
     too_many = report(plan, runner.sink, progress.run_rows(), runner.job.header, told)
@@ -310,3 +318,15 @@ def _import_ahead() -> None:
     """Imports what is needed once the engine is there. No thread does that: two that import each other's modules get half of them."""
     for module in ("skyband.framework.streaming.runner", "skyband.framework.quality.gate"):
         importlib.import_module(module)
+
+
+def _looked_ahead(plan: Plan, layout: Layout) -> list[Found]:
+    """What the tables of earlier runs hold, if there were any: needs no engine, and who has the job's lock is alone with them."""
+    from skyband.framework.streaming.intact import look as look_at_tables
+    from skyband.framework.streaming.layout import fitting_job
+
+    with suppress(SkybandError):
+        # What is wrong is told where it is looked at next, once the engine is there.
+        job = fitting_job(plan, layout)
+        return [] if job is None else [look_at_tables(plan, layout, job)]
+    return []

@@ -101,13 +101,17 @@ def look(plan: Plan, layout: Layout, job: JobFile) -> Found:
     return found
 
 
-def check(plan: Plan, layout: Layout, job: JobFile, rebuild: bool = False, coming: Collection[str] = ()) -> Found:
-    """What the tables hold. Raises SkybandError SKY-E304 if one has lost something, SKY-E303 if the checkpoint is older than the tables.
+def check(
+    plan: Plan, layout: Layout, job: JobFile, rebuild: bool = False, coming: Collection[str] = (), found: Found | None = None
+) -> Found:
+    """What the tables hold: ``found``, if somebody has looked since the job's lock was taken.
+
+    Raises SkybandError SKY-E304 if one has lost something, SKY-E303 if the checkpoint is older than the tables.
 
     ``rebuild``: the derived tables (and ``checks``, if it is damaged) are removed instead, to be made anew; with them ``published``, which
     names versions of theirs. ``coming``: tables of the plan that are not there yet.
     """
-    found = look(plan, layout, job)
+    found = found or look(plan, layout, job)
     found.losses = [x for x in found.losses if x.table not in coming]
     if found.ahead is not None:
         raise unusable(layout.checkpoint, f"it is older than the tables: {found.ahead}")

@@ -138,10 +138,10 @@ class Runner:
         self.engine_reads = ""
         self.late = LateWorkers(warn)
 
-    def run(self, once: bool = True, finish: bool = False, rebuild: bool = False) -> bool:
+    def run(self, once: bool = True, finish: bool = False, rebuild: bool = False, found: Found | None = None) -> bool:
         """Streams over what is there (``once``) or until stopped; ``finish`` then declares the input complete.
 
-        ``rebuild``: the derived tables are made anew from the changes first.
+        ``rebuild``: the derived tables are made anew from the changes first. ``found``: see ``intact.check``.
 
         False if it was stopped before it had done what it was asked to do: then nothing has been declared.
 
@@ -153,7 +153,7 @@ class Runner:
         own_place(self.plan, self.layout)
         handing = handed_on(self.spark, str(self.layout.checkpoint))
         with one_run(self.layout, self.plan.job), engine_lock(self.spark, self.layout), handing:
-            self.job, held = self._job_file(rebuild)
+            self.job, held = self._job_file(rebuild, found)
             self.sink = Sink(self.plan, self.writer, self.job.generation)
             self.sink.ensure_all()
             self.job = moved(self.spark, self.layout, self.job, self.sink, self.warn, self.phase)
@@ -189,7 +189,7 @@ class Runner:
         if self.outlet is not None:
             self.outlet.rest(batch)
 
-    def _job_file(self, rebuild: bool) -> tuple[JobFile, Found | None]:
+    def _job_file(self, rebuild: bool, found: Found | None) -> tuple[JobFile, Found | None]:
         """The job file, and what earlier runs' tables hold: None if this is the first."""
         job = fitting_job(self.plan, self.layout)
         if job is None:
@@ -198,7 +198,7 @@ class Runner:
             clear(self.spark, self.layout.checkpoint)
             # More tasks than buckets have nothing to do, at every batch: only if they are asked for.
             return self.layout.create(self.plan, partitions if tasks_asked() else min(partitions, self.plan.buckets), header), None
-        held = check(self.plan, self.layout, job, rebuild)
+        held = check(self.plan, self.layout, job, rebuild, found=found)
         self.plan, job = grown(self.spark, self.plan, self.layout, job, self.warn)
         settle(self.plan, self.layout, job, held)
         return order(self.layout, self.layout.renew(self.plan, job)), held

@@ -11,7 +11,7 @@ import pytest
 
 from skyband.framework.queries.registry import QUERY_TYPES
 from skyband.jobs.spec import load_plan
-from skyband.jobs.warm import text, write
+from skyband.jobs.warm import PARTS, compile_modules, text, write
 
 CLASSES_OF = """\
 from skyband.framework.streaming.engine import ENGINE
@@ -37,6 +37,19 @@ def test_its_rows_come_in_the_order_of_their_times(tmp_path: Path) -> None:
     stamps = [line.split(",")[1] for file in files for line in file.read_text().splitlines()[1:]]
     assert stamps == sorted(stamps) and len(set(stamps)) == len(stamps)
     assert sorted(files, key=lambda f: f.stat().st_mtime) == files
+
+
+def test_compiled_modules_are_left_even_where_python_is_told_to_write_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    for part in PARTS:
+        (tmp_path / part / "inner").mkdir(parents=True)
+        (tmp_path / part / "inner" / "module.py").write_text("THERE = 1\n")
+    (tmp_path / "setup.py").write_text("no part of it")
+    compile_modules(tmp_path)
+    made = {p.parent.parent.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("module.*.pyc")}
+    assert (
+        made == {f"{part}/inner" for part in PARTS} == {p.parent.parent.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*.pyc")}
+    )
 
 
 @pytest.mark.spark
