@@ -273,7 +273,7 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
 
     def meanwhile() -> None:
         _import_ahead()
-        seen.extend(_looked_ahead(plan, layout))
+        seen.extend(looked_ahead(plan, layout))
 
     spark = get_session(plan.job, packages=packages(plan), home=home, quick=brief, meanwhile=meanwhile)
     from skyband.framework.quality.gate import Gate
@@ -320,7 +320,7 @@ def _import_ahead() -> None:
         importlib.import_module(module)
 
 
-def _looked_ahead(plan: Plan, layout: Layout) -> list[Found]:
+def looked_ahead(plan: Plan, layout: Layout) -> list[Found]:
     """What the tables of earlier runs hold, if there were any: needs no engine, and who has the job's lock is alone with them."""
     from skyband.framework.streaming.intact import look as look_at_tables
     from skyband.framework.streaming.layout import fitting_job

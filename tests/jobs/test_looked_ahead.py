@@ -1,0 +1,42 @@
+"""Tables are looked at before the engine is there: what is lost by then is told as ever, by the run."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from skyband.framework.errors import SkybandError
+from skyband.framework.streaming.intact import check, look
+from skyband.jobs.run import looked_ahead
+from tests.framework.streaming.test_intact import HEAD, Job
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    made = Job(tmp_path)
+    made.run(2, 2)
+    made.layout.save(made.layout.renewed(made.plan, HEAD))
+    return made
+
+
+def test_a_first_run_has_nothing_to_look_at(tmp_path: Path) -> None:
+    made = Job(tmp_path)
+    assert looked_ahead(made.plan, made.layout) == []
+
+
+def test_what_was_seen_is_what_the_run_goes_by(job: Job) -> None:
+    (whole,) = looked_ahead(job.plan, job.layout)
+    assert whole == look(job.plan, job.layout, HEAD) and whole.planned == 1 and whole.losses == []
+    shutil.rmtree(job.root / "near_changes")
+    (found,) = looked_ahead(job.plan, job.layout)
+    with pytest.raises(SkybandError, match="table 'near_changes' is gone; it had rows up to batch 1") as e:
+        check(job.plan, job.layout, HEAD, found=found)
+    assert e.value.code == "SKY-E304"
+    assert check(job.plan, job.layout, HEAD, found=whole) is whole
+
+
+def test_what_cannot_be_looked_at_is_left_to_the_run_to_tell_of(job: Job) -> None:
+    job.layout.file.write_text("{")
+    assert looked_ahead(job.plan, job.layout) == []
