@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from skyband.framework.streaming.intact import Found
     from skyband.framework.streaming.layout import JobFile, Layout
     from skyband.framework.streaming.runner import Batch
+    from skyband.framework.streaming.start_ahead import Engine
     from skyband.framework.tables.sink import Sink
 
 QUICK_BYTES: Final = 64 << 20
@@ -88,6 +89,28 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     add_engine_options(p)
 
 
+def engine_for(plan: Plan) -> Engine:
+    """The engine that runs of ``plan`` ask for."""
+    from skyband.framework.streaming.jars import packages
+    from skyband.framework.streaming.start_ahead import Engine
+
+    return Engine(plan.job, packages(plan))
+
+
+def engine_ahead(spec: str) -> None:
+    """Starts the engine of a run of ``spec`` that will soon be over, if one is expected. What is wrong is told where it matters."""
+    from skyband.framework.streaming.start_ahead import expected
+
+    engine = expected(spec)
+    if engine is None:
+        return
+    from skyband.framework.streaming.session import start_ahead
+    from skyband.framework.streaming.worker_pools import SOON_OVER
+
+    with suppress(SkybandError, OSError):
+        start_ahead(engine.job, engine.packages, SOON_OVER)
+
+
 def asked(words: Sequence[str], lines: Lines, outcome: Outcome, alone: bool = False) -> argparse.Namespace:
     """The command's arguments, as its own parser takes ``words``, for who runs a job on the way. ``alone``: see ``Asked``."""
     parsers = argparse.ArgumentParser().add_subparsers()
@@ -105,10 +128,11 @@ def run(args: argparse.Namespace) -> int:
     began = clock.monotonic()
     told: Lines = args.lines
     begin(args)
-    if getattr(args, "alone", False):
-        lean_arrow()
     if not args.quiet:
         told.say(f"starting {args.spec}")
+    if getattr(args, "alone", False):
+        engine_ahead(args.spec)
+        lean_arrow()
     plan, layout = opened(args)
     libraries_there(plan)
     from skyband.framework.quality.newest_checks import newest_checks
@@ -116,6 +140,7 @@ def run(args: argparse.Namespace) -> int:
     from skyband.framework.streaming.locks import one_run
     from skyband.framework.streaming.resting import at_rest, waiting
     from skyband.framework.streaming.sent import all_sent
+    from skyband.framework.streaming.start_ahead import note
     from skyband.jobs.recorded import recorded
 
     outcome: Outcome = args.recorded
@@ -133,10 +158,13 @@ def run(args: argparse.Namespace) -> int:
             shape = reshaped(plan, job) if job is not None else []
             idle = there == [] and not (shape or args.rebuild_results)
             if job is not None and idle and at_rest(layout, job, args.finish) and all_sent(plan, layout, job):
-                return record.ended(_rest(args, plan, layout, job, began))
-            for text in shape if not args.quiet else ():
-                told.tell("info", "reshaping", text)
-            return record.ended(stream(args, plan, layout, layout.home, began, quick(there)))
+                code = _rest(args, plan, layout, job, began)
+            else:
+                for text in shape if not args.quiet else ():
+                    told.tell("info", "reshaping", text)
+                code = stream(args, plan, layout, layout.home, began, quick(there))
+            note(args.spec, plan.source, engine_for(plan))
+            return record.ended(code)
         finally:
             outcome.look(lambda: newest_checks(layout.root))
 
@@ -251,9 +279,9 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
     ``soon_over``: see ``quick``. For who holds the job's lock.
     """
     from skyband.framework.quality.newest_checks import newest_checks
-    from skyband.framework.streaming.jars import packages
     from skyband.framework.streaming.progress import Progress
     from skyband.framework.streaming.session import get_session
+    from skyband.framework.streaming.worker_pools import SOON_OVER
 
     def warn(text: str) -> None:
         told.tell("warning", "warning", f"WARNING: {text}")
@@ -275,7 +303,9 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
         _import_ahead()
         seen.extend(looked_ahead(plan, layout))
 
-    spark = get_session(plan.job, packages=packages(plan), home=home, quick=brief, meanwhile=meanwhile)
+    engine = engine_for(plan)
+    extra = SOON_OVER if soon_over else None
+    spark = get_session(engine.job, packages=engine.packages, home=home, extra=extra, quick=brief, meanwhile=meanwhile)
     from skyband.framework.quality.gate import Gate
     from skyband.framework.quality.rejections import report
     from skyband.framework.quality.row_rules import tell_warned

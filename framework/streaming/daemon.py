@@ -16,18 +16,16 @@ from typing import Final
 from pyspark import daemon
 
 from skyband.framework.lean_arrow import lean_arrow
+from skyband.framework.streaming.worker_pools import HOST
 from skyband.operators.jit import load_compiler
 
 THREADLESS: Final = {"OMP_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
 """Of the environment: libraries that are loaded start no threads (BLAS; the allocator in Arrow that is not used)."""
 
-HOST: Final = {"SKYBAND_STEP": "host"}
-"""Of the environment: workers of the stateful step. They have a pool of their own, or its cache of decoded state would never hit."""
-
 _ALL: Final = ("pyspark.worker", "pyspark.sql.pandas.serializers", "skyband.framework.streaming.pack")
 _OF_HOST: Final = (
     "pyspark.sql.streaming.stateful_processor_api_client", "pyspark.sql.streaming.stateful_processor_util",
-    "skyband.framework.streaming.processor", "skyband.framework.streaming.bucket",
+    "pyspark.sql.streaming.proto.StateMessage_pb2", "skyband.framework.streaming.processor", "skyband.framework.streaming.held_bucket",
 )  # fmt: skip
 
 

@@ -44,6 +44,8 @@ class _Log:
 
 
 _at_end: list[Callable[[], None]] = []
+_waiting: list[int] = []
+"""Pipes of what was started before there was a log."""
 _log: _Log | None = None
 """One for the life of the process, as its JVM is."""
 
@@ -65,23 +67,46 @@ def engine_log(home: Path | None) -> Iterator[Path]:
     _fill()
     if _log is None:
         _log = _opened(home)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    while _waiting:
+        _pump(_waiting.pop(), _log)
     read, write = os.pipe()
     # Before anything is started: a pipe that nobody reads would hold up its writers.
-    pump = _Pump(read, _log.fd)
-    pump.start()
-    _at_end.append(pump.drain)
+    _pump(read, _log)
+    with _leading(write):
+        yield _log.path
+
+
+@contextmanager
+def log_to_come() -> Iterator[None]:
+    """As ``engine_log``, before it is known where the log is: what is written waits in a pipe for the first ``engine_log``."""
+    _fill()
+    read, write = os.pipe()
+    _waiting.append(read)
+    with _leading(write):
+        yield
+
+
+@contextmanager
+def _leading(write: int) -> Iterator[None]:
+    """File descriptors 1 and 2 are ``write`` inside, which is closed at the end."""
+    sys.stdout.flush()
+    sys.stderr.flush()
     saved = {fd: os.dup(fd) for fd in (1, 2)}
     try:
         for fd in saved:
             os.dup2(write, fd)
-        yield _log.path
+        yield
     finally:
         for fd, own in saved.items():
             os.dup2(own, fd)
             os.close(own)
         os.close(write)
+
+
+def _pump(read: int, log: _Log) -> None:
+    pump = _Pump(read, log.fd)
+    pump.start()
+    _at_end.append(pump.drain)
 
 
 @atexit.register

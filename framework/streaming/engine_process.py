@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import PIPE, Popen
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from skyband.framework.streaming import cluster, launch
 from skyband.framework.streaming.engine import ENGINE
+from skyband.framework.streaming.scratch import scratch_folder
 
 _TOLD: Final = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 """The environment variable in which PySpark names the file that the engine's process says in how it is reached."""
@@ -35,18 +36,49 @@ class Start:
     secrets: Collection[str]
     env: Mapping[str, str]
     folder: Path | None
-    meanwhile: Callable[[], None]
-    _early: Path | None = field(default=None, init=False)
+    meanwhile: Callable[[], None] = field(compare=False)
+    _early: Path | None = field(default=None, init=False, compare=False)
 
     def begin(self) -> None:
-        """Starts the process if it is known how and there is none, as PySpark would: it ignores Ctrl-C, and ends when its input does."""
-        if self.known is None or ENGINE.process is not None or "PYSPARK_GATEWAY_PORT" in os.environ or _spark("_gateway") is not None:
+        """Starts the process if it is known how and there is none, as PySpark would: it ignores Ctrl-C, and ends when its input does.
+
+        One that was started before it was sure what would be asked for is taken if it is just this one, and else ended.
+        """
+        self._early = self._ahead()
+        if self._early is not None or not self._may_begin():
             return
         # The folder is this user's alone: what the engine says in it is how to command it.
-        self._early = Path(tempfile.mkdtemp())
-        asked = [part for name, value in self.settings.items() for part in ("--conf", f"{name}={value}")]
+        self._early = Path(tempfile.mkdtemp(dir=scratch_folder()))
         env = {**os.environ, "SPARK_CONNECT_MODE": "0", _TOLD: str(self._early / "told")}
-        self._open(["spark-submit", *asked, "pyspark-shell"], {"stdin": PIPE, "env": env, "preexec_fn": _deaf})
+        self._open(self._asked(), {"stdin": PIPE, "env": env, "preexec_fn": _deaf})
+
+    def ahead(self) -> None:
+        """As ``begin``, for one that is not asked for yet."""
+        global _ahead
+        self.begin()
+        if self._early is not None:
+            _ahead = _Ahead(self, self._early)
+
+    def _ahead(self) -> Path | None:
+        """The folder of the process that has been started ahead, if it is the one that is to be started."""
+        global _ahead
+        if _ahead is None:
+            return None
+        other, folder = _ahead
+        _ahead = None
+        if other == self and ENGINE.pids():
+            return folder
+        ENGINE.end()
+        # That took the folder with it.
+        scratch_folder()
+        return None
+
+    def _may_begin(self) -> bool:
+        there = ENGINE.process is not None or "PYSPARK_GATEWAY_PORT" in os.environ or _spark("_gateway") is not None
+        return self.known is not None and not there
+
+    def _asked(self) -> list[str]:
+        return ["spark-submit", *(part for name, value in self.settings.items() for part in ("--conf", f"{name}={value}")), "pyspark-shell"]
 
     def process(self, command: list[str], **kwargs: Any) -> Popen[bytes]:
         """The engine's process, known from its first moment: Spark tells of it only once it has answered."""
@@ -79,6 +111,16 @@ class Start:
             command = launch.command(command, self.settings, self.java, self.spark_home, self.known, self.make)
             env = launch.environment(env, self.spark_home)
         ENGINE.process = Popen(command, **{**kwargs, "env": env}, cwd=self.folder)
+
+
+class _Ahead(NamedTuple):
+    """A process that has been started before it was asked for, and the folder in which it says how it is reached."""
+
+    start: Start
+    folder: Path
+
+
+_ahead: _Ahead | None = None
 
 
 def active() -> bool:

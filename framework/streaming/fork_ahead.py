@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from skyband.framework.streaming.daemon import HOST
-from skyband.framework.streaming.worker_pools import INTAKE, pool
+from skyband.framework.streaming.engine_ahead import engine_ahead
+from skyband.framework.streaming.worker_pools import pool, pools
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,24 +25,24 @@ def fork_ahead(spark: SparkSession, plan: Plan) -> Thread:
     from skyband.framework.streaming.config import HostConfig
 
     ahead = KernelsAhead(HostConfig.of(plan, (), ""))
-    asked = [_asked(spark, INTAKE, nothing), _asked(spark, HOST, ahead)]
+    of = pools(spark.sparkContext)
+    # One of a shared pool is enough: the stateful step begins when intake has ended.
+    asked = [_asked(spark, of.intake, nothing)] if of.intake != of.host else []
+    asked.append(_asked(spark, of.host, ahead))
 
     def count() -> None:
         for rows in asked:
             with suppress(Exception):
                 rows.count()
-        # What the engine loads for the first state: a library, and what it knows of Scala's types.
-        with suppress(Exception):
-            jvm: Any = spark.sparkContext._jvm
-            jvm.org.rocksdb.RocksDB.loadLibrary()
-            jvm.scala.reflect.runtime.package.universe()
+        # After that: at once, and on the same two cores, nothing of it would be gained [measured].
+        engine_ahead(spark)
 
     thread = Thread(target=count, name="fork ahead", daemon=True)
     thread.start()
     return thread
 
 
-def _asked(spark: SparkSession, more: dict[str, str], work: Callable[[Iterable[Any]], Iterator[Any]]) -> Any:
+def _asked(spark: SparkSession, more: Mapping[str, str], work: Callable[[Iterable[Any]], Iterator[Any]]) -> Any:
     """The engine's side of a data set that a worker makes, of the pool that ``more`` of the environment tells from others."""
     with pool(spark.sparkContext, more):
         return spark.sparkContext.parallelize([0], 1).mapPartitions(work)._jrdd.rdd()

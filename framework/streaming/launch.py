@@ -75,8 +75,8 @@ def archive(java: Path, spark_home: Path, found: Known) -> Path:
     """Where the archive of classes is, or would be, for this Java and this class path. The JVM itself refuses one that does not fit."""
     with contextlib.suppress(OSError):
         release = (java / "release").read_text(errors="replace")
-        return _folder() / f"classes-{_hash(str(java), release, class_path(spark_home, found))}.jsa"
-    return _folder() / "classes-none.jsa"
+        return kept() / f"classes-{_hash(str(java), release, class_path(spark_home, found))}.jsa"
+    return kept() / "classes-none.jsa"
 
 
 def spark_home() -> Path:
@@ -129,7 +129,7 @@ def environment(of: Mapping[str, str], spark_home: Path) -> dict[str, str]:
 
 
 def _record(spark_home: Path, packages: Sequence[str], excludes: Sequence[str]) -> Path:
-    return _folder() / f"start-{_hash(*_own(spark_home), *packages, *excludes)}.json"
+    return kept() / f"start-{_hash(*_own(spark_home), *packages, *excludes)}.json"
 
 
 def _own(spark_home: Path) -> list[str]:
@@ -138,7 +138,8 @@ def _own(spark_home: Path) -> list[str]:
     return sorted(str(p) for p in (spark_home / "jars").iterdir() if p.suffix == ".jar" and not p.name.startswith("spark-mllib_"))
 
 
-def _folder() -> Path:
+def kept() -> Path:
+    """The folder, this user's alone, of what earlier starts leave for later ones."""
     return cache_folder() / "engine"
 
 

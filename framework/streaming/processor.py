@@ -66,6 +66,7 @@ class HostProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declares the state: a token with the current timer, and values by name in pieces of 1 MB."""
         as_the_driver()
+        spell_plainly(handle)
         self.handle = handle
         self.mark = handle.getValueState("mark", _MARK)
         self.values = handle.getMapState("values", _NAME, _DATA)
@@ -156,3 +157,13 @@ class HostProcessor(StatefulProcessor):
         elif timer is not None and timer not in list(self.handle.listTimers()):
             self.handle.registerTimer(timer)
         self.mark.update((token, timer))
+
+
+def spell_plainly(handle: StatefulProcessorHandle) -> None:
+    """Values of the state are pickled as they are: tuples of plain values, which is what they are.
+
+    Else PySpark looks through each of them for values of NumPy's, with a module of its tests, whose imports take a worker's first batch a
+    third of a second.
+    """
+    client: Any = handle._statefulProcessorApiClient
+    client._serialize_to_bytes = lambda schema, values: client.pickleSer.dumps(schema.toInternal(values))

@@ -24,7 +24,6 @@ from skyband.framework.sources.structs import struct
 from skyband.framework.streaming.arrow_intake import URL, WATERMARK, ReadAndPack
 from skyband.framework.streaming.by_arrow import by_arrow, readable
 from skyband.framework.streaming.config import HostConfig
-from skyband.framework.streaming.daemon import HOST
 from skyband.framework.streaming.delivery import Delivery, number_batch
 from skyband.framework.streaming.filling import filling
 from skyband.framework.streaming.handed import handing
@@ -34,7 +33,7 @@ from skyband.framework.streaming.outbox import Block, Deliver, Send, as_block, a
 from skyband.framework.streaming.pack import Pack
 from skyband.framework.streaming.parcels import parcels
 from skyband.framework.streaming.processor import HostProcessor
-from skyband.framework.streaming.worker_pools import pool
+from skyband.framework.streaming.worker_pools import pool, pools
 
 OnBatch = Callable[[DataFrame, int], None]
 
@@ -68,14 +67,16 @@ def build(
     rows on their way to their bucket.
     """
     config = HostConfig.of(plan, tuple((w, f) for w, f in job.finishes), cache_key(layout, job), filling(layout, job), _cores(spark))
-    if by_arrow(plan, job):
-        packed = _read_by_arrow(spark, plan, layout, job, config, without, drop, deliver, send)
-    else:
-        source = source_format(plan.source.format).stream(spark, plan.source, job.header, without, drop)
-        rows = intake(source, plan.intake)
-        rows = with_control(spark, rows, str(layout.control), plan.intake.event_time, plan.intake.delay_ms)
-        packed = rows.mapInArrow(Pack(config, deliver, send), _PACKED)
-    with pool(spark.sparkContext, HOST):
+    of = pools(spark.sparkContext)
+    with pool(spark.sparkContext, of.intake):
+        if by_arrow(plan, job):
+            packed = _read_by_arrow(spark, plan, layout, job, config, without, drop, deliver, send)
+        else:
+            source = source_format(plan.source.format).stream(spark, plan.source, job.header, without, drop)
+            rows = intake(source, plan.intake)
+            rows = with_control(spark, rows, str(layout.control), plan.intake.event_time, plan.intake.delay_ms)
+            packed = rows.mapInArrow(Pack(config, deliver, send), _PACKED)
+    with pool(spark.sparkContext, of.host):
         host = HostProcessor(config, deliver, handing(spark.sparkContext, str(layout.checkpoint)))
         return packed.groupBy("node", "bucket").transformWithState(host, _SENT, "Append", "EventTime")
 

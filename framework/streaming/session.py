@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.failpoints import die_with
@@ -25,7 +25,7 @@ from skyband.framework.storage.places import is_object
 from skyband.framework.storage.settings import ENGINE_JARS, LEFT_OUT, engine_conf, executors_env, workers_env
 from skyband.framework.streaming import cluster, launch
 from skyband.framework.streaming.engine import ENGINE
-from skyband.framework.streaming.engine_log import engine_log
+from skyband.framework.streaming.engine_log import engine_log, log_to_come
 from skyband.framework.streaming.engine_process import Start, active
 from skyband.framework.streaming.packages import resolver, with_provider
 from skyband.framework.streaming.python_path import SAFE
@@ -81,6 +81,67 @@ def get_session(
     ``packages``), SKY-E610 and SKY-E611 (its settings),
     SKY-E612 to SKY-E614 (the cluster is not fit for it).
     """
+    wanted = _wanted(app_name, shuffle_partitions, master, packages, extra, quick, make, alone, meanwhile)
+    start, local = wanted.start, wanted.local
+    first = not active()
+    if not first and ENGINE.process is not None and (lacking := sorted({*wanted.packages} - ENGINE.packages)):
+        said = f"the engine that runs in this process was started for another job, without {', '.join(lacking)}"
+        raise SkybandError("SKY-E300", said, hint="run this job in a process of its own, or as the first one")
+    with engine_log(None if home is not None and is_object(home) else home) as log, handlers_kept():
+        ENGINE.log = log
+        if first:
+            # Making the archive of classes is what an engine does last.
+            ENGINE.scratch = wanted.scratch if local and make is None else None
+            ENGINE.packages = frozenset(wanted.packages)
+        try:
+            start.begin()
+            spark = _session(start.settings, start)
+        except Exception as e:
+            raise SkybandError("SKY-E300", f"Spark did not start: {str(e).splitlines()[0]}", hint=f"the engine's log is {log}") from e
+    die_with(ENGINE.pids)
+    spark.sparkContext.setLogLevel(os.environ.get("SKYBAND_LOG_LEVEL", "ERROR"))
+    if start.known is None and wanted.plain:
+        _remember(spark, start.spark_home, wanted.packages, wanted.excludes)
+    if first and not local:
+        from skyband.framework.streaming import executors
+
+        try:
+            executors.check(spark, home)
+        except BaseException:
+            # The next call would take it for one that is fit.
+            spark.stop()
+            raise
+    return spark
+
+
+def start_ahead(app_name: str, packages: tuple[str, ...], extra: Mapping[str, str]) -> None:
+    """Starts the process of an engine that ``get_session`` will be asked for, if it is known how: ``quick``, the others as given there.
+
+    What it writes waits for its log. If something else is asked for it is ended (``Start.begin``).
+    """
+    wanted = _wanted(app_name, None, None, packages, extra, True, None, False, lambda: None)
+    if wanted.local and not active():
+        ENGINE.scratch = wanted.scratch
+        with log_to_come():
+            wanted.start.ahead()
+
+
+class _Wanted(NamedTuple):
+    """An engine as it was asked for. ``plain``: what its start finds out may serve later ones."""
+
+    start: Start
+    local: bool
+    plain: bool
+    packages: tuple[str, ...]
+    excludes: tuple[str, ...]
+    scratch: Path
+
+
+def _wanted(
+    app_name: str, shuffle_partitions: int | None, master: str | None, packages: tuple[str, ...], extra: Mapping[str, str] | None,
+    quick: bool, make: Path | None, alone: bool, meanwhile: Callable[[], None],
+) -> _Wanted:  # fmt: skip
+    """See ``get_session``."""
     java = find_java_home()
     if java is None:
         raise SkybandError(
@@ -154,35 +215,7 @@ def get_session(
     env = workers_env() if on_s3 and local else {}
     stands = None if local else cluster.stand_in(os.environ["PYSPARK_PYTHON"], scratch)
     start = Start(settings, java, spark_home, known, make, asked.secrets(), env, stands, meanwhile)
-    first = not active()
-    if not first and ENGINE.process is not None and (lacking := sorted({*packages} - ENGINE.packages)):
-        said = f"the engine that runs in this process was started for another job, without {', '.join(lacking)}"
-        raise SkybandError("SKY-E300", said, hint="run this job in a process of its own, or as the first one")
-    with engine_log(None if home is not None and is_object(home) else home) as log, handlers_kept():
-        ENGINE.log = log
-        if first:
-            # Making the archive of classes is what an engine does last.
-            ENGINE.scratch = scratch if local and make is None else None
-            ENGINE.packages = frozenset(packages)
-        try:
-            start.begin()
-            spark = _session(settings, start)
-        except Exception as e:
-            raise SkybandError("SKY-E300", f"Spark did not start: {str(e).splitlines()[0]}", hint=f"the engine's log is {log}") from e
-    die_with(ENGINE.pids)
-    spark.sparkContext.setLogLevel(os.environ.get("SKYBAND_LOG_LEVEL", "ERROR"))
-    if known is None and plain:
-        _remember(spark, spark_home, packages, excludes)
-    if first and not local:
-        from skyband.framework.streaming import executors
-
-        try:
-            executors.check(spark, home)
-        except BaseException:
-            # The next call would take it for one that is fit.
-            spark.stop()
-            raise
-    return spark
+    return _Wanted(start, local, plain, packages, excludes, scratch)
 
 
 def _session(settings: Mapping[str, Any], start: Start) -> SparkSession:

@@ -5,13 +5,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
 INTAKE: Final = {"SPARK_SIMPLIFIED_TRACEBACK": "1"}
 """What the engine adds to the environment of workers that take Arrow; not to that of the stateful step's (``daemon.HOST``)."""
+
+HOST: Final = {"SKYBAND_STEP": "host"}
+"""Of the stateful step's: of a pool of their own its cache of decoded state would hit more often."""
+
+_SHARED: Final = "spark.skyband.workers.shared"
+SOON_OVER: Final = {_SHARED: "true"}
+"""The engine's setting by which workers of all steps are of one pool."""
 
 _ONE = threading.RLock()
 """The environment is the context's: of all jobs that a program has in one engine."""
@@ -28,3 +35,16 @@ def pool(context: SparkContext, more: Mapping[str, str]) -> Iterator[None]:
         finally:
             for name in more:
                 environment.pop(name, None)
+
+
+class Pools(NamedTuple):
+    """What tells workers of intake from those of the stateful step."""
+
+    intake: Mapping[str, str]
+    host: Mapping[str, str]
+
+
+def pools(context: SparkContext) -> Pools:
+    """Those of the engine. One that is over soon has one: a process less to start, half a second of a core; its cache does not count."""
+    both = {**INTAKE, **HOST}
+    return Pools(both, both) if context.getConf().get(_SHARED) == "true" else Pools(INTAKE, HOST)
