@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skyband.framework.streaming.daemon import HOST
+from skyband.framework.streaming.worker_pools import HOST
 from tests.framework.test_loaded import said
 
 THREADS = "len(os.listdir('/proc/self/task')) if os.path.exists('/proc/self/task') else 1"
@@ -19,12 +19,13 @@ from skyband.framework.streaming import daemon
 daemon.prepare()
 import gc
 print({THREADS}, gc.get_freeze_count() > 10_000, *(m in sys.modules for m in (
-    "pyspark.worker", "pyarrow.compute", "skyband.framework.streaming.pack", "skyband.framework.streaming.bucket", "pandas")))
+    "pyspark.worker", "pyarrow.compute", "skyband.framework.streaming.pack", "skyband.framework.streaming.bucket",
+    "pyspark.sql.streaming.proto.StateMessage_pb2", "pandas")))
 import pyarrow as pa
 print(pa.compute.sum(pa.array([1, 2])).as_py())
 """
     found = said(root, code, **(HOST if host else {}))
-    assert found == ["1", "True", "True", "True", "True", str(host), "False", "3"]
+    assert found == ["1", "True", "True", "True", "True", str(host), str(host), "False", "3"]
 
 
 def test_the_stateful_step_is_declared_without_its_parts(root: Path) -> None:
