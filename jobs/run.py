@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import threading
 import time as clock
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -299,13 +300,17 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
     brief = soon_over or (_once(args, plan) and moves_blocks(plan))
     seen: list[Found] = []
 
+    looking = threading.Thread(target=lambda: seen.extend(looked_ahead(plan, layout)), name="look ahead", daemon=True)
+
     def meanwhile() -> None:
         _import_ahead()
-        seen.extend(looked_ahead(plan, layout))
+        looking.start()
 
     engine = engine_for(plan)
     extra = SOON_OVER if soon_over else None
     spark = get_session(engine.job, packages=engine.packages, home=home, extra=extra, quick=brief, meanwhile=meanwhile)
+    if looking.ident is not None:
+        looking.join()
     from skyband.framework.quality.gate import Gate
     from skyband.framework.quality.rejections import report
     from skyband.framework.quality.row_rules import tell_warned

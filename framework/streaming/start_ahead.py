@@ -34,7 +34,7 @@ def note(spec: str, source: SourceNode, engine: Engine) -> None:
 
     folder = None if source.path is None or source.format not in FORMATS else local_folder(source.path)
     with suppress(OSError):
-        if folder is not None:
+        if folder is not None and os.path.isfile(spec):
             noted = {**engine._asdict(), "folder": os.path.abspath(folder), "changed": os.stat(folder).st_mtime_ns}
             file = _file(spec)
             file.parent.mkdir(mode=0o700, exist_ok=True)

@@ -159,3 +159,12 @@ def test_what_the_engine_prints_and_a_closed_descriptor(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", driver], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "['printed', 'said']\n"
+
+
+def test_what_is_written_before_there_is_a_log_comes_into_it(write: Write, tmp_path: Path) -> None:
+    conceal("S", "hunter3")
+    with engine_log.log_to_come():
+        subprocess.run([sys.executable, "-S", "-c", r"import os; os.write(2, b'early hunter3\n')"], check=True)
+    path = write(tmp_path, b"late\n")
+    assert sorted(path.read_text().splitlines()) == ["early ${S}", "late"]
+    assert not engine_log._waiting
