@@ -22,6 +22,7 @@ from skyband.framework.storage.settings import options, reached_by_tasks
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.data_files import ROWS_PER_FILE, DataFile, unseen, write
 from skyband.framework.tables.fence import fence, overtaken
+from skyband.framework.tables.log_checkpoints import Checkpoint, due, last
 from skyband.framework.tables.schemas import TableSpec
 from skyband.framework.tables.upkeep import Size, Upkeep, size, tidy
 from skyband.framework.tables.writer import Writes, written
@@ -38,6 +39,7 @@ class DriverWriter:
         self.root = root
         self._open: dict[str, DeltaTable] = {}
         self._versions: dict[tuple[str, str], int | None] = {}
+        self._checkpoints: dict[str, Checkpoint] = {}
         self._upkeep = Upkeep()
 
     def ensure(self, spec: TableSpec) -> None:
@@ -93,7 +95,7 @@ class DriverWriter:
             made = [*files, *self.files(table, data, column)]
             replaced = [(column, "in", [partition_text(v) for v in values])]
             self._commit(table, made, app_id, version, mode="overwrite", partition_by=[column], partition_filters=replaced)
-        self._versions[table, app_id] = version
+        self._committed(table, app_id, version)
         return True
 
     def files(self, table: str, data: pa.Table, column: str | None = None) -> list[DataFile]:
@@ -168,8 +170,21 @@ class DriverWriter:
                 self._commit(table, [*files, *self.files(table, data)], app_id, version, mode=mode)
             else:
                 write_deltalake(self._table(table), data, mode=mode, commit_properties=self._transaction(table, app_id, version))
-        self._versions[table, app_id] = version
+        self._committed(table, app_id, version)
         return True
+
+    def _committed(self, table: str, app_id: str, version: int) -> None:
+        """A commit has been made: the next ones shall not have a long log to read."""
+        self._versions[table, app_id] = version
+        opened = self._table(table)
+        before = self._checkpoints.get(table) or last(self.root / table)
+        if due(opened.version(), before):
+            with _told(self.root, table):
+                opened.create_checkpoint()
+            # What is open reads the log as it was opened with.
+            self._open.pop(table)
+            before = last(self.root / table)
+        self._checkpoints[table] = before
 
     def _write(self, table: str, rows: pa.Table, partition: Mapping[str, str]) -> list[DataFile]:
         starts = range(0, rows.num_rows, ROWS_PER_FILE)

@@ -5,7 +5,8 @@ merged in two steps (``TIERS``), so that a row is rewritten about twice in its l
 minute, ``m`` minutes, and ``f`` files that a batch writes into the table (for ``heads`` and skybands the buckets it touches), it has
 
 * at most ``2 * MERGE_AT`` small files, one file for every 32 MB of its rows, and no more than ``1.25 m r f + SPARE`` replaced ones;
-* at most ``1.25 m r + CHECKPOINT_INTERVAL + SPARE`` files of log, and one checkpoint of it for every ``CHECKPOINT_INTERVAL`` of them.
+* at most ``1.25 m r + CHECKPOINT_INTERVAL + SPARE`` files of log, and a checkpoint of it for every 20 to ``CHECKPOINT_INTERVAL`` of them,
+  the fewer the more it names (``log_checkpoints``).
 
 What the versions that table ``published`` names are read from stays besides (``published.kept``): their files, and the log since then.
 
@@ -39,7 +40,7 @@ MINUTES: Final[dict[Life, int]] = {"history": 4320, "dense": 360, "result": 60, 
 A history's are also for those who follow its commits as a stream: three days, where that does not make too many of them.
 """
 CHECKPOINT_INTERVAL: Final = 100
-"""Commits between two Delta checkpoints: opening a table reads no longer a log. A checkpoint also names every replaced file."""
+"""Commits between two Delta checkpoints, at the most: opening a table reads no longer a log. A checkpoint also names every replaced file."""
 MERGE_AT: Final = 64
 """Small files from which they are merged."""
 TIERS: Final = (256 << 10, 32 << 20)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from skyband.framework.tables import delta_read, schemas, upkeep, writer_upkeep
+from skyband.framework.tables import delta_read, log_checkpoints, schemas, upkeep, writer_upkeep
 from skyband.framework.tables.derive import derive
 from skyband.framework.tables.driver_writer import DriverWriter
 from skyband.framework.tables.sink import Sink
@@ -185,6 +185,7 @@ def test_what_is_replaced_goes_when_its_time_is_up_and_so_do_leftovers_of_kills(
 
 
 def test_tables_stay_open_over_an_upkeep_that_has_nothing_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_checkpoints, "LEAST", upkeep.CHECKPOINT_INTERVAL)
     sink, opened = sink_at(tmp_path), []
     commit(sink, 0, START)
     original = delta_read.open_table
