@@ -40,7 +40,7 @@ MINUTES: Final[dict[Life, int]] = {"history": 4320, "dense": 360, "result": 60, 
 A history's are also for those who follow its commits as a stream: three days, where that does not make too many of them.
 """
 CHECKPOINT_INTERVAL: Final = 100
-"""Commits between two Delta checkpoints, at the most: opening a table reads no longer a log. A checkpoint also names every replaced file."""
+"""Commits between two Delta checkpoints, at the most: no longer a log is read. A checkpoint also names every replaced file."""
 MERGE_AT: Final = 64
 """Small files from which they are merged."""
 TIERS: Final = (256 << 10, 32 << 20)
