@@ -132,7 +132,8 @@ def run(args: argparse.Namespace) -> int:
     if not args.quiet:
         told.say(f"starting {args.spec}")
     if getattr(args, "alone", False):
-        engine_ahead(args.spec)
+        if not args.continuous:
+            engine_ahead(args.spec)
         lean_arrow()
     plan, layout = opened(args)
     libraries_there(plan)
@@ -164,7 +165,8 @@ def run(args: argparse.Namespace) -> int:
                 for text in shape if not args.quiet else ():
                     told.tell("info", "reshaping", text)
                 code = stream(args, plan, layout, layout.home, began, quick(there))
-            note(args.spec, plan.source, engine_for(plan))
+            if _once(args, plan):
+                note(args.spec, plan.source, engine_for(plan))
             return record.ended(code)
         finally:
             outcome.look(lambda: newest_checks(layout.root))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 
@@ -14,6 +15,7 @@ class Store:
         self.now: dict[Any, Any] = {}
         self.read = 0
         """How many values were asked for."""
+        self._statefulProcessorApiClient = SimpleNamespace()
 
     def commit(self, whole: bool = True) -> None:
         self.committed = dict(self.now) if whole else self.committed
