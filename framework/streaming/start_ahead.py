@@ -13,12 +13,15 @@ import json
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skyband.framework.streaming.launch import kept
 
 if TYPE_CHECKING:
     from skyband.framework.plan.model import SourceNode
+
+KEPT: Final = 100
+"""Notes that are kept, the newest ones."""
 
 
 class Engine(NamedTuple):
@@ -39,6 +42,7 @@ def note(spec: str, source: SourceNode, engine: Engine) -> None:
             file = _file(spec)
             file.parent.mkdir(mode=0o700, exist_ok=True)
             file.write_text(json.dumps(noted))
+            _forget(file.parent)
 
 
 def expected(spec: str) -> Engine | None:
@@ -48,6 +52,14 @@ def expected(spec: str) -> Engine | None:
         if os.stat(noted["folder"]).st_mtime_ns != noted["changed"]:
             return Engine(str(noted["job"]), tuple(map(str, noted["packages"])))
     return None
+
+
+def _forget(folder: Path) -> None:
+    """Removes the oldest notes: specs come and go."""
+    notes = list(folder.glob("ahead-*.json"))
+    if len(notes) > KEPT:
+        for old in sorted(notes, key=lambda n: n.stat().st_mtime_ns)[:-KEPT]:
+            old.unlink(missing_ok=True)
 
 
 def _file(spec: str) -> Path:

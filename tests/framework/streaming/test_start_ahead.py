@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from skyband.framework.streaming import engine_process, launch
+from skyband.framework.streaming import engine_process, launch, start_ahead
 from skyband.framework.streaming.engine import ENGINE
 from skyband.framework.streaming.engine_process import Start
 from skyband.framework.streaming.scratch import scratch_folder
@@ -73,6 +73,18 @@ def test_no_note_is_left_of_what_is_no_folder_or_no_file(spec: Path) -> None:
     note(str(spec), replace(source, format="kafka", path=None), ASKED)
     note("-", source, ASKED)
     assert not (spec.parent / "cache" / "engine").exists()
+
+
+def test_the_oldest_notes_go(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(start_ahead, "KEPT", 3)
+    source = load_plan(str(spec)).source
+    specs = [spec.with_name(f"{n}.yaml") for n in range(5)]
+    for n, each in enumerate(specs):
+        each.write_text(spec.read_text())
+        note(str(each), source, ASKED)
+        os.utime(start_ahead._file(str(each)), (n, n))
+    (spec.parent / "in" / "new.csv").write_text("id\n")
+    assert [expected(str(each)) is not None for each in specs] == [False, False, True, True, True]
 
 
 @pytest.fixture
