@@ -44,7 +44,7 @@ class Start:
 
         One that was started before it was sure what would be asked for is taken if it is just this one, and else ended.
         """
-        self._early = self._ahead()
+        self._early = self._started_ahead()
         if self._early is not None or not self._may_begin():
             return
         # The folder is this user's alone: what the engine says in it is how to command it.
@@ -59,7 +59,7 @@ class Start:
         if self._early is not None:
             _ahead = _Ahead(self, self._early)
 
-    def _ahead(self) -> Path | None:
+    def _started_ahead(self) -> Path | None:
         """The folder of the process that has been started ahead, if it is the one that is to be started."""
         global _ahead
         if _ahead is None:

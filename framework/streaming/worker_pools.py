@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 INTAKE: Final = {"SPARK_SIMPLIFIED_TRACEBACK": "1"}
-"""What the engine adds to the environment of workers that take Arrow; not to that of the stateful step's (``daemon.HOST``)."""
+"""What the engine adds to the environment of workers that take Arrow; not to that of the stateful step's (``HOST``)."""
 
 HOST: Final = {"SKYBAND_STEP": "host"}
 """Of the stateful step's: of a pool of their own its cache of decoded state would hit more often."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -27,6 +27,5 @@ def test_pools(conf: dict[str, str], one: bool) -> None:
 
 
 @pytest.mark.spark
-def test_a_session_that_is_soon_over_has_one(spark: Any) -> None:
-    """The setting is the engine's: as a session was started, whatever is set later."""
-    assert pools(spark.sparkContext).intake == INTAKE and cast(str, next(iter(SOON_OVER))).startswith("spark.")
+def test_an_engine_that_is_not_said_to_be_soon_over_has_two(spark: Any) -> None:
+    assert pools(spark.sparkContext) == (INTAKE, HOST)
