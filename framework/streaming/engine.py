@@ -8,8 +8,6 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -90,28 +88,15 @@ ENGINE: Final = Engine()
 """The process's own."""
 
 
-def worker_died(said: str, log: Path | None) -> SkybandError | None:
-    """SKY-E305 if the engine says that one of its Python workers is gone, else None."""
+def worker_failed(said: str, log: Path | None) -> SkybandError | None:
+    """Return SKY-E305 if Spark reports that a Python worker is gone or did not connect in time, else None."""
+    if _LATE in said:
+        hint = f"give the machine less to do at once, then {AGAIN}; the log is {log}"
+        return SkybandError("SKY-E305", "a Python worker did not connect to Spark within ten seconds: the machine is overloaded", hint=hint)
     if not any(words in said for words in _WORKER_DIED):
         return None
-    hint = f"{AGAIN}; if it was for lack of memory, {MEMORY}; the engine's log is {log}"
-    return SkybandError("SKY-E305", "a worker of the engine died in the middle of a batch", hint=hint)
-
-
-@dataclass(slots=True)
-class LateWorkers:
-    """Python workers that did not answer within the engine's ten seconds, as on a machine with too much to do: ``left`` are forgiven."""
-
-    warn: Callable[[str], None]
-    left: int = 3
-
-    def forgiven(self, said: str) -> bool:
-        """Whether the engine ended for one, and may be asked once more: nothing of the batch has been kept."""
-        if _LATE not in said or not self.left:
-            return False
-        self.left -= 1
-        self.warn("WARNING: a worker of the engine did not start within ten seconds: is the machine overloaded? It is started again")
-        return True
+    hint = f"{AGAIN}; if it was for lack of memory, {MEMORY}; the log is {log}"
+    return SkybandError("SKY-E305", "a Python worker of Spark's died in the middle of a batch", hint=hint)
 
 
 class Stray(io.TextIOBase):

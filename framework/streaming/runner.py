@@ -45,7 +45,7 @@ from skyband.framework.streaming.delivery import Delivery
 from skyband.framework.streaming.deriving import on_engine
 from skyband.framework.streaming.drifts import Drifts
 from skyband.framework.streaming.drops import Drops
-from skyband.framework.streaming.engine import LateWorkers, worker_died
+from skyband.framework.streaming.engine import worker_failed
 from skyband.framework.streaming.engine_files import clear
 from skyband.framework.streaming.engine_log import first_cause, log_file
 from skyband.framework.streaming.executors import Watch, told_by_executor
@@ -136,7 +136,6 @@ class Runner:
         self.begun: int | None = None
         self.gate_at: int | None = None
         self.engine_reads = ""
-        self.late = LateWorkers(warn)
 
     def run(self, once: bool = True, finish: bool = False, rebuild: bool = False, found: Found | None = None) -> bool:
         """Streams over what is there (``once``) or until stopped; ``finish`` then declares the input complete.
@@ -259,7 +258,7 @@ class Runner:
             except StreamingQueryException as e:
                 # A terminal's Ctrl-C reaches the engine's workers too: the batch may fail before it is stopped.
                 if STOP.signal is None:
-                    tried = (self._to_the_engine, self.late.forgiven, partial(self.pieces.set_aside, batch=self.begun))
+                    tried = (self._to_the_engine, partial(self.pieces.set_aside, batch=self.begun))
                     if self.failure is None and any(mended(str(e)) for mended in tried):
                         return None
                     raise self._told(str(e)) from e
@@ -284,7 +283,7 @@ class Runner:
         of_source = source_format(self.plan.source.format).failure(said, self.job.header)
         hint = f"the engine's log is {log_file()}"
         of_checkpoint = lost_part(said, self.layout.checkpoint)
-        died = told_by_executor(said) or worker_died(said, log_file())
+        died = told_by_executor(said) or worker_failed(said, log_file())
         failed = SkybandError("SKY-E300", f"the run failed: {first_cause(redacted(said))}", hint=hint)
         return self.failure or of_source or of_checkpoint or died or failed
 

@@ -31,6 +31,8 @@ from skyband.framework.streaming.packages import resolver, with_provider
 from skyband.framework.streaming.python_path import SAFE
 from skyband.framework.streaming.scratch import remove_leftovers, scratch_folder
 from skyband.framework.streaming.stopping import handlers_kept
+from skyband.framework.streaming.worker_launcher import launcher
+from skyband.operators.jit import cache_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,6 +106,9 @@ def get_session(
         except Exception as e:
             raise SkybandError("SKY-E300", f"Spark did not start: {str(e).splitlines()[0]}", hint=f"the engine's log is {log}") from e
     die_with(ENGINE.pids)
+    if first and local:
+        context: Any = spark.sparkContext
+        context.pythonExec = launcher(context.pythonExec, (wanted.scratch, cache_folder()))
     spark.sparkContext.setLogLevel(os.environ.get("SKYBAND_LOG_LEVEL", "ERROR"))
     if start.known is None and wanted.plain:
         _remember(spark, start.spark_home, wanted.packages, wanted.excludes)

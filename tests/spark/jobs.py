@@ -119,10 +119,14 @@ def _apart(spec: Path, arguments: Sequence[str], failpoint: str | None, command:
     return [sys.executable, "-m", "skyband.jobs.cli", command, str(spec), *arguments], env
 
 
-def run_apart(spec: Path, *arguments: str, failpoint: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs ``skyband run`` in a process of its own, which may be made to kill itself at a fail point."""
+def run_apart(
+    spec: Path, *arguments: str, failpoint: str | None = None, before: Sequence[str] = (), **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run ``skyband run`` in a process of its own, which may be made to kill itself at a fail point, by the command ``before``."""
     command, env = _apart(spec, arguments, failpoint)
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=env, check=False, start_new_session=True)
+    return subprocess.run(
+        [*before, *command], capture_output=True, text=True, timeout=600, env=env | environment, check=False, start_new_session=True
+    )
 
 
 def verified_apart(spec: Path) -> bool:

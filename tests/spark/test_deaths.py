@@ -172,7 +172,7 @@ def test_workers_that_die(tmp_path: Path, left_alone: Path) -> None:
             os.kill(pid, signal.SIGKILL)
         code = run.ended()
     # The engine starts others if none was at work.
-    assert (code, run.rest()) == (0, []) or (code == 3 and run.rest()[0].startswith("SKY-E305 a worker of the engine died")), run.lines
+    assert (code, run.rest()) == (0, []) or (code == 3 and run.rest()[0].startswith("SKY-E305 a Python worker of Spark's died")), run.lines
     assert len(run.rest()) in (0, 2)
     goes_on(spec, left_alone)
 
@@ -197,25 +197,21 @@ SIGNALLED = [
 
 LATE = """
 import os, sys, time
-if any("transform_with_state_driver_worker" in word for word in sys.orig_argv):
-    try:
-        os.mkdir(os.environ["LATE"])
-    except FileExistsError:
-        pass
-    else:
-        time.sleep(13)
+if any("driver_worker" in word for word in sys.orig_argv):
+    os.mkdir(os.environ["LATE"])
+    time.sleep(13)
 """
 
 
-def test_a_worker_that_starts_late_is_started_again(tmp_path: Path, left_alone: Path) -> None:
-    """The engine waits ten seconds for it, which on a machine with too much to do are soon over."""
+def test_a_worker_may_import_for_longer_than_spark_waits(tmp_path: Path, left_alone: Path) -> None:
+    """Spark waits ten seconds for its driver worker to connect, which the imports of an overloaded machine may exceed."""
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(LATE)
     path = os.pathsep.join([str(tmp_path / "site"), *filter(None, [os.environ.get("PYTHONPATH")])])
     with started(job(tmp_path / "job"), "--finish", LATE=str(tmp_path / "late"), PYTHONPATH=path) as run:
         assert run.ended() == 0, run.lines
     assert (tmp_path / "late").is_dir()
-    assert [line for line in run.rest() if "did not start within ten seconds" in line], run.lines
+    assert run.rest() == []
     assert changes(tmp_path / "job", "far5").equals(changes(left_alone, "far5"))
 
 

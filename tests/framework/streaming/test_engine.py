@@ -14,7 +14,7 @@ import pytest
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.streaming import engine_process, launch, session
-from skyband.framework.streaming.engine import Engine, Stray, worker_died
+from skyband.framework.streaming.engine import Engine, Stray, worker_failed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -158,10 +158,10 @@ def test_where_spark_is_is_found_without_importing_it(monkeypatch: pytest.Monkey
 
 
 def test_a_dead_worker_is_told_from_other_failures() -> None:
-    died = worker_died("SparkException: Python worker exited unexpectedly (crashed): EOF", Path("engine.log"))
+    died = worker_failed("SparkException: Python worker exited unexpectedly (crashed): EOF", Path("engine.log"))
     assert died is not None and died.code == "SKY-E305" and "run again" in str(died.hint)
-    assert worker_died("Caused by: java.io.IOException: Stream closed", None) is not None
-    assert worker_died("ArithmeticException: divide by zero", None) is None
+    assert worker_failed("Caused by: java.io.IOException: Stream closed", None) is not None
+    assert worker_failed("ArithmeticException: divide by zero", None) is None
 
 
 def test_what_libraries_print_goes_to_the_log_once_there_is_an_engine(tmp_path: Path) -> None:
