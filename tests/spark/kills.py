@@ -31,6 +31,7 @@ from tests.spark.equality import differences
 from tests.spark.jobs import run, start_apart, write_file
 from tests.spark.kinds import KINDS, Rows, groups
 from tests.spark.processes import VICTIMS, Process, Run, alive, kill
+from tests.spark.records import Start, faults
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +50,10 @@ ORPHANS = 60.0
 
 @dataclass(slots=True)
 class Kill:
-    """One run of a chain and what became of it. ``code`` is the driver's exit code, ``ended`` the seconds from the kill to its end."""
+    """One run of a chain and what became of it. ``code`` is the driver's exit code, ``ended`` the seconds from the kill to its end.
+
+    ``committed``: it had committed a batch before it was killed.
+    """
 
     victim: str
     moment: str
@@ -59,6 +63,8 @@ class Kill:
     ended: float
     said: str
     traceback: bool
+    process_id: int
+    committed: bool
 
 
 @dataclass(slots=True)
@@ -136,10 +142,13 @@ def chain(spark: SparkSession, folder: Path, kind: str, seed: int, kills: int, p
     started, rng, pace = time.monotonic(), random.Random(seed), pace or Pace()
     job, figures = Job(folder / "killed", kind, seed, kills), Chain(kind, seed)
     left_behind: list[Process] = []
+    starts: list[Start] = []
     job.arrive()
     while len(figures.kills) < kills and figures.ended_before < kills:
-        made, left = _killed(job, rng, pace)
+        committed = sum(k.committed for k in figures.kills)
+        made, left = _killed(job, rng, pace, late=2 * committed <= len(figures.kills))
         left_behind += left
+        starts.append(Start(made.process_id, None if made.victim in ("driver", "group") else made.code))
         if made.victim == "refused":
             figures.refused += 1
             continue
@@ -153,20 +162,21 @@ def chain(spark: SparkSession, folder: Path, kind: str, seed: int, kills: int, p
         job.arrive()
     while job.arrived < len(job.groups):
         job.arrive()
-    _to_the_end(job, figures)
+    starts += _to_the_end(job, figures)
     figures.orphans = _gone(left_behind, figures)
-    _compare(spark, folder, job, figures)
+    _compare(spark, folder, job, figures, starts)
     figures.seconds = time.monotonic() - started
     return figures
 
 
-def _killed(job: Job, rng: random.Random, pace: Pace) -> tuple[Kill, list[Process]]:
+def _killed(job: Job, rng: random.Random, pace: Pace, late: bool) -> tuple[Kill, list[Process]]:
     """Starts a run and kills it at a random moment; what happened, and the processes it may have left behind.
 
-    The victim is ``none`` if the run ended before, ``refused`` if it was told to wait for what another left behind.
+    ``late``: after its first commit, if it has one to make. The victim is ``none`` if the run ended before, ``refused`` if it was told to
+    wait for what another left behind.
     """
     expected = job.waiting() + job.in_a_batch()
-    moment = rng.choices(("time", "batch", "end"), (3, 5, 2))[0] if expected else "time"
+    moment = rng.choices(("time", "batch", "end"), (0 if late else 3, 5, 2))[0] if expected else "time"
     part, early, wanted = rng.random(), rng.random() < 0.4, rng.choice(VICTIMS)
     number = expected if moment == "end" else rng.randint(1, expected or 1)
     of = Run(start_apart(job.spec, "--finish", tmp=job.folder / "tmp"))
@@ -194,10 +204,10 @@ def _killed(job: Job, rng: random.Random, pace: Pace) -> tuple[Kill, list[Proces
     code = of.process.returncode if ended else None
     last = next((line for line in reversed(said) if line[:1].strip()), "")
     trace = any(line.startswith("Traceback") for line in said)
-    return Kill(victim, moment, phase, round(after, 2), code, round(took, 2), last, trace), family
+    return Kill(victim, moment, phase, round(after, 2), code, round(took, 2), last, trace, of.process.pid, bool(of.batches)), family
 
 
-def _to_the_end(job: Job, figures: Chain) -> None:
+def _to_the_end(job: Job, figures: Chain) -> Iterator[Start]:
     """The last run of a chain, which nobody kills; it may be told to wait for what others left behind."""
     until = time.monotonic() + ORPHANS
     while True:
@@ -206,6 +216,7 @@ def _to_the_end(job: Job, figures: Chain) -> None:
             kill(of.family)
             figures.faults.append("the last run did not end")
             return
+        yield Start(of.process.pid, of.process.returncode)
         said = "\n".join(of.output(10))
         if "SKY-E302" not in said or time.monotonic() > until:
             break
@@ -226,9 +237,10 @@ def _gone(processes: Sequence[Process], figures: Chain) -> float:
     return round(time.monotonic() - started, 2)
 
 
-def _compare(spark: SparkSession, folder: Path, job: Job, figures: Chain) -> None:
+def _compare(spark: SparkSession, folder: Path, job: Job, figures: Chain, starts: Sequence[Start]) -> None:
     if figures.faults:
         return
+    figures.faults += faults(job.folder, starts)
     alone = folder / "alone"
     spec = KINDS[figures.kind].write(alone, max_files=1000)
     for number, rows in enumerate(job.groups):
@@ -258,6 +270,9 @@ def chains(spark: SparkSession, folder: Path, count: int, seed: int, each: int, 
         if not (made.faults or made.unequal):
             shutil.rmtree(place)
         yield made
+        if not made.kills:
+            # As the next chain would be, and so on for good.
+            return
 
 
 def unclean(kills: Sequence[Kill]) -> list[Kill]:
@@ -277,7 +292,8 @@ def summary(made: Sequence[Chain]) -> str:
     slowest = max((k.ended for k in kills if k.victim in ("jvm", "worker")), default=0.0)
     lines += [
         "",
-        f"{len(kills)} kills in {len(made)} chains ({', '.join(f'{k}: {n}' for k, n in Counter(c.kind for c in made).items())}), "
+        f"{len(kills)} kills, {sum(k.committed for k in kills)} of them after the run's first commit, in {len(made)} chains "
+        f"({', '.join(f'{k}: {n}' for k, n in Counter(c.kind for c in made).items())}), "
         f"{sum(c.ended_before for c in made)} runs ended before, {sum(c.refused for c in made)} told to wait.",
         f"{sum(c.tables for c in made)} tables with {sum(c.rows for c in made):,} rows compared, "
         f"{sum(len(c.unequal) for c in made)} unequal, {sum(len(c.faults) for c in made)} faults, {len(unclean(kills))} unclean ends.",

@@ -11,7 +11,7 @@ from typing import Any
 
 from skyband.framework.queries.registry import QUERY_TYPES
 from skyband.jobs.spec import load_plan
-from tests.spark import jobs, ranked
+from tests.spark import jobs, ranked, records
 from tests.spark.cuts import stream
 
 Rows = list[list[object]]
@@ -70,10 +70,13 @@ class Kind:
     sections: str = ""
 
     def write(self, folder: Path, max_files: int) -> Path:
-        """The spec in a new folder, with what it needs beside it."""
+        """The spec in a new folder, with what it needs beside it, and a rule by which every batch is looked at."""
         folder.mkdir(parents=True)
         ranked.write_queries(folder)
-        return jobs.write_spec(folder, queries=self.queries, max_files=max_files, scoring=ranked.SCORING + self.sections, **self.more)
+        scoring = ranked.SCORING + self.sections
+        path = jobs.write_spec(folder, queries=self.queries, max_files=max_files, scoring=scoring, **self.more)
+        path.write_text(path.read_text().replace("quality:\n", f"quality:\n{records.RULE}", 1))
+        return path
 
 
 KINDS = {
