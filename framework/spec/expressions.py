@@ -32,7 +32,8 @@ def check_expression(text: str, kinds: Mapping[str, Kind], sides: tuple[str, ...
         parse(text, kinds, sides, want)
     except ExpressionErrors as e:
         return [
-            Mistake(x.message, x.span.start, max(x.span.end, x.span.start + 1), _hint(x.suggestion, kinds)) for x in e.errors[:MAX_MISTAKES]
+            Mistake(x.message, x.span.start, max(x.span.end, x.span.start + 1), x.hint or _hint(x.suggestion, kinds))
+            for x in e.errors[:MAX_MISTAKES]
         ]
     except RecursionError:
         return [Mistake("nested too deep", 0, len(text), None)]

@@ -177,7 +177,8 @@ def _check_tokens(sql: str, tokens: list[Any], types: Columns) -> list[SqlProble
         ):
             problems.append(SqlProblem("SKY-E134", f"{name} gives another value every time", _again(name), *at))
         elif name in known["aggregate"] - known["scalar"] and name not in _WORDS:
-            problems.append(SqlProblem("SKY-E135", f"{name} is an aggregate; expressions here see one row", None, *at))
+            hint = "compute the aggregate in the data before the job reads them and use it as a column; of results: skyband sql SPEC"
+            problems.append(SqlProblem("SKY-E135", f"{name} is an aggregate; expressions here see one row", hint, *at))
         elif name in known["window"] | known["generator"] | _GROUPING:
             problems.append(SqlProblem("SKY-E135", f"{name} does not work row by row", None, *at))
         elif name not in known["scalar"] and name not in _WORDS:

@@ -10,14 +10,15 @@ from skyband.operators.expressions.ast import Span
 
 @dataclass(frozen=True, slots=True)
 class ExpressionError:
-    """One mistake: what is wrong, where in the text, and the name that was probably meant."""
+    """One mistake: what is wrong, where in the text, and the name that was probably meant, or else what to do (``hint``)."""
 
     message: str
     span: Span
     suggestion: str | None = None
+    hint: str | None = None
 
     def __str__(self) -> str:
-        hint = f"; did you mean {self.suggestion}?" if self.suggestion else ""
+        hint = f"; did you mean {self.suggestion}?" if self.suggestion else f"; {self.hint}" if self.hint else ""
         return f"{self.message}{hint}"
 
 

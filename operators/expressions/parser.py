@@ -15,7 +15,7 @@ from skyband.operators.base import Kind
 from skyband.operators.expressions.ast import EPOCH, Node, Span
 from skyband.operators.expressions.errors import ExpressionError, ExpressionErrors
 from skyband.operators.expressions.tokens import Token, tokenize
-from skyband.operators.expressions.typed import COMPARISONS, MAX_DEPTH, Builder
+from skyband.operators.expressions.typed import AGGREGATIONS, COMPARISONS, MAX_DEPTH, Builder
 from skyband.operators.spelling import closest
 
 UNITS: Mapping[str, int] = {
@@ -246,6 +246,9 @@ class _Parser:
         start = token.span.start
         if token.kind == "name" and self.has("("):
             self.take()
+            if token.value.lower() in AGGREGATIONS:
+                self.aggregation(token)
+                return None
             args: list[Node | None] = []
             if not self.has(")"):
                 args.append(self.expression(0))
@@ -262,6 +265,16 @@ class _Parser:
             # a keyword after the dot can only be an attribute; its case is the text's
             return self.build.attribute(token.value, self.original(attribute), self.span(start))
         return self.build.attribute(None, token.value, token.span)
+
+    def aggregation(self, token: Token) -> None:
+        """``sum(...)`` and its like, up to the closing parenthesis: ``count(*)`` and ``count(distinct x)`` are in no grammar here."""
+        self.build.aggregation(token.value, token.span)
+        open_ = 1
+        while open_ and self.next.kind != "end":
+            value = self.take().value
+            open_ += (value == "(") - (value == ")")
+        if self.next.kind == "name":  # "over (...)", "filter (...)"
+            raise _Stop
 
     def original(self, token: Token) -> str:
         return self.text[token.span.start : token.span.end] if token.kind == "word" else token.value

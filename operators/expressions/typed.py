@@ -22,6 +22,13 @@ FUNCTIONS: Mapping[str, tuple[int, int]] = {
     **dict.fromkeys(("abs", "sqrt", "log", "exp", "floor"), (1, 1)), "pow": (2, 2), "min": (2, 99), "max": (2, 99), "where": (3, 3),
 }  # fmt: skip
 """Function -> least and greatest number of arguments."""
+AGGREGATIONS: frozenset[str] = frozenset({
+    "sum", "count", "avg", "mean", "median", "mode", "stddev", "stddev_pop", "stddev_samp", "std", "variance", "var_pop", "var_samp",
+    "min_by", "max_by", "any_value", "first", "last", "first_value", "last_value", "collect_list", "collect_set", "array_agg",
+    "string_agg", "listagg", "count_if", "bool_and", "bool_or", "every", "some", "percentile", "percentile_approx", "quantile",
+    "approx_count_distinct", "corr", "covar_pop", "covar_samp", "row_number", "rank", "dense_rank", "percent_rank", "ntile", "lag", "lead",
+})  # fmt: skip
+"""Functions of SQL over many rows, in lower case: an expression sees the rows that it scores and no others."""
 
 NUMBERS: frozenset[Type] = frozenset({"float", "int", "duration", "null"})
 COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
@@ -42,9 +49,15 @@ class Builder:
         self._measures: dict[int, tuple[int, int, Node]] = {}
         self._too_large = False
 
-    def error(self, message: str, span: Span, suggestion: str | None = None) -> None:
+    def error(self, message: str, span: Span, suggestion: str | None = None, hint: str | None = None) -> None:
         """Report one mistake."""
-        self._report(ExpressionError(message, span, suggestion))
+        self._report(ExpressionError(message, span, suggestion, hint))
+
+    def aggregation(self, fn: str, span: Span) -> None:
+        """Report a function of SQL over many rows."""
+        of = "the one row that it scores" if self.sides == ("",) else "the two rows of a pair"
+        hint = "compute the aggregate in the data before the job reads them and use it as a column; of results: skyband sql SPEC"
+        self.error(f"{fn} aggregates over many rows, and aggregation is not offered here: an expression sees {of}", span, hint=hint)
 
     def _keep(self, node: Node, *children: Node) -> Node | None:
         """Bound depth and size, so that later passes may recurse freely."""
@@ -197,6 +210,9 @@ class Builder:
             self.error(f"unknown function {fn} (known: {', '.join(FUNCTIONS)})", name_span, closest(fn, FUNCTIONS))
             return None
         least, most = FUNCTIONS[name]
+        if name in ("min", "max") and len(args) == 1:
+            self.aggregation(f"{fn} of one argument", name_span)
+            return None
         if not least <= len(args) <= most:
             wanted = str(least) if least == most else f"{least} to {most}"
             self.error(f"{name} takes {wanted} argument{'' if wanted == '1' else 's'}, not {len(args)}", span)

@@ -1,6 +1,7 @@
 """Parsing, typing, errors, canonical spelling."""
 
 import pickle
+import re
 import subprocess
 import sys
 
@@ -163,7 +164,7 @@ def test_tree_shapes() -> None:
         ("where(x, 1, 2)", "where needs a condition", "x", None),
         ("where(ok, 1, 'a')", "cannot give a number in one case and a text in the other", "where(ok, 1, 'a')", None),
         ("pow(x)", "pow takes 2 arguments, not 1", "pow(x)", None),
-        ("min(x)", "min takes 2 to 99 arguments, not 1", "min(x)", None),
+        ("min()", "min takes 2 to 99 arguments, not 0", "min()", None),
         ("abs()", "abs takes 1 argument, not 0", "abs()", None),
         ("n = 9223372036854775808", "does not fit into 64 bits", "9223372036854775808", None),
         ("n = -9223372036854775808", "does not fit into 64 bits", "9223372036854775808", None),
@@ -210,6 +211,25 @@ def test_errors(text, message, marked, suggestion) -> None:
 def test_errors_of_pairs(text, message, suggestion) -> None:
     first = errors(text, ("a", "b"))[0]
     assert message in first[0] and first[2] == suggestion
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["sum(x)", "count(*)", "count(distinct x)", "Avg(x) + 1", "min(x)", "max(x)", "x - median(x)", "stddev(x) > 1",
+     "rank() over (order by x)", "sum(x) over (partition by s)", "sum(where(ok, x, 0))", "sum("],
+)  # fmt: skip
+@pytest.mark.parametrize("sides", [("",), ("a", "b")])
+def test_an_aggregation_of_sql_is_called_one(text, sides) -> None:
+    with pytest.raises(ExpressionErrors) as e:
+        parse(text if sides == ("",) else re.sub(r"\b(x|s|ok)\b", r"a.\1", text), SCHEMA, sides)
+    (first,) = e.value.errors
+    assert "aggregates over many rows, and aggregation is not offered here" in first.message and "unknown function" not in first.message
+    assert ("one row" if sides == ("",) else "two rows of a pair") in first.message
+    assert first.hint is not None and first.hint.startswith("compute the aggregate") and first.hint in str(e.value)
+
+
+def test_what_follows_an_aggregation_is_still_checked() -> None:
+    assert [message for message, *_ in errors("sum(x) + temp")][1:] == ["unknown attribute temp"]
 
 
 def test_every_mistake_is_reported_in_order() -> None:
