@@ -22,3 +22,8 @@ def __getattr__(name: str) -> Any:
 
         return getattr(job, name)
     raise AttributeError(f"module 'skyband' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    # Names that are loaded on first use are in no namespace yet.
+    return sorted(__all__)

@@ -43,6 +43,13 @@ def test_a_spec_is_loaded_or_all_its_mistakes_are_raised(spec: Path, tmp_path: P
     assert [x.render() for x in skyband.validate(bad)] == [x.render() for x in e.value.errors]
 
 
+def test_the_package_lists_what_it_offers() -> None:
+    code = "import sys, skyband; print(dir(skyband)); print([m for m in ('pyarrow', 'skyband.jobs.job') if m in sys.modules])"
+    names, loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert names == str(sorted(skyband.__all__)) and loaded == "[]"
+    assert all(getattr(skyband, name) is not None for name in dir(skyband))
+
+
 def test_variables_may_be_given(tmp_path: Path) -> None:
     path = write_spec(tmp_path)
     path.write_text(path.read_text().replace(f"{tmp_path}/out", "${WHERE_TO}"))
