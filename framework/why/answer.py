@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from skyband.framework.counts import agree, counted
 from skyband.framework.plan.model import LogicalQuery, Plan, QueryNode
 from skyband.framework.queries.protocol import Question
 from skyband.framework.queries.registry import query_type
@@ -120,7 +121,7 @@ class Answers:
             if beating is None:
                 return Verdict(at, no_part)
             beside = tuple(self._beside(mine, None, b) for b in beating[:SHOWN])
-            return Verdict(at, f"{len(beating):,} alive in the window beat it", beside=beside)
+            return Verdict(at, f"{len(beating):,} alive in the window {agree(len(beating), 'beats', 'beat')} it", beside=beside)
         found = _place(every, parts)
         if found is None:
             return Verdict(at, no_part)
@@ -134,7 +135,7 @@ class Answers:
         keeping = kind.keeping_out(self.plan, self.query, every[found][0], better)
         if keeping:
             beside = tuple(self._beside(mine, result.index(b) + 1, b) for b in keeping[:SHOWN])
-            said = f"passed over: one of its rows is in {len(keeping):,} pair{'s' if len(keeping) > 1 else ''} before it already"
+            said = f"passed over: one of its rows is in {counted(len(keeping), 'pair')} before it already"
             return Verdict(at, f"{said}{self._worth(score)}", beside=beside)
         beside = tuple(self._beside(mine, n, b) for n, b in enumerate(result[:SHOWN], 1))
         return Verdict(at, f"all {len(result):,} of the result rank before it{self._worth(score)}", beside=beside)
@@ -188,7 +189,7 @@ def _gone(question: Question, window: Any, mine: Accepted, seqs: Sequence[int]) 
             if window.micros:
                 ends.append((came + window.micros, f"the window holds {format_duration(window.micros)}"))
             if window.count and seq + window.count < len(mine.time):
-                ends.append((mine.time[seq + window.count], f"the window holds {window.count:,} rows"))
+                ends.append((mine.time[seq + window.count], f"the window holds {counted(window.count, 'row')}"))
             when, why = min(ends)
             return f"expired at {instant(when)}: its row is of {instant(came)}, and {why}{boundary}"
     return None

@@ -1,4 +1,4 @@
-"""The whole story of an item in a query's results: what ``skyband why`` says, line by line."""
+"""The whole story of an item in a query's results, in the order of time: what ``skyband why`` says, line by line."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from skyband.framework.counts import agree, counted
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import LogicalQuery, Plan, QueryNode
 from skyband.framework.streaming.layout import JobFile, Layout
@@ -17,7 +18,7 @@ from skyband.framework.why.answer import Answers
 from skyband.framework.why.item import Item
 from skyband.framework.why.source import taken_rows
 from skyband.framework.why.stays import stays
-from skyband.framework.why.told import MOST, of_rejected, of_stay, of_verdict
+from skyband.framework.why.told import MOST, Moment, in_order, of_rejected, of_stay, of_verdict
 
 
 def history(plan: Plan, query: QueryNode, item: Item, at: int | None, layout: Layout, job: JobFile, member: str | None) -> Iterator[str]:
@@ -26,46 +27,47 @@ def history(plan: Plan, query: QueryNode, item: Item, at: int | None, layout: La
     Raises SkybandError as ``Stored``; SKY-E201 for an instant that is not complete yet.
     """
     stored = Stored(plan)
-    yield from _from_tables(stored, query, item, member)
-    yield from of_rejected(plan, stored.table("rejected"), item)
+    moments = [*_from_tables(stored, query, item, member), *of_rejected(plan, stored.table("rejected"), item)]
+    unknown: list[str] = []
     try:
         answers = Answers(plan, query, taken_rows(plan, layout, job), stored.table("rejected"), stored.until)
+        moments += definition(answers, item, at, member)
     except SkybandError as e:
         if e.code != "SKY-E301":
             raise
-        yield f"what it was worth is not known any more: {e.message}"
-        return
-    yield from definition(answers, item, at, member)
+        unknown.append(f"what it was worth is not known any more: {e.message}")
+    yield from (*in_order(moments), *unknown)
 
 
-def _from_tables(stored: Stored, query: QueryNode, item: Item, member: str | None) -> Iterator[str]:
+def _from_tables(stored: Stored, query: QueryNode, item: Item, member: str | None) -> Iterator[Moment]:
     stream = stream_of(stored, query)
     found = [s for s in stays(stored.plan, stream, item) if member is None or s.stream[0] == member]
     if not found:
-        yield "never in the result" if query.item.lasting else "never told"
+        yield Moment(None, ("never in the result" if query.item.lasting else "never told",))
     for stay in islice(found, MOST):
         yield from of_stay(stream, stay)
     if len(found) > MOST:
-        yield f"and {len(found) - MOST:,} more times"
+        yield Moment(stream.at[found[MOST].enters], (f"and {counted(len(found) - MOST, 'more time')}",))
 
 
-def definition(answers: Answers, item: Item, at: int | None, member: str | None) -> Iterator[str]:
+def definition(answers: Answers, item: Item, at: int | None, member: str | None) -> Iterator[Moment]:
     """What the rows of the source say: at ``at``, or when the item came and at the end."""
     plan, query = answers.plan, answers.query
     waiting = answers.waiting(item) if at is None else []
     if waiting:
-        yield f"{len(waiting):,} of its rows, from {instant(min(waiting))} on, wait: results are not complete up to there yet"
+        many = f"{counted(len(waiting), 'row')} of this name {agree(len(waiting), 'waits', 'wait')}"
+        yield Moment(min(waiting), (f"{instant(min(waiting))}  {many}: results are not complete up to here yet",))
     asked = _asked(query, member)
     found = answers.rows(item)
     if not found:
-        yield "no row of this name has been accepted: it never came, or `transform` drops it"
+        yield Moment(None, ("no row of this name has been accepted: it never came, or `transform` drops it",))
     for key, seqs in found:
         if at is not None and at > answers.until[key]:
-            yield f"results are complete up to {instant(answers.until[key])} only{_of(query, plan, key)}"
+            yield Moment(at, (f"results are complete up to {instant(answers.until[key])} only{_of(query, plan, key)}",))
             continue
         for parts, instants in islice(_items(answers, item, key, seqs), MOST):
             for when in [at] if at is not None else instants:
-                yield from of_verdict(plan, query, answers.verdict(key, parts, when, asked))
+                yield of_verdict(plan, query, answers.verdict(key, parts, when, asked))
 
 
 def _items(answers: Answers, item: Item, key: Key, seqs: list[int]) -> Iterator[tuple[list[Any], list[int]]]:

@@ -14,7 +14,7 @@ from skyband.framework.why.answer import SHOWN, Answers
 from skyband.framework.why.history import definition
 from skyband.framework.why.item import item_of
 from skyband.framework.why.stays import stays
-from skyband.framework.why.told import of_stay
+from skyband.framework.why.told import in_order, of_stay
 from tests.framework.verify import small
 from tests.spark.kinds import KINDS
 
@@ -69,9 +69,9 @@ def test_the_whole_story_is_told_of_any_item(tmp_path: Path, name: str) -> None:
         prefix = query.item.parts[0].prefix
         row = stream.rows.slice(0, 1).to_pylist()[0]
         item = item_of(plan, query, [",".join(str(row[prefix + c]) for c in columns)])
-        lines = [line for s in stays(plan, stream, item) for line in of_stay(stream, s)]
+        lines = list(in_order(m for s in stays(plan, stream, item) for m in of_stay(stream, s)))
         assert any("entered" in line or "told" in line for line in lines)
         if query.item.lasting and not query.item.moving:
             assert sum("entered at rank" in line for line in lines) == sum("best rank" in line for line in lines)
-        told = list(definition(Answers(plan, query, source, stored.table("rejected"), stored.until), item, None, None))
+        told = list(in_order(definition(Answers(plan, query, source, stored.table("rejected"), stored.until), item, None, None)))
         assert told and all(line.strip() for line in told)

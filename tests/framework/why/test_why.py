@@ -17,7 +17,7 @@ from skyband.framework.why.answer import Answers
 from skyband.framework.why.history import definition
 from skyband.framework.why.item import Item, item_of
 from skyband.framework.why.stays import stays
-from skyband.framework.why.told import of_rejected
+from skyband.framework.why.told import Moment, in_order, of_rejected, of_stay
 from tests.framework.verify import small
 from tests.seeds import seeds
 from tests.spark.jobs import START, stamp, write_spec
@@ -127,7 +127,7 @@ def test_the_verdict_on_every_row_at_every_minute_is_that_of_the_definition(job:
                     said = "takes no part"
                 elif name == "front":
                     better = [o[0] for o in reversed(here.values()) if beats(o, row)]
-                    said = f"{len(better)} alive in the window beat it"
+                    said = f"{len(better)} alive in the window {'beats' if len(better) == 1 else 'beat'} it"
                     assert [b.named["id"] for b in verdict.beside] == better[:5]
                 elif name == "high" or row[3] < 1:
                     said = f"out of bounds: the query takes at least {3 if name == 'high' else 1}; score {row[3]}"
@@ -216,18 +216,37 @@ def test_verdicts_on_pairs(job: tuple[Job, list[Row]]) -> None:
                         assert "takes no part" in answers.verdict((grp,), [s, t], BEGIN + at * MINUTE, None).said
 
 
+def test_a_story_is_told_in_the_order_of_time(tmp_path: Path) -> None:
+    rows = [[1, stamp(0), "p", 2, 0, "a"], [2, stamp(1), "p", 5, 0, "b"], [3, stamp(2), "p", 3, 0, "a"], [1, stamp(3), "p", 9, 0, "a"],
+            [4, stamp(4), "p", 1, 0, "a"]]  # fmt: skip
+    job = Job(tmp_path / "job", rows, partition=False)
+    stream, item = stream_of(job.stored, job.query("best")), job.item("best", 1)
+    moments = [m for s in stays(job.plan, stream, item) for m in of_stay(stream, s)]
+    moments += of_rejected(job.plan, job.stored.table("rejected"), item)
+    moments += definition(job.answers("best"), item, None, None)
+    lines = list(in_order(moments))
+    said = [line.partition("UTC  ")[2] or line for line in lines if not line.startswith("    ")]
+    assert [s.split(" ")[0:2] for s in said] == [["entered", "at"], ["in", "the"], ["left", "(displaced)"], ["a", "row"], ["all", "2"]]
+    assert [line[:19] for line in lines if line[:4] == "2020"] == sorted(line[:19] for line in lines if line[:4] == "2020")
+
+
+def test_what_is_about_no_instant_comes_first_and_equal_instants_keep_their_order() -> None:
+    moments = [Moment(5, ("b", "  c")), Moment(-1, ("a",)), Moment(5, ("d",)), Moment(None, ("first",))]
+    assert list(in_order(moments)) == ["first", "a", "b", "  c", "d"]
+
+
 def test_rows_that_were_rejected_say_why(tmp_path: Path) -> None:
     rows = [[1, stamp(0), "p", 2, 0, "a"], [2, stamp(30), "p", 2, 0, "a"], [3, stamp(31), "p", 5, 0, "a"], [4, stamp(32), "p", 5, 0, "a"],
             [5, stamp(40), "p", 5, 0, "a"], [6, stamp(5), "p", 5, 0, "a"], [5, stamp(41), "p", 5, 0, "a"]]  # fmt: skip
     job = Job(tmp_path / "job", rows, partition=False)
-    told = {i: list(of_rejected(job.plan, job.stored.table("rejected"), job.item("best", i))) for i in range(1, 8)}
+    told = {i: list(in_order(of_rejected(job.plan, job.stored.table("rejected"), job.item("best", i)))) for i in range(1, 8)}
     assert {i for i, lines in told.items() if lines} == {5, 6}
     assert "of 2020-01-01 00:05 was rejected, reason late" in told[6][0] and "reason duplicate_id" in told[5][0]
-    lines = list(definition(job.answers("best"), job.item("best", 7), None, None))
+    lines = list(in_order(definition(job.answers("best"), job.item("best", 7), None, None)))
     assert lines == ["no row of this name has been accepted: it never came, or `transform` drops it"]
-    lines = list(definition(job.answers("best"), job.item("best", 3), BEGIN + 31 * MINUTE, None))
+    lines = list(in_order(definition(job.answers("best"), job.item("best", 3), BEGIN + 31 * MINUTE, None)))
     assert lines == ["2020-01-01 00:31:00 UTC  in the result, at rank 1 of 2; score 5"]
-    lines = list(definition(job.answers("best"), job.item("best", 3), BEGIN + 600 * MINUTE, None))
+    lines = list(in_order(definition(job.answers("best"), job.item("best", 3), BEGIN + 600 * MINUTE, None)))
     assert lines == ["results are complete up to 2020-01-01 00:41:00 UTC only"]
 
 
