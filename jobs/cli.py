@@ -63,12 +63,18 @@ class _Command:
     def run(self, argv: list[str]) -> int:
         """The exit code. SystemExit for arguments that are none."""
         try:
+            if any("\0" in word for word in argv):
+                raise SkybandError("SKY-E201", "an argument holds a NUL character, which no name of a file, a query or a value has")
             args = command_line(argv).parse_args(argv)
         except UsageError as e:
             if asks_json(argv):
                 hint = f"{e.parser.prog} --help"
                 show(Answer(refusal([SkybandError("SKY-E201", e.message, hint)]), None), "json")
             argparse.ArgumentParser.error(e.parser, e.message)
+        except SkybandError as e:
+            self.json, self.lines = asks_json(argv), lines("text", self.stderr)
+            self.lines.errors([e])
+            return self._ended(2)
         choose_profile(args)
         args.alone = self.alone
         self.json, live = args.format == "json", args.command in LIVE

@@ -13,6 +13,7 @@ from typing import Any
 
 from skyband.framework.errors import printable
 from skyband.jobs import run as run_job
+from skyband.jobs.arguments import whole
 from skyband.jobs.described import described
 from skyband.jobs.run import EXIT_CODES
 
@@ -38,7 +39,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         ),
     )
     p.add_argument("--dir", default="build/demo", help="folder for data and tables (default: %(default)s)")
-    p.add_argument("--days", type=int, default=365, help="take the first DAYS days of 2013 only (default: %(default)s)")
+    p.add_argument("--days", type=whole("--days", 1, 365), default=365, help="take the first DAYS days of 2013 only (default: %(default)s)")
     p.add_argument("--quiet", action="store_true", help="no line per batch")
     p.set_defaults(run=run)
 

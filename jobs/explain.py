@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import math
 from typing import Any
 
 from skyband.jobs.answer import Answer
+from skyband.jobs.arguments import positive
 from skyband.jobs.described import described
 
 
@@ -23,7 +23,8 @@ def add_parser(subparsers: Any) -> None:
         ),
     )
     parser.add_argument("spec", help="spec file; -: from standard input")
-    parser.add_argument("--rate", type=_rate, metavar="ROWS", help="assume so many rows a second (of one key), to size time windows")
+    said = "assume so many rows a second (of one key), to size time windows"
+    parser.add_argument("--rate", type=lambda given: positive("--rate", given), metavar="ROWS", help=said)
     parser.set_defaults(run=run)
 
 
@@ -35,13 +36,3 @@ def run(args: argparse.Namespace) -> Answer:
 
     plan = load_plan(args.spec)
     return Answer(facts(plan, args.rate), explain(plan, args.rate))
-
-
-def _rate(text: str) -> float:
-    try:
-        rate = float(text)
-    except ValueError:
-        rate = math.nan
-    if not (rate > 0 and math.isfinite(rate)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of rows above 0")
-    return rate

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from skyband.jobs.answer import Answer
+from skyband.jobs.arguments import whole
 from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
 
@@ -23,7 +24,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         ),
     )
     p.add_argument("spec")
-    p.add_argument("--limit", type=int, default=20, metavar="N", help="the newest N (default: %(default)s)")
+    p.add_argument("--limit", type=whole("--limit", 1), default=20, metavar="N", help="the newest N (default: %(default)s)")
     p.set_defaults(run=run)
 
 
@@ -36,7 +37,7 @@ def run(args: argparse.Namespace) -> Answer:
     from skyband.framework.streaming.run_records import history
     from skyband.framework.tables.render import text_table
 
-    rows = history(Layout(plan.sink), max(1, args.limit))
+    rows = history(Layout(plan.sink), args.limit)
     if not rows:
         raise not_run()
     return Answer({"runs": rows}, text_table(pa.Table.from_pylist([_shown(r) for r in rows])))

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from skyband.framework.errors import SkybandError, SpecErrors, told
+from skyband.framework.errors import SkybandError, SpecErrors, did_you_mean, one_of, told
 from skyband.framework.lines import Lines
+from skyband.jobs.arguments import listed, path_of, positive, text, texts, whole_number
 from skyband.jobs.spec import load_plan
 from skyband.jobs.validate import mistakes
 
@@ -28,7 +29,8 @@ def load(path: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> 
 
     Raises SpecErrors with all mistakes of the file at once. Reads the spec and its tables of queries, neither source nor sink.
     """
-    return Job(os.fspath(path), load_plan(os.fspath(path), env))
+    where = path_of(path)
+    return Job(where, load_plan(where, _variables(env)))
 
 
 def validate(path: str | os.PathLike[str], env: Mapping[str, str] | None = None, data: bool = False) -> list[SkybandError]:
@@ -36,7 +38,11 @@ def validate(path: str | os.PathLike[str], env: Mapping[str, str] | None = None,
 
     Empty if all is well. Raises nothing for what the file holds.
     """
-    return mistakes(os.fspath(path), data, env)[1]
+    return mistakes(path_of(path), bool(data), _variables(env))[1]
+
+
+def _variables(env: Mapping[str, str] | None) -> Mapping[str, str] | None:
+    return None if env is None else texts("env", env)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +88,7 @@ class Job:
 
     def explain(self, rate: float | None = None) -> str:
         """The compiled plan as text. ``rate``: rows a second of one key, to size windows of time."""
+        rate = None if rate is None else positive("rate", rate)
         from skyband.framework.plan.explain import explain
 
         return told(explain(self._plan, rate))
@@ -90,6 +97,8 @@ class Job:
         """Source, states, queries and tables as a chart's text."""
         from skyband.framework.plan.graph import dot, mermaid
 
+        if language not in ("mermaid", "dot"):
+            raise SkybandError("SKY-E201", f"language takes 'mermaid' or 'dot', not {language!r}")
         return dot(self._plan) if language == "dot" else mermaid(self._plan)
 
     def plan(self) -> Edit:
@@ -112,10 +121,13 @@ class Job:
         from skyband.framework.streaming.in_process import end_with_process
         from skyband.jobs import run
 
+        rules = [text("demote", rule) for rule in listed("demote", demote)]
+        if log is not None and not callable(log):
+            raise SkybandError("SKY-E201", f"log takes a function of one text, not {log!r}", hint="such as print")
         end_with_process()
         outcome = Outcome(None, wanted=True)
         switches = {"--once": True, "--finish": finish, "--rebuild-results": rebuild_results, "--quiet": log is None}
-        words = [*(name for name, on in switches.items() if on), *(f"--demote={rule}" for rule in demote), "--", self.path]
+        words = [*(name for name, on in switches.items() if on), *(f"--demote={rule}" for rule in rules), "--", self.path]
         asked = run.asked(words, Lines() if log is None else _Heard(log), outcome)
         asked.plan = self._plan
         try:
@@ -137,9 +149,11 @@ class Job:
         key: Mapping[str, str] | None = None,
         limit: int | None = None,
     ) -> pa.Table:
-        """The rows of ``ask``, at most ``limit`` of them: key columns, ``rank``, columns of the items, score."""
+        """The rows of ``ask``, at most ``limit`` of them (the best of each key first): key columns, ``rank``, item columns, score."""
+        from skyband.framework.tables.reader import Reader, first
+
         rows = self.ask(name, at, k, window, key, limit).rows
-        return rows if limit is None else rows.slice(0, max(0, limit))
+        return first(self._plan, Reader(self._plan).query(name), rows, limit)
 
     def ask(
         self,
@@ -162,12 +176,17 @@ class Job:
 
     def sql(self, statement: str, limit: int | None = None) -> pa.Table:
         """The rows of one DuckDB query over the job's tables and views; it can read nothing else. SkybandError SKY-E404, E201, E400."""
+        text("statement", statement)
+        limit = None if limit is None else whole_number("limit", limit)
         from skyband.framework.tables.duck import Statements
 
         return Statements(self._plan).ask(statement, limit)
 
     def table(self, name: str) -> pa.Table:
-        """A whole table, by its name in ``tables``. Raises SkybandError SKY-E400 if it is not there. O(rows) in memory."""
+        """A whole table, by its name in ``tables``. SkybandError SKY-E201 for another, SKY-E400 if it is not there. O(rows) in memory."""
+        if text("name", name) not in self.tables:
+            hint = did_you_mean(name, self.tables) or f"its tables: {one_of(self.tables)}"
+            raise SkybandError("SKY-E201", f"the job has no table {name!r}", hint=hint)
         from skyband.framework.tables.reader import Reader
 
         return Reader(self._plan).read(name)

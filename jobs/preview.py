@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.counts import counted
 from skyband.jobs.answer import Answer
+from skyband.jobs.arguments import whole
 from skyband.jobs.described import described
 from skyband.jobs.engine_options import add_engine_options, choose_engine
 from skyband.jobs.spec import load_plan
@@ -38,8 +39,9 @@ def add_parser(subparsers: Any) -> None:
         ),
     )
     p.add_argument("spec")
-    p.add_argument("-n", type=int, default=20, metavar="N", help="rows to show (default: %(default)s)")
-    p.add_argument("--sample", type=int, default=1_000, metavar="N", help="rows to look at (default: %(default)s, at most 100,000)")
+    p.add_argument("-n", type=whole("-n"), default=20, metavar="N", help="rows to show (default: %(default)s)")
+    said = "rows to look at (default: %(default)s, at most 100,000)"
+    p.add_argument("--sample", type=whole("--sample", 1, 100_000), default=1_000, metavar="N", help=said)
     p.add_argument("--engine", action="store_true", help="have the engine read the rows: any format, options and SQL, in some ten seconds")
     add_engine_options(p)
     p.set_defaults(run=run)
@@ -47,8 +49,6 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> Answer:
     """Rows and results; SkybandError for everything a user can mend, SKY-E531 for what only the engine (``--engine``) can do."""
-    if not 1 <= args.sample <= 100_000 or args.n < 0:
-        raise SkybandError("SKY-E201", "--sample takes 1 to 100,000 rows, -n any number from 0", hint="skyband run reads all of them")
     if args.engine:
         choose_engine(args)
     plan = load_plan(args.spec)
@@ -83,8 +83,8 @@ def _rows(plan: Plan, found: Judged, shown: int) -> Iterator[str]:
 
     first = found.first
     more = f" and {len(first.files) - 1} more" if len(first.files) > 1 else ""
-    there = f" ({first.many:,} files there)" if first.many else ""
-    yield f"{plan.job}: the first {found.rows.num_rows:,} rows, of {first.files[0]}{more}{there}"
+    there = f" ({counted(first.many, 'file')} there)" if first.many else ""
+    yield f"{plan.job}: the first {counted(found.rows.num_rows, 'row')}, of {first.files[0]}{more}{there}"
     if shown:
         columns = [REASON, *(f.name for f in plan.intake.fields)]
         yield "\n" + text_table(found.rows.select(columns).slice(0, shown), ["rejected as", *columns[1:]])
@@ -97,21 +97,21 @@ def _rejected(found: Judged) -> Iterator[str]:
     rejected = sum(found.rejected.values())
     accepted = many - found.filtered - rejected
     said = f"{accepted:,} would be accepted, {found.filtered:,} filtered, {rejected:,} rejected ({found.percent:.1f} %)"
-    yield f"\nof {many:,} rows {said}"
+    yield f"\nof {counted(many, 'row')} {said}"
     for reason, n in sorted(found.rejected.items(), key=lambda r: (-r[1], r[0])):
         yield f"  {n:,} x {reason}"
     for text in texts_of(found.first):
         yield f"  parse: {text}"
     if found.first.doubtful:
         why = "quotes within quotes, or values that the engine may read in another way"
-        yield f"{found.first.doubtful:,} more rows are left out: {why}"
+        yield f"{counted(found.first.doubtful, 'more row')} left out: {why}"
 
 
 def _results(results: Mapping[str, pa.Table]) -> Iterator[str]:
     from skyband.framework.tables.render import text_table
 
     for query, rows in results.items():
-        yield f"\n{query}: {rows.num_rows:,} {'row' if rows.num_rows == 1 else 'rows'}, if these were all the rows there are"
+        yield f"\n{query}: {counted(rows.num_rows, 'row')}, if these were all the rows there are"
         if rows.num_rows:
             kept = [c for c in rows.column_names if c not in ("as_of", "batch_id", "pos") and not c.endswith("seq")]
             yield text_table(rows.select(kept).slice(0, _RESULTS))

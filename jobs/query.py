@@ -6,8 +6,10 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError, told
 from skyband.jobs.answer import Answer
+from skyband.jobs.arguments import whole
 from skyband.jobs.ask import ask
 from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
@@ -36,11 +38,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p.add_argument("spec")
     p.add_argument("query", help="name of a query of the spec")
     p.add_argument("--at", metavar="T", help="instant in UTC, such as 2013-07-01T12:00 (default: the last that is complete)")
-    p.add_argument("--k", type=int, metavar="K", help="the best K, as of the last batch (a type without k: only its own)")
+    p.add_argument("--k", type=whole("--k", 1), metavar="K", help="the best K, as of the last batch (a type without k: only its own)")
     p.add_argument("--window", metavar="W", help="within the last W of time ('1 day') or rows ('500 rows'), as of the last batch")
     p.add_argument("--key", action="append", default=[], metavar="COLUMN=VALUE", help="only this key; once for every key column")
     p.add_argument("--format", choices=("table", "csv", "json"), default="table")
-    p.add_argument("--limit", type=int, metavar="N", help="print at most N rows (of what is told once: the newest)")
+    said = "print at most N rows: of several keys the best of each first, of what is reported once the newest"
+    p.add_argument("--limit", type=whole("--limit"), metavar="N", help=said)
     p.add_argument(
         "--sql", nargs="?", const="duckdb", choices=DIALECTS, metavar="ENGINE",
         help="also print the SQL that gives the same rows elsewhere: %(choices)s (default: %(const)s)",
@@ -51,17 +54,18 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> Answer:
     """The rows; what there is to say about them goes to stderr. SkybandError for everything a user can mend."""
     key = dict(_pair(k) for k in args.key)
-    limit = None if args.limit is None else max(0, args.limit)
+    limit = args.limit
     plan = load_plan(args.spec)
     from skyband.framework.streaming.layout import Layout, changed_since
     from skyband.framework.tables import render
     from skyband.framework.tables.dialects import complete
-    from skyband.framework.tables.reader import Reader
+    from skyband.framework.tables.reader import Reader, first
 
     for difference in changed_since(plan, Layout(plan.sink))[:3]:
         print(told(f"the spec is not that of the last run: {difference}"), file=sys.stderr)
     answer = ask(plan, args.query, args.at, args.k, args.window, key, limit)
-    rows = answer.rows if limit is None else answer.rows.slice(0, limit)
+    query = Reader(plan).query(args.query)
+    rows = first(plan, query, answer.rows, limit)
     if answer.note:
         print(told(answer.note), file=sys.stderr)
     data = {"query": args.query, "as_of": answer.as_of, "of": answer.rows.num_rows, "rows": []}
@@ -71,7 +75,7 @@ def run(args: argparse.Namespace) -> Answer:
     else:
         text = _table(args.query, answer, rows) if args.format == "table" else render.csv_text(rows)
     if args.sql:
-        statement = complete(plan, Reader(plan).query(args.query), answer.sql, answer.rows.column_names, args.sql, args.limit)
+        statement = complete(plan, query, answer.sql, answer.rows.column_names, args.sql, args.limit)
         if told(statement) != statement:
             print("in the SQL ${NAME} stands for what that variable of the environment holds", file=sys.stderr)
         data["sql"] = told(statement)
@@ -86,7 +90,8 @@ def _table(name: str, answer: Found, rows: pa.Table) -> str:
     from skyband.framework.tables import render
 
     when = f", as of {render.instant_text(answer.as_of)} UTC" if answer.as_of is not None else ""
-    head = f"{name}: {answer.rows.num_rows} {'row' if answer.rows.num_rows == 1 else 'rows'}{when}"
+    cut = f"{rows.num_rows:,} of " if rows.num_rows < answer.rows.num_rows else ""
+    head = f"{name}: {cut}{counted(answer.rows.num_rows, 'row')}{when}"
     return f"{head}\n\n{render.text_table(rows)}" if rows.num_rows else head
 
 

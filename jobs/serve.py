@@ -8,9 +8,11 @@ import sys
 import time as clock
 from typing import Final
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError, told
 from skyband.framework.storage.places import need_folder
 from skyband.jobs.answer import Answer, show
+from skyband.jobs.arguments import whole
 from skyband.jobs.described import described
 from skyband.jobs.engine_options import add_engine_options, choose_engine
 from skyband.jobs.spec import load_plan
@@ -35,7 +37,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         ),
     )
     p.add_argument("specs", nargs="+", metavar="SPEC")
-    p.add_argument("--port", type=int, default=PORT, help="port on loopback (default: %(default)s)")
+    p.add_argument("--port", type=whole("--port", 1, 65_535), default=PORT, help="port on loopback (default: %(default)s)")
     add_engine_options(p)
     p.set_defaults(run=run)
 
@@ -65,9 +67,11 @@ def run(args: argparse.Namespace) -> int:
         for view in left_out(plan):
             print(told(said_left_out(view)), file=sys.stderr)
     with STOP.heeded():
-        made = [{"name": name, "tables": tables, "views": views} for name, tables, views in serve(spark, plans)]
+        found = list(serve(spark, plans))
+        made = [{"name": name, "tables": tables, "views": views} for name, tables, views in found]
         url = f"jdbc:hive2://{HOST}:{args.port}/"
-        text = [*(f"database {d['name']}: {d['tables']} tables, {d['views']} views" for d in made), f"{url} (no password; Ctrl-C ends it)"]
+        text = [f"database {name}: {counted(tables, 'table')}, {counted(views, 'view')}" for name, tables, views in found]
+        text.append(f"{url} (no password; Ctrl-C ends it)")
         show(Answer({"url": url, "databases": made}, "\n".join(text)), args.format)
         while STOP.signal is None:
             if not ENGINE.pids():

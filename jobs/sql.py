@@ -7,8 +7,10 @@ import re
 import sys
 from typing import Final
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError, printable, told
 from skyband.jobs.answer import Answer, plain
+from skyband.jobs.arguments import text, whole
 from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
 
@@ -33,14 +35,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     p.add_argument("spec")
     p.add_argument("statement", help="the query; -: from standard input")
     p.add_argument("--format", choices=("table", "csv", "json"), default="table")
-    p.add_argument("--limit", type=int, metavar="N", help=f"print at most N rows (default: {LIMIT:,} as a table, else all)")
+    p.add_argument("--limit", type=whole("--limit"), metavar="N", help=f"print at most N rows (default: {LIMIT:,} as a table, else all)")
     p.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> Answer:
     """The rows; what there is to say about them goes to stderr. SkybandError for everything a user can mend."""
     statement = sys.stdin.read() if args.statement == "-" else args.statement
-    if not statement.strip():
+    if not text("the statement", statement).strip():
         raise SkybandError("SKY-E201", "there is no statement", hint='skyband sql SPEC "select ..."')
     plan = load_plan(args.spec)
     from skyband.framework.streaming.layout import Layout, changed_since
@@ -54,15 +56,15 @@ def run(args: argparse.Namespace) -> Answer:
     for difference in changed_since(plan, Layout(plan.sink))[:3]:
         print(told(f"the spec is not that of the last run: {difference}"), file=sys.stderr)
     limit = args.limit if args.limit is not None else LIMIT if args.format == "table" else None
-    rows = Statements(plan).ask(statement, None if limit is None else max(0, limit) + 1)
+    rows = Statements(plan).ask(statement, None if limit is None else limit + 1)
     if limit is not None and rows.num_rows > limit:
-        rows = rows.slice(0, max(0, limit))
-        print(printable(f"the first {rows.num_rows:,} rows; --limit N shows more"), file=sys.stderr)
+        rows = rows.slice(0, limit)
+        print(printable(f"the first {counted(rows.num_rows, 'row')}; --limit N shows more"), file=sys.stderr)
     try:
         if args.format == "json":
             return Answer({"rows": plain(rows.to_pylist())}, None, rows=True)
-        text = render.csv_text(rows) if args.format == "csv" else render.text_table(rows)
+        shown = render.csv_text(rows) if args.format == "csv" else render.text_table(rows)
     except (ValueError, OverflowError) as e:
         hint = "have it as text: cast(... as varchar)"
         raise SkybandError("SKY-E404", f"a value of the answer is none that Python knows: {e}", hint=hint) from e
-    return Answer(None, text if rows.num_rows or args.format != "table" else f"no rows of {', '.join(rows.column_names)}", rows=True)
+    return Answer(None, shown if rows.num_rows or args.format != "table" else f"no rows of {', '.join(rows.column_names)}", rows=True)

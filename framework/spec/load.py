@@ -59,6 +59,9 @@ def validated_file(path: str | os.PathLike[str], env: Mapping[str, str] | None =
     except OSError as e:
         hint = "skyband init writes a first spec" if isinstance(e, FileNotFoundError) else None
         return Validated(None, [SkybandError("SKY-E100", f"{name}: {(e.strerror or 'cannot be read').lower()}", hint)])
+    except ValueError:
+        # A NUL character, or half of one (a surrogate).
+        return Validated(None, [SkybandError("SKY-E100", f"{name!r} is not the name of a file", "skyband init writes a first spec")])
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as e:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Final
 
 from skyband.framework.errors import SkybandError, SpecErrors
@@ -9,6 +10,8 @@ from skyband.framework.streaming.engine import ENGINE
 from skyband.framework.streaming.stopping import STOP
 
 DEFECT: Final = "SKY-E900"
+_OF_A_NAME: Final = (errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EROFS)
+"""Errors of the operating system about a file that somebody has named, or may not use."""
 _ON_THE_WAY: Final = ("SKY-E502", "SKY-E612", "SKY-E613", "SKY-E614", "SKY-E620", "SKY-E630", "SKY-E631", "SKY-E640", "SKY-E651")
 
 
@@ -22,6 +25,8 @@ def failure(e: Exception) -> SkybandError | None:
     died = None if isinstance(e, SkybandError) and not e.code.startswith("SKY-E3") else ENGINE.death(e)
     if died and STOP.signal is not None:
         return None
+    if died is None and isinstance(e, OSError) and e.errno in _OF_A_NAME and e.filename is not None:
+        return SkybandError("SKY-E203", f"{e.filename} cannot be used: {(e.strerror or 'unknown error').lower()}")
     said = f"a defect of Skyband itself: {type(e).__name__}: {e}"
     own = e if isinstance(e, SkybandError) else SkybandError(DEFECT, said, hint="set SKYBAND_DEBUG=1 for the whole story")
     return died or own

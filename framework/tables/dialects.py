@@ -64,11 +64,18 @@ DIALECTS: Final = tuple(_FORMS)
 
 
 def complete(plan: Plan, query: QueryNode, sql: str, columns: Sequence[str], dialect: str, limit: int | None = None) -> str:
-    """``sql``, an answer's, in ``dialect`` (one of ``DIALECTS``): ``columns``, in rank order, at most ``limit`` rows. O(length)."""
+    """``sql``, an answer's, in ``dialect`` (one of ``DIALECTS``): ``columns``, in rank order, at most ``limit`` rows. O(length).
+
+    Of several keys a ``limit`` leaves the best of each first, as ``reader.first`` does.
+    """
     tree: Any = parse_one(sql, read=_OWN)
     tree.set("expressions", [_column(plan, query, tree, c) for c in columns])
     if limit is not None:
-        tree = tree.limit(max(0, limit))
+        streams = stream_columns(plan, query)
+        if streams and query.item.lasting:
+            by = [exp.Ordered(this=exp.column(exp.to_identifier(c))) for c in (_RANK, *streams)]
+            tree.set("order", exp.Order(expressions=by))
+        tree = tree.limit(limit)
     return _placed(tree, plan.sink.removeprefix("file://"), dialect)
 
 

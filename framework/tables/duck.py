@@ -111,7 +111,8 @@ class Statements:
         hint = (did_you_mean(missing[1], named) or "skyband views SPEC --dictionary lists the tables and views") if missing else None
         if missing and self._unjoined and missing[1].lower() in {f"{q.name}_rows".lower() for q in self._plan.queries if q.item.rows}:
             hint = self._unjoined
-        return SkybandError("SKY-E404", f"DuckDB: {message}", hint=hint)
+        hint = hint or "skyband views SPEC --dictionary says what columns the tables and views have; the language is DuckDB's SQL"
+        return SkybandError("SKY-E404", f"the statement cannot be answered: {message}", hint=hint)
 
 
 def _different(names: Iterable[str]) -> list[str]:

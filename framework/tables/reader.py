@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError, did_you_mean, one_of
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
 from skyband.framework.queries.registry import query_type
@@ -239,7 +240,7 @@ class Reader:
         rows = self.read(changes_name(query.name), where=told)
         order = [("changed_at", "descending"), *((c, "ascending") for c in streams), ("step", "descending"), ("pos", "ascending")]
         found = rows.sort_by(order).slice(0, newest)
-        note = f"the newest {found.num_rows:,} of {len(at_of):,} rows" if found.num_rows < len(at_of) else None
+        note = f"the newest {found.num_rows:,} of {counted(len(at_of), 'row')}" if found.num_rows < len(at_of) else None
         shown = found.append_column("rank", pc.add(found["pos"], pa.scalar(1, pa.int32())))
         items = [f.name for f in rows.schema if f.name not in (*streams, "changed_at", "step", "pos", "batch_id")]
         answer = shown.select([*streams, "changed_at", "rank", *items])
@@ -274,7 +275,7 @@ class Reader:
             kind = self._heads_type(name)
             try:
                 value = pa.scalar(text).cast(kind)
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
+            except (pa.ArrowException, ValueError, OverflowError) as e:
                 raise SkybandError("SKY-E201", f"{text!r} is not a value of {name!r}, which is {kind}") from e
             term = pc.field(name) == value
             chosen = term if chosen is None else chosen & term
@@ -294,6 +295,14 @@ class Reader:
         return found.sort_by([(c, "ascending") for c in (*streams, "rank")])
 
 
+def first(plan: Plan, query: QueryNode, rows: pa.Table, limit: int | None) -> pa.Table:
+    """At most ``limit`` rows of an answer to ``query``: of several keys the best of each, then the second of each, and so on."""
+    streams = stream_columns(plan, query)
+    if limit is None or not streams or not query.item.lasting:
+        return rows.slice(0, limit)
+    return rows.sort_by([(c, "ascending") for c in ("rank", *streams)]).slice(0, limit)
+
+
 def _both(a: pc.Expression | None, b: pc.Expression | None) -> pc.Expression | None:
     return b if a is None else a if b is None else a & b
 
@@ -304,7 +313,7 @@ def narrowed(window: Window, operator: OperatorNode) -> Window:
         if misfit.most is None:
             said = f"the state has no window in {'rows' if misfit.kind == 'count' else 'time'}"
             raise SkybandError("SKY-E201", said, hint="ask for a window of the kind the job's is")
-        limit = f"{misfit.most} rows" if misfit.kind == "count" else format_duration(misfit.most)
+        limit = f"{counted(misfit.most, 'row')}" if misfit.kind == "count" else format_duration(misfit.most)
         raise SkybandError("SKY-E201", f"the window must not be larger than {limit}, which is what the state holds")
     return window.within(operator.window)
 

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 
 from skyband.framework.plan.model import Plan
 from skyband.framework.tables.dialects import complete
-from skyband.framework.tables.reader import Answer, Reader
+from skyband.framework.tables.reader import Answer, Reader, first
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,9 +34,9 @@ def in_duckdb(statement: str) -> list[dict[str, Any]]:
 def same_elsewhere(plan: Plan, name: str, answer: Answer, spark: SparkSession | None = None) -> int:
     """Asserts that the printed SQL gives the answer's rows, in their order, with their rank, whole and cut; how many there are."""
     query, columns = Reader(plan).query(name), answer.rows.column_names
-    expected = answer.rows.to_pylist()
     for limit in (None, LIMIT):
-        assert in_duckdb(complete(plan, query, answer.sql, columns, "duckdb", limit)) == expected[:limit]
+        expected = first(plan, query, answer.rows, limit).to_pylist()
+        assert in_duckdb(complete(plan, query, answer.sql, columns, "duckdb", limit)) == expected
         if spark is not None:
-            assert spark.sql(complete(plan, query, answer.sql, columns, "spark", limit)).toArrow().to_pylist() == expected[:limit]
-    return len(expected)
+            assert spark.sql(complete(plan, query, answer.sql, columns, "spark", limit)).toArrow().to_pylist() == expected
+    return answer.rows.num_rows

@@ -47,6 +47,23 @@ def test_a_table_a_csv_and_json(plan: Plan, capsys: pytest.CaptureFixture[str]) 
     assert [(r["score"], r["older_seq"]) for r in found["rows"]] == [(r["score"], r["older_seq"]) for r in expected]
 
 
+def test_a_limit_shows_the_best_of_every_key_first(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = Reader(plan).as_of("near").rows
+    keys = sorted({r["grp"] for r in whole.to_pylist()})
+    assert len(keys) > 1 and whole.num_rows > len(keys) + 1
+    assert main(["query", "spec.yaml", "near", "--limit", str(len(keys) + 1), "--sql"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"near: {len(keys) + 1} of {whole.num_rows} rows, as of ")
+    rows = [line.split()[:2] for line in out.splitlines()[4 : 5 + len(keys)]]
+    assert rows == [*([key, "1"] for key in keys), [keys[0], "2"]]
+    assert main(["query", "spec.yaml", "near", "--limit", "1000000", "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["rows"]) == found["of"] == whole.num_rows
+    assert [(r["rank"], r["grp"]) for r in found["rows"]] == sorted((r["rank"], r["grp"]) for r in found["rows"])
+    assert main(["query", "spec.yaml", "near", "--limit", "0", "--format", "csv"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1
+
+
 def test_an_instant_before_everything_and_one_not_reached(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["query", "spec.yaml", "near", "--at", "2019-01-01T12:00"]) == 0
     told = capsys.readouterr()
