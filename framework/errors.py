@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from skyband.framework.counts import counted
 from skyband.framework.redaction import redacted
 from skyband.operators.spelling import closest
 
@@ -195,7 +196,7 @@ class SpecErrors(Exception):
 
     def __init__(self, errors: Iterable[SkybandError]) -> None:
         self.errors: tuple[SkybandError, ...] = tuple(sort_errors(errors))
-        super().__init__(f"{len(self.errors)} errors")
+        super().__init__(f"{counted(len(self.errors), 'error')}")
 
     def render(self) -> str:
         """All errors, a blank line between."""

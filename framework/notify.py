@@ -125,7 +125,7 @@ def _is_url(text: str) -> bool:
 
 
 def _late(seconds: float) -> str:
-    return f"no answer within {seconds:g} seconds"
+    return f"no answer within {seconds:g} s"
 
 
 def _within(seconds: float, work: Callable[[], None]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from skyband.framework.counts import counted
 from skyband.jobs.run import look, stream, watch
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def added(args: argparse.Namespace, plan: Plan, layout: Layout, record: Recorded
             Sent(layout, job).forget(found.queries)
             with engine_lock(spark, layout):
                 rows = add(spark, plan, layout, job, found)
-            told.tell("info", "added", f"{names}: {rows:,} rows told so far; swapped in", rows=rows)
+            told.tell("info", "added", f"{names}: {counted(rows, 'row')} told so far; swapped in", rows=rows)
         return stream(args, plan, layout, layout.home, began, found is not None)
     finally:
         args.recorded.look(lambda: newest_checks(layout.root))

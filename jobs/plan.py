@@ -6,6 +6,7 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from skyband.framework.counts import agree, counted
 from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
@@ -52,15 +53,16 @@ def _lines(found: Edit, spec: str) -> list[str]:
     if found.verdict == "added":
         return [*lines, *_added(found, spec)]
     if found.cost is not None:
-        many = f"{found.cost.batches:,} batch{'' if found.cost.batches == 1 else 'es'}"
-        lines.append(f"all again means: so far {found.cost.rows:,} rows were read, in {many} of {found.cost.seconds:,.1f} s altogether")
+        rows = f"{counted(found.cost.rows, 'row')} {agree(found.cost.rows, 'was', 'were')} read"
+        batches = f"{counted(found.cost.batches, 'batch', 'batches')} of {found.cost.seconds:,.1f} s altogether"
+        lines.append(f"all again means: so far {rows}, in {batches}")
     lines.append(f"to make all again from what the source still has: skyband rebuild {spec}; to keep the old tables: another sink.path")
     return lines
 
 
 def _added(found: Edit, spec: str) -> list[str]:
-    many = f"{len(found.states)} state{'' if len(found.states) == 1 else 's'} ({', '.join(found.states)})"
-    rows = f" {found.cost.rows:,} rows" if found.cost is not None else ""
+    many = f"{counted(len(found.states), 'state')} ({', '.join(found.states)})"
+    rows = f" {counted(found.cost.rows, 'row')}" if found.cost is not None else ""
     lines = [f"that means: to read{rows} once again, and run {many} over those accepted; no other query's"]
     if found.again:
         lines.append(f"  shared with {', '.join(found.again)}, whose tables stay as they are")

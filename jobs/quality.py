@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError
 from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
@@ -51,7 +52,7 @@ def run(args: argparse.Namespace) -> Answer:
     published = sink.writer.version(PUBLISHED, sink.app_id(PUBLISHED))
     lines = [f"{'ok' if r['success'] else 'FAILED (' + r['severity'] + ')'} {r['table_name']}: {said(r)}" for r in rows]
     state = "nothing is published" if published is None else f"the results up to batch {published} are published"
-    lines.append(f"{len(rows)} checks after batch {batch}, {len(failed(rows))} failed; {state}")
+    lines.append(f"{counted(len(rows), 'check')} after batch {batch}, {len(failed(rows))} failed; {state}")
     if args.docs is not None:
         lines.append(_write(Path(args.docs), plan.job, found))
     return Answer({"batch": batch, "published": published, "checks": rows}, "\n".join(lines), int(bool(failed(rows, "critical"))))
@@ -64,4 +65,4 @@ def _write(folder: Path, job: str, found: object) -> str:
         pages = data_docs.write(folder, job, found)  # type: ignore[arg-type]
     except OSError as e:
         raise SkybandError("SKY-E203", f"{folder} cannot be written: {e.strerror}") from e
-    return f"{len(pages)} pages: {folder / 'index.html'}"
+    return f"{counted(len(pages), 'page')}: {folder / 'index.html'}"

@@ -6,6 +6,7 @@ import argparse
 import time as clock
 from typing import TYPE_CHECKING
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError
 from skyband.framework.storage.places import need_folder
 from skyband.jobs.added import added
@@ -134,5 +135,5 @@ def _all_there(layout: Layout) -> None:
     gone, known = gone_files(layout)
     if gone:
         hint = "put them back, or --partial: without their rows"
-        said = f"{gone:,} of the {known:,} files that the job has read are gone: a new generation would not have their rows"
+        said = f"{gone:,} of the {counted(known, 'file')} that the job has read are gone: a new generation would not have their rows"
         raise SkybandError("SKY-E510", said, hint=hint)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from skyband.framework.counts import agree, counted
 from skyband.framework.errors import SkybandError, did_you_mean, one_of
 from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
@@ -56,12 +57,14 @@ def run(args: argparse.Namespace) -> Answer:
     if args.export is not None:
         target = _free(Path(args.export), plan, layout)
         rows = export(plan, job.header, writer, args.reason, target)
-        return Answer({"wrote": args.export, "rows": rows}, f"{rows:,} rows are in {args.export}")
+        return Answer({"wrote": args.export, "rows": rows}, f"{counted(rows, 'row')} {agree(rows, 'is', 'are')} in {args.export}")
     again = {g.reason: explained(plan, job.header, g.reason, list(g.examples)) for g in found}
     put_back = _put_back(layout)
     lines = list(lines_of(found, lambda g: again[g.reason])) if found else ["no row was rejected"]
     for r in put_back:
-        lines.append(f"{r['placed']:,} mended rows were put back as {r['name']} at {r['replayed_at']}; rejected again: {r['rejected']:,}")
+        lines.append(
+            f"{counted(r['placed'], 'mended row')} put back as {r['name']} at {r['replayed_at']}; rejected again: {r['rejected']:,}"
+        )
     return Answer({"reasons": [{**g.shown(), "why": again[g.reason]} for g in found], "replayed": put_back}, "\n".join(lines))
 
 
@@ -81,7 +84,7 @@ def _free(target: Path, plan: Plan, layout: Layout) -> Path:
     return target
 
 
-def _put_back(layout: Layout) -> list[dict[str, object]]:
+def _put_back(layout: Layout) -> list[dict[str, Any]]:
     """The files of mended rows, each with how many of its rows were rejected again."""
     import pyarrow.compute as pc
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError, printable, told
 from skyband.framework.storage.places import need_folder
 from skyband.jobs.answer import Answer
@@ -49,7 +50,7 @@ def run(args: argparse.Namespace) -> Answer:
     with one_run(layout, plan.job, lambda text: print(told(text), file=sys.stderr)):
         names = tables_in(layout.root, (t.name for t in batch_tables(plan)))
         size = bytes_in(layout.home) + sum(bytes_in(layout.root / n) for n in names)
-        what = f"state and {len(names)} tables of job {plan.job}, {size / 1e6:,.1f} MB below {layout.root}"
+        what = f"state and {counted(len(names), 'table')} of job {plan.job}, {size / 1e6:,.1f} MB below {layout.root}"
         if not args.yes and not _agreed(f"Remove {what}?"):
             return Answer({"removed": [], "bytes": 0}, "nothing was removed", 1)
         clear(layout, names)

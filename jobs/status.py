@@ -7,6 +7,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from skyband.framework.counts import counted
 from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
 
@@ -45,7 +46,7 @@ def _lines(found: Status) -> list[str]:
     def when(t: datetime | None) -> str:
         return "nothing" if t is None else instant_text(t)
 
-    files = "" if found.waiting is None else f"{found.waiting:,} file{'' if found.waiting == 1 else 's'} to take"
+    files = "" if found.waiting is None else f"{counted(found.waiting, 'file')} to take"
     process = f" (process {found.process})" if found.process is not None else ""
     lines = [f"job {found.job}: {found.state}{process}, in {found.sink}"]
     if found.batch is not None and found.batch_time is not None:
@@ -56,7 +57,7 @@ def _lines(found: Status) -> list[str]:
         lines.append(f"{told_rows}{since}")
         if found.rejected:
             lines.append("rejected: " + ", ".join(f"{reason} {n:,}" for reason, n in found.rejected.items()))
-        waits = f"{found.pending:,} row{'' if found.pending == 1 else 's'} behind the watermark"
+        waits = f"{counted(found.pending, 'row')} behind the watermark"
         lines.append(f"waiting: {waits}{f', {files}' if files else ''}")
     elif files:
         lines.append(f"waiting: {files}")

@@ -6,6 +6,7 @@ import argparse
 import time as clock
 from typing import TYPE_CHECKING, Any
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError, SpecErrors, told
 from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
@@ -63,7 +64,7 @@ def run(args: argparse.Namespace) -> Answer:
         specs.append({"file": path, "passed": good, "failed": len(tests) - good, "tests": tests})
     passed, failed = (sum(s[n] for s in specs) for n in ("passed", "failed"))
     if len(args.spec) > 1:
-        _say(args, f"{len(args.spec)} specs: {passed} tests passed, {failed} failed")
+        _say(args, f"{counted(len(args.spec), 'spec')}: {counted(passed, 'test')} passed, {failed} failed")
     return Answer({"specs": specs}, None, 2 if mistakes else 1 if failed else 0)
 
 
@@ -127,7 +128,7 @@ def _failures(plan: Plan, test: SpecTest, play: Play) -> list[str]:
     lines = []
     for d in differences:
         lines += [
-            f"{d.table}: expected {d.expected:,} row{'' if d.expected == 1 else 's'} (-), got {d.came:,} (+)",
+            f"{d.table}: expected {counted(d.expected, 'row')} (-), got {d.came:,} (+)",
             *(f"  {line}" for line in d.lines),
         ]
     return lines
@@ -145,5 +146,5 @@ def _record(
     if outcome.refused is not None:
         hint = "put this in its place:\n" + outcome.text
         raise SkybandError("SKY-E530", f"{path} cannot be edited: {outcome.refused}", hint=hint)
-    _say(args, f"{path}: {len(outcome.recorded)} of {len(chosen)} tests recorded" + ("" if outcome.recorded else ", as all pass"))
+    _say(args, f"{path}: {len(outcome.recorded)} of {counted(len(chosen), 'test')} recorded{'' if outcome.recorded else ', as all pass'}")
     return [{"name": t.name, "passed": True, "recorded": t.name in outcome.recorded} for _, t in chosen]

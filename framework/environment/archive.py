@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Final
 
+from skyband.framework.counts import counted
 from skyband.framework.environment.contents import Environment, needed, own_files, own_fingerprint
 from skyband.framework.errors import SkybandError
 from skyband.framework.extras import extra
@@ -94,7 +95,7 @@ def _pack_own(own: list[tuple[Path, str]], path: Path, say: Callable[[str], None
 
 def _say_what(say: Callable[[str], None], what: str, files: list[str]) -> None:
     size = sum(os.path.getsize(f) for f in files if os.path.isfile(f))
-    say(f"packing {what} for the cluster: {len(files)} files, {_megabytes(size)} (once, until it changes)")
+    say(f"packing {what} for the cluster: {counted(len(files), 'file')}, {_megabytes(size)} (once, until it changes)")
 
 
 @contextlib.contextmanager

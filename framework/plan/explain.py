@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from skyband.framework.counts import counted
 from skyband.framework.plan.explain_parts import format_bytes, format_window, window_rows
 from skyband.framework.plan.graph import tables_of_query
 from skyband.framework.plan.model import Derive, Filter, OperatorNode, Plan, QueryNode, only_retained
@@ -40,7 +41,7 @@ def _source(plan: Plan) -> list[str]:
         )
         lines.append(f"         {said}")
     lines += _reader(plan)
-    limits = [f"at most {source.max_files_per_batch:,} files"] if source.max_files_per_batch else []
+    limits = [f"at most {counted(source.max_files_per_batch, 'file')}"] if source.max_files_per_batch else []
     limits += [f"at most {source.max_bytes_per_batch}"] if source.max_bytes_per_batch else []
     if limits:
         lines.append(f"         {', '.join(limits)} in one batch")
@@ -86,7 +87,7 @@ def _intake(plan: Plan) -> list[str]:
     if intake.deletes is not None:
         lines.append(f"         rows where {canonical(intake.deletes)} delete the row with their id")
     keys = f"one stream per {', '.join(intake.partition_by)}" if intake.partition_by else "one global stream"
-    lines += ["  |", f"pack     {keys}, {plan.buckets} bucket{'s' if plan.buckets != 1 else ''}", "  |"]
+    lines += ["  |", f"pack     {keys}, {counted(plan.buckets, 'bucket')}", "  |"]
     return lines
 
 
@@ -108,7 +109,7 @@ def _state(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
     lines += [f"    answers   {q.name}: {_asked(kind, q)}{_jobs_bound(plan.window, q.window)}" for q in queries]
     if len(queries) > 1:
         same = "same type, " if kind.family is None else "same "
-        lines.append(f"    shared by {len(queries)} queries: {same}{kind.shares}")
+        lines.append(f"    shared by {counted(len(queries), 'query', 'queries')}: {same}{kind.shares}")
     if not node.skyband and node.operator.keeps == "window":
         lines.append("    keeps     the window's rows; no skyband table")
     return lines + kind.size(plan, node, rate)
@@ -119,7 +120,7 @@ def _range(values: list[int]) -> str:
 
 
 def _asked(kind: QueryType, q: QueryNode) -> str:
-    parts = [f"{len(q.members):,} queries of a table"] if q.members else []
+    parts = [f"{counted(len(q.members), 'query', 'queries')} of a table"] if q.members else []
     ks = [a.k for a in q.asked if a.k is not None] if q.members else [q.k] if q.k is not None else []
     parts += [f"k = {_range(ks)}"] if ks else []
     parts += kind.asks(q)
@@ -144,7 +145,7 @@ def _jobs_bound(job: Window, own: Window) -> str:
     if own == job or job.count is None or job.micros is None:
         return ""
     if own.count == job.count:
-        return f" (the job's {job.count:,} rows bound it too)"
+        return f" (the job's {counted(job.count, 'row')} bound it too)"
     return f" (the job's {format_duration(job.micros)} bound it too)" if own.micros == job.micros else ""
 
 
@@ -164,7 +165,7 @@ def _window_size(plan: Plan, rate: float | None) -> str:
     if rows is None:
         return f"; {row} B {what}, the number of rows depends on the rate (--rate assumes one)"
     per = " per key" if plan.intake.partition_by else ""
-    return f"; about {format_bytes(rows * row)}{per}: {rows:,.0f} rows x {row} B {what}"
+    return f"; about {format_bytes(rows * row)}{per}: {counted(round(rows), 'row')} x {row} B {what}"
 
 
 def tables_of(plan: Plan) -> list[str]:
@@ -186,5 +187,5 @@ def _sink(plan: Plan) -> list[str]:
         lines.append("  changes are sent to Kafka besides, each at least once, in topics")
         lines += [f"    {topic if plan.kafka.shown else '(name not shown)'}" for topic in dict.fromkeys(t for _, t in plan.kafka.topics)]
     if plan.checks:
-        lines.append(f"  checks    {len(plan.checks)} expectation{'s' if len(plan.checks) != 1 else ''}")
+        lines.append(f"  checks    {counted(len(plan.checks), 'expectation')}")
     return lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from skyband.framework.counts import counted
 from skyband.framework.plan.model import OperatorNode, Plan
 from skyband.framework.spec.units import format_duration
 from skyband.operators.base import Window
@@ -29,7 +30,7 @@ def assumed_rows(window: Window, rate: float | None) -> float:
 
 def format_window(window: Window) -> str:
     """``1,000 rows``, ``7 days``, or both."""
-    parts = [f"{window.count:,} rows"] if window.count is not None else []
+    parts = [f"{counted(window.count, 'row')}"] if window.count is not None else []
     if window.micros is not None:
         parts.append(format_duration(window.micros))
     return " and ".join(parts) + (" (whichever ends first)" if len(parts) == 2 else "")
@@ -51,7 +52,9 @@ def canonical_text(node: Node) -> str:
 
 def assuming(window: Window, rate: float | None) -> str:
     """What is said behind a size that depends on a rate."""
-    return f" (assuming {rate:g} rows a second)" if rate is not None and window.micros is not None else ""
+    if rate is None or window.micros is None:
+        return ""
+    return f" (assuming {rate:g} {'row' if rate == 1 else 'rows'} a second)"
 
 
 def per_key(plan: Plan) -> str:
@@ -65,5 +68,5 @@ def state_size(plan: Plan, node: OperatorNode, rate: float | None, size: float, 
     if rows is None:
         at = f"depends on the rate; at N = {EXAMPLE_ROWS:,} rows about {size:,.0f} {formula}, {format_bytes(size * item_bytes)}"
         return [f"    skyband   {at}"]
-    known = f"about {size:,.0f} {formula}, N = {rows:,.0f} rows{per_key(plan)}{assuming(node.window, rate)}"
+    known = f"about {size:,.0f} {formula}, N = {counted(round(rows), 'row')}{per_key(plan)}{assuming(node.window, rate)}"
     return [f"    skyband   {known}; {format_bytes(size * item_bytes)}"]

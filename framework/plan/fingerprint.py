@@ -20,6 +20,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from skyband.framework.counts import counted
 from skyband.framework.plan.model import Derive, LogicalQuery, Plan, QueryNode
 from skyband.framework.queries.registry import query_type
 from skyband.framework.spec.units import format_duration
@@ -123,7 +124,7 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any], salt: str = "") -> l
     last = ("states", "texts")
     named = _differences("", {k: v for k, v in old.items() if k not in last}, {k: v for k, v in new.items() if k not in last}, salt)
     if len(named) > _TOLD:
-        return [*named[:_TOLD], f"{len(named) - _TOLD} more differences"]
+        return [*named[:_TOLD], f"{counted(len(named) - _TOLD, 'more difference')}"]
     if named:
         return named
     return _differences("", {k: old.get(k) for k in last}, {k: new.get(k) for k in last}, salt)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import told
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.spec.names import TRAJECTORY
@@ -74,7 +75,7 @@ def dot(plan: Plan) -> str:
 
 def _intake(plan: Plan) -> list[str]:
     many = {"transform": len(plan.intake.transforms), "rule": len(plan.intake.rules)}
-    return ["parse", *(f"{n} {what}{'s' if n != 1 else ''}" for what, n in many.items() if n), "order"]
+    return ["parse", *(counted(n, what) for what, n in many.items() if n), "order"]
 
 
 def _label(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.preview.first_rows import texts_of
@@ -20,7 +21,7 @@ def share_of(plan: Plan) -> tuple[list[SkybandError], str]:
             return [], f"; its rows were not looked at: {e.message}"
         return [e], ""
     many, rejected = found.rows.num_rows, sum(found.rejected.values())
-    said = f"of the first {many:,} rows {rejected:,} would be rejected"
+    said = f"of the first {counted(many, 'row')} {rejected:,} would be rejected"
     if rejected:
         kinds = ", ".join(f"{n:,} {reason}" for reason, n in sorted(found.rejected.items(), key=lambda r: (-r[1], r[0])))
         said += f" ({found.percent:.1f} %: {kinds})"

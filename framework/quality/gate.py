@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.framework.counts import counted
 from skyband.framework.failpoints import failpoint
 from skyband.framework.lines import Lines
 from skyband.framework.plan.model import Plan, QueryNode
@@ -113,7 +114,7 @@ class Gate:
         if not (self.plan.checks or self.plan.run_rules or critical):
             return
         looked = [r for r in rows if r["expectation"] != run_rules.MAX_REJECTED]
-        said = f"quality: {len(looked)} check{'s' if len(looked) != 1 else ''} in {seconds:.1f} s, {len(failed(looked))} failed"
+        said = f"quality: {counted(len(looked), 'check')} in {seconds:.1f} s, {len(failed(looked))} failed"
         names = ", ".join(dict.fromkeys(str(r["expectation"]) for r in critical))
         said += f"; not published: critical {names}" if critical else f"; the results up to batch {batch_id} are published"
         self.lines.tell(

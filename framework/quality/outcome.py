@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError
 from skyband.framework.redaction import redacted
 
@@ -77,6 +78,7 @@ def said(row: Mapping[str, Any]) -> str:
     if row["unexpected"]:
         some = f", such as {row['examples']}" if row["examples"] else ""
         value = "" if row["observed"] is None else f"found {row['observed']}; "
-        of = "" if row["rows_checked"] is None else f" of {row['rows_checked']:,}"
-        return f"{asked}: {value}{row['unexpected']:,}{of} rows{some}"
+        of = None if row["rows_checked"] is None else counted(row["rows_checked"], "row")
+        bad = counted(row["unexpected"], "row") if of is None else f"{row['unexpected']:,} of {of}"
+        return f"{asked}: {value}{bad}{some}"
     return asked if row["observed"] is None else f"{asked}: found {row['observed']}"

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.framework import reasons
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import Plan, SourceNode
 from skyband.framework.sources.bad_files import separator_of
@@ -163,6 +164,6 @@ def lines_of(found: Sequence[Group], why: Callable[[Group], str]) -> Iterator[st
         when = f"batch {g.first_batch:,}" if g.first_batch == g.last_batch else f"batches {g.first_batch:,} to {g.last_batch:,}"
         times = [f"{t:%Y-%m-%d %H:%M:%S}" for t in dict.fromkeys((g.first_time, g.last_time)) if t is not None]
         at = f" ({' to '.join(times)})" if times else ""
-        yield f"{g.reason}: {g.rows:,} row{'s' if g.rows != 1 else ''}, {when}{at}: {why(g)}"
+        yield f"{g.reason}: {counted(g.rows, 'row')}, {when}{at}: {why(g)}"
         # A text may have lines of its own.
         yield from (f"  {json.dumps(e, ensure_ascii=False)}" for e in g.examples)

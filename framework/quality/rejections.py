@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow.compute as pc
 
 from skyband.framework import reasons
+from skyband.framework.counts import agree, counted
 from skyband.framework.errors import SkybandError
 from skyband.framework.lines import Lines
 from skyband.framework.plan.model import IntakeNode, Plan
@@ -60,15 +61,19 @@ def report(plan: Plan, sink: Sink, run: RunRows | None, header: Sequence[str] | 
     total = sum(counts.values())
     if 100 * total <= plan.max_rejected * run.rows or plan.max_rejected >= 100:
         return 0
-    text = f"{total:,} of the {run.rows:,} rows of this run ({_percent(total, run.rows)}) were rejected"
+    text = _share(total, run.rows)
     hint = "everything is written, the rows are in table `rejected`; quality: {max_rejected: 100%} allows any share"
     lines.errors([SkybandError("SKY-E501", f"{text}; quality.max_rejected allows {plan.max_rejected:g} %", hint=hint)])
     return TOO_MANY
 
 
 def _tell(lines: Lines, reason: str, count: int, rows: int, why: str) -> None:
-    text = f"WARNING: {count:,} of the {rows:,} rows of this run ({_percent(count, rows)}) were rejected, reason {reason}: {why}"
+    text = f"WARNING: {_share(count, rows)}, reason {reason}: {why}"
     lines.tell("warning", "rejected", text, reason=reason, rejected=count, rows=rows)
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part:,} of the {counted(whole, 'row')} of this run ({_percent(part, whole)}) {agree(part, 'was', 'were')} rejected"
 
 
 def _percent(part: int, whole: int) -> str:

@@ -8,6 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from skyband.framework.counts import agree, counted
 from skyband.framework.errors import SkybandError, did_you_mean, one_of
 from skyband.framework.lines import Lines
 from skyband.framework.plan.model import Plan, RowRule
@@ -31,7 +32,9 @@ def stopped_by_rule(plan: Plan, batch: int, rows: pa.Table, count: int) -> Skyba
     first = rows.sort_by([("origin", "ascending"), ("text", "ascending")]).slice(0, 1).to_pylist()[0]
     names = first["reason"].removeprefix(STOPS).split(",")
     broken = [said(plan, r) for r in plan.intake.rules if r.name in names]
-    many = f"a row of batch {batch} breaks" if count == 1 else f"{count:,} rows of batch {batch} break rules of severity fail; one breaks"
+    many = f"a row of batch {batch} breaks"
+    if count > 1:
+        many = f"{counted(count, 'row')} of batch {batch} break rules of severity fail; one breaks"
     text = f"{many} {', '.join(broken)}, in {redacted(str(first['origin']))}: {_short(first['text'])}"
     again = " ".join(f"--demote {name}" for name in names)
     hint = f"nothing of the batch is written. Mend the row or the rule and run again; or: skyband run SPEC {again} rejects such rows"
@@ -43,7 +46,8 @@ def tell_warned(plan: Plan, warned: Mapping[str, int], rows: int, lines: Lines) 
     for rule in plan.intake.rules_of("warn"):
         n = warned.get(rule.name, 0)
         if n:
-            text = f"WARNING: {n:,} of the {rows:,} rows of this run break {said(plan, rule)}: they are used"
+            some = f"{n:,} of the {counted(rows, 'row')} of this run {agree(n, 'breaks', 'break')} {said(plan, rule)}"
+            text = f"WARNING: {some}: {agree(n, 'it is', 'they are')} used"
             lines.tell("warning", "warned", text, rule=rule.name, warned=n, rows=rows)
 
 

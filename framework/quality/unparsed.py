@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from skyband.framework.counts import counted
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.quality.looks import Looks, fits_json, fits_text, looks_of
 from skyband.framework.sources.bad_files import separator_of
@@ -67,7 +68,7 @@ def _of_csv(source: SourceNode, options: Mapping[str, str], columns: Sequence[st
 
 def _other_width(cells: list[str], names: list[str], options: Mapping[str, str], text: str) -> Unparsed:
     other = next((s for s in ";\t|," if s != separator_of(options) and text.count(s) >= len(names) - 1 > 0), None)
-    said = f"a row has {len(cells)} cell{'s' if len(cells) != 1 else ''}, not {len(names)}: {_shown(text)}"
+    said = f"a row has {counted(len(cells), 'cell')}, not {len(names)}: {_shown(text)}"
     if len(cells) == 1 and other is not None:
         return Unparsed(("separator", other), f"{said}; its cells look separated by {other!r}", f"options: {{sep: {json.dumps(other)}}}")
     quoted = len(cells) > len(names) and '"' not in text

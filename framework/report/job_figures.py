@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from skyband.framework.counts import agree, counted
 from skyband.framework.errors import told
 from skyband.framework.plan.explain import explain
 from skyband.framework.plan.model import Plan
@@ -31,7 +32,8 @@ def runs(statements: Statements) -> Section:
     table = tuple(tuple(text(r[c]) for c in columns) for r in found[::-1])
     chart = charts.bars(speed, "rows a second") if found else None
     throughput = Figure("Throughput", "Rows read a second, batch by batch, over the whole of its time.", columns, table, chart, left)
-    return Section("Runs", f"{there:,} batches were run.", [throughput, _rejected_by_batch(found, left), _reasons(statements)])
+    said = f"{counted(there, 'batch', 'batches')} {agree(there, 'was', 'were')} run."
+    return Section("Runs", said, [throughput, _rejected_by_batch(found, left), _reasons(statements)])
 
 
 def _rejected_by_batch(found: list[dict[str, object]], left: str) -> Figure:
@@ -60,7 +62,8 @@ def quality(statements: Statements) -> Section:
     there = found["of_all"][0].as_py() if found.num_rows else 0
     shown = found.drop_columns(["of_all"])
     failed = sum(not ok for ok in shown["success"].to_pylist())
-    said = f"{failed:,} of the {shown.num_rows:,} outcomes shown are failures." if there else "The spec has no checks, or none has run."
+    said = f"{failed:,} of the {counted(shown.num_rows, 'outcome')} shown failed."
+    said = said if there else "The spec has no checks, or none has run."
     left = few_of(shown.num_rows, there, "outcomes, the newest")
     return Section(
         "Quality", "What the checks of the tables said.", [Figure("Checks", said, tuple(shown.column_names), cells(shown), left_out=left)]
@@ -70,11 +73,11 @@ def quality(statements: Statements) -> Section:
 def plan_section(plan: Plan) -> Section:
     """The plan as a graph, and as ``skyband explain`` tells it."""
     stages = ["source", "intake", "window", "state", "queries"]
-    bounds = [f"{plan.window.count:,} rows" if plan.window.count is not None else ""]
+    bounds = [f"{counted(plan.window.count, 'row')}" if plan.window.count is not None else ""]
     bounds += [format_duration(plan.window.micros) if plan.window.micros is not None else ""]
-    steps = [f"{len(plan.intake.transforms)} transforms", f"{len(plan.intake.rules)} rules"]
+    steps = [f"{counted(len(plan.intake.transforms), 'transform')}", f"{counted(len(plan.intake.rules), 'rule')}"]
     nodes: charts.Values = [
-        {"stage": "source", "name": plan.source.format, "said": f"{len(plan.source.fields)} columns"},
+        {"stage": "source", "name": plan.source.format, "said": f"{counted(len(plan.source.fields), 'column')}"},
         {"stage": "intake", "name": "parse, check, order", "said": ", ".join(steps)},
         {
             "stage": "window",

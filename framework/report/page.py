@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import printable
 from skyband.framework.extras import extra
 from skyband.framework.plan.model import Plan
@@ -42,7 +43,7 @@ def report(plan: Plan, now: datetime) -> str:
     shown = plan.queries[:QUERIES]
     sections = [QueryFigures(plan, q, statements).section() for q in shown]
     if len(shown) < len(plan.queries):
-        left = f"The report has the first {len(shown)} of {len(plan.queries)} queries; the others are left out."
+        left = f"The report has the first {len(shown)} of {counted(len(plan.queries), 'query', 'queries')}; the others are left out."
         sections.append(Section("Left out", left))
     sections += [job_figures.runs(statements), job_figures.quality(statements), job_figures.plan_section(plan)]
     complete = statements.ask("select max(frontier) as at from runs")["at"][0].as_py()

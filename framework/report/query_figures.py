@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from skyband.framework.counts import agree, counted
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.report import charts
 from skyband.framework.report.figures import Figure, Section, cells, few_of, millis, text
@@ -61,7 +62,8 @@ class QueryFigures:
         there = found[_ALL][0].as_py() if found.num_rows else 0
         shown = found.drop_columns([_ALL])
         left = few_of(shown.num_rows, there, "rows, the newest")
-        return Figure("The newest", f"{there:,} items were told.", tuple(shown.column_names), cells(shown), left_out=left)
+        said = f"{counted(there, 'item')} {agree(there, 'was', 'were')} reported."
+        return Figure("The newest", said, tuple(shown.column_names), cells(shown), left_out=left)
 
     def _whose(self) -> str:
         """The stream that charts are about, in words."""

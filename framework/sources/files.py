@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.bad_files import named_in, other_type, why
@@ -115,7 +116,7 @@ class Files:
             named += [f"of {dropped:,} the names are no longer kept either: run.keep"] if dropped else []
             raise SkybandError(
                 "SKY-E301",
-                f"{len(gone) + dropped} of the {len(files) + dropped} source files are gone ({'; '.join(named)})",
+                f"{len(gone) + dropped} of the {counted(len(files) + dropped, 'source file')} are gone ({'; '.join(named)})",
                 hint="without them only the replay can be verified",
             )
         return reading.files(spark, self._named(source), columns, self.text, [unquote(f) for f in files])

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
+from skyband.framework.counts import agree
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.bad_files import first_line
@@ -76,7 +77,7 @@ def _header(source: SourceNode, path: str, options: dict[str, str]) -> list[Skyb
     if not gone:
         return []
     there = ", ".join(names)[:200]
-    said = f"the file {path} lacks the column{'s' if len(gone) > 1 else ''} {', '.join(map(repr, gone))}"
+    said = f"the file {path} lacks the {agree(len(gone), 'column', 'columns')} {', '.join(map(repr, gone))}"
     hint = f"its header has: {there}"
     if len(names) == 1 and any(c in names[0] for c in ";\t|"):
         hint += "; its cells are separated otherwise: see source.options.sep"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError
 from skyband.framework.failpoints import failpoint
 from skyband.framework.plan.model import SourceNode
@@ -201,6 +202,5 @@ def _name(url: str) -> str:
     return url.rsplit("/", 1)[-1]
 
 
-def _counted(files: object) -> str:
-    n = len(files)  # type: ignore[arg-type]
-    return "1 source file" if n == 1 else f"{n:,} source files"
+def _counted(files: Sized) -> str:
+    return counted(len(files), "source file")

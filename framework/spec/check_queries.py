@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import did_you_mean, one_of
 from skyband.framework.items import ItemShape
 from skyband.framework.queries.models import QueryModel
@@ -143,7 +144,7 @@ def _query_window(s: Scope, path: Path, query: QueryModel) -> None:
             hint = f"add {kind} to the job's window, or use {'time' if kind == 'count' else 'count'}"
             doc.add("SKY-E141", f"the job's window has no {kind}", where, hint)
         else:
-            big = f"{largest:,} rows" if kind == "count" else format_duration(largest)
+            big = f"{counted(largest, 'row')}" if kind == "count" else format_duration(largest)
             doc.add("SKY-E140", f"larger than the job's window ({big})", where, "the job's window is the largest a query may use")
 
 

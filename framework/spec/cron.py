@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from skyband.framework.counts import counted
+
 _FIELDS: Final = (("minute", 0, 59), ("hour", 0, 23), ("day of month", 1, 31), ("month", 1, 12), ("day of week", 0, 7))
 _NAMES: Final = {
     "month": ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"),
@@ -22,7 +24,7 @@ def check_cron(text: str) -> str | None:
         return None
     fields = text.split()
     if len(fields) != 5:
-        return f"{len(fields)} fields instead of 5 (minute, hour, day of month, month, day of week)"
+        return f"{counted(len(fields), 'field')} instead of 5 (minute, hour, day of month, month, day of week)"
     chosen: list[set[int]] = []
     for value, (name, low, high) in zip(fields, _FIELDS, strict=True):
         chosen.append(set())

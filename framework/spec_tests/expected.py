@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Final
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.spec.cells import spelled
@@ -78,6 +79,6 @@ def _lines(left: list[Any], right: list[Any], expected: list[str], came: list[st
             lines += [f"  {t}" for t in expected[i1:i2]]
             continue
         lines += [f"  {t}" for t in expected[i1 : i1 + head]]
-        lines.append(f"  ... {i2 - i1 - head - tail:,} rows alike")
+        lines.append(f"  ... {counted(i2 - i1 - head - tail, 'row')} alike")
         lines += [f"  {t}" for t in expected[i2 - tail : i2]] if tail else []
     return lines

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError
 from skyband.framework.messages import Changes, Skyband, Trajectory, addressed
 from skyband.framework.plan.additions import holds_codes
@@ -155,7 +156,7 @@ class Backfill:
         n = was.known
         accepted, found = int(was.next_seq[:n].sum()), int(now.next_seq[: now.known].sum())
         if now.known != n or any((a[:n] != b[:n]).any() for a, b in ((was.next_seq, now.next_seq), (was.last_time, now.last_time))):
-            raise _other_rows(f"it now has {found:,} rows where the job has accepted {accepted:,}")
+            raise _other_rows(f"it now has {counted(found, 'row')} where the job has accepted {accepted:,}")
         for name, value in self.was.items():
             if name.startswith(f"{CHUNK}/") and not self._has(blocks.bytes_table(value)):
                 raise _other_rows("ids or times of rows are not those that the job has accepted")

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from skyband.framework.counts import counted
 from skyband.framework.failpoints import failpoint
 from skyband.framework.messages import GREATEST, Tally
 from skyband.framework.plan.model import Filter, Plan
@@ -155,8 +156,8 @@ class Drops:
         known = [s for s in held if s != UNKNOWN]
         which = f" ({_said(min(s[0] for s in known))} to {_said(max(s[1] for s in known))})" if known else ""
         self.warn(
-            f"{files:,} files lie there, more than one batch takes, and their times of modification are not in the order of their event "
-            f"times: rows of {len(held):,} of them{which} wait in state until the files that may hold earlier rows have been read"
+            f"{counted(files, 'file')} lie there, more than one batch takes, and their times of modification are not in the order of their "
+            f"event times: rows of {len(held):,} of them{which} wait in state until the files that may hold earlier rows have been read"
         )
 
 

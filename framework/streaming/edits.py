@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 import pyarrow.compute as pc
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError, SpecErrors
 from skyband.framework.plan.additions import Additions, additions
 from skyband.framework.plan.model import Plan
@@ -133,7 +134,7 @@ def _obstacle(plan: Plan, layout: Layout) -> str | None:
         return f"batch {planned} is unfinished: run the job once with its former spec"
     gone, known = gone_files(layout)
     if gone:
-        return f"{gone:,} of the {known:,} files that the job has read are gone: put them back"
+        return f"{gone:,} of the {counted(known, 'file')} that the job has read are gone: put them back"
     return None
 
 

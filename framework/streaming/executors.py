@@ -167,7 +167,7 @@ class Watch:
             self._since = clock.monotonic()
         elif clock.monotonic() - self._since > self._limit or self._context.isStopped():
             hint = f"has the cluster workers, with the cores and the memory that spark.executor.* asks for? {WAIT} says how long to wait"
-            raise SkybandError("SKY-E614", f"there has been no executor for {self._limit:g} seconds", hint)
+            raise SkybandError("SKY-E614", f"there has been no executor for {self._limit:g} s", hint)
         return there
 
 

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import AGAIN, last_batch, unusable
@@ -166,7 +167,7 @@ def _span(first: int, last: int) -> str:
 def _files_gone(root: Path, table: DeltaTable) -> list[str]:
     paths = [unquote(p) for p in pa.table(table.get_add_actions(flatten=True))["path"].to_pylist()]
     gone = absent(root, [p for p in paths if "://" not in p])
-    return [f"has lost {len(gone)} of its {len(paths)} data files (first: {gone[0]})"] if gone else []
+    return [f"has lost {len(gone)} of its {counted(len(paths), 'data file')} (first: {gone[0]})"] if gone else []
 
 
 def _remove(folder: Path) -> None:

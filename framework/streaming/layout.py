@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from skyband.framework import durable
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError, SpecErrors
 from skyband.framework.machine import told
 from skyband.framework.plan.fingerprint import compare, concealed, fingerprint, salted
@@ -212,7 +213,9 @@ def reshaped(plan: Plan, job: JobFile) -> list[str]:
     """What the next run does to the job's state before all else, in words. SkybandError SKY-E201 (see ``tasks_asked``)."""
     more, tasks = grows(plan, job), job.moving or tasks_asked()
     said = [] if more is None else [f"run.buckets was {more.was}, now {more.now}: the state is divided first"]
-    return said + ([] if tasks in (None, job.partitions) else [f"the state is moved from {job.partitions} tasks to {tasks} first"])
+    return said + (
+        [] if tasks in (None, job.partitions) else [f"the state is moved from {counted(job.partitions, 'task')} to {tasks} first"]
+    )
 
 
 def not_run() -> SkybandError:

@@ -124,7 +124,7 @@ def _await_engine(layout: Layout, job: str, notice: Notice) -> None:
             notice(f"waiting for the engine of an earlier run of job {job!r} to end{_pid(layout.home / 'engine.lock')}")
             told = True
         if clock.monotonic() >= until:
-            raise _engine_active(layout, f"it did not end within {limit:g} seconds")
+            raise _engine_active(layout, f"it did not end within {limit:g} s")
         clock.sleep(_STEP_SECONDS)
 
 

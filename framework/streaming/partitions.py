@@ -14,6 +14,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError
 from skyband.framework.failpoints import failpoint
 from skyband.framework.messages import RUNS
@@ -38,7 +39,7 @@ def moved(spark: SparkSession, layout: Layout, job: JobFile, sink: Sink, warn: W
         if wanted in (None, job.partitions) or done < 0:
             return job
         if planned > done:
-            warn(f"batch {planned} is unfinished: this run has {job.partitions} tasks for the state, the next one {wanted}")
+            warn(f"batch {planned} is unfinished: this run has {counted(job.partitions, 'task')} for the state, the next one {wanted}")
             return job
         job = replace(job, moving=wanted)
         layout.save(job)
@@ -46,7 +47,7 @@ def moved(spark: SparkSession, layout: Layout, job: JobFile, sink: Sink, warn: W
     assert to is not None
     failpoint("partitions.begun")
     if planned > done or partitions_of(layout.checkpoint, done) != to:
-        phase(f"moving the state of {job.partitions} tasks to {to}")
+        phase(f"moving the state of {counted(job.partitions, 'task')} to {to}")
         _move(spark, layout, job, to)
         done += 1
     failpoint("partitions.moved")
@@ -66,7 +67,7 @@ def _move(spark: SparkSession, layout: Layout, job: JobFile, to: int) -> None:
             layout.save(replace(job, moving=None))
         said = redacted(str(e)).strip().partition("\n")[0]
         hint = f"{TASKS}={job.partitions} goes on as before"
-        raise SkybandError("SKY-E651", f"the state cannot be moved to {to} tasks: {said[:300]}", hint=hint) from e
+        raise SkybandError("SKY-E651", f"the state cannot be moved to {counted(to, 'task')}: {said[:300]}", hint=hint) from e
 
 
 def _row(batch: int, before: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import time as clock
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from skyband.framework.counts import agree, counted
 from skyband.framework.errors import SkybandError
 from skyband.framework.lines import Lines
 from skyband.framework.messages import CHANGED, PENDING, ROWS_IN, Tally
@@ -104,8 +105,8 @@ class Progress:
         rate = f" ({self.rows / self.seconds:,.0f} rows/s)" if self.rows and self.seconds else ""
         wall = clock.monotonic() - self.began
         start = (self.read_at or clock.monotonic()) - self.began
-        text = f"done: {self.rows:,} rows{rate}, {self.rejected:,} rejected, {self.changes:,} changes in {wall:.1f} s"
-        text += f": {start:.1f} s to start, {self.seconds:.1f} s in {self.batches:,} batch{'es' if self.batches != 1 else ''}"
+        text = f"done: {counted(self.rows, 'row')}{rate}, {self.rejected:,} rejected, {counted(self.changes, 'change')} in {wall:.1f} s"
+        text += f": {start:.1f} s to start, {self.seconds:.1f} s in {counted(self.batches, 'batch', 'batches')}"
         pending = self._last.pending if self._last is not None else 0
         log = log_file()
         text += f"; {_waiting(self._last, self.plan)}" if pending else ""
@@ -122,9 +123,9 @@ class Progress:
         if self._compiled:
             parts.append(f"kernels are being compiled, once on this machine: {self._compiled}")
         if self.share is not None and self.share.of:
-            parts.append(f"{self.share.taken:,} of {self.share.of:,} files ({100 * (self.share.taken or 0) // self.share.of} %)")
+            parts.append(f"{self.share.taken:,} of {counted(self.share.of, 'file')} ({100 * (self.share.taken or 0) // self.share.of} %)")
         if self._last is not None and self.read_at is not None:
-            parts.append(f"{self.rows:,} rows, {self.rows / max(now - self.read_at, 0.001):,.0f} rows/s")
+            parts.append(f"{counted(self.rows, 'row')}, {self.rows / max(now - self.read_at, 0.001):,.0f} rows/s")
             if self._last.frontier is not None:
                 parts.append(f"watermark {_instant(self._last.frontier)}")
             parts.append(f"{self._last.pending:,} waiting")
@@ -147,18 +148,18 @@ def _did(batch: Batch) -> str:
     rows, late, changes, rejected = batch.get(ROWS_IN), batch.get(LATE), batch.get(CHANGED), sum(batch.rejected().values())
     if rows:
         rate = f"{rows / batch.seconds:,.0f} rows/s" if batch.seconds else ""
-        return f"{rows:,} rows, {rate}, late {late:,}, rejected {rejected:,}, changes {changes:,}, {batch.seconds:.1f} s"
+        return f"{counted(rows, 'row')}, {rate}, late {late:,}, rejected {rejected:,}, changes {changes:,}, {batch.seconds:.1f} s"
     decided = -batch.get(PENDING)
     if not (decided or changes or rejected):
         return ""
-    return f"{decided:,} rows that waited, rejected {rejected:,}, changes {changes:,}, {batch.seconds:.1f} s"
+    return f"{counted(decided, 'row')} that waited, rejected {rejected:,}, changes {changes:,}, {batch.seconds:.1f} s"
 
 
 def _waiting(batch: Batch | None, plan: Plan | None) -> str:
     """How many rows wait, and for what."""
     if batch is None:
         return ""
-    many = f"{batch.pending:,} row{'s' if batch.pending != 1 else ''} wait{'' if batch.pending != 1 else 's'}"
+    many = f"{counted(batch.pending, 'row')} {agree(batch.pending, 'waits', 'wait')}"
     if batch.newest is None or plan is None:
         return f"{many} behind the watermark: --finish processes them"
     newest = f"{_instant(batch.newest)}, the newest row's time"

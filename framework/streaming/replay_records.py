@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.reasons import LATE
@@ -70,13 +71,13 @@ def folder_of(plan: Plan) -> Path:
 
 def said(found: Replay) -> Iterator[str]:
     """What became of it, in words."""
-    yield f"{found.placed:,} of {found.rows:,} rows of {found.mended} are put back, as {found.name}: the next batch takes them"
+    yield f"{found.placed:,} of {counted(found.rows, 'row')} of {found.mended} put back, as {found.name}: the next batch takes them"
     if found.filtered:
         yield f"{found.filtered:,} of them the spec's filters will drop"
     for reason, n in found.left_out.items():
         if reason == LATE and found.late_by is not None and found.frontier is not None:
             least, most = (timedelta(microseconds=m) for m in found.late_by)
             at = f"{_EPOCH + timedelta(microseconds=found.frontier):%Y-%m-%d %H:%M:%S}"
-            yield f"left out: {n:,} row{'s' if n != 1 else ''} that came too late, by {least} to {most} (the watermark is at {at})"
+            yield f"left out: {counted(n, 'row')} that came too late, by {least} to {most} (the watermark is at {at})"
         else:
-            yield f"left out: {n:,} row{'s' if n != 1 else ''} that would be rejected again, reason {reason}"
+            yield f"left out: {counted(n, 'row')} that would be rejected again, reason {reason}"

@@ -7,6 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from skyband.framework.counts import counted
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.spec.units import format_duration
 from skyband.framework.tables.schemas import tables
@@ -53,7 +54,7 @@ def _unit(column: pa.Field) -> str:
 
 def _asked(query: QueryNode) -> str:
     """What a query asks for, in words."""
-    window = [f"{query.window.count:,} rows"] if query.window.count is not None else []
+    window = [f"{counted(query.window.count, 'row')}"] if query.window.count is not None else []
     window += [format_duration(query.window.micros)] if query.window.micros is not None else []
     best = f"{query.type}{'' if query.k is None else f', the best {query.k}'} of the last {' and '.join(window)}"
     return best + ("" if query.every_micros is None else f", looked at every {format_duration(query.every_micros)}")

@@ -16,6 +16,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.storage.places import absent
@@ -78,7 +79,7 @@ def unreadable(root: Path, table: str, version: int) -> str | None:
     except (DeltaError, OSError) as e:
         return f"cannot be opened ({str(e)[:200]})"
     gone = absent(root / table, [p for p in paths if "://" not in p])
-    return f"has lost {len(gone)} of its {len(paths)} data files" if gone else None
+    return f"has lost {len(gone)} of its {counted(len(paths), 'data file')}" if gone else None
 
 
 def _versions(published: DeltaTable) -> list[tuple[str, int]]:

@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError
 from skyband.framework.queries.single_rows.model import QueriesFrom
 from skyband.framework.queries.single_rows.table_file import read_bytes, why_not
@@ -108,7 +109,7 @@ def _csv(path: str) -> Cells:
                 continue
             rows += 1
             if len(row) != len(header):
-                raise _Unusable(f"line {reader.line_num} has {len(row)} cells, the header {len(header)}")
+                raise _Unusable(f"line {reader.line_num} has {counted(len(row), 'cell')}, the header {len(header)}")
             if rows > MAX_ROWS:
                 continue
             places.append(f"line {reader.line_num}")
@@ -133,7 +134,7 @@ def _heads(text: str, header: list[str]) -> dict[str, str]:
 
 def _few(rows: int) -> None:
     if rows > MAX_ROWS:
-        raise _Unusable(f"it has {rows:,} rows; a table of queries holds at most {MAX_ROWS:,}")
+        raise _Unusable(f"it has {counted(rows, 'row')}; a table of queries holds at most {MAX_ROWS:,}")
 
 
 def _arrow(format_: str, path: str) -> Cells:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 import numpy.typing as npt
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.plan.model import LogicalQuery
@@ -120,10 +121,10 @@ def cheapest(context: Context, table: QueryList, shared: Build, apart: Build, ma
     """
     q = len(table.rows)
     if table.one_function():
-        return shared, f"{q:,} queries of one function: each row is scored once for all of them"
+        return shared, f"{counted(q, 'query', 'queries')} of one function: each row is scored once for all of them"
     if table.query.scoring is not None:
         what = "an expression with parameters has no bounds that a grid could use" if table.parameters else "predicates of their own"
-        return apart, f"{q:,} queries side by side, a pass over each block of rows for each: {what}"
+        return apart, f"{counted(q, 'query', 'queries')} side by side, a pass over each block of rows for each: {what}"
     if q <= FEW:
         return apart, f"{q:,} linear functions side by side: so few cost less than a grid"
     if context.job.source.partition_by and grid_per_key:

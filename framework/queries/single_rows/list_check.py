@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.drafts import job_window, query_window
 from skyband.framework.queries.single_rows.cells import Cells, read_cells
@@ -60,7 +61,7 @@ def _table(s: Scope, path: Path, query: ScoredRows) -> QueryRows | None:
     for message, hint in problems[:_SHOWN]:
         s.doc.add("SKY-E144", f"{file}: {message}", s.doc.where_value(at), hint)
     if len(problems) > _SHOWN:
-        s.doc.add("SKY-E144", f"{file}: the other {len(problems) - _SHOWN} mistakes are not shown", s.doc.where_value(at))
+        s.doc.add("SKY-E144", f"{file}: the other {counted(len(problems) - _SHOWN, 'mistake')} are not shown", s.doc.where_value(at))
     return None if problems else rows
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final, Literal
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import did_you_mean, one_of
 from skyband.framework.queries.single_rows.cells import Cells, shown
 from skyband.framework.queries.single_rows.model import ScoredRows
@@ -275,7 +276,7 @@ def _window(cell: Any, most: Window) -> Window:
     for kind, asked, largest in own.misfits(most):
         if largest is None:
             raise _Wrong(f"the window of the query has no {kind}")
-        spelled = f"{largest} rows" if kind == "count" else format_duration(largest)
+        spelled = f"{counted(largest, 'row')}" if kind == "count" else format_duration(largest)
         raise _Wrong(
             f"{_quoted(cell)} is larger than the query's window ({spelled})" if asked > 0 else "a window must be larger than nothing"
         )

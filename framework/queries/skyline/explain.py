@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from skyband.framework.counts import counted
 from skyband.framework.plan.explain_parts import assumed_rows, assuming, canonical_text, format_bytes, per_key, window_rows
 from skyband.framework.plan.model import OperatorNode, Plan
 
@@ -20,7 +21,7 @@ def _dimensions(op: Any) -> str:
     ordered = [f"{d.column.name} {d.direction}" for d in op.dimensions if d.direction != "equal"]
     equal = [d.column.name for d in op.dimensions if d.direction == "equal"]
     text = ", ".join(ordered) + (f"; only within equal {', '.join(equal)}" if equal else "")
-    beaten = "no row of the window beats it" if op.band == 1 else f"fewer than {op.band:,} rows of the window beat it"
+    beaten = "no row of the window beats it" if op.band == 1 else f"fewer than {counted(op.band, 'row')} of the window beat it"
     return f"{text}; in the result if {beaten}" + ("; a newer equal row beats an older" if op.distinct else "")
 
 
@@ -52,9 +53,9 @@ def size(plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
     factorial = f"^{d} / {d}!" if d > 1 else ""
     formula = f"rows, leading term {'' if node.k == 1 else 'K '}{power}{factorial}"
     at = (
-        f"depends on the rate; at N = {n:,.0f} rows about {kept:,.0f} {formula}"
+        f"depends on the rate; at N = {counted(round(n), 'row')} about {kept:,.0f} {formula}"
         if known is None
-        else f"about {kept:,.0f} {formula}, N = {n:,.0f} rows{per_key(plan)}{assuming(node.window, rate)}"
+        else f"about {kept:,.0f} {formula}, N = {counted(round(n), 'row')}{per_key(plan)}{assuming(node.window, rate)}"
     )
     groups = " and of one group of equal values" if any(x.direction == "equal" for x in op.dimensions) else ""
     return [

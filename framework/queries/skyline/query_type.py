@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
+from skyband.framework.counts import counted
 from skyband.framework.items import ROW, ItemShape, Value, newest_first
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
@@ -32,7 +33,7 @@ class SkylineType(QueryType):
 
     def item(self, query: Skyline) -> ItemShape:
         """One row without a score; the state says which older row decides whether it shows."""
-        beats = "no row" if query.band == 1 else f"fewer than {query.band} rows"
+        beats = "no row" if query.band == 1 else f"fewer than {counted(query.band, 'row')}"
         rule = f"{beats} of a window beat the object, itself in the window, exactly if pred is null or no longer in the window"
         extra = (
             Value("newer", "bigint", "how many newer rows beat the object"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from skyband.framework.counts import counted
 from skyband.framework.plan.explain_parts import assumed_rows, canonical_text, state_size
 from skyband.framework.plan.model import OperatorNode, Plan
 from skyband.operators.pair_rows.capped.limits import limits_of
@@ -17,7 +18,7 @@ def facts(node: OperatorNode) -> list[tuple[str, str]]:
     told += [("where", canonical_text(op.where))] if op.where is not None else []
     told += [("between", f"{op.between.column}: {op.between.a!r} and {op.between.b!r}")] if op.between is not None else []
     cap = cap_of(op)
-    told += [("at most", f"{cap:,} pair{'s' if cap > 1 else ''} of a result with the same row")] if cap is not None else []
+    told += [("at most", f"{counted(cap, 'pair')} of a result with the same row")] if cap is not None else []
     return told
 
 

@@ -147,7 +147,7 @@ def test_a_published_version_that_is_lost_is_told(tmp_path: Path) -> None:
     passed(sink, 0)
     assert list(lost(tmp_path)) == []
     for damage, said in (
-        (lambda: next((tmp_path / "near_changes").glob("*.parquet")).unlink(), "'near_changes', which has lost 1 of its 1 data files"),
+        (lambda: next((tmp_path / "near_changes").glob("*.parquet")).unlink(), "'near_changes', which has lost 1 of its 1 data file"),
         (lambda: max((tmp_path / "near_now" / "_delta_log").glob("*.json")).unlink(), "'near_now', which cannot be opened"),
     ):
         _do(damage)
