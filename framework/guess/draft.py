@@ -10,6 +10,7 @@ from typing import Final
 
 import yaml
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError, printable
 from skyband.framework.guess.columns import Guess, guess_column, quoted
 from skyband.framework.guess.roles import Roles, roles_of
@@ -89,8 +90,9 @@ def _text(path: Path, spec: Path, sample: Sample, columns: Sequence[Guess], role
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", path.name.split(".")[0]).strip("-_") or "job"
     name = name[:40] if name[0].isalpha() else f"job-{name[:40]}"
     here = spec.name
+    read = f"{'all its' if sample.whole else 'the first'} {counted(sample.rows, 'row')}"
     lines = [
-        f"# Made by skyband init from {_comment(path.name)}, by {'all its' if sample.whole else 'the first'} {sample.rows:,} rows.",
+        f"# Made by skyband init from {_comment(path.name)}, by {read}.",
         f"#   skyband validate {here}    what is wrong with this file",
         f"#   skyband run {here}         run it; then: skyband query {here} top",
         f"job: {name}",

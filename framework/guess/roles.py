@@ -9,6 +9,7 @@ from datetime import date
 from itertools import combinations
 from typing import Any, Final
 
+from skyband.framework.counts import counted
 from skyband.framework.guess.columns import Guess, quoted
 
 _PARTS: Final = ("year", "month", "day", "hour", "minute", "second")
@@ -88,7 +89,7 @@ def _time(columns: Sequence[Guess], free: Any) -> Roles | None:
     if others:
         made.note("event_time", f"or {', '.join(others[:5])}")
     if best.nulls:
-        made.note("event_time", f"{best.nulls:,} of {len(best.values):,} rows have none: they would be rejected")
+        made.note("event_time", f"{best.nulls:,} of {counted(len(best.values), 'row')} without one: to be rejected")
     return made
 
 

@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError
 from skyband.framework.quality.looks import fits_text
 
@@ -128,7 +129,7 @@ def _csv(file: Path, ending: str, most: int) -> Sample:
         raise _unreadable(file, "it has no rows below its header")
     odd = sum(len(r) != len(names) for r in body)
     if odd:
-        notes.append(f"{odd:,} of {len(body):,} rows have another number of cells than the first: they would be rejected")
+        notes.append(f"{odd:,} of {counted(len(body), 'row')} with another number of cells than the first: to be rejected")
     body = [r for r in body if len(r) == len(names)]
     options: list[tuple[str, str | bool]] = [] if separator == "," else [("sep", separator)]
     options += [] if header else [("header", False)]

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from skyband.framework.counts import counted
 from skyband.framework.reasons import REASONS, count_of
 from skyband.framework.tables.delta_read import open_table
 from skyband.framework.tables.schemas import changes_name
@@ -58,12 +59,12 @@ def _rows_of(stored: Stored, rows: list[Row]) -> Iterator[Difference]:
     for row in rows:
         batch = row["batch_id"]
         if row["changes"] != changes[batch]:
-            yield Difference(_of(row), f"changes is {row['changes']}, the tables of changes have {changes[batch]} rows of this batch")
+            yield Difference(_of(row), f"changes is {row['changes']}, the tables of changes have {counted(changes[batch], 'row')} of it")
         classes = dict.fromkeys([*(c.name for c in REASONS), *(c for b, c in reasons if b == batch)])
         for name in classes:
             said, there = row.get(f"rejected_{name}") or 0, reasons[batch, name]
             if said != there:
-                yield Difference(_of(row), f"rejected_{name} is {said}, table rejected has {there} such rows of this batch")
+                yield Difference(_of(row), f"rejected_{name} is {said}, table rejected has {counted(there, 'such row')} of this batch")
     first = min(known, default=0)
     for what, batches in (("rejected", {b for b, _ in reasons}), ("changes", set(changes))):
         lost = sorted(b for b in batches if first < b <= stored.last_batch and b not in known)
@@ -109,7 +110,7 @@ def _heads(stored: Stored, rows: list[Row], clocks: Clocks) -> Iterator[Differen
     furthest = max(by_rows, max(frontiers, default=BEFORE))
     for key, count in Counter(keys).items():
         if count > 1:
-            yield Difference(place("table heads", names, key), f"the key has {count} rows")
+            yield Difference(place("table heads", names, key), f"the key has {counted(count, 'row')}")
     for key, row, last, as_of in zip(keys, heads, micros(table, "last_time"), micros(table, "as_of"), strict=True):
         where = place("table heads", names, key)
         for wrong in _head(key, row["last_seq"], last, as_of, clocks):
@@ -129,7 +130,7 @@ def _heads(stored: Stored, rows: list[Row], clocks: Clocks) -> Iterator[Differen
         deleted = sum(json.loads(r["counters"] or "{}").get("deleted", 0) for r in rows)
         objects, accepted = sum((r["last_seq"] or 0) + 1 for r in heads), sum(r["accepted"] for r in rows)
         if objects != accepted - deleted:
-            said = f"its keys have {objects:,} objects (last_seq + 1), by runs {accepted - deleted:,} were accepted"
+            said = f"its keys have {counted(objects, 'object')} (last_seq + 1), by runs {accepted - deleted:,} were accepted"
             yield Difference("table heads", said)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from skyband.framework.counts import counted
 from skyband.framework.plan.model import LogicalQuery, Plan, QueryNode
 from skyband.framework.queries.protocol import Question
 from skyband.framework.queries.registry import query_type
@@ -132,7 +133,7 @@ def _results(plan: Plan, query: QueryNode, stream: Key, at: int, expected: Found
         alone = [i for i, row in enumerate(sides[side]) if row not in sides[other]]
         shown.append([{"rank": i + 1, **dict(zip(names, rows[i][0], strict=True)), **_score(query, rows[i][1])} for i in alone])
     where = place(f"query {query.name}", stream_columns(plan, query), stream, at)
-    said = f"the result in table {query.name} ({len(got):,} rows) is not that of the definition ({len(expected):,} rows)"
+    said = f"the result in table {query.name} ({counted(len(got), 'row')}) is not that of the definition ({counted(len(expected), 'row')})"
     yield Difference(where, said, shown[0], shown[1], at)
 
 
@@ -165,7 +166,7 @@ def _steps(of: Stream, stream: Key, at: int, steps: Sequence[Sequence[Told]], ro
         for side in (steps, told)
     ]
     where = place(f"query {query.name}", of.names, stream, at)
-    said = f"its changes at this instant ({len(told)} steps) are not those of the definition ({len(steps)} steps)"
+    said = f"its changes at this instant ({counted(len(told), 'step')}) are not those of the definition ({counted(len(steps), 'step')})"
     yield Difference(where, said, shown[0], shown[1], at)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.framework.counts import counted
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.storage.places import place
 from skyband.framework.tables.delta_read import open_table, read
@@ -107,7 +108,7 @@ def runs_gone(stored: Stored) -> str | None:
     if every == len(batches):
         return None
     first = f"batch {pc.min(batches).as_py():,}"
-    return f"rows of {every - len(batches):,} of {every:,} batches are no longer kept (run.keep); sums over it begin with {first}"
+    return f"rows of {every - len(batches):,} of {counted(every, 'batch', 'batches')} are gone (run.keep); sums over it begin with {first}"
 
 
 def micros(table: pa.Table, name: str) -> list[int | None]:

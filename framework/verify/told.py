@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
+from skyband.framework.counts import counted
+
 MOST: Final = 12
 """Rows of one side that are shown."""
 
@@ -36,7 +38,7 @@ class Difference:
                 continue
             lines += [f"      {side}  {_row(r)}" for r in rows[:MOST]] or [f"      {side}  no row"]
             if len(rows) > MOST:
-                lines.append(f"      {side}  and {len(rows) - MOST:,} more rows")
+                lines.append(f"      {side}  and {counted(len(rows) - MOST, 'more row')}")
         return "\n".join(lines)
 
 
@@ -45,7 +47,7 @@ def told(differences: Sequence[Difference]) -> str:
     if not differences:
         return ""
     others = len(differences) - 1
-    return "    " + differences[0].text() + (f"\n    and {others:,} more difference{'s' if others > 1 else ''}" if others else "")
+    return "    " + differences[0].text() + (f"\n    and {counted(others, 'more difference')}" if others else "")
 
 
 def place(what: str, streams: Sequence[str] = (), key: Sequence[Any] = (), at: int | None = None, step: int | None = None) -> str:

@@ -6,6 +6,7 @@ import time as clock
 from dataclasses import dataclass, field
 from typing import Any
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError, SpecErrors
 from skyband.framework.lines import Lines
 from skyband.framework.plan.model import Plan
@@ -102,7 +103,7 @@ class _Verification:
             self._differ(len(found.differences))
             fine = f"equal to table `{query.name}`" if query.item.lasting else "each told once"
             verdict = f"DIFFERENT\n{told(found.differences)}" if found.differences else fine
-            text = f"{query.name}: replayed {found.changes:,} changes in {found.steps:,} steps: {verdict}"
+            text = f"{query.name}: replayed {counted(found.changes, 'change')} in {counted(found.steps, 'step')}: {verdict}"
             figures = {"query": query.name, "changes": found.changes, "steps": found.steps, "differences": len(found.differences)}
             self.report("replayed", text, **figures)
         return changes
@@ -129,8 +130,8 @@ class _Verification:
         left_out = f", {found.skipped} left out (window too large for brute force)" if found.skipped else ""
         self.report(
             "compared",
-            f"source: {found.rows:,} accepted rows of {found.keys} of {found.of_keys} keys, "
-            f"{found.looked} results and the changes of {found.steps} instants recomputed by brute force{left_out}, "
+            f"source: {counted(found.rows, 'accepted row')} of {found.keys} of {counted(found.of_keys, 'key')}, "
+            f"{counted(found.looked, 'result')} and the changes of {counted(found.steps, 'instant')} recomputed by brute force{left_out}, "
             f"{wrong} different ({spent:.1f} s)",
             rows=found.rows,
             keys=found.keys,
@@ -152,5 +153,5 @@ class _Verification:
             text = f"NOTHING SHOWN: {nothing}, so nothing has been verified; see tables `rejected` and `runs`"
             self.report("nothing_shown", text)
             return
-        text = "verified: no difference found" if not wrong else f"DIFFERENT: {wrong} difference{'s' if wrong > 1 else ''} found"
+        text = "verified: no difference found" if not wrong else f"DIFFERENT: {counted(wrong, 'difference')} found"
         self.report("verified", text, differences=wrong)
