@@ -197,19 +197,26 @@ class Job:
 
         return status_of(self._plan)
 
-    def verify(self, keys: int = 5, instants: int = 60, seed: int = 0, source: bool = True) -> Verified:
+    def verify(
+        self, keys: int | None = None, instants: int | None = None, seed: int = 0, source: bool = True, seconds: float | None = None,
+        everything: bool = False,
+    ) -> Verified:  # fmt: skip
         """Replays all changes, adds up the books and, with ``source``, recomputes a sample of results from the source by brute force.
 
-        Without Spark if ``source`` is false. What is found is in the answer; nothing is printed. Raises SkybandError SKY-E402 before the
-        first run, SpecErrors of SKY-E150 for another spec than the last run's.
+        The sample is as large as 30 ``seconds`` allow, at most of ``keys`` keys, and of ``instants`` instants of each query and key (which
+        take the time they need, unless ``seconds`` is given too); ``everything``: all events. Without Spark if ``source`` is false. What is
+        found is in the answer; nothing is printed. Raises SkybandError SKY-E402 before the first run, SKY-E201 for limits out of range,
+        SpecErrors of SKY-E150 for another spec than the last run's.
         """
-        from skyband.framework.verify.whole import Sample, verify
+        from skyband.framework.verify.budget import Sample
+        from skyband.framework.verify.whole import verify
 
+        sample = Sample(keys, instants, seed, seconds, everything) if source else None
         if source:
             from skyband.framework.streaming.in_process import end_with_process
 
             end_with_process()
-        return verify(self._plan, Sample(keys, instants, seed) if source else None, _Heard(lambda text: None))
+        return verify(self._plan, sample, _Heard(lambda text: None))
 
 
 class _Heard(Lines):

@@ -9,7 +9,7 @@ Modules that need Arrow are imported where they are used: checking a spec stays 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -60,6 +60,19 @@ class Limits:
     most: int | None = None
     bounds: tuple[tuple[str, float | None, float | None], ...] = ()
     most_of_row: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Motions:
+    """What the definition says of items whose values move, at one instant.
+
+    ``values``: (value, slope) of every item that has ever been reported on, in rank order. ``reported``: the items that a row of this
+    instant reports on. ``switched``: whether a row, or time, starts or stops any item's growth or fall at this instant.
+    """
+
+    values: Mapping[tuple[Any, ...], tuple[float, int]]
+    reported: frozenset[tuple[Any, ...]]
+    switched: bool
 
 
 class QueryType:
@@ -129,6 +142,21 @@ class QueryType:
     def brute_force(self, question: Question) -> Found | None:
         """The result by definition; None if its window is too large for that."""
         raise NotImplementedError
+
+    def scores(self, question: Question, items: Sequence[tuple[Any, ...]]) -> list[float] | None:
+        """The score of each of ``items`` (their identity columns) by definition, NaN for one that the query does not admit.
+
+        None for types whose items have no score that depends on their own rows alone.
+        """
+        return None
+
+    def motions(self, question: Question) -> Motions | None:
+        """What the values of items are and how they move at the question's instant; None for types whose values do not move."""
+        return None
+
+    def next_instants(self, question: Question) -> list[int]:
+        """The next instants after the question's at which a result of values that move may change, by definition."""
+        return []
 
     def ranked(self, question: Question) -> Found | None:
         """Every item of the window that could be in a result, in rank order: as ``brute_force``, without ``k`` and bounds of scores.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +18,15 @@ from skyband.framework.verify.expressions import Values, text_number
 from skyband.operators.base import NEVER, AnyArray, Window
 
 I64 = npt.NDArray[np.int64]
+T = TypeVar("T")
 Found = list[tuple[tuple[Any, ...], float]]
 """A result: (values of the identity columns of an item, score or 0.0) in rank order."""
 
 MAX_PAIRS = 200_000_000
 """Pairs compared as arrays for one result; a larger window is not verified by brute force (and ``verify`` says so)."""
+
+MAX_RANKED = 12_000_000
+"""Pairs that may be held in rank order at a time, over all keys and queries: about 400 MB."""
 
 SLOW: Final = 50
 """What a step of plain Python costs, in pairs compared as arrays."""
@@ -43,12 +47,27 @@ class Accepted:
 
 
 @dataclass(slots=True)
+class Room:
+    """How many more pairs may be held in rank order."""
+
+    left: int = MAX_RANKED
+
+    def take(self, pairs: int) -> bool:
+        """Return whether there is room for ``pairs`` more, and take it."""
+        if pairs > self.left:
+            return False
+        self.left -= pairs
+        return True
+
+
+@dataclass(slots=True)
 class Objects:
     """One key's accepted objects: row i has seq i. ``deleted``: the instant at which each was deleted, or NEVER.
 
     ``columns`` are those the plan's operators read, as they read them; ``values`` gives the same with what is null apart. ``tokens``: each
     object's tokens as texts, by the name of the sets. ``named``: what rows report on, by the columns that name it: the different names,
-    in order of first sight, and the number of each row's in them.
+    in order of first sight, and the number of each row's in them. Of what ``as_of`` gives, ``rows``,
+    ``named``, ``tokens`` and what is computed once are those of all objects.
     """
 
     time: I64
@@ -58,11 +77,27 @@ class Objects:
     rows: pa.Table = field(default_factory=lambda: pa.table({}))
     kinds: Mapping[str, str] = field(default_factory=dict)
     named: dict[tuple[str, ...], tuple[list[tuple[Any, ...]], I64]] = field(default_factory=dict)
+    room: Room = field(default_factory=Room)
+    whole: Objects | None = None
+    _made: dict[Hashable, Any] = field(default_factory=dict)
+
+    @property
+    def every(self) -> Objects:
+        """All objects of the key, also those that come later."""
+        return self if self.whole is None else self.whole
+
+    def once(self, name: Hashable, make: Callable[[], T]) -> T:
+        """``make()``, computed the first time ``name`` is asked for. It must be a function of ``every``."""
+        made = self.every._made
+        if name not in made:
+            made[name] = make()
+        found: T = made[name]
+        return found
 
     def values(self, first: int, end: int) -> dict[str, Values]:
-        """The columns of objects ``first`` <= seq < ``end``, as the interpreter of expressions reads them. O(objects)."""
-        part = self.rows.slice(first, end - first)
-        return {name: values_of(part[name], kind) for name, kind in self.kinds.items()}
+        """The columns of objects ``first`` <= seq < ``end``, as the interpreter of expressions reads them."""
+        columns = self.once("values", lambda: {name: values_of(self.rows[name], kind) for name, kind in self.kinds.items()})
+        return {name: Values(v.value[first:end], v.there[first:end]) for name, v in columns.items()}
 
     def as_of(self, count: int, deleted: set[int]) -> Objects:
         """What there was when the first ``count`` objects had come and those in ``deleted`` had been deleted. O(objects)."""
@@ -70,27 +105,27 @@ class Objects:
         gone[list(deleted)] = True
         return replace(
             self, time=self.time[:count], columns={n: c[:count] for n, c in self.columns.items()},
-            deleted=np.where(gone, self.deleted[:count], NEVER), tokens={n: t[:count] for n, t in self.tokens.items()},
-            rows=self.rows.slice(0, count), named={n: (names, of[:count]) for n, (names, of) in self.named.items()},
+            deleted=np.where(gone, self.deleted[:count], NEVER), whole=self.every,
         )  # fmt: skip
 
 
 @dataclass(slots=True)
 class Work:
-    """How many more pairs may be compared: what is too much for that is left out, and told."""
+    """How many more pairs may be compared. A window that needs more is left out, and so is a result once it is ``late``."""
 
-    left: int = 1_000_000_000
+    left: int = 5 * MAX_PAIRS
+    late: Callable[[], bool] = lambda: False
 
     def take(self, pairs: int) -> bool:
-        """Whether so many may be compared for one result, which takes them from what is left."""
-        if pairs > min(self.left, MAX_PAIRS):
+        """Return whether ``pairs`` more may be compared for one result, and count them."""
+        if pairs > min(self.left, MAX_PAIRS) or self.late():
             return False
         self.left -= pairs
         return True
 
 
-def objects(plan: Plan, mine: Accepted) -> Objects:
-    """The columns the plan's operators read."""
+def objects(plan: Plan, mine: Accepted, room: Room | None = None) -> Objects:
+    """Return the columns that the plan's operators read. ``room`` is shared by all keys that are compared."""
     codes = TextCodes(plan.texts)
     wanted = {c.name: c.kind for node in plan.operators for c in node.attributes}
     deleted = np.full(len(mine.time), NEVER)
@@ -98,7 +133,7 @@ def objects(plan: Plan, mine: Accepted) -> Objects:
     columns = {n: operator_column(mine.rows[n], kind, codes) for n, kind in wanted.items()}
     sets = {t.name: _sets(t, mine.rows) for t in plan.intake.tokens}
     named = {of: _named(mine.rows, of) for node in plan.operators for of in node.objects}
-    return Objects(np.array(mine.time, np.int64), columns, deleted, sets, mine.rows, wanted, named)
+    return Objects(np.array(mine.time, np.int64), columns, deleted, sets, mine.rows, wanted, named, room or Room())
 
 
 def values_of(column: pa.ChunkedArray, kind: str) -> Values:

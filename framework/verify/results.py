@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from skyband.framework.items import SCORE, rank_key
 from skyband.framework.plan.model import QueryNode
 from skyband.framework.tables.schemas import identity_columns, stream_columns
-from skyband.framework.verify.objects import Found
+from skyband.framework.verify.objects import I64, Found
 from skyband.framework.verify.replay import Stream
 from skyband.framework.verify.stored import Item, Key, Stored, keys_of, micros, smallest_first
 from skyband.framework.verify.trajectories import Trajectories
+from skyband.operators.base import NEVER
 
 
 @dataclass(slots=True)
@@ -36,14 +39,20 @@ class Results:
         columns = {n: rows[n].to_pylist() for n in needed}
         items, starts, ends = keys_of(rows, named), micros(rows, "valid_from"), micros(rows, "valid_to")
         self._by_stream: dict[Key, list[_Interval]] = {}
+        self._bounds: dict[Key, tuple[I64, I64]] = {}
         for i, key in enumerate(keys_of(rows, stream_columns(stored.plan, query))):
             mine = _Interval(starts[i] or 0, ends[i], items[i], {n: c[i] for n, c in columns.items()})
             self._by_stream.setdefault(key, []).append(mine)
+        for key, held in self._by_stream.items():
+            self._bounds[key] = np.array([x.start for x in held]), np.array([NEVER if x.end is None else x.end for x in held])
 
     def at(self, stream: Key, at: int) -> Found:
         """(item, score, or what moves, or 0.0) after all events with time <= ``at``, in rank order. O(intervals of the stream)."""
         rank = rank_key(self.query.item, smallest_first(self.query, stream))
-        here = [x for x in self._by_stream.get(stream, []) if x.start <= at and (x.end is None or at < x.end)]
+        if stream not in self._by_stream:
+            return []
+        starts, ends = self._bounds[stream]
+        here = [self._by_stream[stream][i] for i in np.nonzero((starts <= at) & (at < ends))[0].tolist()]
         if self.lines is not None:
             for x in here:
                 x.columns |= self.lines.worth(stream, x.item, at)

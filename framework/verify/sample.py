@@ -1,39 +1,49 @@
-"""A sample of keys and instants, by definition: results and steps recomputed from the source's rows and held against the tables."""
+"""What is held against the source: what every change says of rows and scores, key by key; then results and steps, instant by instant.
+
+Keys come in an order that the seed decides, and so do the instants of a query and key. Queries take turns, and so do the keys of a query,
+until everything in the sample is done or the time is over.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import islice
 
 import pyarrow as pa
 
-from skyband.framework.counts import counted
-from skyband.framework.plan.model import LogicalQuery, Plan, QueryNode
-from skyband.framework.queries.protocol import Question
+from skyband.framework.plan.model import LogicalQuery, QueryNode
+from skyband.framework.queries.protocol import QueryType, Question
 from skyband.framework.queries.registry import query_type
 from skyband.framework.streaming.jars import packages
 from skyband.framework.streaming.layout import JobFile, Layout
 from skyband.framework.streaming.session import get_session
-from skyband.framework.tables.schemas import identity_columns, stream_columns
+from skyband.framework.verify import instants
 from skyband.framework.verify.accepted import accepted, source_rows, with_deletions, without_late
+from skyband.framework.verify.budget import Budget, Sample
 from skyband.framework.verify.clocks import Clocks
+from skyband.framework.verify.compared import compare_lines, compare_result, compare_scores, compare_steps
 from skyband.framework.verify.items import compare_head, compare_items
-from skyband.framework.verify.objects import Accepted, Found, Objects, Work, objects
-from skyband.framework.verify.replay import Stream, compare_causes, stream_of
+from skyband.framework.verify.objects import Accepted, Found, Objects, Room, Work, objects
+from skyband.framework.verify.progress import Progress
+from skyband.framework.verify.replay import compare_causes, stream_of
 from skyband.framework.verify.results import Results, ToldOnce
-from skyband.framework.verify.steps import Told, steps_at
-from skyband.framework.verify.stored import Key, Stored
-from skyband.framework.verify.told import Difference, place
+from skyband.framework.verify.shares import Share
+from skyband.framework.verify.steps import steps_at
+from skyband.framework.verify.stored import Key, Stored, key_of
+from skyband.framework.verify.told import Difference
 
-MEMBERS = 20
-"""Queries of one list that are looked at."""
+BATCH = 512
+"""Keys whose rows are put in order together, at most."""
+
+Turn = Iterator[tuple["_Key", instants.Stream, int]]
 
 
 @dataclass(slots=True)
-class Sample:
-    """What was compared: accepted rows, keys (of so many), results, instants whose steps were compared too.
+class Compared:
+    """What was compared: accepted rows, keys (of so many), results, instants whose steps were compared too; the shares of each query.
 
     ``skipped``: results whose window is too large for brute force.
     """
@@ -44,139 +54,217 @@ class Sample:
     looked: int = 0
     skipped: int = 0
     steps: int = 0
+    shares: list[Share] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class _Asked:
-    """A query in the tables: its change stream (rows in order, by stream), its results, and what may be spent on it for a key."""
+class _Key:
+    """A key of the sample: its accepted rows."""
 
-    query: QueryNode
-    stream: Stream
-    rows: dict[Key, list[int]]
-    results: Results | ToldOnce
-    work: int
+    mine: Accepted
+    data: Objects
+    until: int
 
 
-def compare(stored: Stored, clocks: Clocks, layout: Layout, job: JobFile, keys: int, instants: int, seed: int) -> Sample:
-    """Results of ``keys`` keys at ``instants`` instants a query and key, recomputed. Raises SkybandError SKY-E301 if the source is gone.
+class _Query:
+    """A query in the tables, and how much of it has been compared."""
 
-    Of these keys, besides: ids, instants and carried columns of every change, its cause, and the row of ``heads``.
-    """
+    def __init__(self, stored: Stored, query: QueryNode) -> None:
+        self.query = query
+        self.kind: QueryType = query_type(query.type)
+        self.changes = stream_of(stored, query)
+        self.rows: dict[Key, list[int]] = dict(self.changes.streams())
+        self.results = Results(stored, query) if query.item.lasting else ToldOnce(self.changes)
+        self.of_key: dict[Key, list[Key]] = {}
+        for stream in self.rows:
+            self.of_key.setdefault(key_of(stored.plan, query, stream), []).append(stream)
+        self.asked: list[LogicalQuery | None] = list(query.asked) if query.members else [query.asked[0] if query.asked else None]
+        self._at: dict[tuple[Key, int], list[int]] = {}
+        for stream, rows in self.rows.items():
+            for i in rows:
+                self._at.setdefault((stream, self.changes.at[i]), []).append(i)
+        self.streams: list[instants.Stream] = []
+        self.turns: deque[Turn] = deque()
+        self.known = self.scored = 0
+
+    def at(self, stream: Key, at: int) -> list[int]:
+        """The rows of a stream's changes at an instant."""
+        return self._at.get((stream, at), [])
+
+    def shares(self, rows_elsewhere: int) -> Iterator[Share]:
+        """``rows_elsewhere``: accepted rows of keys that have not been looked at."""
+        query, total = self.query, self.changes.rows.num_rows
+        if query.item.rows:
+            yield Share("rows", query.name, self.known, total)
+        if query.item.scored and type(self.kind).scores is not QueryType.scores:
+            yield Share("scores", query.name, self.scored, total)
+        events = sum(s.rows for s in self.streams) + rows_elsewhere * len(self.asked)
+        yield Share("results", query.name, sum(int(s.covered.sum()) for s in self.streams), events)
+        if query.item.lasting:
+            steps = sum(len({self.changes.step[i] for i in rows}) for rows in self.rows.values())
+            yield Share("steps", query.name, sum(len(s.steps) for s in self.streams), steps)
+
+
+def compare(stored: Stored, clocks: Clocks, layout: Layout, job: JobFile, sample: Sample, budget: Budget, progress: Progress) -> Compared:
+    """Holds the tables against the source, as much as ``sample`` and ``budget`` say. Raises SkybandError SKY-E301 if the source is gone."""
     plan = stored.plan
+    progress.doing("starting Spark, which reads the source")
     spark = get_session(plan.job, packages=packages(plan), home=layout.home)
-    return compare_rows(stored, clocks, source_rows(spark, plan, layout, job), keys, instants, seed)
+    progress.doing("reading the source")
+    return compare_rows(stored, clocks, source_rows(spark, plan, layout, job), sample, budget, progress)
 
 
-def compare_rows(stored: Stored, clocks: Clocks, rows: pa.Table, keys: int, instants: int, seed: int) -> Sample:
+def compare_rows(
+    stored: Stored, clocks: Clocks, rows: pa.Table, sample: Sample, budget: Budget, progress: Progress | None = None
+) -> Compared:
     """``rows``: all rows of the source that the intake passes."""
-    plan, until = stored.plan, stored.until
-    rng = random.Random(seed)
-    chosen = rng.sample(sorted(until, key=repr), min(keys, len(until)))
-    rows = without_late(rows, stored.table("rejected"))
-    taken = accepted(with_deletions(plan, rows), plan.intake, plan.window, {k: until[k] for k in chosen})
-    found = Sample(rows=sum(len(t.time) for t in taken.values()), keys=len(chosen), of_keys=len(until))
-    asked = [_asked(stored, q, len(chosen)) for q in plan.queries]
-    for key in chosen:
-        mine = taken[key]
-        data = objects(plan, mine)
-        clocks.complete(key, mine.time, mine.deleted)
-        found.differences += compare_head(stored, mine)
-        for each in asked if mine.time else ():
-            for stream, of_stream in each.rows.items():
-                if stream[len(stream) - len(key) :] == key:
-                    found.differences += compare_items(stored, each.query, stream, mine, each.stream.rows.take(pa.array(of_stream)))
-                    found.differences += compare_causes(each.stream, stream, of_stream, clocks)
-            _compare(found, plan, each, mine, data, until[key], instants, rng)
-    return found
+    return _Comparison(stored, clocks, rows, sample, budget).all(progress)
 
 
-def _asked(stored: Stored, query: QueryNode, keys: int) -> _Asked:
-    stream = stream_of(stored, query)
-    results = Results(stored, query) if query.item.lasting else ToldOnce(stream)
-    return _Asked(query, stream, dict(stream.streams()), results, Work().left // max(keys, 1))
+def _never() -> bool:
+    return False
 
 
-def _compare(found: Sample, plan: Plan, of: _Asked, mine: Accepted, data: Objects, until: int, instants: int, rng: random.Random) -> None:
-    query, work = of.query, Work(of.work)
-    kind = query_type(query.type)
-    # Of a list of queries a few, at as many instants in all.
-    asked: list[LogicalQuery | None] = [*rng.sample(query.asked, min(MEMBERS, len(query.asked)))] if query.asked else [None]
-    for one in asked:
-        stream = (one.name, *mine.key) if one is not None and query.members else mine.key
-        rows = of.rows.get(stream, [])
-        changed = {of.stream.at[i] for i in rows}
-        # Where a result changes, and just before: there a mistake is most likely to show.
-        times = [*mine.time, *sorted(changed | {t - 1 for t in changed})]
-        for at in _instants(rng, times, until, -(-instants // len(asked)), query.every_micros):
-            question = Question(plan, query, data, at, one, work)
-            expected = kind.brute_force(question)
-            if expected is None:
-                found.skipped += 1
-                continue
-            found.looked += 1
-            found.differences += _results(plan, query, stream, at, expected, of.results.at(stream, at))
-            steps = None if query.item.moving or not query.item.lasting else steps_at(kind, question, mine, expected)
-            if steps is not None:
-                found.steps += 1
-                found.differences += _steps(of.stream, stream, at, steps, [i for i in rows if of.stream.at[i] == at])
+class _Comparison:
+    def __init__(self, stored: Stored, clocks: Clocks, rows: pa.Table, sample: Sample, budget: Budget) -> None:
+        self.stored = stored
+        self.plan = stored.plan
+        self.clocks = clocks
+        self.sample = sample
+        self.budget = budget
+        self.found = Compared(of_keys=len(stored.until))
+        self.rows = with_deletions(self.plan, without_late(rows, stored.table("rejected")))
+        self.queries = [_Query(stored, q) for q in self.plan.queries]
+        self.room = Room()
+        keys = sorted(stored.until, key=repr)
+        random.Random(sample.seed).shuffle(keys)
+        self.waiting = deque(keys[: sample.most_keys])
 
+    def all(self, progress: Progress | None) -> Compared:
+        """Compares until all is done or the time is over, but at least one key, and one instant of every query."""
+        found = self.found
+        if progress is not None:
+            progress.doing(lambda: f"comparing with the source: {found.keys:,} of {found.of_keys:,} keys, {found.looked:,} results so far")
+        self.budget.sampling()
+        for late in (_never, self.budget.late):
+            while not late():
+                self._take_keys(self.budget.half())
+                open_ = [q for q in self.queries if q.turns]
+                if not open_ and not self.waiting:
+                    break
+                for query in open_:
+                    if not late():
+                        self._turn(query, late)
+                if late is _never and found.keys:
+                    break
+        self._count()
+        return found
 
-def _results(plan: Plan, query: QueryNode, stream: Key, at: int, expected: Found, got: Found) -> Iterator[Difference]:
-    """The result of a table against that of the definition: items, their order, their scores."""
-    sides = [[(rank, item, score.hex()) for rank, (item, score) in enumerate(side, 1)] for side in (expected, got)]
-    if sides[0] == sides[1]:
-        return
-    names = identity_columns(plan, query)
-    shown = []
-    for side, other, rows in ((0, 1, expected), (1, 0, got)):
-        alone = [i for i, row in enumerate(sides[side]) if row not in sides[other]]
-        shown.append([{"rank": i + 1, **dict(zip(names, rows[i][0], strict=True)), **_score(query, rows[i][1])} for i in alone])
-    where = place(f"query {query.name}", stream_columns(plan, query), stream, at)
-    said = f"the result in table {query.name} ({counted(len(got), 'row')}) is not that of the definition ({counted(len(expected), 'row')})"
-    yield Difference(where, said, shown[0], shown[1], at)
+    def _take_keys(self, half: Callable[[], bool]) -> None:
+        """Keys that wait, until half of the time that is left is over; none while there are instants of others."""
+        if any(q.turns for q in self.queries):
+            return
+        size = 4
+        while self.waiting and (not half() or not any(q.turns for q in self.queries)):
+            keys = [self.waiting.popleft() for _ in range(min(size, len(self.waiting)))]
+            taken = accepted(self.rows, self.plan.intake, self.plan.window, {k: self.stored.until[k] for k in keys})
+            for n, key in enumerate(keys):
+                if n and half():
+                    self.waiting.extendleft(reversed(keys[n:]))
+                    return
+                self._take(_Key(taken[key], objects(self.plan, taken[key], self.room), self.stored.until[key]))
+            size = min(2 * size, BATCH)
 
+    def _take(self, key: _Key) -> None:
+        """What is complete for a key: what its changes say of rows, causes and scores, and its row of ``heads``."""
+        mine, found = key.mine, self.found
+        found.keys += 1
+        found.rows += len(mine.time)
+        self.clocks.complete(mine.key, mine.time, mine.deleted)
+        found.differences += compare_head(self.stored, mine)
+        for each in self.queries if mine.time else ():
+            query, changes = each.query, each.changes
+            for stream in each.of_key.get(mine.key, []):
+                rows = each.rows[stream]
+                off = list(compare_items(self.stored, query, stream, mine, changes.rows.take(pa.array(rows))))
+                off += compare_causes(changes, stream, rows, self.clocks) if query.item.lasting else []
+                only_rows = len(query.item.rows) == len(query.item.parts)
+                known = [i for i in rows if only_rows and all(0 <= s < len(mine.time) for s in changes.items[i])]
+                one = next((a for a in query.asked if query.members and a.name == stream[0]), each.asked[0])
+                scored, wrong = compare_scores(changes, Question(self.plan, query, key.data, key.until, one), each.kind, known)
+                found.differences += [*off, *wrong]
+                each.known, each.scored = each.known + len(rows), each.scored + scored
+            each.turns.append(islice(self._instants(each, key), self.sample.instants))
 
-def _score(query: QueryNode, score: float) -> Mapping[str, Any]:
-    if query.item.motion is not None:
-        return {query.item.motion.value: score}
-    return {"score": score} if query.item.scored else {}
+    def _instants(self, of: _Query, key: _Key) -> Turn:
+        """The instants of a query and key; the queries of a list take turns."""
+        made = []
+        for one in of.asked:
+            name = (one.name, *key.mine.key) if one is not None and of.query.members else key.mine.key
+            reported = sorted({of.changes.at[i] for i in of.rows.get(name, [])})
+            made.append(instants.Stream(of.query, one, key.mine.key, key.mine, key.until, reported))
+        of.streams += made
+        random.Random(self.sample.seed).shuffle(made)
+        orders = deque((s, s.order(self.sample.seed, self.sample.everything)) for s in made)
+        while orders:
+            stream, order = orders.popleft()
+            at = next(order, None)
+            if at is not None:
+                orders.append((stream, order))
+                yield key, stream, at
 
+    def _turn(self, of: _Query, late: Callable[[], bool]) -> None:
+        """The next instant of a query."""
+        turn = of.turns.popleft()
+        following = next(turn, None)
+        if following is None:
+            return
+        of.turns.append(turn)
+        key, stream, at = following
+        more = self._compare(of, key, stream, at, late)
+        if not self.sample.everything:
+            for t in more:
+                self._compare(of, key, stream, t, late)
 
-def _steps(of: Stream, stream: Key, at: int, steps: Sequence[Sequence[Told]], rows: Sequence[int]) -> Iterator[Difference]:
-    """The rows of the change stream at one instant against the steps of the definition."""
-    query = of.query
-    scores = of.rows["score"] if query.item.scored else None
-    told: list[list[Told]] = []
-    for n, i in enumerate(rows):
-        if n == 0 or of.step[i] != of.step[rows[n - 1]]:
-            told.append([])
-        told[-1].append(Told(of.change[i], of.cause[i], of.items[i], 0.0 if scores is None else scores[i].as_py()))
-    if len(told) == len(steps) and all(
-        len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True)) for a, b in zip(steps, told, strict=True)
-    ):
-        return
-    names = identity_columns(of.stored.plan, query)
-    shown = [
-        [
-            {"change": x.change, **dict(zip(names, x.item, strict=True)), **_score(query, x.score), "cause": x.cause}
-            for step in side
-            for x in step
-        ]
-        for side in (steps, told)
-    ]
-    where = place(f"query {query.name}", of.names, stream, at)
-    said = f"its changes at this instant ({counted(len(told), 'step')}) are not those of the definition ({counted(len(steps), 'step')})"
-    yield Difference(where, said, shown[0], shown[1], at)
+    def _compare(self, of: _Query, key: _Key, stream: instants.Stream, at: int, late: Callable[[], bool]) -> list[int]:
+        """Compares the result and the steps at an instant; the instants at which something may happen next."""
+        found, query, kind = self.found, of.query, of.kind
+        question = Question(self.plan, query, key.data, at, stream.asked, Work(late=late))
+        expected = kind.brute_force(question)
+        if expected is None:
+            found.skipped += not late()
+            return []
+        found.looked += 1
+        found.differences += compare_result(self.plan, query, stream.name, at, expected, of.results.at(stream.name, at))
+        stream.cover(at)
+        if not query.item.lasting:
+            return []
+        self._steps(of, key, stream, question, expected)
+        if isinstance(of.results, Results) and of.results.lines is not None:
+            found.differences += compare_lines(question, kind, of.results.lines, stream.name)
+        return stream.follow(kind.next_instants(question))
 
+    def _steps(self, of: _Query, key: _Key, stream: instants.Stream, question: Question, result: Found) -> None:
+        at, query = question.at, of.query
+        before = Question(self.plan, query, key.data, at - 1, stream.asked, question.work)
+        shown = of.kind.brute_force(before)
+        if shown is None:
+            return
+        self.found.differences += compare_result(self.plan, query, stream.name, at - 1, shown, of.results.at(stream.name, at - 1))
+        steps = steps_at(of.kind, question, key.mine, shown, result)
+        if steps is None:
+            return
+        self.found.steps += 1
+        rows = of.at(stream.name, at)
+        stream.steps |= {of.changes.step[i] for i in rows}
+        self.found.differences += compare_steps(of.changes, stream.name, at, steps, rows)
 
-def _same(expected: Told, found: Told) -> bool:
-    cause = expected.cause is None or expected.cause == found.cause
-    return cause and (expected.change, expected.item, expected.score.hex()) == (found.change, found.item, found.score.hex())
-
-
-def _instants(rng: random.Random, times: list[int], until: int, n: int, every: int | None) -> list[int]:
-    """Instants of events and between them, none after ``until``; only those whose result has been emitted, for ``every``."""
-    low, high = min(times), until
-    picks = {rng.choice(times) for _ in range(3 * n // 4)} | {rng.randint(low, max(low, high)) for _ in range(n - 3 * n // 4)}
-    return sorted(p for p in picks if p <= until and (not every or p // every * every <= until))
+    def _count(self) -> None:
+        """The shares, from what has been compared."""
+        heads = self.stored.table("heads")
+        for q in self.queries:
+            q.turns.clear()
+        total = sum((s or 0) + 1 for s in heads["last_seq"].to_pylist())
+        for q in self.queries:
+            self.found.shares += q.shares(max(0, total - self.found.rows))

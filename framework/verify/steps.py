@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from skyband.framework.queries.protocol import QueryType, Question
+from skyband.framework.queries.protocol import Motions, QueryType, Question
 from skyband.framework.verify.objects import Accepted, Found, window_of
 
 MOST_EVENTS = 12
@@ -17,12 +17,16 @@ MOST_EVENTS = 12
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A row of a change stream: ``cause`` None if the definition leaves it to the type (items that are no rows)."""
+    """A row of a change stream: ``cause`` None if the definition leaves it to the type (items that are no rows).
+
+    ``score``: of values that move the value, of which ``slope`` says how it moves.
+    """
 
     change: str
     cause: str | None
     item: tuple[Any, ...]
     score: float
+    slope: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +38,15 @@ class _Event:
     arriving: int | None
 
 
-def steps_at(kind: QueryType, question: Question, mine: Accepted, result: Found) -> list[list[Told]] | None:
-    """The steps at the question's instant, each ``-`` first, in rank order; ``result``: that after all its events.
+def steps_at(kind: QueryType, question: Question, mine: Accepted, shown: Found, result: Found) -> list[list[Told]] | None:
+    """The steps at the question's instant, each ``-`` first, in rank order; ``shown``: the result before it, ``result``: after its events.
 
     None if there are too many events, or too much to look at.
     """
     query, at = question.query, question.at
-    shown = kind.brute_force(replace(question, at=at - 1))
-    if shown is None:
-        return None
+    if query.item.moving:
+        step = _moving_step(kind, question, shown, result)
+        return None if step is None else [step] if step else []
     if query.every_micros:
         if at % query.every_micros:
             return []
@@ -61,6 +65,32 @@ def steps_at(kind: QueryType, question: Question, mine: Accepted, result: Found)
         steps += [step] if step else []
         shown = now
     return steps
+
+
+def _moving_step(kind: QueryType, question: Question, shown: Found, now: Found) -> list[Told] | None:
+    """The one step of an instant of a query whose values move (docs/semantics.md 12): all that happens at an instant is one event."""
+    every, at = question.query.every_micros, question.at
+    if every and at % every:
+        return []
+    motions = kind.motions(question)
+    if motions is None:
+        return None
+    before, after = {item for item, _ in shown}, {item for item, _ in now}
+    step = []
+    for change, among, others in (("-", before, after), ("+", after, before)):
+        for item, (value, slope) in motions.values.items():
+            if item in among and item not in others:
+                step.append(Told(change, _moving_cause(change, item, motions, bool(every)), item, value, slope))
+    return step
+
+
+def _moving_cause(change: str, item: tuple[Any, ...], motions: Motions, boundary: bool) -> str:
+    value, slope = motions.values[item]
+    if change == "-":
+        return "expiry" if value <= 0 and slope <= 0 else "displaced" if motions.switched or boundary else "crossing"
+    if boundary:
+        return "boundary"
+    return "arrival" if item in motions.reported else "promoted" if motions.switched else "crossing"
 
 
 def _after(mine: Accepted, at: int) -> _Event:

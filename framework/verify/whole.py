@@ -6,7 +6,6 @@ import time as clock
 from dataclasses import dataclass, field
 from typing import Any
 
-from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError, SpecErrors
 from skyband.framework.lines import Lines
 from skyband.framework.plan.model import Plan
@@ -14,30 +13,28 @@ from skyband.framework.streaming.intact import look
 from skyband.framework.streaming.intact import told as losses_told
 from skyband.framework.streaming.layout import JobFile, Layout, changed_since
 from skyband.framework.verify.books import compare_books
+from skyband.framework.verify.budget import Budget, Clock, Sample
 from skyband.framework.verify.clocks import Clocks
+from skyband.framework.verify.progress import Progress
 from skyband.framework.verify.replay import replay
 from skyband.framework.verify.sample import compare
+from skyband.framework.verify.shares import Share, summary, together
 from skyband.framework.verify.stored import Stored, runs_gone
 from skyband.framework.verify.told import told
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """How much is recomputed from the source: so many keys, and of each so many instants a query; ``seed`` chooses them."""
-
-    keys: int = 5
-    instants: int = 60
-    seed: int = 0
-
-
 @dataclass(slots=True)
 class Verified:
-    """What ``verify`` found. ``unproved``: why nothing could be shown, None if something was. ``parts``: what was told, with figures."""
+    """What ``verify`` found. ``unproved``: why nothing could be shown, None if something was. ``parts``: what was told, with figures.
+
+    ``shares``: of every kind of proof and query, how much has been compared (``shares.Share.plain``).
+    """
 
     job: str
     differences: int = 0
     unproved: str | None = None
     parts: list[dict[str, Any]] = field(default_factory=list)
+    shares: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -45,20 +42,25 @@ class Verified:
         return not self.differences and self.unproved is None
 
 
-def verify(plan: Plan, sample: Sample | None, lines: Lines) -> Verified:
+def verify(plan: Plan, sample: Sample | None, lines: Lines, time: Clock = clock.monotonic) -> Verified:
     """Replays all changes, adds up the books, and holds a ``sample`` of results against brute force (None: does not read the source).
 
-    ``lines`` are told of every part. SpecErrors of SKY-E150 if the spec is not that of the last run, SkybandError SKY-E402 before the
-    first one. O(changes of the job, plus the source if it is read).
+    ``lines`` are told of every part, and what is being done if that takes long. ``time`` is the clock of the sample's seconds. Raises
+    SpecErrors of SKY-E150 if the spec is not that of the last run, SkybandError SKY-E402 before the first one. O(changes of the job, plus
+    the source if it is read).
     """
-    return _Verification(plan, lines).all(sample)
+    with Progress(lines) as progress:
+        return _Verification(plan, lines, progress, Budget(None if sample is None else sample.limit, time)).all(sample)
 
 
 class _Verification:
-    def __init__(self, plan: Plan, lines: Lines) -> None:
+    def __init__(self, plan: Plan, lines: Lines, progress: Progress, budget: Budget) -> None:
         self.plan = plan
         self.lines = lines
+        self.progress = progress
+        self.budget = budget
         self.found = Verified(plan.job)
+        self.shares: list[Share] = []
 
     def all(self, sample: Sample | None) -> Verified:
         layout = Layout(self.plan.sink)
@@ -72,6 +74,7 @@ class _Verification:
             self._differ(max(1, len(held.losses)))
             self.report("lost", f"DIFFERENT: {held.ahead or losses_told(held.losses)}", losses=len(held.losses))
             return self.found
+        self.progress.doing("reading the tables")
         stored = Stored(self.plan)
         clocks = Clocks(stored)
         nothing = None if self._changes(stored, clocks) else "the tables hold no change of any result"
@@ -98,41 +101,47 @@ class _Verification:
         """Changes that were replayed."""
         changes = 0
         for query in self.plan.queries:
+            self.progress.doing(f"replaying the changes of {query.name}")
             found = replay(stored, query, clocks)
             changes += found.changes
+            self.shares.append(Share("changes", query.name, found.changes, found.changes))
             self._differ(len(found.differences))
             fine = f"equal to table `{query.name}`" if query.item.lasting else "each told once"
             verdict = f"DIFFERENT\n{told(found.differences)}" if found.differences else fine
-            text = f"{query.name}: replayed {counted(found.changes, 'change')} in {counted(found.steps, 'step')}: {verdict}"
+            text = f"{query.name}: replayed {found.changes:,} changes in {found.steps:,} steps: {verdict}"
             figures = {"query": query.name, "changes": found.changes, "steps": found.steps, "differences": len(found.differences)}
             self.report("replayed", text, **figures)
         return changes
 
     def _books(self, stored: Stored, clocks: Clocks) -> None:
+        self.progress.doing("reconciling the row counts of batches")
         gone = runs_gone(stored)
         if gone is not None:
             self.report("runs_gone", f"runs: {gone}")
         off = [*clocks.differences, *compare_books(stored, clocks)]
         self._differ(len(off))
+        batches = len(set(stored.table("runs")["batch_id"].to_pylist()))
+        self.shares.append(Share("batches", None, batches, stored.last_batch + 1))
         said = f"DIFFERENT\n{told(off)}" if off else "runs, heads and rejected add up with the other tables"
         self.report("books", f"books: {said}", differences=len(off))
 
     def _source(self, stored: Stored, clocks: Clocks, layout: Layout, job: JobFile, sample: Sample) -> str | None:
         """Why nothing has been shown, if so."""
-        started = clock.monotonic()
-        found = compare(stored, clocks, layout, job, sample.keys, sample.instants, sample.seed)
+        started = self.budget.spent
+        found = compare(stored, clocks, layout, job, sample, self.budget, self.progress)
+        self.shares += found.shares
         wrong = len(found.differences)
         self._differ(wrong)
         if wrong:
             first = found.differences[0]
             self.report("different", f"DIFFERENT from the source\n{told(found.differences)}", differences=wrong, at=first.at)
-        spent = clock.monotonic() - started
-        left_out = f", {found.skipped} left out (window too large for brute force)" if found.skipped else ""
+        spent = self.budget.spent - started
+        left_out = f", {found.skipped:,} left out (window too large for brute force)" if found.skipped else ""
         self.report(
             "compared",
-            f"source: {counted(found.rows, 'accepted row')} of {found.keys} of {counted(found.of_keys, 'key')}, "
-            f"{counted(found.looked, 'result')} and the changes of {counted(found.steps, 'instant')} recomputed by brute force{left_out}, "
-            f"{wrong} different ({spent:.1f} s)",
+            f"source: {found.rows:,} accepted rows of {found.keys} of {found.of_keys} keys, "
+            f"{found.looked:,} results and the changes of {found.steps:,} instants recomputed by brute force{left_out}, "
+            f"{wrong:,} different ({spent:.1f} s)",
             rows=found.rows,
             keys=found.keys,
             results=found.looked,
@@ -148,10 +157,14 @@ class _Verification:
 
     def _end(self, nothing: str | None) -> None:
         wrong = self.found.differences
+        self.found.shares = [s.plain() for s in self.shares]
+        for share in together(self.shares):
+            if share.total:
+                self.report("proven", share.text(), **{k: v for k, v in share.plain().items() if k != "query"})
         if nothing is not None and not wrong:
             self.found.unproved = nothing
             text = f"NOTHING SHOWN: {nothing}, so nothing has been verified; see tables `rejected` and `runs`"
             self.report("nothing_shown", text)
             return
-        text = "verified: no difference found" if not wrong else f"DIFFERENT: {counted(wrong, 'difference')} found"
-        self.report("verified", text, differences=wrong)
+        text = "verified: no difference found" if not wrong else f"DIFFERENT: {wrong:,} difference{'s' if wrong > 1 else ''} found"
+        self.report("verified", f"{text}: {summary(self.shares)}", differences=wrong)

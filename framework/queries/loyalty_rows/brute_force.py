@@ -3,70 +3,160 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from skyband.framework.queries.loyalty_rows.items import LOYALTY
-from skyband.framework.queries.protocol import Question
+from skyband.framework.queries.protocol import Motions, Question
 from skyband.framework.verify.expressions import holds, meaning
 from skyband.framework.verify.objects import Found
 from skyband.operators.base import NEVER
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Item = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Spans:
+    """When objects are on: object ``of`` from ``since`` up to ``until``; spans of one object do not touch.
+
+    ``switches``: the instants, in order, at which an object goes on or off, or did one window ago: between them loyalties move in straight
+    lines. ``reports``: (instants in order, object of each).
+    """
+
+    of: I64
+    since: I64
+    until: I64
+    switches: I64
+    reports: tuple[I64, I64]
 
 
 def most_loyal(question: Question, every: bool = False) -> Found:
-    """The members of the result as (values of the identity columns, loyalty in seconds), in rank order. O(n log n) in the rows so far.
+    """The members of the result as (values of the identity columns, loyalty in seconds), in rank order. O(n log n) in the objects.
 
     With ``every`` of the query, the members are those as of the last boundary; what they are worth, and so their order, is as of the
     instant. ``every``: all that have loyalty or slope, whatever ``k`` and ``at_least``.
     """
-    plan, query, data = question.plan, question.query, question.data
-    op: Any = plan.operators[query.operator].operator
-    asked = op.queries[query.index]
-    names, of_row = data.named[op.object]
-    told = question.at // query.every_micros * query.every_micros if query.every_micros else question.at
-
-    def ranked(at: int, among: Iterable[int]) -> list[tuple[int, int, Any, int]]:
-        loyalty, slope = loyalties(question, of_row, len(names), at)
-        return sorted((-int(loyalty[o]), -int(slope[o]), _in_order(names[o]), o) for o in among)
-
-    objects = ranked(told, range(len(names)))
-    if asked.k is not None or every:
-        members = [r for r in objects if r[0] < 0 or r[1] < 0][: None if every else asked.k]
-    else:
-        least = asked.at_least
-        members = [r for r in objects if -r[0] > least or (-r[0] == least and -r[1] >= 0)]
-    if told != question.at:
-        members = ranked(question.at, [o for *_, o in members])
-    shown = [op.object.index(c) for c in query.item.identity(plan.intake.partition_by)]
-    assert query.item.values[0].name == LOYALTY
-    return [(tuple(names[o][i] for i in shown), -loyalty / 1e6) for loyalty, _, _, o in members]
+    members = _members(question, every)
+    if question.query.every_micros:
+        members = _ranked(question, question.at, (o for *_, o in members))
+    assert question.query.item.values[0].name == LOYALTY
+    items = _items(question)
+    return [(items[o], -loyalty / 1e6) for loyalty, _, _, o in members]
 
 
-def loyalties(question: Question, of_row: I64, objects: int, at: int) -> tuple[I64, I64]:
-    """(loyalty in microseconds, slope) of each object as of ``at``. ``of_row``: the number of the object that each row reports on."""
+def motions(question: Question) -> Motions:
+    """See ``protocol.QueryType``."""
+    spans, items = _spans(question), _items(question)
+    values = {items[o]: (-loyalty / 1e6, -slope) for loyalty, slope, _, o in _ranked(question, question.at, range(len(items)))}
+    times, of = spans.reports
+    first, end = np.searchsorted(times, question.at, side="left"), np.searchsorted(times, question.at, side="right")
+    reported = frozenset(items[o] for o in of[first:end].tolist())
+    after = int(np.searchsorted(spans.switches, question.at, side="left"))
+    return Motions(values, reported, after < len(spans.switches) and int(spans.switches[after]) == question.at)
+
+
+def next_instants(question: Question) -> list[int]:
+    """The next switch, and the next crossing if it comes before that; with ``every`` the boundaries that show them.
+
+    Up to the next switch loyalties move in straight lines: a member is overtaken, or the bound is reached, where two lines meet.
+    """
     op: Any = question.plan.operators[question.query.operator].operator
-    end = int(np.searchsorted(question.data.time, at, side="right"))
-    on, usable = _reports(question, end)
-    row = np.nonzero(usable)[0]
-    # By object, within one in order of the stream: a report counts until the next, or until it is stale.
-    row = row[np.argsort(of_row[row], kind="stable")]
-    of, since = of_row[row], question.data.time[row]
-    until = np.full(len(row), NEVER)
-    until[:-1] = np.where(of[1:] == of[:-1], since[1:], NEVER)
-    if op.stale_after is not None:
-        until = np.minimum(until, since + op.stale_after)
-    of, since, until = of[on[row]], since[on[row]], until[on[row]]
+    asked, spans, at = op.queries[question.query.index], _spans(question), question.at
+    after = int(np.searchsorted(spans.switches, at, side="right"))
+    switch = int(spans.switches[after]) if after < len(spans.switches) else NEVER
+    loyalty, slope = loyalties(question, at)
+    if asked.k is not None:
+        inside = np.zeros(len(loyalty), bool)
+        inside[[o for *_, o in _members(question, at=at)]] = True
+        gap = loyalty[inside][:, None] - loyalty[~inside][None, :]
+        nearing = slope[~inside][None, :] - slope[inside][:, None]
+        meets = (nearing > 0) & (gap > 0)
+        crossings = at - (-gap[meets] // nearing[meets])
+    else:
+        gap = asked.at_least - loyalty
+        crossings = at + np.abs(gap)[(gap * slope > 0)]
+    found = [switch] if switch < NEVER else []
+    if len(crossings) and int(crossings.min()) < switch:
+        found.append(int(crossings.min()))
+    every = question.query.every_micros
+    return sorted({-(-t // every) * every if every else t for t in found})
+
+
+def loyalties(question: Question, at: int) -> tuple[I64, I64]:
+    """(loyalty in microseconds, slope) of each object as of ``at``."""
+    op: Any = question.plan.operators[question.query.operator].operator
+    spans, objects = _spans(question), len(_items(question))
+    of, since, until = spans.of, spans.since, spans.until
     begin = at - op.window.micros
     loyalty, slope = np.zeros(objects, np.int64), np.zeros(objects, np.int64)
     np.add.at(loyalty, of, np.maximum(np.minimum(until, at) - np.maximum(since, begin), 0))
     np.add.at(slope, of, (since <= at) & (at < until))
     np.subtract.at(slope, of, (since <= begin) & (begin < until))
     return loyalty, slope
+
+
+def _members(question: Question, every: bool = False, at: int | None = None) -> list[tuple[int, int, Any, int]]:
+    """(loyalty and slope, less each, name, number) of the members, in rank order; as of ``at``, or the last boundary."""
+    op: Any = question.plan.operators[question.query.operator].operator
+    asked, boundaries = op.queries[question.query.index], question.query.every_micros
+    if at is None:
+        at = question.at // boundaries * boundaries if boundaries else question.at
+    objects = _ranked(question, at, range(len(_items(question))))
+    if asked.k is not None or every:
+        return [r for r in objects if r[0] < 0 or r[1] < 0][: None if every else asked.k]
+    least = asked.at_least
+    return [r for r in objects if -r[0] > least or (-r[0] == least and -r[1] >= 0)]
+
+
+def _ranked(question: Question, at: int, among: Iterable[int]) -> list[tuple[int, int, Any, int]]:
+    names, _ = _named(question)
+    loyalty, slope = loyalties(question, at)
+    return sorted((-int(loyalty[o]), -int(slope[o]), _in_order(names[o]), o) for o in among)
+
+
+def _named(question: Question) -> tuple[list[Item], I64]:
+    """(the names of all objects, the number of the object that each row reports on)."""
+    op: Any = question.plan.operators[question.query.operator].operator
+    return question.data.named[op.object]
+
+
+def _items(question: Question) -> list[Item]:
+    """The identity columns of every object."""
+    op: Any = question.plan.operators[question.query.operator].operator
+    shown = [op.object.index(c) for c in question.query.item.identity(question.plan.intake.partition_by)]
+    return [tuple(name[i] for i in shown) for name in _named(question)[0]]
+
+
+def _spans(question: Question) -> _Spans:
+    return question.data.once(("spans", question.query.operator), lambda: _spans_of(question))
+
+
+def _spans_of(question: Question) -> _Spans:
+    op: Any = question.plan.operators[question.query.operator].operator
+    _, of_row = _named(question)
+    time = question.data.every.time
+    on, usable = _reports(question, len(time))
+    row = np.nonzero(usable)[0]
+    reports = time[row], of_row[row]
+    # By object, within one in order of the stream: a report counts until the next, or until it is stale.
+    row = row[np.argsort(of_row[row], kind="stable")]
+    of, since = of_row[row], time[row]
+    until = np.full(len(row), NEVER)
+    until[:-1] = np.where(of[1:] == of[:-1], since[1:], NEVER)
+    if op.stale_after is not None:
+        until = np.minimum(until, since + op.stale_after)
+    lasting = on[row] & (since < until)
+    of, since, until = of[lasting], since[lasting], until[lasting]
+    first = np.ones(len(of), bool)
+    first[1:] = (of[1:] != of[:-1]) | (since[1:] != until[:-1])
+    of, since, until = of[first], since[first], until[np.append(first[1:], True)[: len(of)]]
+    ends = np.concatenate([since, until[until < NEVER]])
+    return _Spans(of, since, until, np.unique(np.concatenate([ends, ends + op.window.micros])), reports)
 
 
 def _reports(question: Question, end: int) -> tuple[Bools, Bools]:
@@ -78,6 +168,6 @@ def _reports(question: Question, end: int) -> tuple[Bools, Bools]:
     return np.broadcast_to(on, end), np.broadcast_to((on | off) & holds(op.where)(rows, rows), end)
 
 
-def _in_order(name: tuple[Any, ...]) -> tuple[Any, ...]:
+def _in_order(name: Item) -> Item:
     """The name as the rank compares it: texts by their UTF-8 bytes."""
     return tuple(v.encode() if isinstance(v, str) else v for v in name)

@@ -12,7 +12,7 @@ from skyband.framework.queries.loyalty_rows import explain
 from skyband.framework.queries.loyalty_rows.check import check
 from skyband.framework.queries.loyalty_rows.compile import compile_loyalty
 from skyband.framework.queries.loyalty_rows.items import LOYALTY, loyal_object
-from skyband.framework.queries.protocol import Limits, QueryType, Question
+from skyband.framework.queries.protocol import Limits, Motions, QueryType, Question
 from skyband.framework.spec.document import Path
 from skyband.framework.spec.scope import Scope
 
@@ -58,6 +58,18 @@ class LoyaltyType(QueryType):
         from skyband.framework.queries.loyalty_rows.brute_force import most_loyal
 
         return most_loyal(question)
+
+    def motions(self, question: Question) -> Motions:
+        """See ``brute_force``."""
+        from skyband.framework.queries.loyalty_rows.brute_force import motions
+
+        return motions(question)
+
+    def next_instants(self, question: Question) -> list[int]:
+        """See ``brute_force``."""
+        from skyband.framework.queries.loyalty_rows.brute_force import next_instants
+
+        return next_instants(question)
 
     def ranked(self, question: Question) -> Found | None:
         """Every object with loyalty or slope."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from skyband.framework.queries.pair_rows.brute_force import older_partners
+from skyband.framework.queries.pair_rows.brute_force import pairs_of
 from skyband.framework.queries.protocol import Question
-from skyband.framework.queries.set_pairs.brute_force import Pair, compared
+from skyband.framework.queries.set_pairs.brute_force import comparing
 from skyband.framework.verify.objects import Found
 
 
@@ -17,17 +17,14 @@ def told(question: Question) -> Found | None:
     """
     query, time = question.query, question.data.time
     first, end = (int(np.searchsorted(time, question.at, side=side)) for side in ("left", "right"))
+    if first == end:
+        return []
     alive = 0 if query.window.micros is None else int(np.searchsorted(time, question.at - query.window.micros, side="right"))
     found: Found = []
+    compare = comparing(question)
     for x in range(first, end):
         since = alive if query.window.count is None else max(alive, x + 1 - query.window.count)
         if not question.work.take(x - since):
             return None
-        pairs: list[Pair] = []
-        for partners, as_a in older_partners(question, x, since):
-            mine = compared(question, partners, as_a)
-            if mine is None:
-                return None
-            pairs += mine
-        found += [(items, score) for *_, items, score in sorted(pairs)[: query.k]]
+        found += pairs_of(question, x, since, compare).take(slice(query.k)).found()
     return found

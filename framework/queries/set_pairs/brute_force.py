@@ -3,60 +3,77 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from skyband.framework.plan.model import TOKENS
-from skyband.framework.queries.pair_rows.brute_force import Item, Partners, by_age, partners
+from skyband.framework.queries.pair_rows import brute_force as pairs
+from skyband.framework.queries.pair_rows.brute_force import F64, I64, Compare
 from skyband.framework.queries.protocol import Question
 from skyband.framework.queries.set_pairs.model import DISTANCES
 from skyband.framework.verify.expressions import holds
-from skyband.framework.verify.objects import SLOW, Found
-
-Pair = tuple[float, int, int, Item, float]
-"""(what it is ranked by, less its older seq, less its newer seq, its items by role, its score): pairs sort in rank order."""
+from skyband.framework.verify.objects import Found
 
 
 def most_similar(question: Question) -> Found | None:
-    """The k (or all) most similar pairs as (items by role, score), in rank order. O(window squared); None if that is too much."""
-    query = question.query
-    every = partners(question)
-    if every is None:
-        return None
-    found: list[Pair] = []
-    for x in every:
-        pairs = compared(question, x)
-        if pairs is None:
-            return None
-        found += pairs
-        if query.k is not None and len(found) > 4 * query.k + 1000:
-            found = sorted(found)[: query.k]
-    return [(item, score) for *_, item, score in sorted(found)[: query.k]]
+    """The k (or all) most similar pairs as (items by role, score), in rank order. None if that is too much."""
+    return pairs.first_pairs(question, question.query.k, comparing)
 
 
-def compared(question: Question, x: Partners, as_a: bool = False) -> list[Pair] | None:
-    """The pairs of ``x.seq`` with ``x.seqs`` that the query admits; None if that is too much. ``as_a``: it stands for a, they for b."""
-    query = question.query
-    op: Any = question.plan.operators[query.operator].operator
-    sets = question.data.tokens[op.tokens.removeprefix(TOKENS)]
-    mine = sets[x.seq]
-    admitted = holds(op.where)(*((x.b, x.a) if as_a else (x.a, x.b)))
-    others = x.seqs[np.broadcast_to(admitted, len(x.seqs))].tolist()
-    if not question.work.take(SLOW * len(others)):
-        return None
-    least = float("-inf") if query.min_score is None else query.min_score
-    most = float("inf") if query.max_score is None else query.max_score
-    found: list[Pair] = []
-    for seq in others if mine else ():
-        common = len(mine & sets[seq])
-        if not sets[seq] or (not common and op.similarity not in DISTANCES):
-            continue
-        rank, score = similarity(op.similarity, common, len(sets[seq]), len(mine))
-        item = (x.seq, seq) if as_a else (seq, x.seq)
-        if least <= score <= most:
-            found.append((rank, *by_age(item), item, score))
-    return found
+def comparing(question: Question) -> Compare:
+    """What compares pairs of sets."""
+    op: Any = question.plan.operators[question.query.operator].operator
+    columns, admitted = pairs.whole(question), holds(op.where)
+    tokens, ends = _numbered(question, op.tokens.removeprefix(TOKENS))
+    sizes = np.diff(ends)
+
+    def compare(a: I64, b: I64) -> tuple[F64, F64]:
+        good = np.broadcast_to(admitted(pairs.some(columns, a), pairs.some(columns, b)), len(a)) & (sizes[a] > 0) & (sizes[b] > 0)
+        rank, score = np.full(len(a), np.nan), np.full(len(a), np.nan)
+        which = np.nonzero(good)[0]
+        common = _common(tokens, ends, a[which], b[which])
+        if op.similarity not in DISTANCES:
+            which, common = which[common > 0], common[common > 0]
+        of_a, of_b = sizes[a[which]], sizes[b[which]]
+        # Few triples of sizes are different: each is worked out once, in plain Python.
+        triples, place = np.unique(np.stack([common, of_a, of_b]), axis=1, return_inverse=True)
+        values = np.array([similarity(op.similarity, *t) for t in triples.T.tolist()]).reshape(-1, 2)
+        rank[which], score[which] = values[place.ravel()].T
+        return rank, score
+
+    return compare
+
+
+def _numbered(question: Question, name: str) -> tuple[I64, I64]:
+    """(numbers of all sets' tokens, one set after another; where each set begins, and the end)."""
+
+    def number() -> tuple[I64, I64]:
+        known: dict[str, int] = {}
+        sets = question.data.every.tokens[name]
+        flat = [known.setdefault(token, len(known)) for tokens in sets for token in tokens]
+        return np.array(flat, np.int64), np.concatenate([[0], np.cumsum([len(s) for s in sets])]).astype(np.int64)
+
+    return question.data.once(("tokens", name), number)
+
+
+def _common(tokens: I64, ends: I64, a: I64, b: I64) -> I64:
+    """How many tokens the sets of each pair have in common. O(pairs + tokens of the sets between), for stretches of one newer object."""
+    common = np.zeros(len(a), np.int64)
+    has = np.zeros(int(tokens.max(initial=-1)) + 1, bool)
+    newer, older = np.maximum(a, b), np.minimum(a, b)
+    cuts = [0, *(np.nonzero(np.diff(newer))[0] + 1).tolist(), len(newer)]
+    for start, stop in pairwise(cuts) if len(newer) else ():
+        mine = tokens[ends[newer[start]] : ends[newer[start] + 1]]
+        has[mine] = True
+        others = older[start:stop]
+        low, high = int(others.min()), int(others.max()) + 1
+        held = np.concatenate([[0], np.cumsum(has[tokens[ends[low] : ends[high]]])])
+        at = ends - ends[low]
+        common[start:stop] = held[at[others + 1]] - held[at[others]]
+        has[mine] = False
+    return common
 
 
 def similarity(name: str, common: int, a: int, b: int) -> tuple[float, float]:

@@ -35,3 +35,10 @@ class SetPairsType(QueryType):
         from skyband.framework.queries.set_pairs.brute_force import most_similar
 
         return most_similar(question)
+
+    def scores(self, question: Question, items: Sequence[tuple[Any, ...]]) -> list[float] | None:
+        """See ``protocol.QueryType``."""
+        from skyband.framework.queries.pair_rows.brute_force import item_scores
+        from skyband.framework.queries.set_pairs.brute_force import comparing
+
+        return item_scores(question, items, comparing(question))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skyband.framework.items import ROW, SCORE, SCORE_VALUE, ItemShape, by_score
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
@@ -74,6 +74,13 @@ class ThresholdType(QueryType):
 
         assert question.asked is not None
         return passing(question, question.asked.bounds)
+
+    def scores(self, question: Question, items: Sequence[tuple[Any, ...]]) -> list[float] | None:
+        """See ``protocol.QueryType``."""
+        from skyband.framework.queries.single_rows.brute_force import row_scores
+
+        assert question.asked is not None
+        return row_scores(question, items, question.asked.bounds)
 
 
 QUERY_TYPE = ThresholdType()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skyband.framework.items import ROW, SCORE_VALUE, ItemShape, by_score
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
@@ -60,10 +60,19 @@ class TopKType(QueryType):
         """The k best of the rows whose score lies within the bounds."""
         from skyband.framework.queries.single_rows.brute_force import passing
 
-        assert question.asked is not None
-        least, most = question.asked.bounds
-        found = passing(question, (None, least, None, most))
-        return None if found is None else found[: question.asked.k]
+        return passing(question, _bounds(question))
+
+    def scores(self, question: Question, items: Sequence[tuple[Any, ...]]) -> list[float] | None:
+        """See ``protocol.QueryType``."""
+        from skyband.framework.queries.single_rows.brute_force import row_scores
+
+        return row_scores(question, items, _bounds(question))
+
+
+def _bounds(question: Question) -> tuple[float | None, ...]:
+    assert question.asked is not None
+    least, most = question.asked.bounds
+    return None, least, None, most
 
 
 QUERY_TYPE = TopKType()

@@ -6,9 +6,9 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
-from sortedcontainers import SortedList
 
-from skyband.framework.queries.pair_rows.brute_force import by_age, partners
+from skyband.framework.queries.pair_rows import brute_force as pairs
+from skyband.framework.queries.pair_rows.brute_force import F64, I64, Compare
 from skyband.framework.queries.protocol import Question
 from skyband.framework.queries.topk_pairs.explain import cap_of
 from skyband.framework.verify.expressions import holds, score_of
@@ -16,7 +16,7 @@ from skyband.framework.verify.objects import Found
 
 
 def best_pairs(question: Question) -> Found | None:
-    """The k best pairs as (items in the order of the query's roles, score), in rank order. O(window squared); None if that is too much.
+    """The k best pairs as (items in the order of the query's roles, score), in rank order. None if that is too much.
 
     With a cap per object those that a walk through the ranking takes; more and more of it is looked at until the walk ends.
     """
@@ -50,22 +50,19 @@ def taken(ranked: Found, k: int, cap: int) -> Found:
 
 def first_pairs(question: Question, count: int) -> Found | None:
     """As ``best_pairs``: the first ``count`` pairs, whatever the cap."""
-    query = question.query
-    op: Any = question.plan.operators[query.operator].operator
-    every = partners(question)
-    if every is None:
-        return None
-    score, admitted, sign = score_of(op.scoring), holds(op.where), -1.0 if query.direction == "max" else 1.0
-    least = float("-inf") if query.min_score is None else query.min_score
-    most = float("inf") if query.max_score is None else query.max_score
-    best = SortedList()
-    for x in every:
-        scores = np.broadcast_to(score(x.a, x.b), len(x.seqs))
-        good = (scores >= least) & (scores <= most) & admitted(x.a, x.b)
-        if len(best) == count:
-            good &= sign * scores <= best[-1][0]
-        for seq, found in zip(x.seqs[good].tolist(), scores[good].tolist(), strict=True):
-            item = (seq, x.seq)
-            best.add((sign * found, *by_age(item), item, found))
-        del best[count:]
-    return [(item, found) for *_, item, found in best]
+    return pairs.first_pairs(question, count, comparing)
+
+
+def comparing(question: Question) -> Compare:
+    """What scores pairs of objects."""
+    op: Any = question.plan.operators[question.query.operator].operator
+    score, admitted, sign = score_of(op.scoring), holds(op.where), -1.0 if question.query.direction == "max" else 1.0
+    columns = pairs.whole(question)
+
+    def compare(a: I64, b: I64) -> tuple[F64, F64]:
+        of_a, of_b = pairs.some(columns, a), pairs.some(columns, b)
+        good = np.broadcast_to(admitted(of_a, of_b), len(a))
+        scores = np.where(good, np.broadcast_to(score(of_a, of_b), len(a)), np.nan)
+        return sign * scores, scores
+
+    return compare

@@ -61,6 +61,13 @@ class TopKPairsType(QueryType):
 
         return best_pairs(question)
 
+    def scores(self, question: Question, items: Sequence[tuple[Any, ...]]) -> list[float] | None:
+        """See ``protocol.QueryType``."""
+        from skyband.framework.queries.pair_rows.brute_force import item_scores
+        from skyband.framework.queries.topk_pairs.brute_force import comparing
+
+        return item_scores(question, items, comparing(question))
+
     def ranked(self, question: Question) -> Found | None:
         """Whatever the cap."""
         from skyband.framework.queries.topk_pairs.brute_force import first_pairs

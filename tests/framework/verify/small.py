@@ -25,6 +25,7 @@ from skyband.framework.tables.derive import derive
 from skyband.framework.tables.sink import Sink
 from skyband.framework.tables.writer_factory import writer_for
 from skyband.framework.verify.books import compare_books
+from skyband.framework.verify.budget import Budget, Sample
 from skyband.framework.verify.clocks import Clocks
 from skyband.framework.verify.replay import replay
 from skyband.framework.verify.sample import compare_rows
@@ -132,9 +133,9 @@ def found(plan: Plan, rows: list[list[object]] | None = None) -> list[Difference
     if rows is None:
         return told
     source = _rows(plan, rows).select([f.name for f in plan.intake.fields])
-    sample = compare_rows(stored, clocks, source, keys=3, instants=30, seed=1)
-    told_in_steps = [q for q in plan.queries if q.item.lasting and not q.item.moving]
-    assert sample.looked > 10 * len(plan.queries) and sample.steps >= 10 * len(told_in_steps) and not sample.skipped
+    sample = compare_rows(stored, clocks, source, Sample(3, 30, 1), Budget(None))
+    in_steps = [q for q in plan.queries if q.item.lasting]
+    assert sample.looked > 10 * len(plan.queries) and sample.steps >= 10 * len(in_steps) and not sample.skipped
     return told + sample.differences
 
 
