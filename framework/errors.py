@@ -110,6 +110,8 @@ CODES: Final[dict[str, str]] = {
     "SKY-E510": "files that the job has read are gone: a rebuild would not have their rows",
     "SKY-E511": "a new generation did not pass its gate, and was not swapped in",
     "SKY-E512": "what would be removed is no job's sink",
+    "SKY-E513": "a swap of generations was interrupted",
+    "SKY-E518": "a link, a pipe or a device in a sink",
     # Queries that come to a job
     "SKY-E580": "what an edited spec adds cannot be made by itself",
     "SKY-E581": "the source no longer gives the rows that the job has accepted",

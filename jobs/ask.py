@@ -37,8 +37,10 @@ def ask(
         raise SkybandError("SKY-E201", "at goes with the query's own k and window", hint="leave out at, or k and window")
     instant = None if at is None else parse_instant(at)
     within = parse_window(text("window", window)) if window is not None else None
+    from skyband.framework.storage.sinks import need_readable
     from skyband.framework.tables.reader import Reader
 
+    need_readable(plan.sink)
     reader = Reader(plan)
     return reader.snapshot(query, k, within, key) if other else reader.as_of(query, instant, key, limit)
 

@@ -187,8 +187,10 @@ class Job:
         if text("name", name) not in self.tables:
             hint = did_you_mean(name, self.tables) or f"its tables: {one_of(self.tables)}"
             raise SkybandError("SKY-E201", f"the job has no table {name!r}", hint=hint)
+        from skyband.framework.storage.sinks import need_readable
         from skyband.framework.tables.reader import Reader
 
+        need_readable(self._plan.sink)
         return Reader(self._plan).read(name)
 
     def status(self) -> Status:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from skyband.framework.errors import SkybandError, told
 from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
+
+if TYPE_CHECKING:
+    from skyband.framework.streaming.layout import Layout
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -34,6 +38,7 @@ def run(args: argparse.Namespace) -> Answer:
 
     import pyarrow as pa
 
+    from skyband.framework.storage.sinks import half_swapped
     from skyband.framework.streaming.layout import Layout
     from skyband.framework.streaming.locks import one_run
     from skyband.framework.tables.driver_writer import DriverWriter
@@ -41,9 +46,10 @@ def run(args: argparse.Namespace) -> Answer:
     from skyband.framework.tables.schemas import tables
 
     layout = Layout(plan.sink)
-    if layout.load() is None:
-        raise SkybandError("SKY-E402", f"there are no tables at {layout.root} yet", hint=f"run the job first: skyband run {args.spec}")
+    if not half_swapped(layout.root):
+        _known(layout, args.spec)
     with one_run(layout, plan.job, lambda text: print(told(text), file=sys.stderr)):
+        _known(layout, args.spec)
         writer, lines = DriverWriter(layout.root), []
         for spec in tables(plan):
             sizes = writer.tidy(spec)
@@ -61,3 +67,9 @@ def run(args: argparse.Namespace) -> Answer:
             columns[f"{said} {when}"] = [-(-getattr(line[at], part) // by) for line in lines]
     data = [{"name": name, "before": asdict(before), "after": asdict(after)} for name, before, after in lines]
     return Answer({"tables": data}, text_table(pa.table(columns)))
+
+
+def _known(layout: Layout, spec: str) -> None:
+    """SkybandError SKY-E402 before the first run."""
+    if layout.load() is None:
+        raise SkybandError("SKY-E402", f"there are no tables at {layout.root} yet", hint=f"run the job first: skyband run {spec}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from skyband.framework.plan.model import Plan
+from skyband.framework.storage.sinks import need_readable
 from skyband.framework.streaming.layout import JobFile, Layout, not_run
 from skyband.framework.tables.driver_writer import DriverWriter
 from skyband.framework.tables.sink import Sink
@@ -20,7 +21,8 @@ class Ran(NamedTuple):
 
 
 def ran(plan: Plan) -> Ran:
-    """What the job has left. Raises SkybandError SKY-E402 if no batch is complete yet."""
+    """What the job has left. Raises SkybandError SKY-E402 if no batch is complete yet; as ``need_readable``."""
+    need_readable(plan.sink)
     layout = Layout(plan.sink)
     job = layout.known()
     sink = Sink(plan, DriverWriter(layout.root), job.generation)

@@ -41,9 +41,11 @@ def run(args: argparse.Namespace) -> Answer:
     plan = load_plan(args.spec)
     from skyband.framework.quality.rejected_rows import export, groups, lines_of
     from skyband.framework.quality.rejections import explained
+    from skyband.framework.storage.sinks import need_readable
     from skyband.framework.streaming.layout import Layout
     from skyband.framework.tables.driver_writer import DriverWriter
 
+    need_readable(plan.sink)
     layout = Layout(plan.sink)
     job = layout.known()
     writer = DriverWriter(layout.root)

@@ -36,6 +36,7 @@ def run(args: argparse.Namespace) -> Answer:
     """Code 0, or 1 if the answer was no. SkybandError SKY-E512 if there is no job's sink, SKY-E302 if a run is active."""
     plan = load_plan(args.spec)
     need_folder(plan.sink, "reset")
+    from skyband.framework.storage.sinks import half_swapped
     from skyband.framework.streaming.generations import bytes_in, clear, own_job, tables_in
     from skyband.framework.streaming.layout import Layout, own_place
     from skyband.framework.streaming.locks import one_run
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> Answer:
     layout = Layout(plan.sink)
     own_place(plan, layout)
     own_job(plan, layout)
-    if not any(p.exists() for p in (layout.file, layout.checkpoint)):
+    if not (half_swapped(layout.root) or any(p.exists() for p in (layout.file, layout.checkpoint))):
         hint = "nothing has run there yet; what else is there is yours to remove"
         raise SkybandError("SKY-E512", f"{layout.root} is no job's sink: it has no {layout.file.relative_to(layout.root)}", hint=hint)
     with one_run(layout, plan.job, lambda text: print(told(text), file=sys.stderr)):

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-import time as clock
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from skyband.framework.errors import SkybandError, SpecErrors
-from skyband.framework.storage.places import place
 
 if TYPE_CHECKING:
     from skyband.framework.plan.model import Plan
     from skyband.framework.spec.load import Validated
     from skyband.framework.spec.models import Job
-
-_SECONDS: Final = 5.0
 
 STDIN: Final = "-"
 """As the name of a spec: what standard input holds. Paths in it are seen from the working folder."""
@@ -40,25 +35,10 @@ def validated(path: str, env: Mapping[str, str] | None = None) -> Validated:
 
 
 def load_plan(path: str, env: Mapping[str, str] | None = None) -> Plan:
-    """The compiled plan of the spec at ``path``, whose tables are of one generation. Raises SpecErrors with all that is wrong with it."""
+    """The compiled plan of the spec at ``path``. Looks at neither source nor sink. Raises SpecErrors with all that is wrong with it."""
     from skyband.framework.plan.compile import compile_job
 
     job, errors = read_spec(path, env)
     if errors or job is None:
         raise SpecErrors(errors)
-    plan = compile_job(job)
-    _whole(plan)
-    return plan
-
-
-def _whole(plan: Plan) -> None:
-    """Completes the swap of a ``rebuild`` that was interrupted; waits for one that goes on, which takes milliseconds."""
-    journal = place(plan.sink) / "_skyband" / "swap.json"
-    until = clock.monotonic() + _SECONDS
-    while journal.exists() and clock.monotonic() < until:
-        from skyband.framework.streaming.layout import Layout
-        from skyband.framework.streaming.locks import one_run
-
-        with suppress(SkybandError), one_run(Layout(plan.sink), plan.job):
-            pass
-        clock.sleep(0.05 if journal.exists() else 0)
+    return compile_job(job)

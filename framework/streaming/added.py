@@ -37,7 +37,7 @@ from skyband.framework.streaming.engine_log import first_cause, log_file
 from skyband.framework.streaming.fill_files import read_state, write_state
 from skyband.framework.streaming.generations import swap_in
 from skyband.framework.streaming.intake import intake
-from skyband.framework.streaming.layout import JobFile, Layout
+from skyband.framework.streaming.layout import JobFile, Layout, Waiting
 from skyband.framework.streaming.outbox import Block
 from skyband.framework.streaming.pack import Pack
 from skyband.framework.streaming.query import cache_key
@@ -85,8 +85,7 @@ def add(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, found: Ad
             tables.add(kind, data)
     told = tables.end(Sink(plan, writer, job.generation))
     failpoint("added.made")
-    filling = {"token": secrets.token_hex(8), "buckets": sorted(buckets)}
-    made.save(replace(layout.renewed(plan, job), filling=filling))
+    made.save(replace(layout.renewed(plan, job), filling=Waiting(secrets.token_hex(8), sorted(buckets))))
     leaving = [skyband_name(n) for n in (*found.states, *found.gone)]
     swap_in(layout, tables.names, [n for n in leaving if (layout.root / n).exists()])
     return told

@@ -14,6 +14,7 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import last_batch
 from skyband.framework.sources.registry import source_format
 from skyband.framework.spec.names import TRAJECTORY, query_tables
+from skyband.framework.storage.sinks import need_readable
 from skyband.framework.streaming.checkpoint import whole
 from skyband.framework.streaming.generations import bytes_in, gone_files
 from skyband.framework.streaming.intact import check
@@ -78,6 +79,7 @@ def edited(plan: Plan) -> Edit:
 
     Checks, schedule, trigger and sizes of batches are in no state: they may change at any time, and are not compared. O(rows of ``runs``).
     """
+    need_readable(plan.sink)
     layout = Layout(plan.sink)
     job = layout.load()
     if job is None:

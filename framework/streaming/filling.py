@@ -17,14 +17,14 @@ from skyband.framework.streaming.layout import JobFile, Layout
 
 def filling(layout: Layout, job: JobFile) -> Filling | None:
     """What is to be taken up, None if nothing is."""
-    return None if job.filling is None else Filling(str(layout.filling), str(job.filling["token"]), job.fill_buckets)
+    return None if job.filling is None else Filling(str(layout.filling), job.filling.token, job.fill_buckets)
 
 
 def order(layout: Layout, job: JobFile) -> JobFile:
     """``job`` as ``taken_up`` gives it; the row for which every bucket runs is there, if it is needed. For a moment when no query runs."""
     job = taken_up(layout, job)
     if job.filling is not None:
-        layout.order_wake(str(job.filling["token"]))
+        layout.order_wake(job.filling.token)
     return job
 
 
@@ -32,7 +32,7 @@ def taken_up(layout: Layout, job: JobFile) -> JobFile:
     """``job`` without its filling, written and its files removed, if all of them have been taken up; else as it is."""
     if job.filling is not None:
         done = offset(layout.checkpoint, last_batch(layout.checkpoint / "commits"), CONTROL)
-        row = layout.wake(str(job.filling["token"])).name
+        row = layout.wake(job.filling.token).name
         if not any(t.number <= done and t.url.endswith(f"/{row}") for t in taken(layout.checkpoint / "sources" / str(CONTROL))):
             return job
         job = replace(job, filling=None)

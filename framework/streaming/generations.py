@@ -2,8 +2,11 @@
 
 A swap moves folders, one after the other: each table of the old generation to ``_skyband/old``, the one of its name out of
 ``_skyband/next`` into its place, then what the generations keep in ``_skyband`` (checkpoint, ``job.json`` and so on) in the same way. What
-has to be moved is written down first (``swap.json``): whoever finds that file goes on with the swap, from wherever it ended. So there is
-the old generation whole, or the new one.
+has to be moved is written down first (``swap.json``): the next command that writes, holding the job's lock, goes on with the swap, from
+wherever it ended. So there is the old generation whole, or the new one. Commands that show move nothing (``storage.sinks``).
+
+The journal is data: it names one segment of a path each, of tables that a job file in the sink names or of parts of ``_skyband`` that are
+known, and nothing is moved before all of it has been checked.
 
 A checkpoint has absolute paths of itself in it, in the engine's log of the control source and in the description of the state: in these
 ``_skyband/next/_skyband/`` becomes ``_skyband/``, before the folders are moved.
@@ -11,14 +14,15 @@ A checkpoint has absolute paths of itself in it, in the engine's log of the cont
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from skyband.framework import durable
 from skyband.framework.errors import SkybandError, SpecErrors
@@ -26,8 +30,11 @@ from skyband.framework.failpoints import failpoint
 from skyband.framework.machine import told
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.forgetting import forgotten
-from skyband.framework.sources.logs import local_path, taken
+from skyband.framework.sources.logs import AGAIN, local_path, taken
 from skyband.framework.spec.names import JOB_RUNS, JOB_TABLES, TRAJECTORY, query_tables
+from skyband.framework.storage.places import is_object
+from skyband.framework.storage.records import STRICT, TOLERANT, Name, Unfit, read
+from skyband.framework.storage.sinks import HOME, JOURNAL, entries_below, half_swapped
 from skyband.framework.streaming.checkpoint import CONTROL
 from skyband.framework.streaming.intact import check
 from skyband.framework.streaming.layout import ADDED, NEXT, RUNNING, Layout, fitting_job
@@ -38,9 +45,45 @@ BACK: Final = "back"
 """That folder while it is on its way back."""
 GONE: Final = "gone"
 """Folder of ``_skyband`` for what an addition has taken the place of, until it is removed."""
-JOURNAL: Final = "swap.json"
 STAYING: Final = frozenset({"lock", "engine.lock", "logs", "replayed", RUNNING, NEXT, ADDED, OLD, BACK, GONE, JOURNAL})
 """What in ``_skyband`` is the job's, whatever its generation."""
+Moves = tuple[list[Name], list[Name]]
+"""Names of tables, and of what is in ``_skyband``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """A swap: ``leaving`` goes from the sink to ``away``, ``coming`` takes its place from ``source``; both are directories of ``_skyband``.
+
+    Its names in the file are those of ``swap.json``.
+    """
+
+    source: Annotated[Literal["next", "added", "back"], Field(alias="from")]
+    leaving: Annotated[Moves, Field(alias="out")]
+    coming: Annotated[Moves, Field(alias="in")]
+    away: Annotated[Literal["old", "gone"], Field(alias="to")] = "old"
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    queries: dict[str, Any] = field(default_factory=dict)
+    states: dict[str, Any] = field(default_factory=dict)
+    __pydantic_config__: ClassVar[ConfigDict] = TOLERANT
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What is needed of a job file of whatever version."""
+
+    job: str | None = None
+    generation: str | None = None
+    fingerprint: _Shape = field(default_factory=_Shape)
+    __pydantic_config__: ClassVar[ConfigDict] = TOLERANT
+
+
+_JOURNAL: Final = TypeAdapter(Journal)
+_SAID: Final = TypeAdapter(_Said)
 _BUILT: Final = f"/_skyband/{NEXT}/_skyband/".encode()
 
 
@@ -51,8 +94,7 @@ def staged(plan: Plan, layout: Layout) -> Plan:
 
 def job_of(home: Path) -> str | None:
     """The job whose generation ``home`` (``_skyband``) is of, None if that cannot be told."""
-    name = _said(home).get("job")
-    return name if isinstance(name, str) else None
+    return _said(home).job
 
 
 def own_job(plan: Plan, layout: Layout) -> None:
@@ -65,8 +107,7 @@ def own_job(plan: Plan, layout: Layout) -> None:
 
 def generation_of(home: Path) -> str | None:
     """The name of the generation that ``home`` (``_skyband``) is of, None before its first run."""
-    name = _said(home).get("generation")
-    return name if isinstance(name, str) else None
+    return _said(home).generation
 
 
 def tables_in(root: Path, known: Iterable[str] = ()) -> list[str]:
@@ -74,27 +115,32 @@ def tables_in(root: Path, known: Iterable[str] = ()) -> list[str]:
 
     ``known``: names of the job's tables for where that file is lost.
     """
-    names = {*JOB_TABLES, *known}
-    for query in _said(root / "_skyband").get("fingerprint", {}).get("queries", {}):
-        names |= {*query_tables(query), query + TRAJECTORY}
-    return sorted(n for n in names if (root / n / "_delta_log").is_dir())
+    return sorted(n for n in _named(root / HOME) | set(known) if (root / n / "_delta_log").is_dir())
 
 
-def _said(home: Path) -> dict[str, Any]:
-    """The job file as it is, of whatever version; empty if there is none that can be read."""
+def _named(home: Path) -> set[str]:
+    """The names that tables of the generation of ``home`` may have, by its job file."""
+    shape = _said(home).fingerprint
+    names = {*JOB_TABLES, *(t for name in (*shape.queries, *shape.states) for t in (*query_tables(name), name + TRAJECTORY))}
+    return {n for n in names if n.isidentifier() and n != HOME}
+
+
+def _said(home: Path) -> _Said:
+    """What the job file says, of whatever version; nothing if there is none that can be read."""
     try:
-        said = json.loads((home / "job.json").read_text())
-    except (OSError, ValueError):
-        return {}
-    return said if isinstance(said, dict) else {}
+        return read(home / "job.json", _SAID) or _Said()
+    except Unfit:
+        return _Said()
 
 
 def bytes_in(folder: Path) -> int:
     """Bytes of all files below ``folder``, links aside; 0 if it is not there. A file that goes meanwhile counts, or not."""
+    if is_object(folder):
+        return sum(path.stat().st_size for path in folder.rglob("*"))
     size = 0
-    for path in folder.rglob("*"):
+    for entry in entries_below(folder):
         with suppress(OSError):
-            size += path.stat().st_size if path.is_file() and not path.is_symlink() else 0
+            size += entry.stat(follow_symlinks=False).st_size if entry.is_file(follow_symlinks=False) else 0
     return size
 
 
@@ -121,7 +167,7 @@ def goes_on(plan: Plan, built: Layout) -> bool:
     return True
 
 
-def swap(layout: Layout, source: str = NEXT) -> None:
+def swap(layout: Layout, source: Literal["next", "back"] = NEXT) -> None:
     """Puts the generation in ``_skyband/<source>`` into the place of the present one, which is then in ``_skyband/old``.
 
     For a moment when the job's lock is held and no query runs. What was in ``old`` is removed first. Raises SkybandError SKY-E202 if
@@ -129,8 +175,8 @@ def swap(layout: Layout, source: str = NEXT) -> None:
     """
     new = layout.home / source
     tables = tables_in(new)
-    out = [tables_in(layout.root, tables), _kept(layout.home)]
-    _move(layout, {"from": source, "to": OLD, "out": out, "in": [tables, _kept(new / "_skyband")]})
+    leaving = tables_in(layout.root, tables), _kept(layout.home)
+    _move(layout, Journal(source, leaving, (tables, _kept(new / HOME))))
 
 
 def swap_in(layout: Layout, tables: Sequence[str], leaving: Sequence[str]) -> None:
@@ -141,30 +187,61 @@ def swap_in(layout: Layout, tables: Sequence[str], leaving: Sequence[str]) -> No
     home = layout.added / "_skyband"
     coming = [name for name in (layout.filling.name, layout.file.name) if (home / name).exists()]
     going = [p.name for p in (layout.filling, layout.rest, layout.file) if p.exists()]
-    _move(layout, {"from": ADDED, "to": GONE, "out": [list(leaving), going], "in": [list(tables), coming]})
+    _move(layout, Journal(ADDED, (list(leaving), going), (list(tables), coming), GONE))
 
 
-def _move(layout: Layout, journal: dict[str, Any]) -> None:
+def _move(layout: Layout, journal: Journal) -> None:
     """Writes down what is to be moved, and moves it."""
-    leaving, _ = journal["out"]
-    for name in journal["in"][0]:
-        if ((layout.root / name).exists() and name not in leaving) or (layout.root / name).is_symlink():
+    for name in journal.coming[0]:
+        if ((layout.root / name).exists() and name not in journal.leaving[0]) or (layout.root / name).is_symlink():
             raise SkybandError("SKY-E202", f"{layout.root / name} is in the way of a table", hint="move it, then run this again")
     with told(layout.home):
-        _remove(layout.home / journal["to"])
-        durable.replace(layout.home / JOURNAL, json.dumps(journal))
-        _carry_out(layout)
+        _remove(layout.home / journal.away)
+        durable.replace(layout.home / JOURNAL, _JOURNAL.dump_json(journal, by_alias=True))
+        _carry_out(layout, journal)
 
 
 def settle(layout: Layout) -> bool:
-    """Completes a swap that was interrupted; whether there was one. For a moment when the job's lock is held."""
-    if not (layout.home / JOURNAL).exists():
+    """Completes a swap that was interrupted; whether there was one. For a moment when the job's lock is held.
+
+    Raises SkybandError SKY-E303 for a journal that no swap has written; then nothing has been moved.
+    """
+    if not half_swapped(layout.root):
         if (layout.home / BACK).exists() and not (layout.home / OLD).exists():
             (layout.home / BACK).rename(layout.home / OLD)
         return False
+    journal = _checked(layout)
     with told(layout.home):
-        _carry_out(layout)
+        _carry_out(layout, journal)
     return True
+
+
+def _checked(layout: Layout) -> Journal:
+    """The journal in the sink, if a swap can have written it."""
+    file = layout.home / JOURNAL
+    try:
+        journal = read(file, _JOURNAL)
+        if journal is None:
+            raise Unfit("it has gone")
+        new, old = layout.home / journal.source, layout.home / journal.away
+        tables = _named(layout.home) | _named(new / HOME) | _named(old / HOME)
+        for (here, there, away), leaving, coming in zip(_places(layout, journal), journal.leaving, journal.coming, strict=True):
+            odd = [n for n in (*leaving, *coming) if (n not in tables if here == layout.root else n in STAYING)]
+            if odd:
+                raise Unfit(f"{odd[0]!r} is no name that a swap moves")
+            lost = [n for n in coming if not os.path.lexists(there / n) and not (os.path.lexists(here / n) and _left(n, leaving, away))]
+            lost += [n for n in leaving if n not in coming and not os.path.lexists(here / n) and not os.path.lexists(away / n)]
+            if lost:
+                raise Unfit(f"{lost[0]!r} is not there")
+    except Unfit as e:
+        hint = f"if something else has put it there, remove {file}; if not, restore the whole sink from one backup, or {AGAIN}"
+        raise SkybandError("SKY-E303", f"{file} is no journal of a swap: {e}", hint=hint) from e
+    return journal
+
+
+def _left(name: str, leaving: Sequence[str], away: Path) -> bool:
+    """Whether what had the name before has been moved away, if anything had."""
+    return name not in leaving or os.path.lexists(away / name)
 
 
 def undo(layout: Layout) -> None:
@@ -213,18 +290,22 @@ def _remove(path: Path) -> None:
 
 def _kept(home: Path) -> list[str]:
     """What of a folder ``_skyband`` belongs to a generation. The job file is the last: it says that there is one."""
-    names = [p.name for p in home.iterdir() if p.name not in STAYING and not p.name.startswith(".")] if home.is_dir() else []
+    names = [n for n in (os.listdir(home) if home.is_dir() else []) if n not in STAYING and not n.startswith(".") and n.isprintable()]
     return sorted(names, key=lambda n: (n == "job.json", n))
 
 
-def _carry_out(layout: Layout) -> None:
+def _places(layout: Layout, journal: Journal) -> tuple[tuple[Path, Path, Path], ...]:
+    """(where it is, where what comes is, where what leaves goes) of tables, and of what is in ``_skyband``."""
+    new, old = layout.home / journal.source, layout.home / journal.away
+    return (layout.root, new, old), (layout.home, new / HOME, old / HOME)
+
+
+def _carry_out(layout: Layout, journal: Journal) -> None:
     """All steps of the journal that have not been done yet."""
-    journal = json.loads((layout.home / JOURNAL).read_text())
-    new, old = layout.home / journal["from"], layout.home / journal.get("to", OLD)
-    places = ((layout.root, new, old), (layout.home, new / "_skyband", old / "_skyband"))
-    if journal["from"] == NEXT:
-        _relocate(new / "_skyband" / "checkpoint")
-    for (here, there, away), leaving, coming in zip(places, journal["out"], journal["in"], strict=True):
+    new, old = layout.home / journal.source, layout.home / journal.away
+    if journal.source == NEXT:
+        _relocate(new / HOME / "checkpoint")
+    for (here, there, away), leaving, coming in zip(_places(layout, journal), journal.leaving, journal.coming, strict=True):
         away.mkdir(parents=True, exist_ok=True)
         for name in dict.fromkeys([*leaving, *coming]):
             failpoint("swap.step")

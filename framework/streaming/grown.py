@@ -24,7 +24,7 @@ from skyband.framework.streaming.config import HostConfig
 from skyband.framework.streaming.fill_files import read_state, write_state
 from skyband.framework.streaming.filling import taken_up
 from skyband.framework.streaming.generations import swap_in
-from skyband.framework.streaming.layout import JobFile, Layout, grows
+from skyband.framework.streaming.layout import JobFile, Layout, Waiting, grows
 from skyband.framework.streaming.pieces import Warn
 from skyband.framework.streaming.query import cache_key
 from skyband.framework.streaming.stored_states import stored_states
@@ -77,7 +77,7 @@ def _divided(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, grow
     old, new = (Sink(plan, writer_for(str(of.root), spark), job.generation) for of in (layout, made))
     names = list(_tables(old, new, pa.concat_tables(placed))) if placed else []
     failpoint("grown.made")
-    made.save(replace(layout.renewed(plan, job), filling={"token": secrets.token_hex(8), "buckets": sorted(filling)}))
+    made.save(replace(layout.renewed(plan, job), filling=Waiting(secrets.token_hex(8), sorted(filling))))
     swap_in(layout, names, names)
     return layout.known()
 

@@ -118,7 +118,7 @@ def check(
         raise unusable(layout.checkpoint, f"it is older than the tables: {found.ahead}")
     missed = [x for x in found.losses if not rebuild or x.kind == "truth"]
     if missed:
-        raise SkybandError("SKY-E304", told(missed), hint=_hint(layout, missed))
+        raise SkybandError("SKY-E304", told(missed), hint=advice(layout, missed))
     if rebuild:
         # Removing is not fenced: who stood still could remove what another run has made since.
         need_folder(layout.root, "--rebuild-results")
@@ -134,7 +134,8 @@ def told(losses: list[Loss]) -> str:
     return "; ".join(f"table {x.table!r} {x.what}" for x in losses)
 
 
-def _hint(layout: Layout, losses: list[Loss]) -> str:
+def advice(layout: Layout, losses: list[Loss]) -> str:
+    """What to do about the losses."""
     kinds = {x.kind for x in losses}
     if kinds == {"derived"}:
         return "skyband run SPEC --rebuild-results makes the tables of results anew from the changes"

@@ -8,7 +8,9 @@ import secrets
 import uuid
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, Final
+
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
 from skyband.framework import durable
 from skyband.framework.counts import counted
@@ -24,17 +26,42 @@ from skyband.framework.sources.logs import AGAIN, last_batch
 from skyband.framework.spec.names import JOB_RUNS, NAMES_EDITION, RENAMED
 from skyband.framework.spec.places import overlap
 from skyband.framework.storage.places import is_object, place, remove_tree
+from skyband.framework.storage.records import STRICT, TOLERANT, Count, Name, Text, Unfit, Whole, read
 from skyband.framework.streaming.checkpoint import whole
 from skyband.framework.tables.schemas import tables
 
 RUNNING = "run.json"
 """File of ``_skyband`` that says which run is going on (``run_records``)."""
-NEXT = "next"
+NEXT: Final = "next"
 """Folder of ``_skyband`` in which a new generation of the job is built: a sink of its own, until it is swapped in (``generations``)."""
 
 
-ADDED = "added"
+ADDED: Final = "added"
 """Folder of ``_skyband`` in which tables and states of queries that have come are made, until they are swapped in (``generations``)."""
+
+
+def _shaped(fingerprint: dict[str, Any]) -> dict[str, Any]:
+    """The fingerprint, if the parts that are looked into are what they must be. Of all others the comparison with the spec says it."""
+    for part in ("queries", "states", "run", "source"):
+        if not isinstance(fingerprint.get(part, {}), dict):
+            raise ValueError(f"{part} is no mapping")
+    odd = [n for part in ("queries", "states") for n in fingerprint.get(part, {}) if not n.isidentifier()]
+    if odd:
+        raise ValueError(f"{odd[0][:80]!r} is no name of a query")
+    return fingerprint
+
+
+Pair = Annotated[list[Whole], Field(min_length=2, max_length=2)]
+Column = Annotated[list[Text], Field(min_length=2, max_length=2)]
+
+
+@dataclass(slots=True)
+class Waiting:
+    """States that wait in files to be taken up: those of ``buckets``. ``token`` names this filling."""
+
+    token: Name
+    buckets: list[Count]
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
 
 @dataclass(slots=True)
@@ -51,25 +78,39 @@ class JobFile:
     stateful step, ``moving`` those that its state is being moved to (``partitions``), None if it is not.
     """
 
-    job: str
-    generation: str
-    fingerprint: dict[str, Any]
-    partitions: int
+    job: Name
+    generation: Name
+    fingerprint: Annotated[dict[str, Any], AfterValidator(_shaped)]
+    partitions: Annotated[int, Field(ge=1, le=1_000_000)]
     header: list[str] | None
-    finishes: list[list[int]] = field(default_factory=list)
+    finishes: list[Pair] = field(default_factory=list)
     rules: str = ""
     salt: str = ""
-    names: int = NAMES_EDITION
+    names: Annotated[int, Field(ge=1, le=NAMES_EDITION)] = NAMES_EDITION
     stopping: list[str] = field(default_factory=list)
-    columns: list[list[str]] | None = None
+    columns: list[Column] | None = None
     engine_reads: str = ""
-    filling: dict[str, Any] | None = None
-    moving: int | None = None
+    filling: Waiting | None = None
+    moving: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     @property
     def fill_buckets(self) -> tuple[int, ...]:
         """The buckets whose states wait in files to be taken up."""
-        return () if self.filling is None else tuple(self.filling["buckets"])
+        return () if self.filling is None else tuple(self.filling.buckets)
+
+
+@dataclass(slots=True)
+class _Edition:
+    """What tells whether a job file is one of an earlier edition, which has other fields. One that does not say it is of the first."""
+
+    generation: str | None = None
+    names: Whole = 1
+    __pydantic_config__: ClassVar[ConfigDict] = TOLERANT
+
+
+_JOB_FILE: Final = TypeAdapter(JobFile)
+_EDITION: Final = TypeAdapter(_Edition)
 
 
 class Layout:
@@ -89,19 +130,13 @@ class Layout:
 
     def load(self) -> JobFile | None:
         """The job file, or None before the first run."""
-        if not self.file.exists():
-            return None
         try:
-            job = JobFile(**{"names": 1, **json.loads(self.file.read_text())})
-        except (ValueError, TypeError) as e:
-            raise SkybandError(
-                "SKY-E303",
-                f"the job file {self.file} cannot be read",
-                hint=f"restore it, or {AGAIN}",
-            ) from e
-        if job.names < NAMES_EDITION:
-            raise _of_before(self.root)
-        return job
+            edition = read(self.file, _EDITION)
+            if edition is not None and edition.names < NAMES_EDITION and (edition.generation is not None):
+                raise _of_before(self.root)
+            return read(self.file, _JOB_FILE)
+        except Unfit as e:
+            raise SkybandError("SKY-E303", f"the job file {self.file} cannot be read: {e}", hint=f"restore it, or {AGAIN}") from e
 
     def known(self) -> JobFile:
         """The job file of a job that has run. Raises SkybandError SKY-E402 before the first run."""
@@ -178,15 +213,11 @@ def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:
     """
     own_place(plan, layout)
     job = layout.load()
-    files = (p for pattern in ("[!_]*/*.parquet", "[!_]*/*/*.parquet") for p in layout.root.glob(pattern))
-    written = any(p.relative_to(layout.root).parts[0] != JOB_RUNS for p in files)
-    planned, done = (last_batch(layout.checkpoint / name) for name in ("offsets", "commits"))
-    missing = layout.file if job is None else layout.checkpoint if planned < 0 else None
-    if written and missing is not None:
-        raise _torn(layout, f"tables of earlier runs but not their {missing.name}", f"restore {missing}")
+    written = has_rows(layout)
+    damage = torn(layout, job, written)
+    if damage is not None:
+        raise damage
     if job is None or not written:
-        if done >= 0:
-            raise _torn(layout, "a checkpoint but not its tables", "restore them")
         if job is not None and job.job != plan.job:
             raise _not_own(layout, f"is that of job {job.job!r}")
         return None
@@ -202,6 +233,23 @@ def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:
         )
         raise SpecErrors([SkybandError("SKY-E150", d, hint=hint) for d in differences])
     return job
+
+
+def has_rows(layout: Layout) -> bool:
+    """Whether a run has written rows into any table of the sink."""
+    files = (p for pattern in ("[!_]*/*.parquet", "[!_]*/*/*.parquet") for p in layout.root.glob(pattern))
+    return any(p.relative_to(layout.root).parts[0] != JOB_RUNS for p in files)
+
+
+def torn(layout: Layout, job: JobFile | None, written: bool) -> SkybandError | None:
+    """SKY-E303 if one of tables, job file and checkpoint is gone while others are there; None if none is. ``written``: see ``has_rows``."""
+    planned, done = (last_batch(layout.checkpoint / name) for name in ("offsets", "commits"))
+    missing = layout.file if job is None else layout.checkpoint if planned < 0 else None
+    if written and missing is not None:
+        return _torn(layout, f"tables of earlier runs but not their {missing.name}", f"restore {missing}")
+    if done >= 0 and not written:
+        return _torn(layout, "a checkpoint but not its tables", "restore them")
+    return None
 
 
 def grows(plan: Plan, job: JobFile) -> Growth | None:

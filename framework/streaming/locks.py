@@ -20,6 +20,7 @@ from skyband.framework.errors import SkybandError
 from skyband.framework.failpoints import failpoint
 from skyband.framework.settings.engine import seconds
 from skyband.framework.storage.places import is_object
+from skyband.framework.storage.sinks import refuse_links
 from skyband.framework.streaming.generations import settle
 from skyband.framework.streaming.layout import Layout
 from skyband.framework.streaming.leases import leased
@@ -44,7 +45,7 @@ def one_run(layout: Layout, job: str, notice: Notice = lambda text: None) -> Ite
     ``notice`` is told if there is something to wait for, or was something to complete.
 
     Raises SkybandError SKY-E302 (another run is active, or an engine of an earlier one does not end), SKY-E203 (the sink cannot be
-    written or locked); as ``leased`` on object storage.
+    written or locked), SKY-E518 (a link in the sink), SKY-E303 (a journal that no swap has written); as ``leased`` on object storage.
     """
     mine = (layout.home.resolve(), threading.get_ident())
     if mine in _held:
@@ -54,6 +55,8 @@ def one_run(layout: Layout, job: str, notice: Notice = lambda text: None) -> Ite
         with leased(layout, notice), _holding(mine):
             yield
         return
+    # The lock itself may be a link to a file elsewhere, which would be emptied.
+    refuse_links(layout.root)
     with _opened(layout, "lock") as held:
         if not _flocked(held, layout):
             whose = _pid(layout.home / "lock")

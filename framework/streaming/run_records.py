@@ -24,6 +24,7 @@ import pyarrow as pa
 from skyband.framework import durable
 from skyband.framework.errors import SkybandError
 from skyband.framework.spec.names import JOB_RUNS
+from skyband.framework.storage.sinks import need_readable
 from skyband.framework.streaming.layout import RUNNING, Layout
 from skyband.framework.streaming.scratch import alive
 from skyband.framework.tables import delta_read
@@ -88,6 +89,7 @@ def settle(layout: Layout) -> None:
 
 def history(layout: Layout, limit: int | None = None) -> list[dict[str, Any]]:
     """The newest runs, newest first, with the one that is going on or was killed since. O(runs). Takes no lock."""
+    need_readable(layout.root)
     known: list[dict[str, Any]] = []
     if delta_read.exists(layout.root, JOB_RUNS):
         known = delta_read.read(delta_read.open_table(layout.root, JOB_RUNS)).to_pylist()

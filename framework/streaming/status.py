@@ -18,18 +18,21 @@ import pyarrow.compute as pc
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.reasons import REASONS
-from skyband.framework.sources.logs import last_batch
+from skyband.framework.sources.logs import files_log_damage, last_batch, offset, unusable
+from skyband.framework.sources.preflight import FORMATS
 from skyband.framework.sources.share import Share
 from skyband.framework.storage.holders import holder_of
 from skyband.framework.storage.places import is_object
+from skyband.framework.storage.sinks import need_readable
+from skyband.framework.streaming.checkpoint import whole
 from skyband.framework.streaming.generations import OLD, bytes_in
-from skyband.framework.streaming.intact import look
+from skyband.framework.streaming.intact import advice, look
 from skyband.framework.streaming.intact import told as lost
-from skyband.framework.streaming.layout import NEXT, Layout, changed_since
+from skyband.framework.streaming.layout import NEXT, JobFile, Layout, changed_since, has_rows, torn
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.schemas import tables
 
-State = Literal["never run", "running", "rebuilding", "stopped", "stopped in a batch"]
+State = Literal["never run", "running", "rebuilding", "stopped", "stopped in a batch", "swap interrupted", "damaged"]
 _RECORD_LOCK: Final = "hhqqi4x"
 """``struct flock`` of 64-bit Linux: type, whence, start, length, process."""
 
@@ -51,7 +54,8 @@ class Status:
 
     ``waiting``: files that lie there and have not been taken (None where that cannot be told). ``bytes``: all below the sink;
     ``next_bytes`` and ``old_bytes``: of these, those of a generation that is being built (or was, when that was interrupted) and of the one
-    before the last rebuild. ``wrong``: what the next run would say.
+    before the last rebuild. ``wrong``: what the next run would say, and what to do about it. ``damaged``: the job file, the checkpoint or
+    the tables are gone, in whole or in part. ``swap interrupted``: the next run, rebuild or maintain completes it.
     """
 
     job: str
@@ -77,12 +81,27 @@ class Status:
 def status_of(plan: Plan) -> Status:
     """Where the job stands. O(files of the sink and of the source, rows of ``runs``).
 
-    SkybandError SKY-E303 and SKY-E307 if what is below the sink is no job's of this version.
+    SkybandError SKY-E303 and SKY-E307 if what is below the sink is no job's of this version, SKY-E518 for a link in it.
     """
     layout = Layout(plan.sink)
+    found = Status(plan.job, str(layout.root), "never run")
+    try:
+        need_readable(layout.root)
+    except SkybandError as e:
+        if e.code != "SKY-E513":
+            raise
+        found.state, found.wrong = "swap interrupted", [_said(e)]
     job = layout.load()
-    found = Status(plan.job, str(layout.root), "never run", waiting=Share(plan.source, layout.checkpoint).of)
-    if job is None:
+    try:
+        found.waiting = Share(plan.source, layout.checkpoint).of
+    except SkybandError as e:
+        found.wrong.append(_said(e))
+    if job is None or found.state == "swap interrupted":
+        damage = None if found.state == "swap interrupted" else torn(layout, job, has_rows(layout))
+        if damage is not None:
+            found.state, found.wrong = "damaged", [_said(damage), *found.wrong]
+        if found.state != "never run":
+            _held(found, plan, layout)
         return found
     found.process = engine_of(layout)
     found.next_bytes, found.old_bytes = (bytes_in(layout.home / name) for name in (NEXT, OLD))
@@ -91,16 +110,44 @@ def status_of(plan: Plan) -> Status:
     found.state = "running" if found.process is not None else "stopped in a batch" if planned > done else "stopped"
     if rebuilding is not None:
         found.state, found.process = "rebuilding", rebuilding
-    found.bytes = bytes_in(layout.root)
-    found.wrong = [f"the spec is not that of the last run: {d}" for d in changed_since(plan, layout)]
+    found.wrong += [f"the spec is not that of the last run: {d}" for d in changed_since(plan, layout)]
     if found.process is None:
-        held = look(plan, layout, job)
-        found.wrong += [held.ahead] if held.ahead else []
-        found.wrong += [lost(held.losses)] if held.losses else []
+        _look(found, plan, layout, job)
+    _held(found, plan, layout)
+    return found
+
+
+def _look(found: Status, plan: Plan, layout: Layout, job: JobFile) -> None:
+    """Adds what is missing of the checkpoint and the tables."""
+    written = has_rows(layout)
+    damage = torn(layout, job, written)
+    if damage is None and written:
+        try:
+            whole(layout.checkpoint, layout.control, job.partitions, job.finishes)
+            log = layout.checkpoint / "sources" / "0"
+            upto = offset(layout.checkpoint, last_batch(layout.checkpoint / "offsets"))
+            gone = files_log_damage(log, upto) if plan.source.format in FORMATS else None
+            damage = None if gone is None else unusable(layout.checkpoint, gone)
+        except SkybandError as e:
+            damage = e
+    if damage is not None:
+        found.state = "damaged"
+        found.wrong.append(_said(damage))
+    held = look(plan, layout, job)
+    found.wrong += [held.ahead] if held.ahead else []
+    found.wrong += [f"{lost(held.losses)}: {advice(layout, held.losses)}"] if held.losses else []
+
+
+def _held(found: Status, plan: Plan, layout: Layout) -> None:
+    """Adds what the tables hold."""
+    found.bytes = bytes_in(layout.root)
     for spec in tables(plan):
         found.tables += _table(layout.root, spec.name)
     _runs(found, layout.root)
-    return found
+
+
+def _said(e: SkybandError) -> str:
+    return f"{e.message}: {e.hint}" if e.hint else e.message
 
 
 def engine_of(layout: Layout) -> int | None:

@@ -17,6 +17,7 @@ from skyband.framework.errors import SkybandError, did_you_mean
 from skyband.framework.extras import extra
 from skyband.framework.machine import one_line
 from skyband.framework.plan.model import Plan
+from skyband.framework.storage.sinks import need_readable
 from skyband.framework.tables import delta_read, source_read
 from skyband.framework.tables.dialects import plain
 from skyband.framework.tables.schemas import tables
@@ -42,9 +43,13 @@ _CATALOG: Final = re.compile(r"\b(show|information_schema|sqlite_master|duckdb_\
 
 
 class Statements:
-    """Statements over the tables of ``plan``'s sink and their views, each opened when a statement first names it, as of then."""
+    """Statements over the tables of ``plan``'s sink and their views, each opened when a statement first names it, as of then.
+
+    Raises SkybandError as ``need_readable``.
+    """
 
     def __init__(self, plan: Plan) -> None:
+        need_readable(plan.sink)
         self._plan, self._root = plan, plan.sink.removeprefix("file://")
         self._tables = {t.name.lower(): t.name for t in tables(plan)}
         self._unjoined = why_not(plan) or source_read.why_not(plan.source)

@@ -9,6 +9,7 @@ from typing import Any
 from skyband.framework.errors import SkybandError, SpecErrors
 from skyband.framework.lines import Lines
 from skyband.framework.plan.model import Plan
+from skyband.framework.storage.sinks import need_readable
 from skyband.framework.streaming.intact import look
 from skyband.framework.streaming.intact import told as losses_told
 from skyband.framework.streaming.layout import JobFile, Layout, changed_since
@@ -63,6 +64,7 @@ class _Verification:
         self.shares: list[Share] = []
 
     def all(self, sample: Sample | None) -> Verified:
+        need_readable(self.plan.sink)
         layout = Layout(self.plan.sink)
         job = layout.known()
         hint = "verify with the spec and the tables of queries of the last run"

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -23,7 +22,7 @@ from skyband.framework.streaming.config import Filling, HostConfig
 from skyband.framework.streaming.fill_files import FILLED, read_state, write_state
 from skyband.framework.streaming.filling import filling, order, taken_up
 from skyband.framework.streaming.generations import GONE, JOURNAL, settle, staged, swap_in
-from skyband.framework.streaming.layout import JobFile, Layout
+from skyband.framework.streaming.layout import JobFile, Layout, Waiting
 from skyband.framework.streaming.outbox import as_it_is
 from skyband.framework.streaming.pack import Pack
 from skyband.framework.streaming.processor import HostProcessor
@@ -41,8 +40,9 @@ class Killed(BaseException):
     """As a signal would."""
 
 
-def job_file(filling: dict[str, Any] | None) -> JobFile:
-    return JobFile("j", "g", {"queries": {"old": {}}}, 2, None, filling=filling)
+def job_file(filling: Waiting | None) -> JobFile:
+    queries = {"old": {}} if filling is None else {"old": {}, "new": {}}
+    return JobFile("j", "g", {"queries": queries, "states": {"old": {}, "lost": {}}}, 2, None, filling=filling)
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def layout(tmp_path: Path) -> Layout:
     made.save(job_file(None))
     checkpoints.write(made.rest, "{}")
     checkpoints.write(made.checkpoint / "metadata", "before")
-    added.save(job_file({"token": "t", "buckets": [0, 3]}))
+    added.save(job_file(Waiting("t", [0, 3])))
     write_state(added.filling, 0, {"core": b"0"})
     write_state(added.filling, 3, {"core": b"3"})
     return made

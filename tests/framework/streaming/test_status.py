@@ -114,3 +114,48 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     assert main(["status", str(spec)]) == 1
     out = capsys.readouterr().out
     assert out.splitlines()[-1].startswith("WRONG: table 'near_now' is gone") and "near_changes" in out
+
+
+def test_a_lost_job_file_is_no_job_that_has_never_run(tmp_path: Path) -> None:
+    job = Known(tmp_path)
+    job.run(BATCHES, BATCHES)
+    job.layout.file.unlink()
+    before = everything(tmp_path)
+    found = status_of(job.plan)
+    assert everything(tmp_path) == before and found.state == "damaged" and found.batch == BATCHES - 1 and found.tables
+    (said,) = found.wrong
+    assert "tables of earlier runs but not their job.json" in said and "skyband rebuild SPEC" in said
+    shutil.rmtree(job.layout.home)
+    assert status_of(job.plan).state == "damaged"
+    job = Known(tmp_path / "without rows")
+    job.layout.file.unlink()
+    assert (status_of(job.plan).state, status_of(job.plan).wrong) == ("never run", [])
+
+
+@pytest.mark.parametrize(
+    "part", ["commits", "offsets", "metadata", "state/0/1", "state/0/_metadata", "sources/0/1", "offsets/3", "../control", "."]
+)
+def test_lost_parts_of_a_checkpoint_are_named(
+    tmp_path: Path, part: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = Known(tmp_path)
+    job.run(BATCHES, BATCHES)
+    path = job.layout.checkpoint / part
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+    found = status_of(job.plan)
+    assert found.state == "damaged" and any("restore" in w for w in found.wrong), found.wrong
+    monkeypatch.setattr("skyband.jobs.spec.load_plan", lambda path: job.plan)
+    assert main(["status", "x.yaml", "--format", "json"]) == 1
+    assert json.loads(capsys.readouterr().out)["state"] == "damaged"
+
+
+def test_lost_tables_beside_a_whole_checkpoint(tmp_path: Path) -> None:
+    job = Known(tmp_path)
+    job.run(BATCHES, BATCHES)
+    for table in tables(job.plan):
+        shutil.rmtree(job.root / table.name, ignore_errors=True)
+    found = status_of(job.plan)
+    assert found.state == "damaged" and "a checkpoint but not its tables" in found.wrong[0]

@@ -1,0 +1,69 @@
+"""Read the small JSON files that Skyband keeps in a sink. They are data, whoever wrote them: each has a model that it must fit."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
+
+from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+
+from skyband.framework.storage.places import is_object
+from skyband.framework.storage.sinks import odd
+
+STRICT: Final = ConfigDict(strict=True, extra="forbid")
+"""Of models whose fields are all known: a file of a later version is refused, not half understood."""
+TOLERANT: Final = ConfigDict(strict=True, extra="ignore")
+"""Of models that name only what is needed of a file, of whatever version."""
+Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+Text = Annotated[str, StringConstraints(max_length=10_000)]
+Name = Annotated[str, StringConstraints(pattern=r"^[^./\x00][^/\x00]{0,254}$")]
+"""One segment of a path: no separator, and no dot at its beginning."""
+LARGEST: Final = 256 << 20
+"""Bytes of the largest file that is read: the plan of a backlog of a million files has so many."""
+
+T = TypeVar("T")
+
+
+class Unfit(ValueError):
+    """A file does not hold what it must; the message says why, without the file's name."""
+
+
+def read(path: Path, model: TypeAdapter[T]) -> T | None:
+    """Return what the file holds, None if there is no file. Raises Unfit."""
+    try:
+        return model.validate_json(content(path))
+    except FileNotFoundError:
+        return None
+    except ValidationError as e:
+        raise Unfit(_first(e)) from e
+
+
+def content(path: Path) -> bytes:
+    """Return the bytes of a regular file. Raises FileNotFoundError, SkybandError SKY-E518 for a link, Unfit for all else in its place."""
+    if is_object(path):
+        return path.read_bytes()
+    try:
+        # Without waiting: a pipe would never answer.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise Unfit("it is a directory" if stat.S_ISDIR(found.st_mode) else "it is no regular file")
+            if found.st_size > LARGEST:
+                raise Unfit(f"it has {found.st_size:,} bytes")
+            return file.read()
+    except FileNotFoundError:
+        raise
+    except OSError as e:
+        if path.is_symlink():
+            raise odd(path) from e
+        raise Unfit((e.strerror or str(e)).lower()) from e
+
+
+def _first(e: ValidationError) -> str:
+    """The first of a model's complaints, without the value that it is about."""
+    found: Any = e.errors(include_url=False, include_input=False, include_context=False)[0]
+    at = ".".join(str(part) for part in found["loc"])
+    return (f"{at}: {found['msg']}" if at else str(found["msg"]))[:200]

@@ -1,0 +1,104 @@
+"""What must hold of a sink before anything in it is read or written: no links in it, and no swap of generations half done."""
+
+from __future__ import annotations
+
+import os
+import time as clock
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from skyband.framework.errors import SkybandError
+from skyband.framework.storage.places import is_object, place
+
+HOME: Final = "_skyband"
+"""Directory of a sink in which Skyband keeps everything but tables."""
+JOURNAL: Final = "swap.json"
+"""File of ``_skyband`` that says which directories a swap moves; it is there from the swap's first step to its last."""
+FINISHED_BY: Final = "skyband run SPEC, skyband rebuild SPEC or skyband maintain SPEC finishes it"
+_SECONDS: Final = 5.0
+"""After which a swap, which takes milliseconds, does not go on any more."""
+
+
+def need_readable(sink: str | Path) -> None:
+    """Raise SkybandError SKY-E518 for a link in the sink, SKY-E513 if a swap of generations is half done. Writes nothing.
+
+    A swap that goes on just now is waited for. O(entries of the sink).
+    """
+    root = place(sink)
+    refuse_links(root)
+    until = clock.monotonic() + _SECONDS
+    while half_swapped(root):
+        if clock.monotonic() >= until or _age(root / HOME / JOURNAL) > _SECONDS:
+            raise SkybandError("SKY-E513", unfinished(root), hint=FINISHED_BY)
+        clock.sleep(0.05)
+
+
+def half_swapped(root: Path) -> bool:
+    """Whether a swap of generations has begun and has not ended. Objects are never swapped."""
+    return not is_object(root) and os.path.lexists(root / HOME / JOURNAL)
+
+
+def unfinished(root: Path) -> str:
+    """What to say of such a sink."""
+    return f"a swap of generations in {root} was interrupted: some of its tables are of the old generation, others of the new one"
+
+
+def refuse_links(root: Path) -> None:
+    """Raise SkybandError SKY-E518 if ``_skyband``, a table, or anything below them is a link, a pipe or a device. O(their entries).
+
+    Skyband makes none. Through one of them a run would read, write and remove what is not in the sink.
+    """
+    if is_object(root):
+        return
+    for path in _odd(root):
+        raise odd(path)
+
+
+def odd(path: Path) -> SkybandError:
+    """SKY-E518: what is at ``path`` is no file and no directory."""
+    what = f"a link to {os.readlink(path)}" if path.is_symlink() else "neither a file nor a directory"
+    hint = "Skyband makes no such thing in a sink: put the directory or file itself there, or remove it"
+    return SkybandError("SKY-E518", f"{path} is {what}", hint=hint)
+
+
+def _odd(root: Path) -> Iterator[Path]:
+    for entry in _entries(root):
+        if entry.is_symlink():
+            # A link to a file is no table.
+            if entry.name == HOME or not os.path.isfile(entry.path):
+                yield Path(entry.path)
+        elif entry.is_dir(follow_symlinks=False) and (entry.name == HOME or os.path.lexists(os.path.join(entry.path, "_delta_log"))):
+            yield from _odd_below(entry.path)
+
+
+def _odd_below(folder: str) -> Iterator[Path]:
+    for entry in entries_below(folder):
+        # Neither: or it has gone since.
+        if not (entry.is_dir(follow_symlinks=False) or entry.is_file(follow_symlinks=False)) and os.path.lexists(entry.path):
+            yield Path(entry.path)
+
+
+def entries_below(folder: str | Path) -> Iterator[os.DirEntry[str]]:
+    """Everything below a directory, however deep; links are not followed."""
+    todo: list[str | Path] = [folder]
+    while todo:
+        for entry in _entries(todo.pop()):
+            if entry.is_dir(follow_symlinks=False):
+                todo.append(entry.path)
+            yield entry
+
+
+def _entries(folder: str | Path) -> list[os.DirEntry[str]]:
+    # What goes meanwhile, or is no directory, has none.
+    with suppress(OSError), os.scandir(folder) as found:
+        return list(found)
+    return []
+
+
+def _age(path: Path) -> float:
+    """Seconds since the file was written."""
+    with suppress(OSError):
+        return clock.time() - path.lstat().st_mtime
+    return 0.0
