@@ -84,6 +84,7 @@ CODES: Final[dict[str, str]] = {
     "SKY-E204": "a plugin cannot be used",
     "SKY-E205": "the sink is not the job's own",
     "SKY-E206": "the source is not there, or its files do not have the spec's columns",
+    "SKY-E207": "the source's table was rewritten, created anew or cut short: the job cannot go on with it",
     # Running
     "SKY-E300": "the run failed",
     "SKY-E301": "the source cannot be read",

@@ -16,6 +16,9 @@ GAVE_OUT: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 HINT: Final = "make room or mend the device, then run again: nothing that was committed is lost"
 
+WRITABLE: Final = "may this user write to the sink, and does nothing else? Then run again: nothing that was committed is lost"
+"""What to do about a table that cannot be written for another reason."""
+
 # delta-rs and Arrow have no exception of their own for these: the number or the words stand in the text.
 _NUMBER: Final = re.compile(r"(?:os error|errno) (\d+)")
 _ARROWS: Final = re.compile("\x1b\\[[0-9;]*m|\u21b3")

@@ -64,9 +64,8 @@ def run(args: argparse.Namespace) -> Answer:
     put_back = _put_back(layout)
     lines = list(lines_of(found, lambda g: again[g.reason])) if found else ["no row was rejected"]
     for r in put_back:
-        lines.append(
-            f"{counted(r['placed'], 'mended row')} put back as {r['name']} at {r['replayed_at']}; rejected again: {r['rejected']:,}"
-        )
+        mended = f"{counted(r['placed'], 'mended row')} {agree(r['placed'], 'was', 'were')} put back"
+        lines.append(f"{mended} as {r['name']} at {r['replayed_at']}; rejected again: {r['rejected']:,}")
     return Answer({"reasons": [{**g.shown(), "why": again[g.reason]} for g in found], "replayed": put_back}, "\n".join(lines))
 
 

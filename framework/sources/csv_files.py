@@ -64,10 +64,10 @@ class CsvFiles(Files):
             "SKY-E301", f"no files to read in {source.path}", hint="the folder must hold at least one file when the job runs first"
         )
 
-    def failure(self, said: str, columns: list[str] | None) -> SkybandError | None:
+    def failure(self, said: str, columns: list[str] | None, path: str | None = None) -> SkybandError | None:
         """See ``SourceFormat.failure``: a file whose header is another one, or that cannot be read."""
         if "CSV header does not conform" not in said and "Number of column in CSV header is not equal" not in said:
-            return Files.failure(self, said, columns)
+            return Files.failure(self, said, columns, path)
         where = next((line.strip() for line in said.splitlines() if line.strip().startswith("CSV file:")), "a file")
         gone = _gone(where.removeprefix("CSV file:").strip(), columns or [])
         if gone:

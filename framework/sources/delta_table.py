@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
+from skyband.framework.sources import delta_failures
 from skyband.framework.sources.delta_feed import CHANGE, OF_CHANGE
 from skyband.framework.sources.drop import Drop
 from skyband.framework.sources.files import path_needed
@@ -86,9 +86,6 @@ class DeltaTable:
         """See ``SourceFormat.again``: always SKY-E301."""
         raise SkybandError("SKY-E301", "a Delta source is not read again", hint="only the replay can be verified")
 
-    def failure(self, said: str, columns: list[str] | None) -> SkybandError | None:
-        """See ``SourceFormat.failure``: a table that keeps no feed of its changes, or not that far back."""
-        if re.search(r"MISSING_CHANGE_DATA|change data was not recorded|CHANGE_TABLE_FEED_DISABLED", said):
-            hint = "set its property delta.enableChangeDataFeed, and begin (source.options.startingVersion) not before that was set"
-            return SkybandError("SKY-E301", "the table does not hold the changes that are to be read", hint=hint)
-        return None
+    def failure(self, said: str, columns: list[str] | None, path: str | None = None) -> SkybandError | None:
+        """See ``SourceFormat.failure``: a table that was rewritten or created anew, that keeps no feed, or not that far back."""
+        return delta_failures.failure(said, path)

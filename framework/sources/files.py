@@ -121,7 +121,7 @@ class Files:
             )
         return reading.files(spark, self._named(source), columns, self.text, [unquote(f) for f in files])
 
-    def failure(self, said: str, columns: list[str] | None) -> SkybandError | None:
+    def failure(self, said: str, columns: list[str] | None, path: str | None = None) -> SkybandError | None:
         """See ``SourceFormat.failure``: a file that cannot be read."""
         named = named_in(said)
         if not named:

@@ -141,7 +141,7 @@ class KafkaTopic:
         first, after = taken(checkpoint)
         return kafka_reading.between(spark, source, first, after)
 
-    def failure(self, said: str, columns: list[str] | None) -> SkybandError | None:
+    def failure(self, said: str, columns: list[str] | None, path: str | None = None) -> SkybandError | None:
         """See ``SourceFormat.failure``: records that are gone, brokers that do not answer."""
         if re.search(r"KAFKA_DATA_LOSS|data may have been lost|OffsetOutOfRange|STARTING_OFFSET_DOES_NOT_MATCH", said):
             hint = "they were deleted before the job came to them: see the topic's retention; start again with skyband rebuild SPEC"

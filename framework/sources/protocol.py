@@ -170,6 +170,6 @@ class SourceFormat(Protocol):
         """
         ...
 
-    def failure(self, said: str, columns: list[str] | None) -> SkybandError | None:
-        """The engine's error ``said`` in the user's words, if it is about the source's content; else None."""
+    def failure(self, said: str, columns: list[str] | None, path: str | None = None) -> SkybandError | None:
+        """The engine's error ``said`` in the user's words, if it is about the content of the source at ``path``; else None."""
         ...

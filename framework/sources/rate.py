@@ -83,6 +83,6 @@ class Rate:
 
         return rate_reading.first(spark, source, taken(checkpoint))
 
-    def failure(self, said: str, columns: list[str] | None) -> SkybandError | None:
+    def failure(self, said: str, columns: list[str] | None, path: str | None = None) -> SkybandError | None:
         """See ``SourceFormat.failure``."""
         return None

@@ -176,7 +176,9 @@ def csv_header(spark: SparkSession, source: SourceNode, path: str) -> list[str]:
             return []
         raise
     except Exception as e:
-        raise SkybandError("SKY-E301", f"no header can be read in {path}: {why(str(e))}") from e
+        raise SkybandError(
+            "SKY-E301", f"no header can be read in {path}: {why(str(e))}", hint="fix the file, then run the job again"
+        ) from e
 
 
 def _bytes(size: str) -> int:

@@ -233,7 +233,7 @@ def _run(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, fill: Fi
         for row in ordered.drop(BUCKET).mapInArrow(fill, _SENT).toLocalIterator(prefetchPartitions=True):
             yield int(row["bucket"]), str(row["kind"]), bytes(row["data"])
     except Exception as e:  # whatever the engine says
-        of_source = source_format(plan.source.format).failure(str(e), job.header)
+        of_source = source_format(plan.source.format).failure(str(e), job.header, plan.source.path)
         said = f"the new queries could not be made: {first_cause(redacted(str(e)))}"
         raise of_source or SkybandError("SKY-E300", said, hint=f"the engine's log is {log_file()}") from e
 

@@ -244,4 +244,6 @@ def first_cause(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith(("at ", "File ", "Traceback"))]
     named = [line for line in lines if "Error" in line or "Exception" in line]
     said = named[-1] if named else lines[0] if lines else "unknown"
+    # What query of Spark's it was, and its code for other programs, say nothing to the reader.
+    said = re.sub(r"^\[STREAM_FAILED\].*? terminated with exception: | SQLSTATE: \w+$", "", said)
     return re.sub(r"^(Caused by: )?([a-zA-Z_$]+\.)+", "", said)[:500]

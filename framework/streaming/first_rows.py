@@ -15,6 +15,7 @@ from skyband.framework.preview.first_rows import FirstRows
 from skyband.framework.quality.unparsed import unparsed
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.sources.registry import source_format
+from skyband.framework.streaming.engine_log import first_cause
 from skyband.framework.streaming.intake import intake
 
 
@@ -41,9 +42,9 @@ def engine_rows(plan: Plan, most: int, spark: SparkSession) -> tuple[FirstRows, 
                 if sum(p.num_rows for p in parts) >= most:
                     query.stop()
         except (AnalysisException, StreamingQueryException) as e:
-            of_source = kind.failure(str(e), header)
+            of_source = kind.failure(str(e), header, plan.source.path)
             raise of_source or SkybandError(
-                "SKY-E201", f"the source cannot be read: {str(e).splitlines()[0][:300]}", hint="see its columns and the spec's SQL"
+                "SKY-E201", f"the source cannot be read: {first_cause(str(e))}", hint="compare its columns and the spec's SQL with it"
             ) from e
     rows = pa.concat_tables(parts) if parts else None
     if rows is None or not rows.num_rows:

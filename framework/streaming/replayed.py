@@ -31,6 +31,7 @@ from skyband.framework.redaction import redacted
 from skyband.framework.sources.logs import next_watermark
 from skyband.framework.sources.protocol import Lying
 from skyband.framework.sources.registry import source_format
+from skyband.framework.streaming.engine_log import first_cause
 from skyband.framework.streaming.intake import intake
 from skyband.framework.streaming.layout import JobFile, Layout
 from skyband.framework.streaming.replay_records import FOLDER, Replay, folder_of
@@ -109,8 +110,9 @@ def _looked_at(
         raise
     except Exception as e:  # whatever the engine says of this one file, by whatever class, is the answer
         said = str(e)
-        failed = SkybandError("SKY-E301", f"{path.name} cannot be read as the source's files are: {redacted(said.splitlines()[0])[:300]}")
-        raise format_.failure(said, job.header) or failed from e
+        text = f"{path.name} cannot be read as the source's files are: {first_cause(redacted(said))}"
+        failed = SkybandError("SKY-E301", text, hint="write it as the source's files are, with the same columns and options")
+        raise format_.failure(said, job.header, plan.source.path) or failed from e
     late = pc.and_(pc.is_null(found[REASON]), pc.fill_null(pc.less(found["at"], -(2**63) if frontier is None else frontier), False))
     reasons = pc.if_else(late, LATE, found[REASON]).to_pylist()
     at = found["at"].filter(late)

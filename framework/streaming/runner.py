@@ -242,8 +242,7 @@ class Runner:
             job = replace(self.job, engine_reads=self.engine_reads or self.job.engine_reads)
             query = start(self.spark, self.plan, self.layout, job, self._on_batch, once, left_out, capped, Delivery.of(self.sink))
         except AnalysisException as e:
-            said = str(e).splitlines()[0]
-            raise SkybandError("SKY-E300", f"the engine refuses the job: {said}", hint="see the source's columns and the spec's SQL") from e
+            raise self._told(str(e)) from e
         executors = Watch(self.spark)
         with closed_after(self.spark, query, self.layout.checkpoint, self.job.partitions), STOP.heeded():
             try:
@@ -280,8 +279,8 @@ class Runner:
 
     def _told(self, said: str) -> BaseException:
         """The engine's error as the user's: the source's own, one of a batch, or what the engine says."""
-        of_source = source_format(self.plan.source.format).failure(said, self.job.header)
-        hint = f"the engine's log is {log_file()}"
+        of_source = source_format(self.plan.source.format).failure(said, self.job.header, self.plan.source.path)
+        hint = f"fix what it names, then run again: nothing that was committed is lost; Spark's log is {log_file()}"
         of_checkpoint = lost_part(said, self.layout.checkpoint)
         died = told_by_executor(said) or worker_failed(said, log_file())
         failed = SkybandError("SKY-E300", f"the run failed: {first_cause(redacted(said))}", hint=hint)

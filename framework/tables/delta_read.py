@@ -16,6 +16,7 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow import fs
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.machine import one_line
 from skyband.framework.storage.settings import options
 
 
@@ -27,7 +28,8 @@ def open_table(root: str | Path, name: str) -> DeltaTable:
     except TableNotFoundError as e:
         raise SkybandError("SKY-E400", f"there is no table {name!r} at {root}", hint="run the job first: skyband run SPEC") from e
     except (DeltaError, OSError) as e:
-        raise SkybandError("SKY-E400", f"table {name!r} at {root} cannot be read: {e}") from e
+        hint = "may this user read its files? If its log is damaged, restore it, or make it anew: skyband rebuild SPEC"
+        raise SkybandError("SKY-E400", f"table {name!r} at {root} cannot be read: {one_line(e)}", hint=hint) from e
 
 
 def exists(root: str | Path, name: str) -> bool:

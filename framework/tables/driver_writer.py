@@ -16,7 +16,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from skyband.framework.errors import SkybandError
-from skyband.framework.machine import HINT, gave_out, one_line
+from skyband.framework.machine import HINT, WRITABLE, gave_out, one_line
 from skyband.framework.storage.holders import taken_over
 from skyband.framework.storage.settings import options, reached_by_tasks
 from skyband.framework.tables import delta_read
@@ -213,4 +213,4 @@ def _told(root: Path, table: str, code: str = "SKY-E401", verb: str = "written")
         what = gave_out(e)
         if what is not None:
             raise SkybandError("SKY-E306", f"table {table!r} cannot be {verb}: {what}", hint=HINT) from e
-        raise SkybandError(code, f"table {table!r} cannot be {verb}: {one_line(e)}") from e
+        raise SkybandError(code, f"table {table!r} cannot be {verb}: {one_line(e)}", hint=WRITABLE) from e

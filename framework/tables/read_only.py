@@ -93,7 +93,9 @@ def make_read_only(spark: SparkSession) -> None:
         for name in CALLS:
             builtin.dropFunction(jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name))
     except Exception as e:
-        raise SkybandError("SKY-E300", f"the engine cannot be made to answer queries only: {one_line(e)[:300]}") from e
+        raise SkybandError(
+            "SKY-E300", f"the engine cannot be made to answer queries only: {one_line(e)[:300]}", hint="is it Spark 4.2?"
+        ) from e
 
 
 def _none(session: Any, kind: str) -> Any:

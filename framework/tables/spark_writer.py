@@ -17,6 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.machine import WRITABLE
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.data_files import DataFile
 from skyband.framework.tables.schemas import TableSpec
@@ -152,4 +153,4 @@ def _told(table: str) -> Iterator[None]:
     try:
         yield
     except PySparkException as e:
-        raise SkybandError("SKY-E401", f"table {table!r} cannot be written: {str(e).splitlines()[0]}") from e
+        raise SkybandError("SKY-E401", f"table {table!r} cannot be written: {str(e).splitlines()[0]}", hint=WRITABLE) from e
