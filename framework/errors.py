@@ -92,7 +92,7 @@ CODES: Final[dict[str, str]] = {
     "SKY-E303": "the checkpoint cannot be used",
     "SKY-E304": "tables have lost what was committed",
     "SKY-E305": "the engine, or a worker of it, died",
-    "SKY-E306": "the disk is full, a quota is used up, or a device fails",
+    "SKY-E306": "the disk is full, a quota is used up, the file system is read-only, too many files are open, or a device fails",
     "SKY-E307": "the tables are of an earlier version, whose columns have other names",
     "SKY-E308": "the source's columns are not those of the job's first run",
     # Tables

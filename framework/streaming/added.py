@@ -32,6 +32,7 @@ from skyband.framework.redaction import redacted
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming import blocks
 from skyband.framework.streaming.backfill import Backfill
+from skyband.framework.streaming.causes import machine_refused
 from skyband.framework.streaming.config import KEY_HASHES, HostConfig
 from skyband.framework.streaming.engine_log import first_cause, log_file
 from skyband.framework.streaming.fill_files import read_state, write_state
@@ -235,7 +236,8 @@ def _run(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, fill: Fi
     except Exception as e:  # whatever the engine says
         of_source = source_format(plan.source.format).failure(str(e), job.header, plan.source.path)
         said = f"the new queries could not be made: {first_cause(redacted(str(e)))}"
-        raise of_source or SkybandError("SKY-E300", said, hint=f"the engine's log is {log_file()}") from e
+        refused = machine_refused(e, layout.checkpoint, log_file())
+        raise refused or of_source or SkybandError("SKY-E300", said, hint=f"the engine's log is {log_file()}") from e
 
 
 def _left_out(sink: Sink) -> dict[str, int]:

@@ -11,6 +11,7 @@ from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.redaction import redacted
 from skyband.framework.storage.places import place
+from skyband.framework.streaming.causes import machine_refused
 from skyband.framework.streaming.engine_log import first_cause, log_file
 from skyband.framework.streaming.executors import as_the_driver, told_by_executor
 from skyband.framework.tables.driver_writer import DriverWriter
@@ -52,7 +53,11 @@ def on_engine(spark: SparkSession) -> Spread:
             found = spark.sparkContext.parallelize(parts, len(parts)).mapPartitions(task).collect()
         except Exception as e:  # whatever the engine says
             said = f"results could not be made: {first_cause(redacted(str(e)))}"
-            raise told_by_executor(str(e)) or SkybandError("SKY-E300", said, hint=f"the engine's log is {log_file()}") from e
+            raise (
+                machine_refused(e, root, log_file())
+                or told_by_executor(str(e))
+                or SkybandError("SKY-E300", said, hint=f"the engine's log is {log_file()}")
+            ) from e
         refused = [made for made in found if not isinstance(made, Made)]
         if refused:
             raise SkybandError(*refused[0])

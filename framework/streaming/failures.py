@@ -6,6 +6,7 @@ import errno
 from typing import Final
 
 from skyband.framework.errors import SkybandError, SpecErrors
+from skyband.framework.machine import HINT, gave_out
 from skyband.framework.streaming.engine import ENGINE
 from skyband.framework.streaming.stopping import STOP
 
@@ -25,11 +26,26 @@ def failure(e: Exception) -> SkybandError | None:
     died = None if isinstance(e, SkybandError) and not e.code.startswith("SKY-E3") else ENGINE.death(e)
     if died and STOP.signal is not None:
         return None
-    if died is None and isinstance(e, OSError) and e.errno in _OF_A_NAME and e.filename is not None:
+    return died or (e if isinstance(e, SkybandError) else _refused(e) or _unusable_name(e) or _defect(e))
+
+
+def _refused(e: Exception) -> SkybandError | None:
+    """SKY-E306 if the operating system refused what nobody expected it to refuse."""
+    what = gave_out(e) if isinstance(e, OSError) else None
+    place = f"{e.filename} cannot be written" if isinstance(e, OSError) and e.filename else "the machine refuses"
+    return None if what is None else SkybandError("SKY-E306", f"{place}: {what}", hint=HINT)
+
+
+def _unusable_name(e: Exception) -> SkybandError | None:
+    """SKY-E203 if a file's name is one that the operating system takes none of."""
+    if isinstance(e, OSError) and e.errno in _OF_A_NAME and e.filename is not None:
         return SkybandError("SKY-E203", f"{e.filename} cannot be used: {(e.strerror or 'unknown error').lower()}")
+    return None
+
+
+def _defect(e: Exception) -> SkybandError:
     said = f"a defect of Skyband itself: {type(e).__name__}: {e}"
-    own = e if isinstance(e, SkybandError) else SkybandError(DEFECT, said, hint="set SKYBAND_DEBUG=1 for the whole story")
-    return died or own
+    return SkybandError(DEFECT, said, hint="set SKYBAND_DEBUG=1 for the whole story")
 
 
 def exit_code(shown: SkybandError) -> int:

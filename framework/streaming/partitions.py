@@ -22,6 +22,8 @@ from skyband.framework.reasons import CONTROL
 from skyband.framework.redaction import redacted
 from skyband.framework.settings.tasks import TASKS, tasks_asked
 from skyband.framework.sources.logs import last_batch, partitions_of
+from skyband.framework.streaming.causes import machine_refused
+from skyband.framework.streaming.engine_log import log_file
 from skyband.framework.streaming.layout import JobFile, Layout
 from skyband.framework.streaming.pieces import Warn
 from skyband.framework.tables.sink import Sink
@@ -65,6 +67,9 @@ def _move(spark: SparkSession, layout: Layout, job: JobFile, to: int) -> None:
         planned, done = (last_batch(layout.checkpoint / log) for log in ("offsets", "commits"))
         if planned == done:
             layout.save(replace(job, moving=None))
+        refused = machine_refused(e, layout.checkpoint, log_file())
+        if refused is not None:
+            raise refused from e
         said = redacted(str(e)).strip().partition("\n")[0]
         hint = f"{TASKS}={job.partitions} goes on as before"
         raise SkybandError("SKY-E651", f"the state cannot be moved to {counted(to, 'task')}: {said[:300]}", hint=hint) from e

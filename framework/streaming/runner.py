@@ -40,6 +40,7 @@ from skyband.framework.sources.forgetting import forget
 from skyband.framework.sources.logs import last_batch, watermark
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.arrow_intake import odd
+from skyband.framework.streaming.causes import machine_refused
 from skyband.framework.streaming.checkpoint import failure as lost_part
 from skyband.framework.streaming.delivery import Delivery
 from skyband.framework.streaming.deriving import on_engine
@@ -260,7 +261,7 @@ class Runner:
                     tried = (self._to_the_engine, partial(self.pieces.set_aside, batch=self.begun))
                     if self.failure is None and any(mended(str(e)) for mended in tried):
                         return None
-                    raise self._told(str(e)) from e
+                    raise self._told(e) from e
         return STOP.signal is None
 
     def _to_the_engine(self, said: str) -> bool:
@@ -277,14 +278,15 @@ class Runner:
             self.layout.save(self.job)
         return True
 
-    def _told(self, said: str) -> BaseException:
-        """The engine's error as the user's: the source's own, one of a batch, or what the engine says."""
+    def _told(self, e: Exception) -> BaseException:
+        """The engine's error as the user's: the machine's, the source's own, one of a batch, or what the engine says."""
+        said, log = str(e), log_file()
         of_source = source_format(self.plan.source.format).failure(said, self.job.header, self.plan.source.path)
-        hint = f"fix what it names, then run again: nothing that was committed is lost; Spark's log is {log_file()}"
+        hint = f"fix what it names, then run again: nothing that was committed is lost; Spark's log is {log}"
         of_checkpoint = lost_part(said, self.layout.checkpoint)
-        died = told_by_executor(said) or worker_failed(said, log_file())
+        died = told_by_executor(said) or worker_failed(said, log)
         failed = SkybandError("SKY-E300", f"the run failed: {first_cause(redacted(said))}", hint=hint)
-        return self.failure or of_source or of_checkpoint or died or failed
+        return self.failure or machine_refused(e, self.layout.checkpoint, log) or of_source or of_checkpoint or died or failed
 
     def _on_batch(self, df: DataFrame, batch_id: int) -> None:
         try:

@@ -18,6 +18,8 @@ from pyspark.sql.types import StructField, StructType
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.machine import WRITABLE
+from skyband.framework.streaming.causes import machine_refused
+from skyband.framework.streaming.engine_log import log_file
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.data_files import DataFile
 from skyband.framework.tables.schemas import TableSpec
@@ -153,4 +155,5 @@ def _told(table: str) -> Iterator[None]:
     try:
         yield
     except PySparkException as e:
-        raise SkybandError("SKY-E401", f"table {table!r} cannot be written: {str(e).splitlines()[0]}", hint=WRITABLE) from e
+        refused = machine_refused(e, f"table {table!r}", log_file())
+        raise refused or SkybandError("SKY-E401", f"table {table!r} cannot be written: {str(e).splitlines()[0]}", hint=WRITABLE) from e
