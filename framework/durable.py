@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from skyband.framework.storage.settings import scheme_of
@@ -14,14 +15,28 @@ def replace(path: Path, content: str | bytes) -> None:
         # An object is written whole or not at all, and stays.
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return
-    # Hidden: who lists the folder (the engine reads some) passes over it until it is complete.
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("wb") as out:
-        out.write(content.encode() if isinstance(content, str) else content)
-        out.flush()
-        os.fsync(out.fileno())
-    os.replace(temporary, path)
+    made, fd = temporary(path)
+    try:
+        with open(fd, "wb") as out:
+            out.write(content.encode() if isinstance(content, str) else content)
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(made, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(made)
+        raise
     sync(path.parent)
+
+
+def temporary(path: Path) -> tuple[Path, int]:
+    """Create a file beside ``path`` for what takes its place; its path and an open descriptor. Raises OSError.
+
+    Hidden: who lists the directory (Spark reads some) passes over it until it is complete. Nobody knows its name before, and no link leads
+    it elsewhere.
+    """
+    made = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
+    return made, os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
 
 
 def sync(folder: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import time as clock
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,7 @@ from typing import Any, Final
 from skyband.framework import durable
 from skyband.framework.errors import SkybandError
 from skyband.framework.notify import Receivers
+from skyband.framework.outputs import output_file
 
 FORMAT: Final = 1
 """Number of the file's format: grows when a field goes or changes its meaning, not when one is added."""
@@ -60,14 +62,28 @@ class Outcome:
         return self._wanted or bool(self.receivers)
 
     def begin(self) -> None:
-        """Takes away what an earlier run left in the file. SkybandError SKY-E203 if its folder cannot be written."""
+        """Check the file as far as that can be done before the spec is read. SkybandError SKY-E201 and SKY-E202 (see ``outputs``)."""
+        self._checked(())
+
+    def place(self, places: Sequence[str | None], spec: str) -> None:
+        """Check the file against source and sink of the job and its ``spec``, and take away what an earlier run left in it.
+
+        SkybandError as ``begin``, SKY-E203 if its directory cannot be written.
+        """
+        self._checked(places, spec)
         if self.path is not None:
             try:
+                made, fd = durable.temporary(self.path)
+                os.close(fd)
+                os.unlink(made)
                 self.path.unlink(missing_ok=True)
-                durable.replace(self.path, "")
-                self.path.unlink()
             except OSError as e:
                 raise SkybandError("SKY-E203", f"--outcome {self.path} cannot be written: {e.strerror}", "name a file in a folder") from e
+
+    def _checked(self, places: Sequence[str | None], spec: str | None = None) -> None:
+        """A file that is refused is not written at the end either."""
+        path, self.path = self.path, None
+        self.path = None if path is None else output_file(path, "--outcome", places, spec, own=_is_outcome)
 
     def watch(self, job: str, queries: Sequence[str], versions: Callable[[], Versions]) -> None:
         """The job is known; ``versions`` looks at its tables, now and when the run is over (``look``)."""
@@ -145,6 +161,15 @@ class Outcome:
             "checks": list(self.checks),
             "errors": [e.plain() for e in errors],
         }
+
+
+def _is_outcome(content: bytes) -> bool:
+    """Whether a file's content is an outcome that an earlier run wrote, or nothing."""
+    try:
+        said = json.loads(content or b'{"format": 0, "exit_code": 0}')
+    except ValueError:
+        return False
+    return isinstance(said, dict) and {"format", "exit_code"} <= set(said)
 
 
 def status_of(code: int) -> str:

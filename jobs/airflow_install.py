@@ -10,6 +10,7 @@ from typing import Final
 
 from skyband.framework import durable
 from skyband.framework.errors import SkybandError
+from skyband.framework.outputs import output_directory, output_file, outside
 
 LOADER: Final = "skyband_dags.py"
 PACKAGE: Final = "skyband_airflow"
@@ -23,6 +24,9 @@ def install(folder: str, specs: str | None) -> str:
     SkybandError SKY-E202 if another file of its name is there, SKY-E203 if the folder cannot be written.
     """
     target = Path(folder).absolute()
+    outside(target, "the folder of DAGs")
+    output_directory(target / PACKAGE, "the folder of DAGs")
+    output_file(target / LOADER, "the folder of DAGs")
     loader = target / LOADER
     text = (_SOURCE / LOADER).read_text(encoding="utf-8")
     try:

@@ -53,13 +53,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     from skyband.framework.extras import need
+    from skyband.framework.outputs import output_directory
     from skyband.jobs.demo_data import write_itineraries, write_landing
     from skyband.jobs.report import write
     from skyband.jobs.spec import load_plan
 
     for extra in ("demo", "report"):
         need(extra, "the demo")
-    home = Path(args.dir).absolute()
+    home = output_directory(Path(args.dir).absolute(), "--dir")
     landing, warehouse = home / "landing", home / "tables"
     files = write_landing(landing, args.days)
     write_itineraries(home / "itineraries", args.days)

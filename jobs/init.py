@@ -48,6 +48,7 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> Answer:
     """Write the spec, or the project; a file that is there already is never touched (SkybandError SKY-E202)."""
     from skyband.framework.errors import SkybandError
+    from skyband.framework.outputs import outside
 
     if args.plugin is not None:
         from skyband.jobs.init_plugin import write_plugin
@@ -60,6 +61,7 @@ def run(args: argparse.Namespace) -> Answer:
     path = Path(args.path)
     if path.is_dir():
         path = path / DEFAULT_PATH
+    outside(path, "the spec")
     unsure: list[str] = []
     if args.data is None:
         text = TEMPLATE.read_text(encoding="utf-8").replace("job.yaml", path.name)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.outputs import output_directory
 
 TEMPLATE: Final = Path(__file__).parent / "plugin_template"
 _OWN_NAME: Final = "skyband.jobs.plugin_template.package"
@@ -22,6 +23,7 @@ def write_plugin(folder: Path) -> str:
     SkybandError SKY-E201 if no package can have that name, SKY-E202 if something is in the folder, SKY-E203 if it cannot be written.
     """
     package = _package_name(folder)
+    output_directory(folder, "--plugin")
     try:
         if folder.is_dir() and any(folder.iterdir()):
             raise SkybandError("SKY-E202", f"{folder} is not empty", "name a new folder")

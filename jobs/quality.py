@@ -33,18 +33,16 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> Answer:
     """Code 0 if nothing critical failed, 1 if something did. SkybandError for everything a user can mend."""
     plan = load_plan(args.spec)
+    from skyband.framework.outputs import output_directory
     from skyband.framework.quality import checks, run_rules
     from skyband.framework.quality.gate import broken, unseen
     from skyband.framework.quality.outcome import failed, said
-    from skyband.framework.spec.places import overlap
     from skyband.framework.tables.published import PUBLISHED
     from skyband.jobs.ran import ran
 
-    layout, _, sink, last = ran(plan)
+    _, _, sink, last = ran(plan)
     if args.docs is not None:
-        for place in (plan.source.path, str(layout.root)):
-            if place is not None and overlap(place, args.docs, real=True):
-                raise SkybandError("SKY-E201", f"{args.docs} is at, above or below the job's source or sink", hint="name another folder")
+        output_directory(Path(args.docs), "--docs", (plan.source.path, plan.sink))
     batch = int(last["batch_id"])
     span = unseen(sink, batch)
     found = [*checks.evaluate(plan, sink.writer, span), *((o, None) for o in run_rules.evaluate(plan, sink.writer, span, None))]

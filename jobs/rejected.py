@@ -13,7 +13,6 @@ from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
 
 if TYPE_CHECKING:
-    from skyband.framework.plan.model import Plan
     from skyband.framework.streaming.layout import Layout
 
 
@@ -39,6 +38,7 @@ def run(args: argparse.Namespace) -> Answer:
     if args.export is not None and args.reason is None:
         raise SkybandError("SKY-E201", "--export needs --reason", hint="`skyband rejected SPEC` shows which reasons there are")
     plan = load_plan(args.spec)
+    from skyband.framework.outputs import new_file
     from skyband.framework.quality.rejected_rows import export, groups, lines_of
     from skyband.framework.quality.rejections import explained
     from skyband.framework.storage.sinks import need_readable
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> Answer:
             hint = did_you_mean(args.reason, known) or f"reasons: {one_of(known)}"
             raise SkybandError("SKY-E201", f"no row was rejected for {args.reason!r}", hint=hint)
     if args.export is not None:
-        target = _free(Path(args.export), plan, layout)
+        target = new_file(Path(args.export), "--export", (plan.source.path, plan.sink))
         rows = export(plan, job.header, writer, args.reason, target)
         return Answer({"wrote": args.export, "rows": rows}, f"{counted(rows, 'row')} {agree(rows, 'is', 'are')} in {args.export}")
     again = {g.reason: explained(plan, job.header, g.reason, list(g.examples)) for g in found}
@@ -67,22 +67,6 @@ def run(args: argparse.Namespace) -> Answer:
         mended = f"{counted(r['placed'], 'mended row')} {agree(r['placed'], 'was', 'were')} put back"
         lines.append(f"{mended} as {r['name']} at {r['replayed_at']}; rejected again: {r['rejected']:,}")
     return Answer({"reasons": [{**g.shown(), "why": again[g.reason]} for g in found], "replayed": put_back}, "\n".join(lines))
-
-
-def _free(target: Path, plan: Plan, layout: Layout) -> Path:
-    """``target``, if it is not there yet and lies neither in the sink nor in the source, which a job would read."""
-    from skyband.framework.spec.places import overlap
-
-    if target.exists():
-        raise SkybandError("SKY-E202", f"{target} is there already", hint="name another file")
-    if not target.absolute().parent.is_dir():
-        raise SkybandError("SKY-E203", f"there is no folder {target.absolute().parent}", hint="make it, or name another file")
-    for place in (plan.source.path, str(layout.root)):
-        if place is not None and overlap(place, str(target), real=True):
-            raise SkybandError(
-                "SKY-E201", f"{target} lies in the job's source or sink", hint="mend rows elsewhere; replay-rejected puts them back"
-            )
-    return target
 
 
 def _put_back(layout: Layout) -> list[dict[str, Any]]:

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyband.framework.errors import SkybandError
 from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
@@ -36,19 +35,16 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> Answer:
     """Writes the file and says where. SkybandError SKY-E203 if it cannot be written, SKY-E400 if there are no tables yet."""
     plan = load_plan(args.spec)
-    path = write(plan, Path(args.out) if args.out else Path(f"{plan.job}_report.html"))
+    path = write(plan, Path(args.out) if args.out else Path(f"{plan.job}_report.html"), args.spec)
     size = path.stat().st_size
     return Answer({"wrote": path, "bytes": size}, f"wrote {path} ({size / 1e6:.1f} MB): open it in any browser")
 
 
-def write(plan: Plan, path: Path) -> Path:
-    """The report of ``plan`` at ``path``, whole or not at all."""
-    from skyband.framework import durable
+def write(plan: Plan, path: Path, spec: str | None = None) -> Path:
+    """The report of ``plan`` at ``path``, whole or not at all. SkybandError as ``outputs.output_file``."""
+    from skyband.framework.outputs import output_file, replace
     from skyband.framework.report.page import report
 
-    text = report(plan, datetime.now(UTC))
-    try:
-        durable.replace(path, text)
-    except OSError as e:
-        raise SkybandError("SKY-E203", f"{path} cannot be written: {(e.strerror or str(e)).lower()}") from e
+    output_file(path, "--out", (plan.source.path, plan.sink), spec)
+    replace(path, "--out", report(plan, datetime.now(UTC)))
     return path

@@ -184,9 +184,12 @@ def opened(args: argparse.Namespace) -> tuple[Plan, Layout]:
     """The plan of a command that streams a spec's rows, and the place of its tables, which is the job's own. SkybandError if it is not."""
     plan = getattr(args, "plan", None) or load_plan(args.spec)
     from skyband.framework.quality.row_rules import demoted
+    from skyband.framework.streaming.engine_log import own_log
     from skyband.framework.streaming.layout import Layout, own_place
 
     args.lines.job = plan.job
+    args.recorded.place((plan.source.path, plan.sink), args.spec)
+    own_log((plan.source.path, plan.sink))
     plan = demoted(plan, args.demote)
     layout = Layout(plan.sink)
     own_place(plan, layout)

@@ -42,11 +42,16 @@ C_FUNCTIONS: tuple[str, ...] = ("exp", "log", "pow")
 """Functions of the C library that both paths call, one value at a time (vector versions differ in the last bit)."""
 
 
-def _private(folder: Path) -> bool:
-    """Make ``folder`` if need be; True iff it is this user's own, writable, and closed to writes by others."""
+def _private(folder: Path, shared: bool = False) -> bool:
+    """Make ``folder`` if need be; True iff it is this user's own, writable, and closed to writes by others.
+
+    ``shared``: others may make entries where it lies, so a link is not followed.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        status = folder.stat()
+        status = folder.lstat() if shared else folder.stat()
+        if shared and not stat.S_ISDIR(status.st_mode):
+            return False
         if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
             return False
         return os.access(folder, os.W_OK | os.X_OK)
@@ -63,10 +68,12 @@ def cache_folder() -> Path:
     with suppress(RuntimeError):  # no home folder
         places.append((Path(xdg) if xdg else Path.home() / ".cache") / "skyband")
     owner = os.getuid() if hasattr(os, "getuid") else "user"
-    places.append(Path(tempfile.gettempdir()) / f"skyband-{owner}")
     for place in places:
         if _private(place):
             return place.resolve()
+    place = Path(tempfile.gettempdir()) / f"skyband-{owner}"
+    if _private(place, shared=True):
+        return place.resolve()
     return Path(tempfile.mkdtemp(prefix="skyband-"))
 
 

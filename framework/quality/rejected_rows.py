@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from skyband.framework import reasons
 from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError
+from skyband.framework.outputs import whole
 from skyband.framework.plan.model import Plan, SourceNode
 from skyband.framework.sources.bad_files import separator_of
 from skyband.framework.tables.delta_read import dataset
@@ -100,7 +101,7 @@ def export(plan: Plan, header: Sequence[str] | None, writer: Writer, reason: str
     mine = pc.field("reason") == reason
     if ":" not in reason:
         mine = mine | pc.starts_with(pc.field("reason"), f"{reason}:")
-    with target.open("x", encoding="utf-8", newline="") as out:
+    with whole(target) as out:
         put = _put(plan.source, header, reason, target.suffix, out)
         rows = 0
         for batch in dataset(writer.opened("rejected")).to_batches(columns=["reason", "text"], filter=mine):

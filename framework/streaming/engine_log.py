@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time as clock
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from skyband.framework.errors import SkybandError, told
+from skyband.framework.outputs import output_file, outside
 from skyband.framework.redaction import longest
 
 KEPT: Final = 5
@@ -199,6 +200,7 @@ def _tidy(log: _Log) -> None:
 
 def _named(path: Path) -> _Log:
     """The file the user names: there already or not, but plain, and this user's alone from now on."""
+    outside(path, PLACE)
     try:
         # Not to wait for the reader of a pipe.
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -210,6 +212,13 @@ def _named(path: Path) -> _Log:
         raise _refused(path, "not a plain file of this user's with one name")
     os.fchmod(fd, 0o600)
     return _Log(path, fd)
+
+
+def own_log(places: Sequence[str | None]) -> None:
+    """Raise SkybandError SKY-E201 or SKY-E202 if ``$SKYBAND_LOG`` names a file of the job's source or sink (``places``; ``outputs``)."""
+    named = os.environ.get(PLACE)
+    if named:
+        output_file(Path(named).absolute(), PLACE, places)
 
 
 def _refused(path: Path, why: str) -> SkybandError:

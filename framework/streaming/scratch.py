@@ -8,24 +8,38 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 _PREFIX: Final = "skyband-engine-"
+_made: dict[int, Path] = {}
+"""By process: a forked one has a folder of its own."""
 _GRACE: Final = 3600.0
 """Seconds for which the folder of a process that is gone stays: its engine may outlive it a little, on this machine or in a container."""
 
 
 def scratch_folder(pid: int | None = None) -> Path:
-    """The folder of this process (or of ``pid``), made with rights for its owner only; the user is part of its name."""
-    folder = Path(tempfile.gettempdir()) / f"{_PREFIX}{os.getuid()}-{os.getpid() if pid is None else pid}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.is_symlink() or folder.stat().st_uid != os.getuid():
-        # Somebody else's: the engine gets one that nobody knew before.
-        return Path(tempfile.mkdtemp(prefix=f"{folder.name}-"))
-    return folder
+    """The folder of this process (or of ``pid``), for its owner only; nobody knows its name before it is there.
+
+    The user and the process are part of the name, so that what a killed process left can be found.
+    """
+    process = os.getpid() if pid is None else pid
+    made = _made.get(process)
+    if made is None or not _own(made):
+        made = _made[process] = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getuid()}-{process}-"))
+    return made
+
+
+def _own(folder: Path) -> bool:
+    """Whether the folder is still this user's; one that went with its engine is made again, as settings name it."""
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
 
 
 def remove_leftovers() -> list[Path]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -213,7 +212,7 @@ def _wanted(
             f'-Djava.net.preferIPv4Stack=true "-Djava.io.tmpdir={scratch}"{" " + launch.QUICK if quick or not local else ""}'
         ),
         "spark.local.dir": str(scratch),
-        "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "skyband-warehouse"),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.python.worker.reuse": "true",
         # Elsewhere Skyband may come to the workers only once they run.
         **({"spark.python.daemon.module": DAEMON} if local else {}),

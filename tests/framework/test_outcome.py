@@ -25,9 +25,10 @@ def written(path: Path) -> dict[str, Any]:
 
 def test_a_run_is_added_up(tmp_path: Path) -> None:
     path = tmp_path / "out.json"
-    path.write_text("of an earlier run")
+    path.write_text('{"format": 1, "exit_code": 3}')
     outcome = Outcome(str(path))
     outcome.begin()
+    outcome.place((None, str(tmp_path / "sink")), "spec.yaml")
     assert not path.exists()
     found = iter([{"top": None, "runs": 3}, {"top": 1, "runs": 5}])
     outcome.watch("small", ["top", "low"], lambda: next(found))
@@ -96,9 +97,10 @@ def test_a_secret_is_not_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_file_that_cannot_be_written_is_refused_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["run", str(tmp_path / "none.yaml"), "--outcome", str(tmp_path / "no" / "out.json")]) == 2
+    spec = write_spec(tmp_path)
+    assert cli.main(["run", str(spec), "--outcome", str(tmp_path / "no" / "out.json")]) == 2
     said = capsys.readouterr().err
-    assert "SKY-E203" in said and "SKY-E100" not in said
+    assert "SKY-E203" in said and "SKY-E206" not in said and not (tmp_path / "out").exists()
 
 
 def test_a_signal_is_an_end_like_others(tmp_path: Path) -> None:

@@ -147,6 +147,12 @@ def test_cache_folder_falls_back_and_is_private(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert folder().parent == tmp_path.resolve()
+    # A link at the name that can be guessed leads to a folder of this user's own.
+    planted = tmp_path / f"skyband-{os.getuid()}"
+    planted.rmdir()
+    (tmp_path / "home").mkdir(mode=0o700)
+    planted.symlink_to(tmp_path / "home")
+    assert folder().parent == tmp_path.resolve() and folder() != (tmp_path / "home").resolve()
 
 
 def test_jit_is_the_identity_without_numba(monkeypatch) -> None:

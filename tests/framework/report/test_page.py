@@ -115,7 +115,8 @@ def test_numbers_that_json_lacks_and_lines_of_a_library(tmp_path: Path) -> None:
 def test_the_command_writes_the_file_whole_or_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plan, _ = job(tmp_path, ())
+    (tmp_path / "sink").mkdir()
+    plan, _ = job(tmp_path / "sink", ())
     monkeypatch.setattr(command, "load_plan", lambda spec: plan)
     out = tmp_path / "report.html"
     assert main(["report", "spec.yaml", "--out", str(out)]) == 0

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from skyband.framework.streaming import session
 from skyband.framework.streaming.scratch import remove_leftovers, scratch_folder
 
 
@@ -65,3 +66,30 @@ def test_what_only_looks_like_one_stays(temp: Path, ended: int) -> None:
     assert (target / "precious").exists() and other.exists()
     # A link in the place of the folder is not followed either.
     assert scratch_folder(ended).resolve() != target.resolve()
+
+
+def test_nothing_at_a_name_that_can_be_guessed_is_in_the_way(temp: Path) -> None:
+    """A file, a link to a folder of somebody's, a folder: the name of user and process alone was taken once."""
+    (temp / "theirs").mkdir()
+    for pid, plant in ((4_000_001, Path.touch), (4_000_002, lambda p: p.symlink_to(temp / "theirs")), (4_000_003, Path.mkdir)):
+        plant(temp / f"skyband-engine-{os.getuid()}-{pid}")
+        made = scratch_folder(pid)
+        assert made.is_dir() and not made.is_symlink() and made.stat().st_mode & 0o777 == 0o700
+        assert made.name.startswith(f"skyband-engine-{os.getuid()}-{pid}-") and scratch_folder(pid) == made
+    assert not any((temp / "theirs").iterdir())
+
+
+def test_one_that_has_gone_is_made_again_unless_somebody_else_made_it(temp: Path) -> None:
+    made = scratch_folder(4_000_004)
+    made.rmdir()
+    assert scratch_folder(4_000_004) == made and made.is_dir()
+    made.rmdir()
+    (temp / "theirs").mkdir()
+    made.symlink_to(temp / "theirs")
+    other = scratch_folder(4_000_004)
+    assert other != made and other.is_dir() and not any((temp / "theirs").iterdir())
+
+
+def test_the_warehouse_of_the_engine_is_in_it(temp: Path) -> None:
+    wanted = session._wanted("t", None, "local[1]", (), None, True, None, True, lambda: None)
+    assert Path(wanted.start.settings["spark.sql.warehouse.dir"]).parent == wanted.scratch == scratch_folder()
