@@ -82,7 +82,7 @@ CODES: Final[dict[str, str]] = {
     "SKY-E202": "a file is in the way",
     "SKY-E203": "a file or folder cannot be written",
     "SKY-E204": "a plugin cannot be used",
-    "SKY-E205": "the sink is not the job's own",
+    "SKY-E205": "the sink, or a directory with the name of a table in it, is not the job's own",
     "SKY-E206": "the source is not there, or its files do not have the spec's columns",
     "SKY-E207": "the source's table was rewritten, created anew or cut short: the job cannot go on with it",
     # Running
@@ -90,7 +90,7 @@ CODES: Final[dict[str, str]] = {
     "SKY-E301": "the source cannot be read",
     "SKY-E302": "another run of this job is active",
     "SKY-E303": "the checkpoint cannot be used",
-    "SKY-E304": "tables have lost what was committed",
+    "SKY-E304": "tables have lost what was committed, or another writer has changed them",
     "SKY-E305": "the engine, or a worker of it, died",
     "SKY-E306": "the disk is full, a quota is used up, the file system is read-only, too many files are open, or a device fails",
     "SKY-E307": "the tables are of an earlier version, whose columns have other names",

@@ -50,8 +50,12 @@ def run(args: argparse.Namespace) -> Answer:
         _known(layout, args.spec)
     with one_run(layout, plan.job, lambda text: print(told(text), file=sys.stderr)):
         _known(layout, args.spec)
-        writer, lines = DriverWriter(layout.root), []
+        writer, lines, left = DriverWriter(layout.root), [], []
         for spec in tables(plan):
+            strange = writer.owner.stranger(spec.name)
+            if strange is not None:
+                left.append({"name": spec.name, "why": f"{layout.root / spec.name} {strange}"})
+                continue
             sizes = writer.tidy(spec)
             lines += [(spec.name, *sizes)] if sizes is not None else []
     columns: dict[str, list[object]] = {"table": [name for name, _, _ in lines]}
@@ -66,7 +70,9 @@ def run(args: argparse.Namespace) -> Answer:
         for when, at in (("before", 1), ("after", 2)):
             columns[f"{said} {when}"] = [-(-getattr(line[at], part) // by) for line in lines]
     data = [{"name": name, "before": asdict(before), "after": asdict(after)} for name, before, after in lines]
-    return Answer({"tables": data}, text_table(pa.table(columns)))
+    shown = [text_table(pa.table(columns))]
+    shown += [f"left alone, as it is not proven to be a table of this job: {table['why']}" for table in left]
+    return Answer({"tables": data, "left_alone": left}, "\n".join(shown))
 
 
 def _known(layout: Layout, spec: str) -> None:

@@ -7,6 +7,7 @@ import sys
 
 from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError, printable, told
+from skyband.framework.spec.names import JOB_RUNS
 from skyband.framework.storage.places import need_folder
 from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
@@ -40,22 +41,27 @@ def run(args: argparse.Namespace) -> Answer:
     from skyband.framework.streaming.generations import bytes_in, clear, own_job, tables_in
     from skyband.framework.streaming.layout import Layout, own_place
     from skyband.framework.streaming.locks import one_run
+    from skyband.framework.tables.ownership import Owner
     from skyband.framework.tables.schemas import batch_tables
 
     layout = Layout(plan.sink)
-    own_place(plan, layout)
+    own_place(plan, layout, named=False)
     own_job(plan, layout)
     if not (half_swapped(layout.root) or any(p.exists() for p in (layout.file, layout.checkpoint))):
         hint = "nothing has run there yet; what else is there is yours to remove"
         raise SkybandError("SKY-E512", f"{layout.root} is no job's sink: it has no {layout.file.relative_to(layout.root)}", hint=hint)
     with one_run(layout, plan.job, lambda text: print(told(text), file=sys.stderr)):
-        names = tables_in(layout.root, (t.name for t in batch_tables(plan)))
+        owner = Owner(layout.root)
+        found = tables_in(layout.root, (t.name for t in batch_tables(plan)))
+        left = {n: why for n in [*found, JOB_RUNS] if (why := owner.stranger(n)) is not None}
+        names = [n for n in found if n not in left]
         size = bytes_in(layout.home) + sum(bytes_in(layout.root / n) for n in names)
         what = f"state and {counted(len(names), 'table')} of job {plan.job}, {size / 1e6:,.1f} MB below {layout.root}"
         if not args.yes and not _agreed(f"Remove {what}?"):
-            return Answer({"removed": [], "bytes": 0}, "nothing was removed", 1)
+            return Answer({"removed": [], "bytes": 0, "left_alone": sorted(left)}, "nothing was removed", 1)
         clear(layout, names)
-    return Answer({"removed": names, "bytes": size}, f"removed {what}")
+    said = [f"left alone, as it is not proven to be a table of this job: {layout.root / name} {why}" for name, why in left.items()]
+    return Answer({"removed": names, "bytes": size, "left_alone": sorted(left)}, "\n".join([f"removed {what}", *said]))
 
 
 def _agreed(question: str) -> bool:

@@ -82,6 +82,14 @@ class MemoryWriter:
     def maintain(self, spec: TableSpec, gone: Sequence[tuple[int, int]] = ()) -> None:
         """See ``Writer.maintain``: nothing to do."""
 
+    @property
+    def file_mark(self) -> str:
+        """See ``Writer.file_mark``: there are no files."""
+        return ""
+
+    def note(self, tables: Sequence[str], new: bool = False) -> None:
+        """See ``Writer.note``: nothing to do."""
+
     def _fitting(self, table: str, data: pa.Table) -> pa.Table:
         return to_schema(data, self.tables[table].schema)
 

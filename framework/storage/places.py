@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,7 +28,8 @@ def place(path: str | Path) -> Path:
         known = ", ".join(f"{s}://" for s in SCHEMES)
         said = f"{local.partition('://')[0]}://... is nothing this version can keep a job's files in"
         raise SkybandError("SKY-E203", said, hint=f"use {known}, or a path on a mounted file system")
-    return Path(local).absolute()
+    # As the engine spells it: `..` taken out of the text, whatever is a link.
+    return Path(os.path.abspath(local))
 
 
 def is_object(path: str | Path) -> bool:

@@ -33,6 +33,8 @@ class Delivery:
     specs: Mapping[str, tuple[pa.Schema, tuple[str, ...]]]
     keys: tuple[str, ...]
     least: int
+    mark: str
+    """What the names of the job's files have in them, by which upkeep knows one that no commit names."""
     _heads: dict[int, pa.Table] = field(default_factory=dict)
     """By bucket, the rows of ``heads`` that this task has sent."""
     _opened: DeltaTable | None = None
@@ -44,7 +46,7 @@ class Delivery:
         if root is None:
             return None
         specs = {s.name: (s.schema, s.partition_by) for s in sink.specs.values()}
-        return cls(root, specs, sink.plan.intake.partition_by, least_in_file())
+        return cls(root, specs, sink.plan.intake.partition_by, least_in_file(), sink.writer.file_mark)
 
     def __call__(self, kind: str, data: bytes) -> Block:
         """The message of a block: the block itself, or that of the file in which its rows now lie. For tasks of a batch only."""
@@ -64,7 +66,7 @@ class Delivery:
             rows = merged_heads(self._heads_before(rows["bucket"][0].as_py()), rows, schema, self.keys)
         partition = {name: partition_text(rows[name][0].as_py()) for name in partition_by}
         rows = to_schema(rows if partition else stamped(rows, batch), schema).drop_columns(list(partition))
-        file = write(place(self.root), table, rows, partition, prefix=f"part-{batch:08}-{task.taskAttemptId()}")
+        file = write(place(self.root), table, rows, partition, prefix=f"part-{batch:08}-{task.taskAttemptId()}-{self.mark}")
         reasons = pc.value_counts(rows["reason"]).to_pylist() if kind == REJECTED else []
         return in_file(kind, {**asdict(file), "reasons": {x["values"]: x["counts"] for x in reasons}})
 

@@ -38,6 +38,7 @@ from skyband.framework.storage.sinks import HOME, JOURNAL, entries_below, half_s
 from skyband.framework.streaming.checkpoint import CONTROL
 from skyband.framework.streaming.intact import check
 from skyband.framework.streaming.layout import ADDED, NEXT, RUNNING, Layout, fitting_job
+from skyband.framework.tables.ownership import OWNER, Owner
 
 OLD: Final = "old"
 """Folder of ``_skyband`` with the generation of before the last swap, as a sink."""
@@ -45,7 +46,7 @@ BACK: Final = "back"
 """That folder while it is on its way back."""
 GONE: Final = "gone"
 """Folder of ``_skyband`` for what an addition has taken the place of, until it is removed."""
-STAYING: Final = frozenset({"lock", "engine.lock", "logs", "replayed", RUNNING, NEXT, ADDED, OLD, BACK, GONE, JOURNAL})
+STAYING: Final = frozenset({"lock", "engine.lock", "logs", "replayed", OWNER, RUNNING, NEXT, ADDED, OLD, BACK, GONE, JOURNAL})
 """What in ``_skyband`` is the job's, whatever its generation."""
 Moves = tuple[list[Name], list[Name]]
 """Names of tables, and of what is in ``_skyband``."""
@@ -184,6 +185,8 @@ def swap_in(layout: Layout, tables: Sequence[str], leaving: Sequence[str]) -> No
 
     As ``swap``, but the generation stays what it is: all that is not named is not touched.
     """
+    # Tables of these names have other Delta ids from now on.
+    Owner(layout.root).claim(leaving)
     home = layout.added / "_skyband"
     coming = [name for name in (layout.filling.name, layout.file.name) if (home / name).exists()]
     going = [p.name for p in (layout.filling, layout.rest, layout.file) if p.exists()]
@@ -192,6 +195,9 @@ def swap_in(layout: Layout, tables: Sequence[str], leaving: Sequence[str]) -> No
 
 def _move(layout: Layout, journal: Journal) -> None:
     """Writes down what is to be moved, and moves it."""
+    owner = Owner(layout.root)
+    for name in journal.leaving[0]:
+        owner.need_own(name)
     for name in journal.coming[0]:
         if ((layout.root / name).exists() and name not in journal.leaving[0]) or (layout.root / name).is_symlink():
             raise SkybandError("SKY-E202", f"{layout.root / name} is in the way of a table", hint="move it, then run this again")
@@ -269,7 +275,9 @@ def clear(layout: Layout, tables: Sequence[str]) -> None:
 
     What else is in the sink stays, as do the two lock files. Killed, it is done again: the job file goes last.
     """
-    for name in [*tables, JOB_RUNS]:
+    owner = Owner(layout.root)
+    owner.claim(tables)
+    for name in [*tables, *([] if owner.stranger(JOB_RUNS) else [JOB_RUNS])]:
         _remove(layout.root / name)
     for path in sorted(layout.home.iterdir(), key=lambda p: (p == layout.file, p)):
         failpoint("reset.step")

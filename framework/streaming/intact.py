@@ -27,10 +27,12 @@ from skyband.framework.sources.logs import AGAIN, last_batch, unusable
 from skyband.framework.storage.places import absent, need_folder
 from skyband.framework.streaming.layout import JobFile, Layout
 from skyband.framework.tables import delta_read
+from skyband.framework.tables.ownership import Owner, is_link, not_own
 from skyband.framework.tables.published import PUBLISHED, lost
 from skyband.framework.tables.schemas import batch_tables, derived_tables
 
-Kind = Literal["derived", "checks", "truth"]
+Kind = Literal["derived", "checks", "truth", "stranger"]
+"""What becomes of a table that lacks something; ``stranger``: what is there is not proven to be the job's."""
 COMMITTED = "committed"
 """Column of ``runs``: JSON, table -> the last batch it has rows of."""
 
@@ -68,8 +70,13 @@ def look(plan: Plan, layout: Layout, job: JobFile) -> Found:
     derived = set(derived_tables(plan))
     found = Found(planned=-1, done=done)
     recorded, complete = _runs(layout, plan, job)
+    # Before the tables: their versions only grow beside a run.
+    owner = Owner(layout.root, (plan.job, job.generation))
     for name in sorted(named, key=lambda n: (n not in derived, n == "runs")):
         kind: Kind = "derived" if name in derived else "checks" if name in ("checks", PUBLISHED) else "truth"
+        if is_link(layout.root / name):
+            found.losses.append(Loss(name, "is a link", "stranger"))
+            continue
         try:
             table = delta_read.open_table(layout.root, name)
             version = table.transaction_version(f"{plan.job}/{job.generation}/{name}")
@@ -80,12 +87,18 @@ def look(plan: Plan, layout: Layout, job: JobFile) -> Found:
             said = str(getattr(e, "message", e))[:200]
             found.losses.append(Loss(name, f"is gone{upto}" if gone else f"cannot be opened ({said}){upto}", kind))
             continue
+        strange = owner.stranger(name, table)
+        if strange is not None:
+            found.losses.append(Loss(name, strange, "stranger"))
+            continue
         if version is not None:
             found.versions[name] = int(version)
         # The batch that moves the state to other tasks has its row once it is done.
         must = done - (job.moving is not None) if name == "runs" else recorded.get(name, -1)
         if found.versions.get(name, -1) < must:
             found.losses.append(Loss(name, f"has lost {_span(found.versions.get(name, -1) + 1, must)}", kind))
+        elif (behind := owner.behind(name, table)) is not None:
+            found.losses.append(Loss(name, behind, kind))
         found.losses += [Loss(name, what, kind) for what in files_gone]
     if not any(x.table == PUBLISHED for x in found.losses):
         found.losses += [Loss(PUBLISHED, what, "checks") for what in lost(layout.root)]
@@ -107,13 +120,17 @@ def check(
 ) -> Found:
     """What the tables hold: ``found``, if somebody has looked since the job's lock was taken.
 
-    Raises SkybandError SKY-E304 if one has lost something, SKY-E303 if the checkpoint is older than the tables.
+    Raises SkybandError SKY-E304 if one has lost something, SKY-E303 if the checkpoint is older than the tables, SKY-E205 if one is not
+    proven to be the job's.
 
     ``rebuild``: the derived tables (and ``checks``, if it is damaged) are removed instead, to be made anew; with them ``published``, which
     names versions of theirs. ``coming``: tables of the plan that are not there yet.
     """
     found = found or look(plan, layout, job)
     found.losses = [x for x in found.losses if x.table not in coming]
+    strange = next((x for x in found.losses if x.kind == "stranger"), None)
+    if strange is not None:
+        raise not_own(layout.root / strange.table, strange.what)
     if found.ahead is not None:
         raise unusable(layout.checkpoint, f"it is older than the tables: {found.ahead}")
     missed = [x for x in found.losses if not rebuild or x.kind == "truth"]
@@ -124,14 +141,17 @@ def check(
         need_folder(layout.root, "--rebuild-results")
         checks = {x.table for x in found.losses if x.kind == "checks"}
         derived = derived_tables(plan)
-        for name in [*derived, *sorted(checks | ({PUBLISHED} if derived else set()))]:
+        again = [*derived, *sorted(checks | ({PUBLISHED} if derived else set()))]
+        Owner(layout.root).claim(again)
+        for name in again:
             _remove(layout.root / name)
     return found
 
 
 def told(losses: list[Loss]) -> str:
     """The losses in one sentence."""
-    return "; ".join(f"table {x.table!r} {x.what}" for x in losses)
+    own = "is not proven to be the job's: its directory "
+    return "; ".join(f"table {x.table!r} {own if x.kind == 'stranger' else ''}{x.what}" for x in losses)
 
 
 def advice(layout: Layout, losses: list[Loss]) -> str:

@@ -28,6 +28,7 @@ from skyband.framework.spec.places import overlap
 from skyband.framework.storage.places import is_object, place, remove_tree
 from skyband.framework.storage.records import STRICT, TOLERANT, Count, Name, Text, Unfit, Whole, read
 from skyband.framework.streaming.checkpoint import whole
+from skyband.framework.tables.ownership import Owner, is_link
 from skyband.framework.tables.schemas import tables
 
 RUNNING = "run.json"
@@ -271,8 +272,11 @@ def not_run() -> SkybandError:
     return SkybandError("SKY-E402", "this job has not run yet", hint="skyband run it first")
 
 
-def own_place(plan: Plan, layout: Layout) -> None:
-    """Raises SkybandError SKY-E205 if the sink, links resolved, overlaps the source or the tables of another job. Writes nothing."""
+def own_place(plan: Plan, layout: Layout, named: bool = True) -> None:
+    """Raises SkybandError SKY-E205 if the sink, links resolved, overlaps the source or the tables of another job. Writes nothing.
+
+    ``named``: also if a directory in it that has the name of a table is not the job's (``own_tables``).
+    """
     if plan.source.path is not None and overlap(plan.source.path, str(layout.root), real=True):
         raise _not_own(layout, "is at, above or below the source")
     root = layout.root.resolve()
@@ -282,6 +286,26 @@ def own_place(plan: Plan, layout: Layout) -> None:
     for table in tables(plan):
         if (root / table.name / "_skyband" / "job.json").exists():
             raise _not_own(layout, f"would write its table {table.name} into the sink of another job")
+    for folder in [root, *root.parents]:
+        if (folder / "_delta_log").is_dir():
+            raise _not_own(layout, "is a Delta table" if folder == root else f"lies inside a Delta table ({folder})")
+    if named:
+        own_tables(plan, layout)
+
+
+def own_tables(plan: Plan, layout: Layout) -> None:
+    """Raises SkybandError SKY-E205 if a directory with the name of a table cannot be the job's (``ownership``). Writes nothing.
+
+    A table that the job has noted is not opened: the consistency check does that.
+    """
+    if layout.home.is_symlink():
+        raise _not_own(layout, "has a link in the place of _skyband")
+    owner = Owner(layout.root)
+    before = layout.file.exists() and not owner.knows
+    for table in tables(plan):
+        link = is_link(layout.root / table.name)
+        if link or not (before or table.name in owner.noted):
+            owner.need_own(table.name)
 
 
 def _not_own(layout: Layout, what: str) -> SkybandError:

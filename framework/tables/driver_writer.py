@@ -23,6 +23,7 @@ from skyband.framework.tables import delta_read
 from skyband.framework.tables.data_files import ROWS_PER_FILE, DataFile, unseen, write
 from skyband.framework.tables.fence import fence, overtaken
 from skyband.framework.tables.log_checkpoints import Checkpoint, due, last
+from skyband.framework.tables.ownership import Owner, file_mark
 from skyband.framework.tables.schemas import TableSpec
 from skyband.framework.tables.upkeep import Size, Upkeep, size, tidy
 from skyband.framework.tables.writer import Writes, written
@@ -41,35 +42,57 @@ class DriverWriter:
         self._versions: dict[tuple[str, str], int | None] = {}
         self._checkpoints: dict[str, Checkpoint] = {}
         self._upkeep = Upkeep()
+        self.owner = Owner(root)
+        self._spans: dict[str, tuple[int, int]] = {}
+        """Table -> the first and last version between which all commits are this writer's."""
 
     def ensure(self, spec: TableSpec) -> None:
         """See ``Writer.ensure``."""
         path = self.root / spec.name
+        self.owner.need_directory(spec.name)
         with _told(self.root, spec.name):
             if not delta_read.exists(self.root, spec.name):
+                self.owner.claim([spec.name])
                 self._open[spec.name] = DeltaTable.create(
                     str(path),
                     spec.schema,
                     storage_options=options(str(path)),
                     partition_by=list(spec.partition_by),
                     description=spec.comment,
-                    configuration=properties(spec),
+                    configuration=properties(spec, self.owner.made_id()),
+                    raise_if_key_not_exists=False,
                 )
                 return
             table = self._table(spec.name)
+            self.owner.need_own(spec.name, table)
             missing = missing_columns(spec, pa.schema(table.schema().to_arrow()), table.metadata().partition_columns)
             if missing:
                 table.alter.add_columns(Schema.from_arrow(pa.schema(missing)).fields)
                 self._open.pop(spec.name)
-            changed = outdated(spec, self._table(spec.name).metadata().configuration)
+            changed = outdated(spec, self.owner.made_id(), self._table(spec.name).metadata().configuration)
             if changed:
-                self._table(spec.name).alter.set_table_properties(changed)
+                self._table(spec.name).alter.set_table_properties(changed, raise_if_not_exists=False)
                 self._open.pop(spec.name)
+
+    def note(self, tables: Sequence[str], new: bool = False) -> None:
+        """See ``Writer.note``."""
+        said = {}
+        for name in tables:
+            if not (new and name in self.owner.noted):
+                table = self._table(name)
+                said[name] = str(table.metadata().id), table.version(), *self._spans[name]
+        if said:
+            self.owner.note(said)
 
     @property
     def task_root(self) -> str | None:
         """See ``Writer.task_root``."""
         return str(self.root) if reached_by_tasks(str(self.root)) else None
+
+    @property
+    def file_mark(self) -> str:
+        """See ``Writer.file_mark``."""
+        return file_mark(self.owner.made_id())
 
     def each(self, writes: Writes) -> Iterator[str]:
         """See ``Writer.each``: four commits take half the time of one after the other."""
@@ -134,7 +157,7 @@ class DriverWriter:
     def maintain(self, spec: TableSpec, gone: Sequence[tuple[int, int]] = ()) -> None:
         """See ``Writer.maintain``."""
         with _told(self.root, spec.name):
-            if self._upkeep.maintain(self._table(spec.name), spec, self.root / spec.name, gone):
+            if self._upkeep.maintain(self._table(spec.name), spec, self.root / spec.name, gone, self.owner.id):
                 # What is open reads the log it was opened with, of which a part may have gone.
                 self._open.pop(spec.name)
 
@@ -143,15 +166,18 @@ class DriverWriter:
         root = self.root / spec.name
         if not root.exists():
             return None
+        self.owner.need_own(spec.name)
         with _told(self.root, spec.name):
             before = size(self.opened(spec.name), root)
-            tidy(self.opened(spec.name), spec, root)
+            tidy(self.opened(spec.name), spec, root, self.owner.id)
             self._open.pop(spec.name, None)
             return before, size(self.opened(spec.name), root)
 
     def _table(self, name: str) -> DeltaTable:
         if name not in self._open:
             self._open[name] = delta_read.open_table(self.root, name)
+        version = self._open[name].version()
+        self._spans.setdefault(name, (version, version))
         return self._open[name]
 
     def _transaction(self, table: str, app_id: str, version: int) -> CommitProperties:
@@ -177,6 +203,9 @@ class DriverWriter:
         """A commit has been made: the next ones shall not have a long log to read."""
         self._versions[table, app_id] = version
         opened = self._table(table)
+        first, last_own = self._spans[table]
+        if opened.version() == last_own + 1:
+            self._spans[table] = first, last_own + 1
         before = self._checkpoints.get(table) or last(self.root / table)
         if due(opened.version(), before):
             with _told(self.root, table):
@@ -188,7 +217,8 @@ class DriverWriter:
 
     def _write(self, table: str, rows: pa.Table, partition: Mapping[str, str]) -> list[DataFile]:
         starts = range(0, rows.num_rows, ROWS_PER_FILE)
-        return [write(self.root, table, rows.slice(n, ROWS_PER_FILE), partition) for n in starts]
+        prefix = f"part-{self.file_mark}"
+        return [write(self.root, table, rows.slice(n, ROWS_PER_FILE), partition, prefix) for n in starts]
 
     def _commit(self, table: str, files: Sequence[DataFile], app_id: str, version: int, **how: Any) -> None:
         """One commit that adds ``files``. SkybandError SKY-E620 if one is not there: a task may have written it elsewhere."""

@@ -53,6 +53,7 @@ class Sink:
         """Makes every table of the job that is not there."""
         for spec in self.specs.values():
             self.writer.ensure(spec)
+        self.writer.note(list(self.specs), new=True)
         named = [n for n in self.specs if n not in {"runs", "checks", "published", *derived_tables(self.plan)}]
         self.committed = {n: v for n in named if (v := self.writer.version(n, self.app_id(n))) is not None}
 
@@ -106,6 +107,7 @@ class Sink:
         """
         for spec in self.specs.values():
             self.writer.maintain(spec, self._gone_runs(now or datetime.now(UTC)) if spec.name == "runs" else ())
+        self.writer.note(list(self.specs))
 
     def _gone_runs(self, now: datetime) -> list[tuple[int, int]]:
         """Spans of batches whose ``runs`` rows have outlived ``run.keep``; none until the oldest has by a sixteenth of it."""

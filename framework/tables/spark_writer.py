@@ -22,6 +22,7 @@ from skyband.framework.streaming.causes import machine_refused
 from skyband.framework.streaming.engine_log import log_file
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.data_files import DataFile
+from skyband.framework.tables.ownership import Owner, file_mark
 from skyband.framework.tables.schemas import TableSpec
 from skyband.framework.tables.upkeep import Upkeep
 from skyband.framework.tables.writer import Writes, written
@@ -38,38 +39,53 @@ class SparkWriter:
         self.root = root if "://" in local else str(Path(local).absolute())
         self.spark = spark
         self._upkeep = Upkeep()
+        self.owner = Owner(self.root)
         # An action fewer a commit, and none of the rows outside a replaced partition refused.
         spark.conf.set(_CHECK, "false")
         spark.conf.set("spark.databricks.delta.schema.autoMerge.enabled", "false")
 
     def ensure(self, spec: TableSpec) -> None:
         """See ``Writer.ensure``."""
+        self.owner.need_directory(spec.name)
         with _told(spec.name):
             path = self._path(spec.name)
             if DeltaTable.isDeltaTable(self.spark, path):
                 table = delta_read.open_table(self.root, spec.name)
+                self.owner.need_own(spec.name, table)
                 missing = missing_columns(spec, pa.schema(table.schema().to_arrow()), table.metadata().partition_columns)
                 if missing:
                     added = ", ".join(
                         f"`{f.name}` {from_arrow_type(f.type).simpleString()} comment {_quoted(_comment(f))}" for f in missing
                     )
                     self.spark.sql(f"alter table delta.`{path}` add columns ({added})")
-                changed = outdated(spec, table.metadata().configuration)
+                changed = outdated(spec, self.owner.made_id(), table.metadata().configuration)
                 if changed:
                     values = ", ".join(f"{_quoted(n)} = {_quoted(v)}" for n, v in changed.items())
                     self.spark.sql(f"alter table delta.`{path}` set tblproperties ({values})")
                 return
+            self.owner.claim([spec.name])
             builder = DeltaTable.create(self.spark).location(path).addColumns(spark_schema(spec.schema)).comment(spec.comment)
-            for name, value in properties(spec).items():
+            for name, value in properties(spec, self.owner.made_id()).items():
                 builder = builder.property(name, value)
             if spec.partition_by:
                 builder = builder.partitionedBy(*spec.partition_by)
             builder.execute()
 
+    def note(self, tables: Sequence[str], new: bool = False) -> None:
+        """See ``Writer.note``."""
+        opened = {n: delta_read.open_table(self.root, n) for n in tables if not (new and n in self.owner.noted)}
+        if opened:
+            self.owner.note({n: (str(t.metadata().id), t.version(), t.version(), t.version()) for n, t in opened.items()})
+
     @property
     def task_root(self) -> str | None:
         """See ``Writer.task_root``."""
         return None
+
+    @property
+    def file_mark(self) -> str:
+        """See ``Writer.file_mark``."""
+        return file_mark(self.owner.made_id())
 
     def each(self, writes: Writes) -> Iterator[str]:
         """See ``Writer.each``: one after the other."""
@@ -119,7 +135,7 @@ class SparkWriter:
     def maintain(self, spec: TableSpec, gone: Sequence[tuple[int, int]] = ()) -> None:
         """See ``Writer.maintain``. Other file systems than local ones have their own services for this."""
         if "://" not in self.root:
-            self._upkeep.maintain(delta_read.open_table(self.root, spec.name), spec, Path(self.root) / spec.name, gone)
+            self._upkeep.maintain(delta_read.open_table(self.root, spec.name), spec, Path(self.root) / spec.name, gone, self.owner.id)
 
     def _path(self, table: str) -> str:
         return f"{self.root}/{table}"

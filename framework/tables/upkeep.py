@@ -26,11 +26,13 @@ from typing import Final
 from urllib.parse import unquote
 
 import pyarrow as pa
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable
 
 from skyband.framework.failpoints import failpoint
 from skyband.framework.storage.places import is_object
 from skyband.framework.tables import delta_read
+from skyband.framework.tables.commits import MARK, named
+from skyband.framework.tables.ownership import file_mark
 from skyband.framework.tables.published import kept
 from skyband.framework.tables.schemas import Life, TableSpec
 
@@ -47,6 +49,8 @@ TIERS: Final = (256 << 10, 32 << 20)
 """Bytes below which a file is small: files of commits are merged into files of the first size, those into files of the second."""
 SPARE: Final = 200
 """Replaced files, and files of log, that a table may have whatever their age."""
+_MARGIN: Final = 60.0
+"""Seconds within which a commit says that it replaces a file and is written itself."""
 _OF_LOG: Final = re.compile(r"\.?(\d{20})\.(.+)")
 
 
@@ -56,8 +60,12 @@ class Upkeep:
     def __init__(self) -> None:
         self._cleaned: dict[str, float] = {}
 
-    def maintain(self, table: DeltaTable, spec: TableSpec, root: Path, gone: Sequence[tuple[int, int]] = ()) -> bool:
+    def maintain(
+        self, table: DeltaTable, spec: TableSpec, root: Path, gone: Sequence[tuple[int, int]] = (), owner: str | None = None
+    ) -> bool:
         """Merges small files, drops the rows of batches ``gone`` (first, last), removes files and log nobody needs any more.
+
+        ``owner``: the job's id, by which the commit that drops rows is known to be the job's (``commits``).
 
         Whether there was anything to do: then ``table`` has to be opened again. O(bytes of small files + files of the folder), the latter
         four times per ``MINUTES`` of the table.
@@ -65,7 +73,8 @@ class Upkeep:
         done = spec.partition_by != ("bucket",) and _merge(table)
         failpoint("upkeep.between")
         if gone:
-            table.delete(" or ".join(f"(batch_id >= {first} and batch_id <= {last})" for first, last in gone))
+            dropped = " or ".join(f"(batch_id >= {first} and batch_id <= {last})" for first, last in gone)
+            table.delete(dropped, commit_properties=CommitProperties(custom_metadata={MARK: owner or ""}))
             failpoint("upkeep.between")
             done = True
         now = clock.monotonic()
@@ -73,13 +82,13 @@ class Upkeep:
             return done
         replaced = sum(1 for _ in _files(root)) > len(table.file_uris()) + SPARE
         if replaced or len(_names(root / "_delta_log")) > SPARE + CHECKPOINT_INTERVAL:
-            _clean(table, spec, root)
+            _clean(table, spec, root, owner)
             self._cleaned[spec.name] = now
             done = True
         return done
 
 
-def tidy(table: DeltaTable, spec: TableSpec, root: Path) -> None:
+def tidy(table: DeltaTable, spec: TableSpec, root: Path, owner: str | None = None) -> None:
     """All of the upkeep at once, however little there is to do: merges every small file, writes a checkpoint of the log, cleans.
 
     What may go is what ``Upkeep`` would remove, and no more. O(bytes of small files + files of the folder).
@@ -89,7 +98,7 @@ def tidy(table: DeltaTable, spec: TableSpec, root: Path) -> None:
     failpoint("upkeep.between")
     table.create_checkpoint()
     failpoint("upkeep.between")
-    _clean(table, spec, root)
+    _clean(table, spec, root, owner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,28 +119,37 @@ def size(table: DeltaTable, root: Path) -> Size:
     return Size(len(live), sum(live), len(there), sum(there), len(_names(root / "_delta_log")))
 
 
-def _clean(table: DeltaTable, spec: TableSpec, root: Path) -> None:
-    """Removes replaced files and log: the one place that decides what may go."""
-    held = kept(root.parent, spec.name) if spec.published else []
-    # ``full``: also what a writer left that was killed before its commit.
-    local = not is_object(root)
-    gone = table.vacuum(retention_hours=None, dry_run=not local, enforce_retention_duration=False, full=True, keep_versions=held or None)
-    if not local:
-        _remove_objects(spec, root, gone)
-    failpoint("upkeep.between")
-    _clean_log(root / "_delta_log", MINUTES[spec.life], held)
+def _clean(table: DeltaTable, spec: TableSpec, root: Path, owner: str | None) -> None:
+    """Removes replaced files and log: the one place that decides what may go.
 
-
-def _remove_objects(spec: TableSpec, root: Path, gone: Sequence[str]) -> None:
-    """Removes replaced files of a sink that another run may have taken over while this one stood still, at whatever moment.
-
-    The newest version is read after the files were found: none that was so old then and is not in it will be part of a later one.
+    Of data files only those that the log once named, or that have the job's mark in their names (``ownership.file_mark``: of an attempt
+    that failed). What else lies in the folder may be anybody's. A file that was replaced before the time to which the log goes back is
+    named nowhere any more: so the log is cleaned after the files, as of the same moment.
     """
+    held = kept(root.parent, spec.name) if spec.published else []
     before = clock.time() - 60 * MINUTES[spec.life]
+    gone = table.vacuum(retention_hours=None, dry_run=True, enforce_retention_duration=False, full=True, keep_versions=held or None)
+    if gone:
+        _remove(spec, root, {unquote(name) for name in gone}, before, owner)
+    failpoint("upkeep.between")
+    _clean_log(root / "_delta_log", before, held)
+
+
+def _remove(spec: TableSpec, root: Path, gone: set[str], before: float, owner: str | None) -> None:
+    """Removes replaced files. Another run may have taken over a sink on object storage while this one stood still, at whatever moment:
+
+    the newest version is read after the files were found: none that was so old then and is not in it will be part of a later one.
+    """
+    log = root / "_delta_log"
+    past = [name for name in _names(log) if _OF_LOG.fullmatch(name) and name.endswith(".json") and _written(log / name) < before + _MARGIN]
+    mark = None if owner is None else f"-{file_mark(owner)}-"
+    gone &= named(log, past) | {name for name in gone if mark is not None and mark in name.rpartition("/")[2]}
     needed = {unquote(p) for p in pa.table(delta_read.open_table(root.parent, spec.name).get_add_actions())["path"].to_pylist()}
-    for name in gone:
-        path = root / unquote(name)
-        if unquote(name) not in needed and _written(path) < before:
+    inside = root.resolve()
+    for name in gone - needed:
+        path = root / name
+        # A link in the folder may lead anywhere.
+        if path.parent.resolve().is_relative_to(inside) and (not is_object(root) or _written(path) < before):
             path.unlink(missing_ok=True)
 
 
@@ -144,13 +162,12 @@ def _merge(table: DeltaTable) -> bool:
     return True
 
 
-def _clean_log(log: Path, minutes: int, held: Sequence[int]) -> None:
-    """Removes the log before the checkpoint from which the oldest version is read that has to stay: that of ``minutes`` ago, or ``held``.
+def _clean_log(log: Path, before: float, held: Sequence[int]) -> None:
+    """Removes the log before the checkpoint from which the oldest version that has to stay is read: that of time ``before``, or ``held``.
 
     The engines' own cleaning knows nothing of versions that are held. O(files of the log).
     """
     files = {m[0]: (int(m[1]), m[2]) for name in _names(log) if (m := _OF_LOG.fullmatch(name)) is not None}
-    before = clock.time() - 60 * minutes
     # A file that went between the listing and here (a reader's engine cleans too) is none of ours to count.
     past = [v for name, (v, kind) in files.items() if kind == "json" and _written(log / name) < before]
     oldest = min([max(past, default=-1), *held])

@@ -24,12 +24,24 @@ class Writer(Protocol):
     """Tables below one folder, by name. Methods that write return False if the commit was there already. Raise SkybandError SKY-E4xx."""
 
     def ensure(self, spec: TableSpec) -> None:
-        """Makes the table if it is not there; adds columns it lacks. SKY-E401 if what is there does not fit."""
+        """Makes the table if it is not there; adds columns it lacks.
+
+        SKY-E401 if what is there does not fit, SKY-E205 if it is not proven to be the job's (``ownership``).
+        """
+        ...
+
+    def note(self, tables: Sequence[str], new: bool = False) -> None:
+        """Note the tables' versions as the job's (``ownership.Owner.note``); with ``new`` only of tables that have no note yet."""
         ...
 
     @property
     def task_root(self) -> str | None:
         """The folder, or the URL of one, below which tasks may write files of tables (``data_files``), None if they may not."""
+        ...
+
+    @property
+    def file_mark(self) -> str:
+        """What the names of files that tasks write have in them (``ownership.file_mark``)."""
         ...
 
     def each(self, writes: Writes) -> Iterator[str]:

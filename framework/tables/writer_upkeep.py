@@ -8,19 +8,21 @@ import pyarrow as pa
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.tables.data_files import bounded
+from skyband.framework.tables.ownership import PROPERTY
 from skyband.framework.tables.schemas import TableSpec
 from skyband.framework.tables.upkeep import CHECKPOINT_INTERVAL, MINUTES
 
 
-def properties(spec: TableSpec) -> dict[str, str]:
-    """Delta table properties that every reader can live with.
+def properties(spec: TableSpec, owner: str) -> dict[str, str]:
+    """Delta table properties that every reader can live with, and the id of the job that ``owner``s the table (``ownership``).
 
     Replaced files and log go soon: they pile up batch by batch (``upkeep``). Floats get no statistics: an infinite score has no bound in
     JSON, and a file with one bound missing is misread by delta-rs' filters.
     """
-    # The engines clean a log by its age alone: upkeep knows which versions must stay readable, however old they are.
-    own_log = {} if spec.life == "book" else {"delta.enableExpiredLogCleanup": "false"}
-    return own_log | {
+    return {
+        PROPERTY: owner,
+        # Engines clean a log by its age alone: upkeep knows which versions must stay readable, and which files only the log names.
+        "delta.enableExpiredLogCleanup": "false",
         "delta.enableDeletionVectors": "false",
         "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
         "delta.dataSkippingStatsColumns": ",".join(f"`{n}`" for n in bounded(spec.schema, spec.partition_by)),
@@ -29,9 +31,9 @@ def properties(spec: TableSpec) -> dict[str, str]:
     }
 
 
-def outdated(spec: TableSpec, found: Mapping[str, str | None]) -> dict[str, str]:
+def outdated(spec: TableSpec, owner: str, found: Mapping[str, str | None]) -> dict[str, str]:
     """The properties that a table made by an earlier version, or before a column was added, does not have yet."""
-    return {name: value for name, value in properties(spec).items() if found.get(name) != value}
+    return {name: value for name, value in properties(spec, owner).items() if found.get(name) != value}
 
 
 def partition_text(value: int | bool) -> str:

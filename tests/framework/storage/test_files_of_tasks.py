@@ -110,7 +110,7 @@ def test_a_file_that_is_gone_or_cut_is_an_error_and_nothing_is_committed(
 def test_a_store_that_cannot_be_written_is_told_as_the_store_s(folder: str, task: type[Task], monkeypatch: pytest.MonkeyPatch) -> None:
     deliver = Delivery.of(sink_of(place(folder)))
     assert deliver is not None
-    elsewhere = Delivery("s3://nobucket/x", deliver.specs, deliver.keys, 0)
+    elsewhere = Delivery("s3://nobucket/x", deliver.specs, deliver.keys, 0, "")
     with pytest.raises(SkybandError) as e:
         elsewhere(REJECTED, blocks.table_bytes(bad_rows(2)))
     assert e.value.code == "SKY-E630"

@@ -176,7 +176,7 @@ def test_a_file_that_is_not_there_is_an_error_and_nothing_is_committed(
     assert e.value.code == "SKY-E620"
     assert sink_of(tmp_path).writer.read("rejected").num_rows == 0
     # A task on a machine that has another folder of that name, or none, fails.
-    elsewhere = Delivery(str(tmp_path / "none"), deliver.specs, deliver.keys, 0)
+    elsewhere = Delivery(str(tmp_path / "none"), deliver.specs, deliver.keys, 0, "")
     with pytest.raises(OSError, match="none"):
         elsewhere(REJECTED, blocks.table_bytes(bad_rows(2)))
 
@@ -209,7 +209,7 @@ ROWS = pa.table(
 
 def test_statistics_are_about_what_delta_rs_tells_of_and_hold(tmp_path: Path) -> None:
     spec = TableSpec("t", ALL, "any")
-    table = DeltaTable.create(str(tmp_path / "t"), ALL, configuration=properties(spec))
+    table = DeltaTable.create(str(tmp_path / "t"), ALL, configuration=properties(spec, "x"), raise_if_key_not_exists=False)
     write_deltalake(table, ROWS, mode="append")
     log = (tmp_path / "t" / "_delta_log" / "00000000000000000001.json").read_text().splitlines()
     (theirs,) = (json.loads(json.loads(line)["add"]["stats"]) for line in log if '"add"' in line)

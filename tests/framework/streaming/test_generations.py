@@ -24,6 +24,7 @@ from skyband.framework.streaming.generations import (
 )
 from skyband.framework.streaming.layout import Layout
 from skyband.framework.streaming.locks import one_run
+from skyband.framework.tables.ownership import Owner
 from tests.framework.streaming import checkpoints
 
 SHARED = ("runs", "heads", "rejected", "checks", "published")
@@ -39,6 +40,14 @@ OTHERS = ("job_runs/_delta_log/0.json", "theirs/_delta_log/0.json", "_skyband/re
 
 class Killed(BaseException):
     """As a signal would."""
+
+
+@pytest.fixture(autouse=True)
+def own_tables() -> Iterator[None]:
+    """The tables here are no real ones: whose a folder is, is tested in tests/framework/tables/test_ownership.py."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Owner, "stranger", lambda *_: None)
+        yield
 
 
 def sink(root: Path, generation: str, tables: set[str]) -> None:

@@ -21,6 +21,7 @@ from skyband.framework.streaming.layout import JobFile, Layout
 from skyband.framework.tables import delta_read
 from skyband.framework.tables import sink as sink_module
 from skyband.framework.tables.derive import derive
+from skyband.framework.tables.ownership import TABLES
 from skyband.framework.tables.sink import Sink
 from skyband.framework.tables.writer_factory import writer_for
 from tests.framework.streaming import checkpoints
@@ -121,27 +122,41 @@ def test_a_log_that_cannot_be_read_is_told(job: Job) -> None:
 
 
 def test_a_checkpoint_older_than_the_tables_is_refused(job: Job) -> None:
-    shutil.rmtree(job.layout.home)
+    shutil.rmtree(job.layout.checkpoint)
     checkpoints.make(job.layout.home, batches=BATCHES - 1)
     told = job.error()
     assert told.code == "SKY-E303" and "older than the tables" in told.message
 
 
-def test_results_ahead_of_their_changes_are_told(tmp_path: Path, finished: Path) -> None:
+def test_results_ahead_of_their_changes_are_told(tmp_path: Path) -> None:
     """All but the derived tables were restored from an older backup."""
     older = Job(tmp_path)
     older.run(BATCHES - 1, BATCHES - 1)
+    shutil.copytree(older.root, tmp_path / "newer" / "out")
+    newer = Job(tmp_path / "newer")
+    commit(newer.sink, newer.changes, BATCHES - 1)
+    derive(newer.sink, BATCHES - 1)
     for name in ("near", "near_now"):
         shutil.rmtree(older.root / name)
-        shutil.copytree(finished / "out" / name, older.root / name)
+        shutil.copytree(newer.root / name, older.root / name)
     told = older.error()
     assert told.code == "SKY-E304" and "table 'near_now' is derived up to batch 3, `runs` ends with batch 2" in told.message
 
 
-def test_results_that_are_behind_are_brought_up(job: Job) -> None:
+def test_results_that_a_kill_left_behind_are_brought_up(job: Job) -> None:
+    commit(job.sink, job.changes, BATCHES)
+    checkpoints.make(job.layout.home, batches=BATCHES + 1)
+    check(job.plan, job.layout, HEAD)
+    derive(job.opened(), BATCHES)
+    assert check(job.plan, job.layout, HEAD).versions["near_now"] == BATCHES
+
+
+def test_results_that_have_lost_a_commit_are_told_and_made_anew(job: Job) -> None:
     before = job.rows("near_now")
     max((job.root / "near_now" / "_delta_log").glob("*.json")).unlink()
-    check(job.plan, job.layout, HEAD)
+    told = job.error()
+    assert told.code == "SKY-E304" and "table 'near_now' is at version" in told.message and "--rebuild-results" in str(told.hint)
+    check(job.plan, job.layout, HEAD, rebuild=True)
     derive(job.opened(), BATCHES - 1)
     assert job.rows("near_now") == before
 
@@ -161,7 +176,7 @@ def test_results_are_made_anew_from_the_changes(job: Job) -> None:
 def test_a_link_is_not_followed_to_remove_results(job: Job, tmp_path: Path) -> None:
     (job.root / "near").rename(tmp_path / "elsewhere")
     (job.root / "near").symlink_to(tmp_path / "elsewhere")
-    assert job.error(rebuild=True).code == "SKY-E202"
+    assert job.error(rebuild=True).code == "SKY-E205"
     assert (tmp_path / "elsewhere" / "_delta_log").is_dir()
 
 
@@ -202,6 +217,7 @@ def test_runs_of_an_older_version_say_nothing_and_are_taken(job: Job) -> None:
     rows = table.to_pyarrow_table()
     cleared = rows.set_column(rows.schema.get_field_index("committed"), "committed", pa.nulls(rows.num_rows, pa.string()))
     write_deltalake(table, cleared, mode="overwrite")
+    (job.layout.home / TABLES).unlink()
     assert check(job.plan, job.layout, HEAD).losses == []
     shutil.rmtree(job.root / "heads")
     assert job.error().message == "table 'heads' is gone"

@@ -51,14 +51,22 @@ def test_a_changed_spec_is_refused_by_name(plan, tmp_path):
     assert "new sink path" in e.value.render()
 
 
-@pytest.mark.parametrize("gone", ["_skyband", "_skyband/checkpoint"])
-def test_tables_without_their_checkpoint_are_refused(plan, gone):
+def test_tables_without_their_checkpoint_are_refused(plan):
     layout = after_a_run(plan)
-    shutil.rmtree(layout.root / gone)
+    shutil.rmtree(layout.checkpoint)
     with pytest.raises(SkybandError) as e:
         fitting_job(plan, layout)
     assert e.value.code == "SKY-E303"
     assert "start again from the source" in e.value.render()
+
+
+def test_tables_without_what_says_whose_they_are_are_refused(plan):
+    layout = after_a_run(plan)
+    shutil.rmtree(layout.home)
+    with pytest.raises(SkybandError) as e:
+        fitting_job(plan, layout)
+    assert e.value.code == "SKY-E205" and str(layout.root / "runs") in e.value.message
+    assert "_skyband with it" in str(e.value.hint)
 
 
 def test_a_checkpoint_without_its_tables_is_refused(plan):

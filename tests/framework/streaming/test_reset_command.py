@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.streaming.layout import Layout
+from skyband.framework.tables.ownership import Owner
 from skyband.jobs import cli
 from tests.framework.streaming import checkpoints
 from tests.framework.streaming.test_locks import holder
@@ -21,6 +22,7 @@ def spec(tmp_path: Path) -> Path:
     """A job that has run, and its source."""
     write_file(tmp_path, "0.csv", [], at=0)
     out = tmp_path / "out"
+    Owner(out).claim(["runs", "far5", "job_runs"])
     for path in ("runs/_delta_log/0.json", "far5/_delta_log/0.json", "far5/x.parquet", "job_runs/_delta_log/0.json", "mine.txt"):
         checkpoints.write(out / path, "x")
     checkpoints.write(out / "_skyband" / "job.json", json.dumps({"job": "small", "fingerprint": {"queries": {"far5": {}}}}))

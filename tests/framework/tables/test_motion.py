@@ -154,7 +154,7 @@ def test_verify_finds_a_point_that_is_gone_or_moved(tmp_path: Path) -> None:
 
     plan = plan_at(tmp_path / "sink")
     write(plan, rows_of(5, 60), [30], {0})
-    (tmp_path / "sink" / "_skyband").mkdir()
+    (tmp_path / "sink" / "_skyband").mkdir(exist_ok=True)
     (tmp_path / "sink" / "_skyband" / "job.json").write_text('{"generation": "g"}')
     for name in ("two", "long"):
         query = next(q for q in plan.queries if q.name == name)

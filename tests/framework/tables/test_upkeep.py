@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from deltalake.transaction import AddAction
 
 from skyband.framework.tables import delta_read, log_checkpoints, schemas, upkeep, writer_upkeep
 from skyband.framework.tables.derive import derive
 from skyband.framework.tables.driver_writer import DriverWriter
+from skyband.framework.tables.ownership import PROPERTY
 from skyband.framework.tables.sink import Sink
 from skyband.framework.verify.stored import Stored, runs_gone
+from tests.framework.streaming.checkpoints import write
 from tests.framework.tables.plans import batch_blocks, make_plan, random_changes
 from tests.framework.tables.test_kills import content
 
@@ -167,12 +170,16 @@ def test_a_reader_that_has_begun_reads_on(tmp_path: Path) -> None:
     assert delta_read.read(delta_read.open_table(tmp_path, "runs")).num_rows == 60
 
 
-def test_what_is_replaced_goes_when_its_time_is_up_and_so_do_leftovers_of_kills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replaced_files_go_when_their_time_is_up_and_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the log never named is not the table's, or of a commit that a kill prevented: nobody can tell, so it stays."""
     monkeypatch.setattr(upkeep, "SPARE", 20)
     sink = sink_at(tmp_path)
     for n in range(80):
         commit(sink, n, START + n * MINUTE)
-    (tmp_path / "runs" / "part-of-a-killed-commit.parquet").write_bytes(b"half")
+    theirs = ["part-of-a-killed-commit.parquet", "notes.txt", "deeper/0.csv"]
+    for name in theirs:
+        write(tmp_path / "runs" / name, "theirs")
+        os.utime(tmp_path / "runs" / name, (0, 0))
     sink.maintain()
     assert files(tmp_path / "runs", "part-*.parquet") > 80
     DriverWriter(tmp_path).maintain(sink.specs["runs"])
@@ -181,7 +188,51 @@ def test_what_is_replaced_goes_when_its_time_is_up_and_so_do_leftovers_of_kills(
     later = DriverWriter(tmp_path)
     later.ensure(sink.specs["runs"])
     later.maintain(sink.specs["runs"])
-    assert files(tmp_path / "runs", "part-*.parquet") == len(DeltaTable(str(tmp_path / "runs")).file_uris()) < 8
+    assert files(tmp_path / "runs", "part-0*.parquet") == len(DeltaTable(str(tmp_path / "runs")).file_uris()) < 8
+    assert all((tmp_path / "runs" / name).read_text() == "theirs" for name in theirs)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_file_that_was_replaced_long_ago_still_goes(tmp_path: Path) -> None:
+    """Checkpoints forget what was replaced: the log's commits name it until it has gone."""
+    sink = sink_at(tmp_path)
+    for n in range(30):
+        commit(sink, n, START + n * MINUTE)
+    table = DeltaTable(str(tmp_path / "runs"))
+    table.optimize.compact()
+    table.create_checkpoint()
+    DriverWriter(tmp_path).tidy(sink.specs["runs"])
+    assert files(tmp_path / "runs", "part-0*.parquet") == len(DeltaTable(str(tmp_path / "runs")).file_uris()) == 1
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("mine", [True, False])
+def test_a_file_that_no_commit_names_goes_if_the_job_wrote_it(tmp_path: Path, mine: bool) -> None:
+    """As an attempt of a task leaves one that failed; one of another job's stays."""
+    sink = sink_at(tmp_path / "out")
+    other = sink_at(tmp_path / "other")
+    rows = sink.specs["rejected"].schema.empty_table()
+    (file,) = (sink if mine else other).writer._write("rejected", pa.Table.from_pylist([{"reason": "x"}], rows.schema), {})  # type: ignore
+    path = tmp_path / "out" / "rejected" / file.path
+    if not mine:
+        (tmp_path / "other" / "rejected" / file.path).rename(path)
+    os.utime(path, (0, 0))
+    DriverWriter(tmp_path / "out").tidy(sink.specs["rejected"])
+    assert path.exists() != mine
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_link_in_a_tables_folder_leads_to_no_removal(tmp_path: Path) -> None:
+    """The log names ``deeper/0.parquet``, and where that was there is a link to a folder of somebody's."""
+    sink = sink_at(tmp_path / "out")
+    write(tmp_path / "theirs" / "0.parquet", "theirs")
+    table = DeltaTable(str(tmp_path / "out" / "rejected"))
+    (tmp_path / "out" / "rejected" / "deeper").symlink_to(tmp_path / "theirs")
+    for action in (AddAction("deeper/0.parquet", 6, {}, 0, True, "{}"), None):
+        table.create_write_transaction([action] if action else [], "overwrite", table.schema(), partition_by=[])
+        table.update_incremental()
+    DriverWriter(tmp_path / "out").tidy(sink.specs["rejected"])
+    assert (tmp_path / "theirs" / "0.parquet").read_text() == "theirs"
 
 
 def test_tables_stay_open_over_an_upkeep_that_has_nothing_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,13 +272,15 @@ def test_rows_are_merged_a_few_at_a_time_not_all_again(tmp_path: Path) -> None:
 def test_tables_of_an_earlier_version_get_their_new_terms_once(tmp_path: Path) -> None:
     writer = DriverWriter(tmp_path)
     spec = next(t for t in schemas.tables(make_plan(str(tmp_path))) if t.name == "runs")
-    old = writer_upkeep.properties(spec) | {"delta.logRetentionDuration": "interval 7 days", "delta.checkpointInterval": "25"}
+    old = writer_upkeep.properties(spec, "") | {"delta.logRetentionDuration": "interval 7 days", "delta.checkpointInterval": "25"}
+    del old[PROPERTY], old["delta.enableExpiredLogCleanup"]
     DeltaTable.create(str(tmp_path / "runs"), spec.schema, configuration=old)
+    write(tmp_path / "_skyband" / "job.json", '{"job": "tests", "generation": "g"}')
     for _ in range(2):
         writer.ensure(spec)
         writer = DriverWriter(tmp_path)
     table = DeltaTable(str(tmp_path / "runs"))
-    assert table.metadata().configuration == writer_upkeep.properties(spec)
+    assert table.metadata().configuration == writer_upkeep.properties(spec, writer.owner.made_id())
     assert table.version() == 1
 
 
@@ -255,9 +308,9 @@ def test_what_the_engine_writes_is_kept_small_too(tmp_path: Path, spark: SparkSe
     monkeypatch.setattr(upkeep, "MERGE_AT", 2)
     monkeypatch.setattr(upkeep, "SPARE", 0)
     spec = next(t for t in schemas.tables(make_plan(str(tmp_path))) if t.name == "runs")
-    old = DeltaTable.create(str(tmp_path / "runs"), spec.schema, configuration={"delta.checkpointInterval": "2"})
-    assert old.metadata().configuration != writer_upkeep.properties(spec)
     writer = SparkWriter(str(tmp_path), spark)
+    terms = {PROPERTY: writer.owner.made_id(), "delta.checkpointInterval": "2"}
+    DeltaTable.create(str(tmp_path / "runs"), spec.schema, configuration=terms, raise_if_key_not_exists=False)
     monkeypatch.setattr(upkeep, "CHECKPOINT_INTERVAL", 2)
     monkeypatch.setattr(writer_upkeep, "CHECKPOINT_INTERVAL", 2)
     writer.ensure(spec)

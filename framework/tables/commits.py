@@ -1,0 +1,114 @@
+"""The commits of a Delta table's log, read one by one: which files they name, and which of them another writer made."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote
+
+from skyband.framework.storage.places import is_object
+
+MARK: Final = "skyband"
+"""Key of ``commitInfo`` that marks a commit of Skyband that changes rows without a transaction of a batch; its value is the job's id."""
+_AT_ONCE: Final = 8
+_NAME: Final = re.compile(r"(\d{20})\.json")
+
+Action = Mapping[str, Any]
+
+
+def named(log: Path, files: Iterable[str]) -> set[str]:
+    """The paths of data files that the commits ``files`` of the log add or remove, decoded. O(bytes of the commits)."""
+    paths = set()
+    for actions in _each(log, list(files)):
+        for action in actions:
+            for kind in ("add", "remove", "cdc"):
+                path = (action.get(kind) or {}).get("path")
+                if isinstance(path, str):
+                    paths.add(unquote(path))
+    return paths
+
+
+def foreign(log: Path, first: int, last: int, own: Sequence[str], mark: str | None) -> str | None:
+    """Describe the first commit of the versions ``first`` to ``last`` by which another writer changed rows; None if no row differs.
+
+    A commit is the job's own if it has a transaction whose name is, or begins with, one of ``own``, or the ``mark``. Changes that cancel
+    each other out (a restore to the state of before) count as none. Commits that change no rows (compaction, properties) are anybody's.
+    A commit that the log no longer has cannot be judged and is passed over. O(bytes of the commits).
+    """
+    came: dict[str, str] = {}
+    went: dict[str, str] = {}
+    versions = range(first, last + 1)
+    for version, actions in zip(versions, _each(log, [f"{v:020}.json" for v in versions]), strict=True):
+        if _own(actions, own, mark):
+            continue
+        for action in actions:
+            for kind, there, other in (("add", came, went), ("remove", went, came)):
+                change = action.get(kind)
+                if isinstance(change, dict) and change.get("dataChange", True) and isinstance(change.get("path"), str):
+                    # A deletion vector changes the rows of a file under the same name.
+                    vector = json.dumps(change.get("deletionVector"), sort_keys=True)
+                    path = change["path"] + vector
+                    if other.pop(path, None) is None:
+                        there[path] = f"version {version} is {_described(actions)}"
+    return min([*came.values(), *went.values()], key=_version, default=None)
+
+
+def delta_ids(log: Path) -> set[str]:
+    """The ids that the commits in the log give the table: for a table that cannot be opened."""
+    ids = set()
+    for actions in _each(log, [p.name for p in log.iterdir() if _NAME.fullmatch(p.name)] if log.is_dir() else []):
+        ids |= {str(a["metaData"].get("id")) for a in actions if isinstance(a.get("metaData"), dict)}
+    return ids
+
+
+def _version(said: str) -> int:
+    return int(said.split()[1])
+
+
+def _own(actions: Sequence[Action], own: Sequence[str], mark: str | None) -> bool:
+    for action in actions:
+        info, txn = action.get("commitInfo"), action.get("txn")
+        if mark is not None and isinstance(info, dict) and info.get(MARK) == mark:
+            return True
+        app_id = txn.get("appId") if isinstance(txn, dict) else None
+        if isinstance(app_id, str) and any(app_id == name or (name.endswith("/") and app_id.startswith(name)) for name in own):
+            return True
+    return False
+
+
+def _described(actions: Sequence[Action]) -> str:
+    """What a commit says of itself: ``RESTORE by Apache-Spark/4.2.0``."""
+    info: Action = next((a["commitInfo"] for a in actions if isinstance(a.get("commitInfo"), dict)), {})
+    operation = re.sub(r"[^\w ./-]", "", str(info.get("operation", "")))[:40] or "a commit"
+    engine = re.sub(r"[^\w ./:-]", "", str(info.get("engineInfo", "")))[:60]
+    return f"{operation} by {engine}" if engine else operation
+
+
+def _each(log: Path, names: Sequence[str]) -> Iterator[list[Action]]:
+    """The actions of each commit, none of one that is not there. From object storage several at a time."""
+    if not is_object(log) or len(names) < 2:
+        yield from (_actions(log / name) for name in names)
+        return
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        yield from threads.map(lambda name: _actions(log / name), names)
+
+
+def _actions(path: Path) -> list[Action]:
+    """A line that is no JSON object is passed over: who opens the table hears of it."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    found: list[Action] = []
+    for line in text.splitlines():
+        try:
+            action = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(action, dict):
+            found.append(action)
+    return found
