@@ -7,7 +7,7 @@ import re
 from skyband.framework.errors import did_you_mean
 from skyband.framework.sources.kafka_client import NO_PASSWORD, TEXTS, TOPIC, lacking
 from skyband.framework.spec.document import Path
-from skyband.framework.spec.places import is_root, overlap
+from skyband.framework.spec.places import is_root, overlap, unusable
 from skyband.framework.spec.scope import Scope
 from skyband.framework.spec.sink_models import KafkaSink, topics
 
@@ -24,7 +24,11 @@ def _place(s: Scope) -> None:
     if s.doc.bad_below(path):
         return
     sink, source = s.job.sink.path, s.job.source.path
-    if is_root(sink):
+    if odd := unusable(sink):
+        said = f"the sink's path has {' '.join(odd)}, with which Spark or the Delta library would look elsewhere: {sink}"
+        hint = "name a directory without [ ] { } * ? \\ ^ |, control characters and % before two hexadecimal digits"
+        s.doc.add("SKY-E119", said, s.doc.where_value(path), hint)
+    elif is_root(sink):
         s.doc.add("SKY-E119", "the sink cannot be the root of a file system", s.doc.where_value(path), "give the job a folder of its own")
     elif source is not None and not s.doc.bad(("source", "path")) and overlap(source, sink):
         said = "the sink cannot be the folder of the source, or lie above or below it"

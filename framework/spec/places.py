@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 MAX_SPELLINGS: Final = 64
+_UNUSABLE: Final = re.compile(r"[\[\]{}*?\\^|]|[\x00-\x1f\x7f]|%[0-9A-Fa-f]{2}")
 _BRACES: Final = re.compile(r"\{([^{}]*)\}")
 
 
@@ -25,6 +26,11 @@ def parts(path: str, real: bool = False) -> tuple[str, ...]:
     local = rest if mark else path.removeprefix("file:")
     whole = os.path.realpath(local) if real else os.path.abspath(local)
     return ("file", *(p for p in whole.split("/") if p))
+
+
+def unusable(path: str) -> list[str]:
+    """What a sink's path may not have, as it is to be shown: marks of patterns to Spark, and what the Delta library cannot put in a URL."""
+    return [m if m.isprintable() else repr(m)[1:-1] for m in dict.fromkeys(_UNUSABLE.findall(path))]
 
 
 def is_root(path: str) -> bool:
