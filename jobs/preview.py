@@ -79,12 +79,16 @@ def _by_engine(plan: Plan, most: int) -> tuple[FirstRows, pa.Table]:
 
 def _rows(plan: Plan, found: Judged, shown: int) -> Iterator[str]:
     from skyband.framework.reasons import REASON
+    from skyband.framework.sources.listing import not_read
     from skyband.framework.tables.render import text_table
 
     first = found.first
     more = f" and {len(first.files) - 1} more" if len(first.files) > 1 else ""
     there = f" ({counted(first.many, 'file')} there)" if first.many else ""
     yield f"{plan.job}: the first {counted(found.rows.num_rows, 'row')}, of {first.files[0]}{more}{there}"
+    unread = not_read(plan.source)
+    if unread is not None:
+        yield unread
     if shown:
         columns = [REASON, *(f.name for f in plan.intake.fields)]
         yield "\n" + text_table(found.rows.select(columns).slice(0, shown), ["rejected as", *columns[1:]])
@@ -100,6 +104,8 @@ def _rejected(found: Judged) -> Iterator[str]:
     yield f"\nof {counted(many, 'row')} {said}"
     for reason, n in sorted(found.rejected.items(), key=lambda r: (-r[1], r[0])):
         yield f"  {n:,} x {reason}"
+    if found.first.absent:
+        yield f"no row has {', '.join(found.first.absent)}"
     for text in texts_of(found.first):
         yield f"  parse: {text}"
     if found.first.doubtful:

@@ -11,7 +11,7 @@ from skyband.framework.errors import SkybandError
 from skyband.framework.storage.places import need_folder
 from skyband.jobs.added import added
 from skyband.jobs.described import described
-from skyband.jobs.run import add_arguments, begin, libraries_there, look, opened, quick, stream, waits, watch, what
+from skyband.jobs.run import add_arguments, begin, libraries_there, look, opened, quick, stream, unread, waits, watch, what
 
 if TYPE_CHECKING:
     from skyband.framework.lines import Lines
@@ -104,6 +104,7 @@ def _rebuilt(args: argparse.Namespace, plan: Plan, layout: Layout, built: Layout
         drop(layout, NEXT)
         built.home.mkdir(parents=True)
     look(plan.source, first=True)
+    unread(told, plan.source)
     record.begin()
     if not args.quiet:
         how = "going on with the interrupted rebuild of" if on else "rebuilding"

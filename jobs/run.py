@@ -153,6 +153,7 @@ def run(args: argparse.Namespace) -> int:
     with one_run(layout, plan.job, waits(told)), recorded(args, "run", layout) as record:
         job = fitting_job(plan, layout)
         look(plan.source, first=job is None)
+        unread(told, plan.source)
         record.begin()
         watch(outcome, plan, layout)
         try:
@@ -228,6 +229,15 @@ def look(source: SourceNode, first: bool) -> None:
     found = preflight.columns(source) if first and source.on_bad_file == "stop" else []
     if found:
         raise SpecErrors(found)
+
+
+def unread(told: Lines, source: SourceNode) -> None:
+    """Warn of files below the source's path that are not read."""
+    from skyband.framework.sources.listing import not_read
+
+    said = not_read(source)
+    if said is not None:
+        told.tell("warning", "warning", f"WARNING: {said}")
 
 
 def what(plan: Plan) -> str:

@@ -61,6 +61,7 @@ def _lines(found: Status) -> list[str]:
         lines.append(f"waiting: {waits}{f', {files}' if files else ''}")
     elif files:
         lines.append(f"waiting: {files}")
+    lines += [found.unread] if found.unread else []
     if found.tables:
         width = max(len(t.name) for t in found.tables)
         lines += ["", f"{'table':<{width}}  {'rows':>12}  {'files':>6}  {'KB':>9}  version"]

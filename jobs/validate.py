@@ -75,6 +75,7 @@ def _of_data(job: Job) -> tuple[list[SkybandError], str]:
     from skyband.framework.errors import SkybandError
     from skyband.framework.plan.compile import compile_job
     from skyband.framework.sources import preflight
+    from skyband.framework.sources.listing import not_read
 
     try:
         plan = compile_job(job)
@@ -86,4 +87,6 @@ def _of_data(job: Job) -> tuple[list[SkybandError], str]:
         return wrong, ""
     from skyband.framework.preview.share import share_of
 
-    return share_of(plan)
+    errors, said = share_of(plan)
+    unread = not_read(plan.source)
+    return errors, said if unread is None else f"{said}; {unread}"

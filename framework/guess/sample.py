@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import csv
 import gzip
-import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import IO, Any, Final
 from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError
 from skyband.framework.quality.looks import fits_text
+from skyband.framework.sources import loose_json
 
 ROWS: Final = 10_000
 """Rows that are looked at."""
@@ -152,20 +152,25 @@ def _is_header(rows: Sequence[Sequence[str]]) -> bool:
     return plain and all(first) and len(set(first)) == len(first)
 
 
+def whole_text(file: Path) -> str:
+    """All of a text, packed or not. Raises OSError, ValueError for one larger than 64 MB, UnicodeDecodeError."""
+    with _open(file, "utf-8-sig") as f:
+        text = f.read(_LARGEST + 1)
+    if len(text) > _LARGEST:
+        raise ValueError("one JSON document of more than 64 MB; write an object a line instead")
+    return text
+
+
 def _json(file: Path, ending: str, most: int) -> Sample:
     with _open(file, "utf-8-sig") as f:
         begin = f.read(1024).lstrip()[:1]
     if begin == "[":
-        with _open(file, "utf-8-sig") as f:
-            text = f.read(_LARGEST + 1)
-        if len(text) > _LARGEST:
-            raise ValueError("one JSON document of more than 64 MB; write an object a line instead")
-        found, whole = json.loads(text), True
+        found, whole = loose_json.value(whole_text(file)), True
         options: tuple[tuple[str, str | bool], ...] = (("multiLine", True),)
         rows, whole = found[:most], len(found) <= most
     else:
         options, lines = (), (line for line in lines_of(file, "utf-8-sig") if line.strip())
-        rows = [json.loads(line) for line in islice(lines, most)]
+        rows = [loose_json.value(line) for line in islice(lines, most)]
         whole = next(lines, None) is None
     rows = [r for r in rows if isinstance(r, dict)]
     if not rows:

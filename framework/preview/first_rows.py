@@ -7,7 +7,6 @@ formats raise SKY-E531, and rows with such cells are counted (``doubtful``) and 
 from __future__ import annotations
 
 import csv
-import json
 import os
 import re
 import zlib
@@ -20,19 +19,20 @@ from pathlib import Path
 from typing import Any, Final
 
 from skyband.framework.errors import SkybandError
-from skyband.framework.guess.sample import lines_of, sample_of
+from skyband.framework.guess.sample import lines_of, sample_of, whole_text
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.quality.looks import fits_json, fits_text
 from skyband.framework.quality.unparsed import Unparsed, unparsed
 from skyband.framework.reasons import PARSE
 from skyband.framework.rehearsal.rows import in_engine
-from skyband.framework.sources import preflight
+from skyband.framework.sources import loose_json, nested, preflight
 from skyband.framework.sources.bad_files import separator_of
 from skyband.framework.spec.cells import cell
 
+_LOOK: Final = frozenset({"pathglobfilter", "recursivefilelookup"})
 _PLAIN: Final[Mapping[str, frozenset[str]]] = {
-    "csv": frozenset({"header", "sep", "delimiter", "quote", "nullvalue", "encoding", "charset"}),
-    "json": frozenset(), "parquet": frozenset(), "orc": frozenset(), "delta": frozenset(),
+    "csv": _LOOK | {"header", "sep", "delimiter", "quote", "nullvalue", "encoding", "charset"},
+    "json": _LOOK | {"multiline"}, "parquet": _LOOK | {"mergeschema"}, "orc": _LOOK | {"mergeschema"}, "delta": frozenset(),
 }  # fmt: skip
 """Options, in lower case, that are read here as the engine reads them."""
 
@@ -46,7 +46,7 @@ class FirstRows:
     """``rows``: columns of the source by their names in the spec; ``reasons`` and ``texts``: of those that do not parse (else None, "").
 
     ``why``: what is wrong with each of these, as far as it can be seen. ``files``: those looked at, of ``many``. ``doubtful``: rows left
-    out, since the engine may read them otherwise.
+    out, since the engine may read them otherwise. ``absent``: columns that no row looked at has, not even as null.
     """
 
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -56,6 +56,7 @@ class FirstRows:
     files: list[str] = field(default_factory=list)
     many: int = 0
     doubtful: int = 0
+    absent: list[str] = field(default_factory=list)
 
     def add(self, row: dict[str, Any]) -> None:
         """One that parses."""
@@ -89,7 +90,7 @@ def first_rows(source: SourceNode, most: int, files: Sequence[str] | None = None
     gone = preflight.missing(source)
     if gone is not None:
         raise gone
-    found = FirstRows()
+    found = FirstRows(absent=[f.name for f in source.fields] if source.format == "json" else [])
     paths = [str(preflight.local_folder(str(source.path)))] if source.format == "delta" else files if files is not None else _by_age(source)
     found.many = len(paths)
     if not paths:
@@ -150,17 +151,41 @@ def _empty(text: str, options: Mapping[str, str]) -> bool:
 
 
 def _json(source: SourceNode, path: str, most: int, found: FirstRows) -> None:
+    read = 0
+    for text in _texts(source, path):
+        rows = loose_json.rows(text)
+        if rows is None:
+            found.unparsed(text, unparsed(source, None, text))
+            read += 1
+        for row in rows or ():
+            _of_object(source, row, text, found)
+            read += 1
+            if read >= most:
+                return
+
+
+def _texts(source: SourceNode, path: str) -> Iterator[str]:
+    """The texts of a JSON file that hold values: its lines, or all of it."""
+    if any(n.lower() == "multiline" and v.lower() == "true" for n, v in source.options):
+        yield whole_text(Path(path))
+        return
     lines = (line.rstrip("\r\n") for line in lines_of(Path(path), "utf-8-sig"))
-    for line in islice((line for line in lines if line.strip()), most):
-        try:
-            row: Any = json.loads(line)
-        except (ValueError, RecursionError):
-            row = None
-        fits = isinstance(row, dict) and all((v := row.get(str(f.source_name))) is None or fits_json(f.type, v) for f in source.fields)
-        if not fits:
-            found.unparsed(line, unparsed(source, None, line))
-            continue
-        _put(found, {f: row.get(str(f.source_name)) for f in source.fields}, _of_json)
+    yield from (line for line in lines if line.strip())
+
+
+def _of_object(source: SourceNode, row: Mapping[str, Any], text: str, found: FirstRows) -> None:
+    values: dict[Field, Any] = {}
+    try:
+        for f in source.fields:
+            values[f], there = nested.found_in(row, str(f.source_name))
+            if there and f.name in found.absent:
+                found.absent.remove(f.name)
+    except nested.NoObject:
+        values = {}
+    if not values or not all(v is None or fits_json(f.type, v) for f, v in values.items()):
+        found.unparsed(text, unparsed(source, None, text))
+        return
+    _put(found, values, _of_json)
 
 
 def _typed(source: SourceNode, path: str, most: int, found: FirstRows) -> None:

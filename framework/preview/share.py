@@ -5,7 +5,7 @@ from __future__ import annotations
 from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import Plan
-from skyband.framework.preview.first_rows import texts_of
+from skyband.framework.preview.first_rows import FirstRows, texts_of
 from skyband.framework.preview.judged import judged
 
 
@@ -20,6 +20,8 @@ def share_of(plan: Plan) -> tuple[list[SkybandError], str]:
         if e.code in ("SKY-E531", "SKY-E206"):
             return [], f"; its rows were not looked at: {e.message}"
         return [e], ""
+    if found.first.absent and found.rows.num_rows:
+        return [_absent(plan, found.first)], ""
     many, rejected = found.rows.num_rows, sum(found.rejected.values())
     said = f"of the first {counted(many, 'row')} {rejected:,} would be rejected"
     if rejected:
@@ -29,3 +31,11 @@ def share_of(plan: Plan) -> tuple[list[SkybandError], str]:
         hint = next((f"the first kind that does not parse: {text}" for text in texts_of(found.first)), "skyband preview shows them")
         return [SkybandError("SKY-E532", f"{said}; quality.max_rejected allows {plan.max_rejected:g} %", hint=hint)], ""
     return [], f"; {said}"
+
+
+def _absent(plan: Plan, first: FirstRows) -> SkybandError:
+    """SKY-E206: columns that no row has."""
+    names = [str(f.source_name) for f in plan.source.fields if f.name in first.absent]
+    said = f"none of the first {len(first.rows):,} rows has the column{'s' if len(names) > 1 else ''} {', '.join(map(repr, names))}"
+    hint = "'from:' gives a column another name, or names a member of an object: from: user.score"
+    return SkybandError("SKY-E206", f"{said} (first file: {first.files[0]})", hint=hint)

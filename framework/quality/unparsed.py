@@ -14,6 +14,7 @@ from typing import Any, Final
 from skyband.framework.counts import counted
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.quality.looks import Looks, fits_json, fits_text, looks_of
+from skyband.framework.sources import loose_json, nested
 from skyband.framework.sources.bad_files import separator_of
 
 _LONGEST: Final = 60
@@ -77,13 +78,16 @@ def _other_width(cells: list[str], names: list[str], options: Mapping[str, str],
 
 def _of_json(source: SourceNode, text: str) -> Unparsed | None:
     try:
-        row: Any = json.loads(text)
+        row: Any = loose_json.value(text)
     except (ValueError, RecursionError):
         return Unparsed(("json",), f"a row is no JSON object: {_shown(text)}", "one object a line, or options: {multiLine: true}")
     if not isinstance(row, dict):
         return Unparsed(("json",), f"a row is no JSON object: {_shown(text)}", 'each row is an object: {"column": value, ...}')
     for f in source.fields:
-        value = row.get(str(f.source_name))
+        try:
+            value = nested.value_of(row, str(f.source_name))
+        except nested.NoObject:
+            return Unparsed((str(f.source_name), "no object"), f"column {f.source_name!r}: what it is a member of is no object")
         if value is not None and not fits_json(f.type, value):
             shown = value if isinstance(value, str) else json.dumps(value)
             return _misfit(f, shown, looks_of(f.type, str(f.source_name), shown, quoted=isinstance(value, str)))

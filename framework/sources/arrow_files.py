@@ -84,6 +84,8 @@ class ArrowFiles:
             found = spelled.get(str(f.source_name).lower(), [])
             if len(found) > 1 or (found and "." in found[0]):
                 raise Odd(f"column {f.name} is there twice, or its name has a dot")
+            if not found and str(f.source_name).partition(".")[0].lower() in spelled and "." in str(f.source_name):
+                raise Odd(f"column {f.name} is a member of an object")
             there = schema.field(found[0]).type if found else None
             if there is not None and not _same(there, arrow_type(f.type)):
                 raise Odd(f"a file has {there} where {f.name} is {f.type}")

@@ -8,7 +8,6 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,11 +15,10 @@ from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.bad_files import first_line, separator_of
 from skyband.framework.sources.files import MEND, Files
+from skyband.framework.sources.listing import listing, values_of
 from skyband.framework.sources.logs import local_path
 from skyband.framework.sources.options import CSV, Options
-from skyband.framework.sources.preflight import hidden
 from skyband.framework.sources.protocol import Mistake, Section
-from skyband.framework.spec.places import without_scheme
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -103,12 +101,10 @@ def _lacking(source: SourceNode, where: str, names: list[str]) -> SkybandError |
 def _headers(spark: SparkSession, source: SourceNode) -> Iterator[tuple[str, list[str] | SkybandError]]:
     """(where, the first line) of every file that has one, or why it cannot be read; without waking the engine where that is simple."""
     options = {k.lower(): v for k, v in source.options}
-    local = without_scheme(str(source.path))
-    root = Path(local)
-    files = sorted(root.iterdir()) if root.is_dir() else sorted(Path(f) for f in glob(str(root)))
-    visible = [f for f in files if f.is_file() and not hidden(f.name)]
+    found = listing(source)
+    visible = [Path(f) for f in found.files] if found is not None else []
     plain = len(separator_of(options)) == 1 and "ignoreleadingwhitespace" not in options
-    whole = "://" in local or not plain or (root.is_dir() and not visible)
+    whole = found is None or not plain
     for where in [str(source.path)] if whole else visible:
         try:
             if isinstance(where, str) or where.suffix not in ("", ".csv", ".txt", ".tsv", ".gz"):
@@ -123,4 +119,4 @@ def _headers(spark: SparkSession, source: SourceNode) -> Iterator[tuple[str, lis
             yield Path(where).name, SkybandError("SKY-E301", f"the file {where} cannot be read: {e}", hint=MEND)
         else:
             if names:
-                yield Path(where).name, names
+                yield Path(where).name, [*names, *(n for n in values_of(source, str(where)) if n not in names)]

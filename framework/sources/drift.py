@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.bad_files import first_line, separator_of
+from skyband.framework.sources.listing import values_of
 
 Columns = dict[str, str]
 """Column -> its type, "" if the source does not say it, in the order of the source."""
@@ -98,7 +99,8 @@ def _header(source: SourceNode, path: str) -> Columns | None:
     plain = len(separator_of(options)) == 1 and not {"ignoreleadingwhitespace", "comment"} & set(options)
     if options.get("header", "false").lower() != "true" or not plain:
         return None
-    return dict.fromkeys(first_line(path, options), "") or None
+    names = first_line(path, options)
+    return dict.fromkeys([*names, *values_of(source, path)], "") if names else None
 
 
 def _schema(kind: str, path: str) -> Columns | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote, urlparse
+from urllib.parse import unquote, urlsplit
 
 from skyband.framework.errors import SkybandError
 
@@ -29,9 +29,9 @@ class Taken:
 
 def local_path(url: str) -> str | None:
     """The path of a file's URL on this machine, None for one elsewhere."""
-    if url.startswith("file:///") and not {"?", "#", ";"} & set(url):
+    if url.startswith("file:///") and not {"?", "#"} & set(url):
         return unquote(url[7:])
-    parts = urlparse(url)
+    parts = urlsplit(url)
     return unquote(parts.path) if parts.scheme in ("", "file") else None
 
 

@@ -17,6 +17,7 @@ from skyband.framework.counts import agree
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.bad_files import first_line
+from skyband.framework.sources.listing import listing, marked, root_of, values_of
 from skyband.framework.spec.places import without_scheme
 
 CODE: Final = "SKY-E206"
@@ -39,12 +40,33 @@ _UNREADABLE: Final[dict[str, tuple[frozenset[str], str]]] = {
 def missing(source: SourceNode) -> SkybandError | None:
     """SKY-E206 if nothing lies at the source's path; None if something does, or that cannot be seen from here."""
     path = _local(source)
-    if path is None or os.path.exists(path):
+    if path is None:
         return None
+    if os.path.exists(path):
+        return (_pattern(source) or _conflict(source)) if source.format in FORMATS else None
     if set("{\\") & set(path) or (glob.has_magic(path) and next(glob.iglob(path), None) is not None):
         return None
     kind = "Delta table" if source.format == "delta" else "folder"
     return SkybandError(CODE, f"there is no {kind} {source.path}", hint=f"make it{_may_be_empty(source)}, or mend source.path")
+
+
+def _pattern(source: SourceNode) -> SkybandError | None:
+    """SKY-E206 if Spark takes the path for a pattern although a directory or file has that very name."""
+    path = str(root_of(source))
+    if not marked(path):
+        return None
+    found = sorted({c for c in path if marked(c)})
+    hint = "rename it, or let source.path name a symbolic link to it that has no such character in its path"
+    return SkybandError(CODE, f"Spark takes {source.path} for a pattern, as its path has {' '.join(found)}", hint=hint)
+
+
+def _conflict(source: SourceNode) -> SkybandError | None:
+    found = listing(source)
+    if found is None or found.conflict is None:
+        return None
+    said = f"the directories below {source.path} do not have the same columns: {found.conflict[0]} and {found.conflict[1]}"
+    hint = "directories such as year=2024 take all files, at one depth; or read all subdirectories: options: {recursiveFileLookup: true}"
+    return SkybandError(CODE, said, hint=hint)
 
 
 def _may_be_empty(source: SourceNode) -> str:
@@ -73,7 +95,7 @@ def _header(source: SourceNode, path: str, options: dict[str, str]) -> list[Skyb
         names = first_line(path, options)
     except (OSError, EOFError, zlib.error, csv.Error, LookupError):
         return []
-    gone = lacking(names, source.fields) if names else []
+    gone = [n for n in lacking(names, source.fields) if n not in values_of(source, path)] if names else []
     if not gone:
         return []
     there = ", ".join(names)[:200]
@@ -117,17 +139,9 @@ def local_folder(path: str) -> str | None:
     return None if "://" in local else local
 
 
-def hidden(name: str) -> bool:
-    """Whether the engine passes over a file or folder of that name. One of Hive's (``day=1``) counts whatever it begins with."""
-    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
-
-
 def files(source: SourceNode) -> Iterator[str]:
-    """The plain files of the source's own folder that the engine would read, by name."""
-    path = _local(source)
-    if path is None or source.format == "delta" or any(k.lower() == "pathglobfilter" for k, _ in source.options):
-        return
-    found = [os.path.join(path, n) for n in os.listdir(path)] if os.path.isdir(path) else glob.glob(path)
-    for file in sorted(found):
-        if not hidden(os.path.basename(file)) and os.path.isfile(file) and os.path.getsize(file):
+    """The files of a source of this machine that Spark reads and that are not empty, by name."""
+    found = listing(source) if source.format in FORMATS else None
+    for file in () if found is None else found.files:
+        if os.path.isfile(file) and os.path.getsize(file):
             yield file

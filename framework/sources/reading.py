@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
@@ -14,18 +16,23 @@ from pyspark.sql.types import StringType, StructField, StructType, _parse_dataty
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
+from skyband.framework.sources import drift, preflight
 from skyband.framework.sources.bad_files import why
 from skyband.framework.sources.delta_feed import CHANGE, follows
 from skyband.framework.sources.drop import Drop
+from skyband.framework.sources.listing import PATTERN, listing, marked, root_of, values_of, without_marks
+from skyband.framework.sources.nested import path_of, paths_of, tree
 from skyband.framework.sources.protocol import CAP, CORRUPT, ORIGIN
 from skyband.framework.sources.structs import struct
-from skyband.framework.sources.watch import PATTERN
 
 _GLOB = re.compile(f"([{re.escape(PATTERN)}])")
 """What a path to read would have as a pattern; a file's own name may have it too."""
 
 BATCH_BYTES = "128m"
 """Most bytes of files in one batch, if the spec sets no bound (a batch has at least one file)."""
+
+_WITHOUT_SUMS = {"fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem", "fs.file.impl.disable.cache": "true"}
+"""Hadoop's local file system checks a sum beside each file, and cannot name that of a file with a colon. This one looks for none."""
 
 _URL = "__url"
 _FILE = struct(path="string", modificationTime="timestamp", length="bigint", content="binary")
@@ -50,6 +57,7 @@ def files(
         options |= {"maxFileAge": NEVER_TOO_OLD} | batch_bound(source)
         frame = _stream(spark.readStream.format(source.format).schema(schema).options(**options), source)
     else:
+        options |= _base(source, paths)
         frame = spark.read.format(source.format).schema(schema).options(**options).load([_GLOB.sub(r"\\\1", p) for p in paths])
     frame = _without(frame, without)
     name, url = F.col("_metadata.file_name"), F.col("_metadata.file_path")
@@ -65,7 +73,7 @@ def urls(spark: SparkSession, source: SourceNode, name: str, without: Sequence[s
 
     The engine takes and notes files as it does for ``files``: a checkpoint of the one goes on with the other.
     """
-    options = dict(source.options) | {"maxFileAge": NEVER_TOO_OLD} | batch_bound(source)
+    options = dict(source.options) | _found(source) | {"maxFileAge": NEVER_TOO_OLD} | batch_bound(source)
     frame = _without(_stream(spark.readStream.format("binaryFile").schema(_FILE).options(**options), source), without)
     url = F.col("_metadata.file_path")
     named = [url.alias(name), F.col("_metadata.file_name").alias(ORIGIN)]
@@ -81,7 +89,7 @@ def listed(spark: SparkSession, source: SourceNode, columns: list[str] | None, t
     """URLs of the files there, as the engine's stream would find and spell them; [] if there is no such folder."""
     options, schema = how(source, columns, text)
     try:
-        return list(spark.read.format(source.format).schema(schema).options(**options).load(source.path).inputFiles())
+        return list(spark.read.format(source.format).schema(schema).options(**options).load(_load_path(source)).inputFiles())
     except AnalysisException as e:
         if e.getCondition() != "PATH_NOT_FOUND":
             raise
@@ -90,12 +98,38 @@ def listed(spark: SparkSession, source: SourceNode, columns: list[str] | None, t
 
 def how(source: SourceNode, columns: list[str] | None, text: bool) -> tuple[dict[str, str], StructType]:
     """The engine's options and schema to read files of ``source`` with. ``columns``, ``text``: see ``files``."""
-    options = dict(source.options)
+    options = dict(source.options) | _found(source)
     if text:
         options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     if columns is not None:
         options["enforceSchema"] = "false"
     return options, _schema(source, columns, text)
+
+
+def _found(source: SourceNode) -> dict[str, str]:
+    """Options for names that Spark takes for patterns, where such files are set aside, and for names with a colon."""
+    found = listing(source)
+    if found is None:
+        return {}
+    made: dict[str, str] = {}
+    if source.on_bad_file == "reject":
+        named = next(((n, v) for n, v in source.options if n.lower() == "pathglobfilter"), ("pathGlobFilter", None))
+        made[named[0]] = without_marks(named[1])
+    return made | (_WITHOUT_SUMS if any(":" in os.path.basename(f) for f in found.files) else {})
+
+
+def _base(source: SourceNode, paths: Sequence[str]) -> dict[str, str]:
+    """The option for which Spark takes columns from the directories of files that are named one by one."""
+    local = [p.removeprefix("file://") if p.startswith("file://") else p.removeprefix("file:") for p in paths]
+    return {"basePath": str(root_of(source))} if any(values_of(source, p) for p in local) else {}
+
+
+def _load_path(source: SourceNode) -> str | None:
+    """The path for Spark. One that names a file is written as a pattern that matches it alone: else Spark wants a directory."""
+    root = root_of(source)
+    if root is None or not os.path.isfile(root) or marked(root):
+        return source.path
+    return f"{os.path.dirname(root)}/{{{os.path.basename(root)}}}"
 
 
 def _with_caps(spark: SparkSession, frame: DataFrame, drop: Drop) -> DataFrame:
@@ -123,7 +157,7 @@ def unreadable(spark: SparkSession, source: SourceNode, columns: list[str] | Non
 
 def _stream(reader: DataStreamReader, source: SourceNode) -> DataFrame:
     try:
-        return reader.load(source.path)
+        return reader.load(_load_path(source))
     except AnalysisException as e:
         if e.getCondition() != "PATH_NOT_FOUND":
             raise
@@ -147,9 +181,24 @@ def delta(spark: SparkSession, source: SourceNode) -> DataFrame:
 
 def rows(frame: DataFrame, source: SourceNode, origin: Column, corrupt: Column | None = None, more: Sequence[Column] = ()) -> DataFrame:
     """``frame``, whose columns have the source's names, as ``SourceFormat`` promises it, and ``more`` columns."""
-    columns = [F.col("`" + str(f.source_name).replace("`", "``") + "`").cast(f.type).alias(f.name) for f in source.fields]
+    there = {c.lower() for c in frame.columns}
+    columns = [_column(source, str(f.source_name), there).cast(f.type).alias(f.name) for f in source.fields]
     parsed = F.lit(None).cast("string") if corrupt is None else corrupt
     return frame.select(*columns, parsed.alias(CORRUPT), origin.alias(ORIGIN), *more)
+
+
+def _column(source: SourceNode, name: str, there: Set[str]) -> Column:
+    """The column ``name`` of a frame with the columns ``there`` (in lower case): its own, else the member of an object that it names."""
+    path = path_of(source, name)
+    own = F.col(_quoted(name))
+    if path is None or path[0].lower() not in there:
+        return own
+    member = F.col(".".join(map(_quoted, path)))
+    return F.coalesce(own, member) if name.lower() in there else member
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 def batch_bound(source: SourceNode) -> dict[str, str]:
@@ -191,6 +240,21 @@ def _schema(source: SourceNode, columns: list[str] | None, text: bool) -> Struct
     """The schema to read with: files with a header give every column of it a place, in its order."""
     types = {str(f.source_name): _parse_datatype_string(f.type) for f in source.fields}
     schema = StructType([StructField(n, types.get(n, StringType())) for n in (columns if columns is not None else types)])
+    objects = tree(p for p in paths_of(source) if not _has_column(source, ".".join(p[0])))
+    for name, inside in objects.items():
+        schema.add(name, _struct(inside))
     if text:
         schema.add(CORRUPT, StringType())
     return schema
+
+
+def _struct(members: Mapping[str, Any]) -> StructType:
+    """Objects in objects (``nested.tree``) as Spark's type."""
+    return StructType([StructField(n, _struct(t) if isinstance(t, dict) else _parse_datatype_string(t)) for n, t in members.items()])
+
+
+def _has_column(source: SourceNode, name: str) -> bool:
+    """Whether the first file of a source with typed columns has a column of that very name: then no object is asked for."""
+    first = next(iter(preflight.files(source)), None) if source.format in ("parquet", "orc") else None
+    found = drift.of_file(source, first) if first is not None else None
+    return found is not None and name.lower() in {n.lower() for n in found}

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from glob import iglob
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from skyband.framework.plan.model import SourceNode
+from skyband.framework.sources.ledger import Ledger
+from skyband.framework.sources.listing import listing
 from skyband.framework.sources.logs import local_path, taken
-from skyband.framework.sources.preflight import hidden, local_folder
+from skyband.framework.sources.preflight import FORMATS
 
 _MOST: Final = 100_000
 """Files that are counted; of a folder with more no share is shown."""
@@ -25,13 +23,10 @@ class Share:
         self._last = -1
         self.taken: int | None = None
         self.of: int | None = None
-        root = None if source.path is None or source.format == "delta" else local_folder(source.path)
-        if root is None:
-            return
-        there = list(islice(_files(root), _MOST + 1))
-        if 0 < len(there) <= _MOST:
-            before = self._new()
-            self.taken, self.of = 0, sum(f not in before for f in there)
+        found = listing(source) if source.format in FORMATS else None
+        if found is not None and 0 < len(found.files) <= _MOST:
+            before = self._new() | {local_path(u) for u in Ledger.load(checkpoint.parent).aside}
+            self.taken, self.of = 0, sum(f not in before for f in found.files)
 
     def look(self) -> None:
         """Counts what has been taken since the last look. O(files taken since)."""
@@ -42,12 +37,3 @@ class Share:
         found = taken(self._log, self._last)
         self._last = max([self._last, *(t.number for t in found)])
         return {local_path(t.url) for t in found}
-
-
-def _files(root: str) -> Iterator[str]:
-    for start in [root] if os.path.isdir(root) else iglob(root):
-        if os.path.isfile(start):
-            yield os.path.abspath(start)
-        for where, folders, names in os.walk(start):
-            folders[:] = [f for f in folders if not hidden(f)]
-            yield from (os.path.join(os.path.abspath(where), n) for n in names if not hidden(n))

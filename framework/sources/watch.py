@@ -15,8 +15,8 @@ from skyband.framework.failpoints import failpoint
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.bad_files import named_in, plain, suspects
 from skyband.framework.sources.ledger import Ledger, SetAside
+from skyband.framework.sources.listing import PATTERN, listing, marked
 from skyband.framework.sources.logs import AGAIN, Taken, files_log_damage, forget_plan, last_batch, local_path, offset, taken, unusable
-from skyband.framework.sources.preflight import hidden
 from skyband.framework.spec.places import without_scheme
 
 if TYPE_CHECKING:
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 
 Probe = Callable[["SparkSession", str], "str | None"]
 """Reads one file (a URL) in full with the engine: why it cannot be read, or None."""
-
-
-PATTERN = "[]{}*?\\"
-"""Characters of a file's name for which the engine looks for files that match it."""
 
 
 class FileWatch:
@@ -54,21 +50,22 @@ class FileWatch:
         upto = offset(self.checkpoint, done)
         files = [t for t in taken(self.log) if t.url not in self.ledger.aside]
         unfinished = [t for t in files if t.number > upto]
-        self._no_patterns([t.url for t in unfinished if _modified(t.url) is not None])
-        if not committed and any(self._is_pattern(t.url) for t in unfinished):
-            # Renamed, as was asked for: the batch is planned anew.
+        again = not committed and any(self._is_pattern(t.url) for t in unfinished)
+        if not again or self.source.on_bad_file == "stop":
+            self._no_patterns([t.url for t in unfinished if _modified(t.url) is not None])
+        if again:
+            # Renamed, as was asked for, or about to be set aside: the batch is planned anew.
             forget_plan(self.checkpoint, planned, upto)
             files, unfinished = [t for t in files if t.number <= upto], []
-        if named := self._patterns_there():
-            known = {local_path(t.url) for t in files}
-            self._no_patterns([u for u in named if local_path(u) not in known])
+        patterns = self._patterns_aside(planned + (planned == done or committed), {local_path(t.url) for t in files})
         self._all_there(unfinished)
         if committed:
             self._unchanged(unfinished)
         changed = [t for t in files if t.number <= upto and self._changed(t)]
         if not changed:
-            return []
-        return [f"{_counted(changed)} changed after the rows were read, which stay as they were (first: {_name(changed[0].url)})"]
+            return patterns
+        said = f"{_counted(changed)} changed after the rows were read, which stay as they were (first: {_name(changed[0].url)})"
+        return [*patterns, said]
 
     def before_commit(self, batch: int) -> list[str]:
         """The same of the files of ``batch``, which has just run and is not in the tables yet. O(its files)."""
@@ -130,26 +127,34 @@ class FileWatch:
             failpoint("aside.after")
         return [f"file {_name(u)} cannot be read and is set aside, see table `rejected`: {why}" for u, why in found.items()]
 
-    def _patterns_there(self) -> list[str]:
-        """URLs of the files in the source's folder, if it is one of this machine, that the engine would take for patterns. O(files)."""
-        root = os.path.abspath(without_scheme(str(self.source.path)))
-        found = []
-        for folder, folders, names in os.walk(root):
-            folders[:] = [f for f in folders if not hidden(f)]
-            below = any(c in folder.removeprefix(root) for c in PATTERN)
-            found += [os.path.join(folder, n) for n in names if not hidden(n) and (below or any(c in n for c in PATTERN))]
-        return [Path(f).as_uri() for f in found]
+    def _patterns_aside(self, batch: int, known: set[str | None]) -> list[str]:
+        """Sets aside the files that Spark would take for patterns, in ``batch``: warnings that name them. ``known``: those taken. O(files).
+
+        Raises SkybandError SKY-E301 if files are not to be set aside, or if a directory has such a name, which Spark finds all the same.
+        """
+        found = listing(self.source)
+        paths = [f for f in found.files if marked(f) and f not in known] if found is not None else []
+        if self.source.on_bad_file == "stop" or any(marked(os.path.dirname(f)) for f in paths):
+            self._no_patterns([Path(f).as_uri() for f in paths])
+        new = [f for f in paths if Path(f).as_uri() not in self.ledger.aside]
+        for f in new:
+            marks = " ".join(sorted(set(PATTERN) & set(os.path.basename(f))))
+            said = f"Spark takes its name for a pattern: rename it, without {marks}"
+            self.ledger.aside[Path(f).as_uri()] = SetAside(batch, os.path.getsize(f), said)
+        if new:
+            self.ledger.save()
+        return [f"file {os.path.basename(f)} is set aside, see table `rejected`: {self.ledger.aside[Path(f).as_uri()].said}" for f in new]
 
     def _is_pattern(self, url: str) -> bool:
-        return local_path(url) is not None and any(c in self._below(url) for c in PATTERN)
+        return (path := local_path(url)) is not None and marked(path)
 
     def _no_patterns(self, urls: Sequence[str]) -> None:
         named = [u for u in urls if self._is_pattern(u)]
         if named:
             raise SkybandError(
                 "SKY-E301",
-                f"the engine takes the name of {_counted(named)} for a pattern and would read others twice, first: {local_path(named[0])}",
-                hint=f"rename it, without any of {' '.join(PATTERN)}, and run again",
+                f"Spark takes the name of {_counted(named)} for a pattern and would read others twice, first: {local_path(named[0])}",
+                hint=f"rename it, without any of {' '.join(PATTERN)}, and run again; or set source.on_bad_file: reject",
             )
 
     def _all_there(self, files: Sequence[Taken]) -> None:

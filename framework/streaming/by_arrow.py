@@ -31,7 +31,8 @@ def by_arrow(plan: Plan, job: JobFile) -> bool:
 def readable(plan: Plan, job: JobFile, columns: Sequence[str] | None = None) -> Readable:
     """The source's files, for who reads them by Arrow: all fields, or those named ``columns``."""
     fields = tuple(f for f in plan.source.fields if columns is None or f.name in columns)
-    place = os.path.abspath(without_scheme(str(plan.source.path))), below(plan.source), fields
+    root = os.path.abspath(without_scheme(str(plan.source.path)))
+    place = os.path.dirname(root) if os.path.isfile(root) else root, below(plan.source), fields
     return ArrowCsv(*place, tuple(job.header or ()), separator(plan.source)) if plan.source.format == "csv" else ArrowFiles(*place)
 
 

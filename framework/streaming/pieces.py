@@ -11,6 +11,7 @@ from skyband.framework.lines import warning_to_stderr
 from skyband.framework.messages import ROWS_IN, Tally
 from skyband.framework.plan.model import Plan
 from skyband.framework.reasons import BAD_FILE
+from skyband.framework.sources.logs import last_batch
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming import rejects
 from skyband.framework.streaming.layout import JobFile, Layout
@@ -33,6 +34,10 @@ class Pieces:
         self.failed: int | None = None
         if self.watch is not None:
             self._tell(self.watch.at_start(committed))
+            batch = last_batch(layout.checkpoint / "offsets") + 1
+            if self.watch.rejected(batch):
+                # Without a new file there would be no batch to report them in.
+                layout.order_wake(f"aside-{batch}")
 
     def files(self, batch: int) -> list[str]:
         """URLs of the files that ``batch`` reads, if the source is one of files."""

@@ -14,8 +14,10 @@ from contextlib import suppress
 from skyband.framework import durable
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.drop import Drop
+from skyband.framework.sources.ledger import Ledger
+from skyband.framework.sources.listing import listing, root_of
 from skyband.framework.sources.logs import last_batch, local_path, owed, taken
-from skyband.framework.sources.preflight import FORMATS, hidden, local_folder
+from skyband.framework.sources.preflight import FORMATS
 from skyband.framework.streaming.layout import JobFile, Layout
 
 
@@ -44,25 +46,13 @@ def at_rest(layout: Layout, job: JobFile, finish: bool) -> bool:
 
 def waiting(source: SourceNode, layout: Layout) -> list[str] | None:
     """The files that lie in a local source's folder and have not been taken; None if that cannot be told from here. O(files)."""
-    root = None if source.path is None or source.format not in FORMATS else local_folder(source.path)
-    if root is None or not os.path.isdir(root):
+    found = listing(source) if source.format in FORMATS else None
+    if found is None or found.linked or not os.path.exists(str(root_of(source))):
         return None
-    found = _files(os.path.abspath(root))
-    if not found:
-        return found
-    done = {local_path(t.url) for t in taken(layout.checkpoint / "sources" / "0")}
-    return [f for f in found if f not in done]
-
-
-def _files(root: str) -> list[str] | None:
-    """What the engine may take for files of the source below ``root``; None if a folder is a link, which may lead anywhere."""
-    found: list[str] = []
-    for where, folders, names in os.walk(root):
-        folders[:] = [f for f in folders if not hidden(f)]
-        if any(os.path.islink(os.path.join(where, f)) for f in folders):
-            return None
-        found += [os.path.join(where, n) for n in names if not hidden(n)]
-    return found
+    if not found.files:
+        return []
+    done = {local_path(t.url) for t in taken(layout.checkpoint / "sources" / "0")} | {local_path(u) for u in Ledger.load(layout.home).aside}
+    return [f for f in found.files if f not in done]
 
 
 def _noted(layout: Layout, job: JobFile, batch: int, finished: bool) -> bool:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.reasons import REASONS
+from skyband.framework.sources.listing import not_read
 from skyband.framework.sources.logs import files_log_damage, last_batch, offset, unusable
 from skyband.framework.sources.preflight import FORMATS
 from skyband.framework.sources.share import Share
@@ -52,7 +53,8 @@ class TableState:
 class Status:
     """``process``: that of the engine that runs. Counts are those of the rows that ``runs`` still has (``run.keep``): ``since`` its oldest.
 
-    ``waiting``: files that lie there and have not been taken (None where that cannot be told). ``bytes``: all below the sink;
+    ``waiting``: files that lie there and have not been taken (None where that cannot be told). ``unread``: files below the source's path
+    that are never read, in words. ``bytes``: all below the sink;
     ``next_bytes`` and ``old_bytes``: of these, those of a generation that is being built (or was, when that was interrupted) and of the one
     before the last rebuild. ``wrong``: what the next run would say, and what to do about it. ``damaged``: the job file, the checkpoint or
     the tables are gone, in whole or in part. ``swap interrupted``: the next run, rebuild or maintain completes it.
@@ -71,6 +73,7 @@ class Status:
     rows: dict[str, int] = field(default_factory=dict)
     rejected: dict[str, int] = field(default_factory=dict)
     waiting: int | None = None
+    unread: str | None = None
     bytes: int = 0
     next_bytes: int = 0
     old_bytes: int = 0
@@ -84,7 +87,7 @@ def status_of(plan: Plan) -> Status:
     SkybandError SKY-E303 and SKY-E307 if what is below the sink is no job's of this version, SKY-E518 for a link in it.
     """
     layout = Layout(plan.sink)
-    found = Status(plan.job, str(layout.root), "never run")
+    found = Status(plan.job, str(layout.root), "never run", unread=not_read(plan.source))
     try:
         need_readable(layout.root)
     except SkybandError as e:

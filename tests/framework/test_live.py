@@ -140,7 +140,7 @@ def test_the_share_of_the_files(tmp_path: Path) -> None:
         (log / str(number)).write_text("v1\n" + entries)
 
     take(0, "a.csv", "gone.csv")
-    share = Share(SourceNode("csv", str(landing), (), ()), checkpoint)
+    share = Share(SourceNode("csv", str(landing), (("recursiveFileLookup", "true"),), ()), checkpoint)
     assert (share.taken, share.of) == (0, 3)
     take(1, "b.csv", "day=1/d.csv")
     share.look()

@@ -208,7 +208,7 @@ def test_parquet_is_read_with_the_types_it_says(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "form, options, said",
-    [("csv", "{timestampFormat: yyyy}", "source.options.timestampFormat"), ("json", "{multiLine: true}", "source.options.multiLine"),
+    [("csv", "{timestampFormat: yyyy}", "source.options.timestampFormat"), ("json", "{allowComments: true}", "allowComments"),
      ("csv", '{sep: "||"}', "cells separated so")],
 )  # fmt: skip
 def test_what_only_the_engine_reads_is_said(tmp_path: Path, form: str, options: str, said: str) -> None:

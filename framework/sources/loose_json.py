@@ -1,0 +1,35 @@
+"""JSON as Spark reads it, without Spark: texts may stand in single quotes, and an array holds rows. Imports no Spark."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+_TEXT: Final = re.compile(r"""("(?:[^"\\]|\\.)*")|'((?:[^'\\]|\\.)*)'""", re.DOTALL)
+
+
+def value(text: str) -> Any:
+    """The value of a JSON text. Raises ValueError, RecursionError."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        if "'" not in text:
+            raise
+        return json.loads(_TEXT.sub(_double, text))
+
+
+def rows(text: str) -> list[dict[str, Any]] | None:
+    """The rows that a JSON text holds: that of an object, or those of an array of objects; None if it is no text of that kind."""
+    try:
+        found = value(text)
+    except (ValueError, RecursionError):
+        return None
+    made = found if isinstance(found, list) and found else [found]
+    return made if all(isinstance(r, dict) for r in made) else None
+
+
+def _double(m: re.Match[str]) -> str:
+    if m[1] is not None:
+        return m[1]
+    return '"' + re.sub(r"""\\'|(?<!\\)((?:\\\\)*)\"""", lambda q: "'" if q[0] == "\\'" else f'{q[1]}\\"', m[2]) + '"'
