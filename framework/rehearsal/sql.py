@@ -17,7 +17,8 @@ from typing import Any, Final, NamedTuple
 from sqlglot import exp
 
 from skyband.framework.errors import SkybandError
-from skyband.framework.rehearsal.sql_functions import FUNCTIONS, Unclear, casting, wrap
+from skyband.framework.rehearsal.sql_functions import FUNCTIONS, casting, wrap
+from skyband.framework.rehearsal.sql_instants import Unclear
 from skyband.framework.spec.column_names import Columns
 from skyband.framework.spec.sql import tree
 
@@ -78,10 +79,12 @@ class _Compiler:
         for kind, method in _RULES:
             if isinstance(node, kind):
                 return method(self, node)
-        known = FUNCTIONS.get(type(node).__name__)
-        if known is None or any(value and name not in _ARGUMENTS for name, value in node.args.items()):
+        known = FUNCTIONS.get(str(node.this).lower() if isinstance(node, exp.Anonymous) else type(node).__name__)
+        arguments = _PARTS if isinstance(node, exp.TimestampFromParts) else _ARGUMENTS
+        if known is None or any(value and name not in arguments for name, value in node.args.items()):
             raise Unclear(node.sql(dialect="spark")[:80])
-        parts = [self.of(p) for p in (node.this, node.args.get("expression"), *node.expressions) if isinstance(p, exp.Expression)]
+        given = [node.args.get(a) for a in _PARTS] if arguments is _PARTS else [node.this, node.args.get("expression"), *node.expressions]
+        parts = [self.of(p) for p in given if isinstance(p, exp.Expression)]
         return Typed(*known([(p.type, p.value) for p in parts], node))
 
     def column(self, node: Any) -> Typed:
@@ -250,6 +253,8 @@ class _Compiler:
 
 _ARGUMENTS: Final = frozenset({"this", "expression", "expressions", "safe", "ignore_nulls", "negate"})
 """Parts of a function's node that are heeded (``safe`` and ``ignore_nulls`` are how Spark's are): with any other it is another function."""
+_PARTS: Final = ("year", "month", "day", "hour", "min", "sec")
+"""Those of ``make_timestamp``."""
 _NULL: Final = Typed("null", lambda row: None)
 _TYPES: Final = {
     "INT": "int", "BIGINT": "bigint", "DOUBLE": "double", "TIMESTAMPTZ": "timestamp", "TIMESTAMP": "timestamp", "DATE": "date",

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 from sqlglot import exp
 
 from skyband.framework.quality.both_regex import for_java
+from skyband.framework.rehearsal.sql_instants import Unclear, of_number, of_parts, of_text, whole_quotient
 from skyband.framework.spec.cells import instant
 
 Value: TypeAlias = Callable[[Any], Any]
@@ -18,10 +19,6 @@ Function: TypeAlias = Callable[[list[Part], Any], Part]
 
 _DAY: Final = 86_400_000_000
 _BITS: Final = {"int": 32, "bigint": 64}
-
-
-class Unclear(Exception):
-    """Something that is not evaluated; the message names it."""
 
 
 def wrap(value: Any, type_: str) -> Any:
@@ -226,5 +223,11 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     "Nullif": _nullif,
     "Greatest": _extreme(True),
     "Least": _extreme(False),
+    "IntDiv": whole_quotient,
+    "TimestampFromParts": of_parts,
+    "timestamp_seconds": of_number(1_000_000),
+    "timestamp_millis": of_number(1_000),
+    "timestamp_micros": of_number(1),
+    "try_to_timestamp": of_text,
 }
-"""By the name of sqlglot's node."""
+"""By the name of sqlglot's node; of functions that it has no node for by their own name, in lower case."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 TYPES = {
     "i": "int", "j": "int", "big": "bigint", "x": "double", "y": "double", "f": "float", "s": "string", "t": "string", "b": "boolean",
-    "c": "boolean", "ts": "timestamp", "day": "date", "dec": "decimal(10,2)", "l": "array<string>",
+    "c": "boolean", "ts": "timestamp", "day": "date", "dec": "decimal(10,2)", "l": "array<string>", "d": "string", "e": "string",
 }  # fmt: skip
 H = 3_600_000_000
 VALUES: dict[str, list[Any]] = {
@@ -36,6 +36,8 @@ VALUES: dict[str, list[Any]] = {
     "day": [None, 0, 15_706, -1, 20_000, 15_705],
     "dec": [Decimal("1.10"), None, Decimal("-3.00"), Decimal(0), Decimal("1.10"), Decimal("99.99")],
     "l": [["a"], [], None, ["a", "b"], ["a"], ["b"]],
+    "d": ["29.02.2024 08:15:00", "30.02.2024 08:15:00", "1.3.2024 08:15:00", None, "31.12.1999 23:59:60", " 31.12.1999 23:59:59"],
+    "e": ["2024/02/03", "24/02/03", "20240203", "2024/02/03 ", "2024/13/03", "0001/01/01"],
 }
 GOOD = [
     "i + j", "i - j", "i * j", "i / j", "i % j", "big + 1", "big * 3", "big - i", "-i", "-big", "-x", "i + big", "x + i", "x - y", "x * 2",
@@ -57,6 +59,10 @@ GOOD = [
     "ts + interval 1 hour", "ts - interval '2' days", "cast(i as double)", "cast(i as bigint)",
     "cast(x as int)", "cast(y as bigint)", "cast(i as string)", "cast(big as int)", "cast(day as timestamp)",
     "cast('2013-01-01' as date)", "(i + j) / 2 > x", "`x` + X", "true", "x > 1 = true",
+    "timestamp_seconds(i)", "timestamp_seconds(j)", "timestamp_millis(i)", "timestamp_micros(big)", "timestamp_micros(big div 1000)",
+    "i div j", "j div i", "big div -7", "try_to_timestamp(d, 'dd.MM.yyyy HH:mm:ss')", "try_to_timestamp(e, 'yyyy/MM/dd')",
+    "try_to_timestamp(e, 'yy/MM/dd')", "try_to_timestamp(e, 'yyyyMMdd')", "make_timestamp(2024, 2, i, 0, 0, 0)",
+    "make_timestamp(2024, 2, 29, 23, 59, j)", "make_timestamp(2023, 2, 29, 0, 0, 0)",
 ]  # fmt: skip
 REFUSED = {
     "round(x, 1)": "ROUND", "floor(x, 1)": "floor", "try_cast(big as int)": "cast", "s like 'a' escape '#'": "like", "s ilike 'a'": "ilike",
@@ -64,7 +70,8 @@ REFUSED = {
     "upper(x)": "upper", "date_trunc('hour', ts)": "date_trunc", "ts - ts": "timestamp", "s like t": "like", "s rlike '\\\\d'": "backslash",
     "to_timestamp(s)": "cast", "substring(s, 1, 2)": "SUBSTRING", "array_size(l)": "", "i in (1, 2e0, 3.5)": "in over", "ltrim(s)": "trim",
     "ts + interval 1 month": "interval", "exists(l, e -> e = 'a')": "", "cast(s as int)": "cast of string",
-    "day = ts": "date and timestamp",
+    "day = ts": "date and timestamp", "timestamp_seconds(x)": "timestamp_seconds of double", "try_to_timestamp(s, 'd.M.yy')": "format",
+    "try_to_timestamp(s, t)": "try_to_timestamp", "x div 2": "div of double", "timestamp_micros(s)": "timestamp_micros of string",
 }  # fmt: skip
 
 
