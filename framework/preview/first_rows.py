@@ -19,14 +19,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from skyband.framework.errors import SkybandError
-from skyband.framework.guess.sample import lines_of, sample_of, whole_text
+from skyband.framework.guess.sample import lines_of, whole_text
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.quality.looks import fits_json, fits_text
 from skyband.framework.quality.unparsed import Unparsed, unparsed
 from skyband.framework.reasons import PARSE
 from skyband.framework.rehearsal.rows import in_engine
-from skyband.framework.sources import loose_json, nested, preflight
+from skyband.framework.sources import loose_json, nested, preflight, typed
 from skyband.framework.sources.bad_files import separator_of
+from skyband.framework.sources.listing import values_of
+from skyband.framework.sources.typed_files import READ_ERRORS, opened
 from skyband.framework.spec.cells import cell
 
 _LOOK: Final = frozenset({"pathglobfilter", "recursivefilelookup"})
@@ -104,7 +106,7 @@ def first_rows(source: SourceNode, most: int, files: Sequence[str] | None = None
         found.files.append(path)
         try:
             read(source, path, most - len(found.rows) - found.doubtful, found)
-        except (OSError, EOFError, zlib.error, csv.Error, ValueError, LookupError) as e:
+        except (*READ_ERRORS, EOFError, zlib.error, csv.Error, LookupError) as e:
             raise SkybandError("SKY-E201", f"the file {path} cannot be read: {str(e)[:200]}", hint="mend it, or move it away") from e
     return found
 
@@ -127,11 +129,13 @@ def _csv(source: SourceNode, path: str, most: int, found: FirstRows) -> None:
             return line.split(separator)
         return next(csv.reader([line], delimiter=separator, quotechar=quote), [])
 
-    fields, header = source.fields, None
+    fields, header, held = source.fields, None, dict[str, str | None]()
     if options.get("header", "false").lower() == "true":
         header = cells(next(lines, ""))
-        if preflight.lacking(header, fields):
-            raise preflight.columns(source, every=True)[0]
+        held = values_of(source, path)
+        wrong = preflight.header(source, path, header)
+        if wrong:
+            raise wrong[0]
     names = [str(f.source_name) for f in fields] if header is None else header
     at = {name: i for i, name in enumerate(names)}
     for line in islice(lines, most):
@@ -139,11 +143,17 @@ def _csv(source: SourceNode, path: str, most: int, found: FirstRows) -> None:
             found.doubtful += 1
             continue
         given = cells(line)
-        texts = {f.name: given[at[str(f.source_name)]] for f in fields} if len(given) == len(names) else None
+        texts = {f.name: _cell(given, at, held, f) for f in fields} if len(given) == len(names) else None
         if texts is None or not all(_empty(texts[f.name], options) or fits_text(f.type, texts[f.name]) for f in fields):
             found.unparsed(line, unparsed(source, header, line))
             continue
         _put(found, {f: None if _empty(texts[f.name], options) else texts[f.name] for f in fields}, _of_text)
+
+
+def _cell(given: Sequence[str], at: Mapping[str, int], held: Mapping[str, str | None], f: Field) -> str:
+    """The text of a cell, or what the file's directories hold."""
+    name = str(f.source_name)
+    return held[name] or "" if name in held else given[at[name]]
 
 
 def _empty(text: str, options: Mapping[str, str]) -> bool:
@@ -190,33 +200,36 @@ def _of_object(source: SourceNode, row: Mapping[str, Any], text: str, found: Fir
 
 def _typed(source: SourceNode, path: str, most: int, found: FirstRows) -> None:
     """Files (or a table) that say types: their columns have to be of the spec's, or be widened as the engine does."""
-    sample = sample_of(Path(path), most)
-    there = {c.name.lower(): c for c in sample.columns}
-    columns: dict[Field, tuple[Any, ...]] = {}
+    file = opened(source.format, path)
+    wrong = [e for e in preflight.types(source, file, every=False)]
+    if wrong:
+        raise wrong[0]
+    rows = file.head(most)
+    held = values_of(source, path)
+    columns: dict[Field, Sequence[Any]] = {}
     for f in source.fields:
-        column = there.get(str(f.source_name).lower())
-        columns[f] = (None,) * sample.rows if column is None else column.values
-        if column is not None and not _same(str(column.kind), f.type):
-            said = f"column {f.source_name!r} of {path} is {column.kind}, and {f.type} in the spec: the engine alone knows whether it fits"
+        name = str(f.source_name)
+        if name in held:
+            text = held[name]
+            columns[f] = (None if text is None else _of_text(text, f),) * rows.num_rows
+            continue
+        there = file.column(source, f)
+        column = None if there is None else typed.take(rows, there[0])
+        values = (None,) * rows.num_rows if column is None else typed.values(column, f.type)
+        if column is not None and (values is None or not _alike(source, column.type, f.type)):
+            said = f"column {f.source_name!r} of {path} is {column.type}, and {f.type} in the spec: the engine alone knows whether it fits"
             raise SkybandError("SKY-E531", said, hint="declare what is there, or see what skyband preview --engine makes of it")
-    for i in range(sample.rows):
+        columns[f] = values or ()
+    for i in range(rows.num_rows):
         _put(found, {f: values[i] for f, values in columns.items()}, lambda value, f: value)
 
 
-_ARROW: Final[Mapping[str, tuple[str, ...]]] = {
-    "string": ("string", "large_string", "string_view"), "int": ("int32", "int16", "int8"), "bigint": ("int64", "int32"),
-    "double": ("double", "float"), "float": ("float",), "boolean": ("bool",), "date": ("date32[day]",),
-    "array<string>": ("list<element: string>", "list<item: string>"), "array<int>": ("list<element: int32>", "list<item: int32>"),
-    "array<bigint>": ("list<element: int64>", "list<item: int64>"),
-}  # fmt: skip
+_WIDER: Final = {"bigint": ("int",), "double": ("float", "int"), "timestamp": ()}
 
 
-def _same(there: str, type_: str) -> bool:
-    if type_ == "timestamp":
-        return there in ("timestamp[us, tz=UTC]", "timestamp[ms, tz=UTC]")
-    if type_.startswith("decimal"):
-        return there.replace("decimal128", "decimal").replace(" ", "") == type_
-    return there in _ARROW.get(type_, ())
+def _alike(source: SourceNode, there: Any, type_: str) -> bool:
+    """Whether values are read here as the engine reads them: of Parquet all that it reads at all, of others what is of the very type."""
+    return source.format == "parquet" or typed.declare(there, typed.INT96) in (type_, *_WIDER.get(type_, ()))
 
 
 def _put(found: FirstRows, given: Mapping[Field, Any], read: Callable[[Any, Field], Any]) -> None:

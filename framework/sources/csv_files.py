@@ -18,6 +18,7 @@ from skyband.framework.sources.files import MEND, Files
 from skyband.framework.sources.listing import listing, values_of
 from skyband.framework.sources.logs import local_path
 from skyband.framework.sources.options import CSV, Options
+from skyband.framework.sources.preflight import ONE_NAME
 from skyband.framework.sources.protocol import Mistake, Section
 
 if TYPE_CHECKING:
@@ -87,7 +88,11 @@ def _gone(url: str, columns: list[str]) -> list[str]:
 
 
 def _lacking(source: SourceNode, where: str, names: list[str]) -> SkybandError | None:
-    """The mistake of a header without one of the spec's columns."""
+    """The mistake of a header without one of the spec's columns, or with two of one name."""
+    repeated = [n for n in names if n and [m.lower() for m in names].count(n.lower()) > 1]
+    if repeated:
+        said = f"the header of the files in {source.path} has two columns of one name: {', '.join(map(repr, dict.fromkeys(repeated)))}"
+        return SkybandError("SKY-E301", f"{said} (read from {where})", hint=ONE_NAME)
     for f in source.fields:
         if f.source_name not in names:
             close = difflib.get_close_matches(str(f.source_name), names, 1)

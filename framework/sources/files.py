@@ -124,6 +124,9 @@ class Files:
     def failure(self, said: str, columns: list[str] | None, path: str | None = None) -> SkybandError | None:
         """See ``SourceFormat.failure``: a file that cannot be read."""
         named = named_in(said)
+        if "PlainValuesDictionary" in said:
+            text = "a column of the Parquet files holds another type than the spec declares: whole numbers without a sign (UINT32, UINT64)?"
+            return SkybandError("SKY-E301", text, hint="skyband validate --data SPEC names the column; declare UINT64 as decimal(20,0)")
         if not named:
             return None
         file = local_path(named[0]) or named[0]

@@ -9,9 +9,10 @@ import csv
 import glob
 import os
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from skyband.framework.counts import agree
 from skyband.framework.errors import SkybandError
@@ -20,21 +21,15 @@ from skyband.framework.sources.bad_files import first_line
 from skyband.framework.sources.listing import listing, marked, root_of, values_of
 from skyband.framework.spec.places import without_scheme
 
+if TYPE_CHECKING:
+    from skyband.framework.sources.typed_files import TypedFile
+
 CODE: Final = "SKY-E206"
 FORMATS: Final = ("csv", "json", "parquet", "orc")
 """Those of files."""
 _LOOKED: Final = 100
 """Files whose columns are looked at when all are."""
-
-# What a Parquet file holds -> what the engine does not read it as, and what to declare.
-_UNREADABLE: Final[dict[str, tuple[frozenset[str], str]]] = {
-    "int64": (frozenset({"int", "string", "boolean", "timestamp", "date"}), "bigint"),
-    "int32": (frozenset({"string", "boolean", "timestamp"}), "int"),
-    "double": (frozenset({"int", "bigint", "float", "string", "boolean", "timestamp", "date"}), "double"),
-    "float": (frozenset({"int", "bigint", "string", "boolean", "timestamp", "date"}), "float"),
-    "string": (frozenset({"int", "bigint", "double", "float", "boolean", "timestamp", "date"}), "string"),
-    "bool": (frozenset({"int", "bigint", "double", "float", "string", "timestamp", "date"}), "boolean"),
-}
+ONE_NAME: Final = "give each column a name of its own: Spark does not tell case apart"
 
 
 def missing(source: SourceNode) -> SkybandError | None:
@@ -80,8 +75,10 @@ def columns(source: SourceNode, every: bool = False) -> list[SkybandError]:
     for path in islice(files(source), _LOOKED if every else 1):
         if source.format == "csv" and options.get("header", "false").lower() == "true":
             found += _header(source, path, options)
-        elif source.format == "parquet":
-            found += _parquet(source, path, every)
+        elif source.format in ("parquet", "orc"):
+            found += _typed(source, path, every)
+    if every and source.format == "delta" and (table := _local(source)) is not None:
+        found += _typed(source, table, every)
     return found
 
 
@@ -95,7 +92,18 @@ def _header(source: SourceNode, path: str, options: dict[str, str]) -> list[Skyb
         names = first_line(path, options)
     except (OSError, EOFError, zlib.error, csv.Error, LookupError):
         return []
-    gone = [n for n in lacking(names, source.fields) if n not in values_of(source, path)] if names else []
+    return header(source, path, names) if names else []
+
+
+def header(source: SourceNode, path: str, names: Sequence[str]) -> list[SkybandError]:
+    """What of the spec's columns the header ``names`` of the CSV file at ``path`` does not have, or has twice."""
+    repeated = [n for n, count in Counter(n.lower() for n in names if n).items() if count > 1]
+    if repeated:
+        spelled = ", ".join(repr(n) for n in dict.fromkeys(names) if n.lower() in repeated)
+        said = f"the header of the file {path} has two columns of one name: {spelled}"
+        return [SkybandError(CODE, said, hint=ONE_NAME)]
+    held = values_of(source, path)
+    gone = [n for n in lacking(names, source.fields) if n not in held]
     if not gone:
         return []
     there = ", ".join(names)[:200]
@@ -108,25 +116,49 @@ def _header(source: SourceNode, path: str, options: dict[str, str]) -> list[Skyb
     return [SkybandError(CODE, said, hint=hint)]
 
 
-def _parquet(source: SourceNode, path: str, every: bool) -> Iterator[SkybandError]:
+def _typed(source: SourceNode, path: str, every: bool) -> list[SkybandError]:
     # Checking a spec stays light.
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from skyband.framework.sources.typed_files import READ_ERRORS, opened
 
     try:
-        schema = pq.read_schema(path)
-    except (OSError, pa.ArrowException):
-        return
-    types = {name.lower(): str(schema.field(i).type) for i, name in enumerate(schema.names)}
+        file = opened(source.format, path)
+    except READ_ERRORS:
+        return []
+    return list(types(source, file, every))
+
+
+def types(source: SourceNode, file: TypedFile, every: bool) -> Iterator[SkybandError]:
+    """Columns of the spec that a file, or a Delta table, has twice or in a type that is not read as the spec's; ``every``: or has not."""
+    from skyband.framework.sources import typed
+
+    names = file.schema.names
+    repeated, held = typed.twice(names), values_of(source, file.path)
+    what = "table" if source.format == "delta" else "file"
     for f in source.fields:
-        there = types.get(str(f.source_name).lower())
-        bad, better = _UNREADABLE.get(there or "", (frozenset[str](), ""))
-        if f.type in bad:
-            said = f"column {f.source_name!r} of the file {path} is {there}, which cannot be read as {f.type}"
-            yield SkybandError(CODE, said, hint=f"declare {better}")
-        elif there is None and every:
-            said = f"the file {path} lacks the column {f.source_name!r}"
-            yield SkybandError(CODE, said, hint="it is then read as null; columns there: " + ", ".join(schema.names)[:200])
+        name = str(f.source_name)
+        if name.lower() in repeated:
+            said = f"the {what} {file.path} has two columns of one name: {', '.join(map(repr, repeated[name.lower()]))}"
+            yield SkybandError(CODE, said, hint=ONE_NAME)
+            continue
+        there = file.column(source, f)
+        if name in held or name.startswith("$"):
+            continue
+        if there is None:
+            if every:
+                hint = ("it is then read as null; " if what == "file" else "") + "columns there: " + ", ".join(names)[:200]
+                yield SkybandError(CODE, f"the {what} {file.path} lacks the column {name!r}", hint=hint)
+            continue
+        path, column = there
+        physical = file.physical_of(path)
+        if source.format == "parquet" and not typed.parquet_reads(column.type, physical, f.type):
+            better = typed.declare(column.type, physical)
+            nanos = better == "bigint" and str(column.type).startswith("timestamp")
+            hint = (
+                "Spark reads no nanoseconds: declare bigint and derive the instant: timestamp_micros(NAME div 1000)" if nanos
+                else f"declare {better}" if better is not None else "a spec has no type for it: leave it out"
+            )  # fmt: skip
+            said = f"column {name!r} of the file {file.path} is {column.type}, which cannot be read as {f.type}"
+            yield SkybandError(CODE, said, hint=hint)
 
 
 def _local(source: SourceNode) -> str | None:

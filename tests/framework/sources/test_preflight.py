@@ -96,7 +96,7 @@ def test_a_wrong_source_is_told_before_the_engine_starts(
     (tmp_path / "in" / "a.csv").write_text("id,ts,y\n")
     assert f"SKY-E206 the file {tmp_path}/in/a.csv lacks the column 'x'" in said()
     (tmp_path / "in" / "a.csv").unlink()
-    pq.write_table(pa.table({"id": [1], "ts": [None], "x": [1]}), tmp_path / "in" / "a.parquet")
+    pq.write_table(pa.table({"id": [1], "ts": pa.array([0], pa.timestamp("us")), "x": [1]}), tmp_path / "in" / "a.parquet")
     told = said("parquet", "int")
     assert f"column 'x' of the file {tmp_path}/in/a.parquet is int64, which cannot be read as int" in told and "declare bigint" in told
     if command[0] == "validate":
