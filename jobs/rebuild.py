@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     """As ``run`` of jobs/run.py; SkybandError SKY-E510 if the source no longer has what the job has read."""
     began = clock.monotonic()
     begin(args)
-    plan, layout = opened(args)
+    plan, layout = opened(args, anew=not args.added)
     need_folder(plan.sink, "rebuild")
     from skyband.framework.streaming.generations import own_job, staged
     from skyband.framework.streaming.layout import Layout

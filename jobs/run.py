@@ -148,6 +148,7 @@ def run(args: argparse.Namespace) -> int:
     outcome: Outcome = args.recorded
     if not args.quiet:
         told.tell("info", "starting", what(plan))
+        _tell_former(plan, told)
 
     # Before the engine starts: a refusal comes at once.
     with one_run(layout, plan.job, waits(told)), recorded(args, "run", layout) as record:
@@ -181,9 +182,12 @@ def begin(args: argparse.Namespace) -> None:
     choose_engine(args)
 
 
-def opened(args: argparse.Namespace) -> tuple[Plan, Layout]:
-    """The plan of a command that streams a spec's rows, and the place of its tables, which is the job's own. SkybandError if it is not."""
-    plan = getattr(args, "plan", None) or load_plan(args.spec)
+def opened(args: argparse.Namespace, anew: bool = False) -> tuple[Plan, Layout]:
+    """The plan of a command that streams a spec's rows, and the place of its tables, which is the job's own. SkybandError if it is not.
+
+    ``anew``: see ``load_plan``.
+    """
+    plan = getattr(args, "plan", None) or load_plan(args.spec, anew=anew)
     from skyband.framework.quality.row_rules import demoted
     from skyband.framework.streaming.engine_log import own_log
     from skyband.framework.streaming.layout import Layout, own_place
@@ -245,6 +249,18 @@ def what(plan: Plan) -> str:
     place = f" in {plan.source.path}" if plan.source.path is not None else ""
     many = f"{len(plan.queries)} quer{'y' if len(plan.queries) == 1 else 'ies'}"
     return f"job {plan.job}: {many} over {plan.source.format}{place}, into {plan.sink}"
+
+
+def _tell_former(plan: Plan, told: Lines) -> None:
+    """Say which sets of tokens are made by the rules of a former version, since the job was."""
+    from skyband.framework.plan.former import former_sets
+
+    if names := former_sets(plan):
+        text = (
+            f"a former version made this job: the tokens of {', '.join(names)} stay as it made them (no normalization, words end at "
+            "combining marks, short rows are rejected); skyband rebuild SPEC makes the job by the present rules"
+        )
+        told.tell("info", "former_tokens", text, tokens=names)
 
 
 def _once(args: argparse.Namespace, plan: Plan) -> bool:

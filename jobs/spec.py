@@ -34,11 +34,25 @@ def validated(path: str, env: Mapping[str, str] | None = None) -> Validated:
     return validated_file(path, os.environ if env is None else env, sys.stdin.buffer.read() if path == STDIN else None)
 
 
-def load_plan(path: str, env: Mapping[str, str] | None = None) -> Plan:
-    """The compiled plan of the spec at ``path``. Looks at neither source nor sink. Raises SpecErrors with all that is wrong with it."""
+def load_plan(path: str, env: Mapping[str, str] | None = None, anew: bool = False) -> Plan:
+    """The compiled plan of the spec at ``path``. Raises SpecErrors with all that is wrong with it.
+
+    Of source and sink it looks at no more than the job file: a job that a former version made keeps its rules (``plan.former``), unless it
+    is made ``anew``.
+    """
     from skyband.framework.plan.compile import compile_job
 
     job, errors = read_spec(path, env)
     if errors or job is None:
         raise SpecErrors(errors)
-    return compile_job(job)
+    plan = compile_job(job)
+    return plan if anew else _as_made(plan)
+
+
+def _as_made(plan: Plan) -> Plan:
+    if not plan.intake.tokens:
+        return plan
+    from skyband.framework.plan.former import as_made
+    from skyband.framework.streaming.generations import kept_fingerprint
+
+    return as_made(plan, kept_fingerprint(place(plan.sink) / "_skyband"))

@@ -29,10 +29,11 @@ from skyband.framework.queries.registry import query_type
 from skyband.framework.sources.registry import source_format
 from skyband.framework.spec.carried import carried, written
 from skyband.framework.spec.columns import column_types, derived
-from skyband.framework.spec.models import WORDS, DerivedColumn, DeriveStep, Job, Source, SourceColumn, WhereStep, kind_of
+from skyband.framework.spec.models import DerivedColumn, DeriveStep, Job, Source, SourceColumn, WhereStep, kind_of
 from skyband.framework.spec.names import append_only
 from skyband.framework.spec.quality_models import RowCondition
 from skyband.framework.spec.sink_models import topics
+from skyband.framework.spec.words import WORDS
 from skyband.operators.expressions.ast import Node
 from skyband.operators.expressions.canonical import attributes
 
@@ -163,7 +164,12 @@ def _tokens(job: Job, fields: tuple[Field, ...]) -> tuple[TokenNode, ...]:
     for name, t in job.tokens.items():
         words = None if kinds[t.column] == "list" or t.separator is not None else t.words or WORDS
         lower = words is not None if t.lower is None else t.lower
-        made.append(TokenNode(name, t.column, t.separator, words, lower, t.stop_words, t.ngrams, t.min_tokens, t.max_tokens))
+        given = tuple(f for f in ("words", "normalize", "short") if f in t.model_fields_set and getattr(t, f) is not None)
+        made.append(
+            TokenNode(
+                name, t.column, t.separator, words, lower, t.stop_words, t.ngrams, t.min_tokens, t.max_tokens, t.normalize, t.short, given
+            )
+        )
     return tuple(made)
 
 

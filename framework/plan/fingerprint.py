@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from skyband.framework.counts import counted
-from skyband.framework.plan.model import Derive, LogicalQuery, Plan, QueryNode
+from skyband.framework.plan.model import Derive, LogicalQuery, Plan, QueryNode, TokenNode
 from skyband.framework.queries.registry import query_type
 from skyband.framework.spec.units import format_duration
 from skyband.operators.base import Window
@@ -53,7 +53,7 @@ def fingerprint(plan: Plan) -> dict[str, Any]:
             )
             for i, t in enumerate(intake.transforms)
         },
-        **({"tokens": {t.name: {k: v for k, v in _plain(t).items() if k != "name"} for t in intake.tokens}} if intake.tokens else {}),
+        **({"tokens": {t.name: _tokens(t) for t in intake.tokens}} if intake.tokens else {}),
         "window": _window(plan.window),
         "queries": {q.name: _query(plan, q) for q in plan.queries},
         "states": {
@@ -188,6 +188,13 @@ def _query(plan: Plan, q: QueryNode) -> dict[str, Any]:
             own |= {k: v for k, v in every[q.index].items() if k not in own and k not in {"name", "every_micros"}}
     durations = query_type(q.type).durations
     return {k: _duration(v) if k in durations and isinstance(v, int) else v for k, v in own.items()}
+
+
+def _tokens(node: TokenNode) -> dict[str, Any]:
+    """What shapes a set. A job of a former version has no ``normalize`` and no ``short`` (``plan.former``)."""
+    kept: dict[str, Any] = _plain(node)
+    unknown = {name for name in ("normalize", "short") if kept[name] is None}
+    return {k: v for k, v in kept.items() if k not in {"name", "given", *unknown}}
 
 
 def _spelled(a: LogicalQuery) -> str:

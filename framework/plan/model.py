@@ -87,7 +87,11 @@ class TokenNode:
     """Sets of tokens called ``name``: of each row the distinct tokens of ``column``, as codes.
 
     A list's elements; a text split at ``separator``, or what ``words`` (RE2) finds in it, lower-cased first if ``lower``. ``stop_words`` do
-    not count; ``ngrams`` neighbours together are one token. Rows with fewer than ``least`` or more than ``most`` are rejected.
+    not count; ``ngrams`` neighbours together are one token. A row with more than ``most`` is rejected; one with fewer than ``least`` has an
+    empty set, or is rejected too (``short``).
+
+    ``normalize`` and ``short`` are None in a job of a former version (``plan.former``), which knew neither: text stays as it is, short rows
+    are rejected. ``given`` names those of ``words``, ``normalize`` and ``short`` that the spec sets.
     """
 
     name: str
@@ -99,6 +103,19 @@ class TokenNode:
     ngrams: int
     least: int
     most: int
+    normalize: Literal["nfc", "none"] | None = "nfc"
+    short: Literal["skip", "reject"] | None = "skip"
+    given: tuple[str, ...] = ()
+
+    @property
+    def composes(self) -> bool:
+        """Whether text is put into Unicode's composed form (NFC) first."""
+        return self.normalize == "nfc"
+
+    @property
+    def skips_short(self) -> bool:
+        """Whether a row with fewer than ``least`` tokens is accepted, with an empty set."""
+        return self.short == "skip"
 
     @property
     def codes(self) -> str:

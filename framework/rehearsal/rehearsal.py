@@ -14,12 +14,10 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skyband.framework.messages import COUNTS, FRONTIER, HOST, NEWEST, PENDING, RUNS, STOPPING, Skyband, Tally, addressed
 from skyband.framework.plan.model import Plan
 from skyband.framework.quality.row_rules import stopped_by_rule
-from skyband.framework.reasons import REASON
 from skyband.framework.rehearsal.memory import MemoryWriter
 from skyband.framework.rehearsal.rows import Rows
 from skyband.framework.streaming import blocks
@@ -64,7 +62,9 @@ class Rehearsal:
 
         SkybandError SKY-E502 if one breaks a rule of severity ``fail``: nothing has been taken then.
         """
-        packed = [b for batch in table.to_batches() for b in self._packed(batch)]
+        pack = Pack(self._bucket.config)
+        made = [m for b in pack(iter(table.to_batches())) for m in b.to_pylist()]
+        packed = [(_HOST if m["node"] == HOST else m["kind"], m["data"]) for m in made]
         stopping = [b for kind, b in packed if kind == STOPPING]
         if stopping:
             counts = Tally()
@@ -74,9 +74,8 @@ class Rehearsal:
             raise stopped_by_rule(self.plan, self._batch + 1, pa.concat_tables(map(blocks.bytes_table, stopping)), counts[STOPPING])
         data = [b for kind, b in packed if kind == _HOST]
         self._commit([*(p for p in packed if p[0] != _HOST), *self._bucket.run(data, self._watermark)])
-        time = table.filter(pc.is_null(table[REASON]))[self.plan.intake.event_time]
-        if len(time):
-            self._watermark = max(self._watermark, pc.max(time.cast(pa.int64())).as_py() // 1000 - self.plan.intake.delay_ms)
+        if pack.latest is not None:
+            self._watermark = max(self._watermark, pack.latest // 1000 - self.plan.intake.delay_ms)
         self._commit(self._bucket.run([], self._watermark))
 
     def restart(self) -> None:
@@ -104,11 +103,6 @@ class Rehearsal:
 
     def _config(self, finishes: tuple[tuple[int, int], ...]) -> HostConfig:
         return HostConfig.of(self.plan, finishes, _NAME)
-
-    def _packed(self, batch: pa.RecordBatch) -> list[tuple[str, bytes]]:
-        """(kind, data) of what the pack makes of rows; that for the host has the kind ``_HOST``."""
-        made = [m for b in Pack(self._bucket.config)(iter([batch])) for m in b.to_pylist()]
-        return [(_HOST if m["node"] == HOST else m["kind"], m["data"]) for m in made]
 
     def _commit(self, messages: Sequence[tuple[str, bytes]]) -> None:
         """One batch into the tables. Those of states are left out: nothing here asks for them."""

@@ -26,7 +26,7 @@ def check_tokens(s: Scope) -> None:
         if tokens.min_tokens > tokens.max_tokens and not s.doc.bad_below(path):
             at: Path = (*path, "min_tokens")
             where = s.doc.where_value(at) if at in s.doc.places else s.doc.where_value((*path, "max_tokens"))
-            s.doc.add("SKY-E117", f"min_tokens is larger than max_tokens ({tokens.max_tokens:,}): every row would be rejected", where)
+            s.doc.add("SKY-E117", f"min_tokens is larger than max_tokens ({tokens.max_tokens:,}): no row would have a set", where)
     if s.job.tokens and s.job.deletes is not None and not s.doc.bad(("tokens",)) and not s.doc.bad(("deletes",)):
         s.doc.add("SKY-E117", "tokens cannot be used with deletes", s.doc.where_key(("tokens",)), "sets cannot be deleted yet")
 

@@ -34,6 +34,7 @@ from skyband.framework.spec.units import (
     any_case,
     written,
 )
+from skyband.framework.spec.words import WORDS
 from skyband.operators.base import Kind
 
 TYPES: Final[dict[str, Kind]] = {
@@ -52,8 +53,6 @@ TYPE_ALIASES: Final[dict[str, str]] = {
 }
 
 MAX_TOKENS: Final = 1_000_000
-WORDS: Final = r"[\pL\pN_]+"
-"""What a word is unless a spec says otherwise: letters, digits and underscores of any script."""
 
 _DECIMAL: Final = re.compile(r"decimal\s*\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\)")
 
@@ -282,11 +281,21 @@ class Tokens(Model):
     words: Text | None = Field(
         default=None, description="What a token of a text looks like, a regular expression (RE2).", json_schema_extra={"default": WORDS}
     )
-    lower: bool | None = Field(default=None, description="Whether a text is lower-cased first: default true for words.")
-    stop_words: tuple[Text, ...] = Field(default=(), description="Tokens that do not count.")
-    ngrams: Annotated[int, Field(ge=1, le=10), WHOLE] = Field(default=1, description="Tokens are this many neighbouring ones together.")
+    lower: bool | None = Field(
+        default=None, description="Whether text is lower-cased first, character by character: default true for words."
+    )
+    normalize: Literal["nfc", "none"] = Field(
+        default="nfc", description="nfc: text is put into Unicode's composed form first, so that equal letters are equal; none: as it is."
+    )
+    stop_words: tuple[Text, ...] = Field(default=(), description="Tokens that do not count. They are removed before n-grams are made.")
+    ngrams: Annotated[int, Field(ge=1, le=10), WHOLE] = Field(
+        default=1, description="Each n neighbouring tokens together are one token. A text of fewer than n has none."
+    )
     min_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS), WHOLE] = Field(
-        default=1, description="Rows with fewer different tokens are rejected."
+        default=1, description="A row with fewer different tokens is short."
+    )
+    short: Literal["skip", "reject"] = Field(
+        default="skip", description="What happens to a short row: skip, it takes no part in set queries; reject, it goes to table rejected."
     )
     max_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS), WHOLE] = Field(
         default=10_000, description="Rows with more different tokens are rejected."

@@ -27,8 +27,6 @@ from skyband.operators.base import NEVER, NULL
 
 URL: Final = "url"
 """Column of the files' frame, beside ``ORIGIN`` and, if the drop has caps, ``CAP``."""
-WATERMARK: Final = "__watermark"
-"""Column of the blocks: the latest instant with which the task's rows so far count for the watermark."""
 
 _ODD: Final = "a file that the engine has to read"
 _LASTING: Final = "files that the engine has to read"
@@ -55,7 +53,7 @@ class Readable(Protocol):
 
 
 class ReadAndPack:
-    """The function given to ``mapInArrow``: files' URLs in, blocks as ``Pack`` makes them out, with ``WATERMARK``."""
+    """The function given to ``mapInArrow``: files' URLs in, blocks as ``Pack`` makes them out."""
 
     def __init__(self, config: HostConfig, files: Readable, deliver: Deliver = as_it_is, send: Send = as_block) -> None:
         self.config, self.deliver, self.send = config, deliver, send
@@ -64,10 +62,7 @@ class ReadAndPack:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Raises RuntimeError (see ``odd``) for a file that the engine has to read."""
         spare()
-        self.latest: int | None = None
-        for block in Pack(self.config, self.deliver, self.send).packed(self._tables(batches)):
-            # The last one, the counts, comes after all rows.
-            yield block.append_column(WATERMARK, pa.array([self.latest] * block.num_rows, pa.int64()).cast(STAMP))
+        yield from Pack(self.config, self.deliver, self.send).packed(self._tables(batches))
 
     def _tables(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         for batch in batches:
@@ -77,16 +72,9 @@ class ReadAndPack:
                 try:
                     for rows in self.files.tables(url):
                         made = judged(self.config.intake, rows, origin)
-                        yield self._counted(made if caps is None else capped(self.config.intake, made, caps[i]))
+                        yield made if caps is None else capped(self.config.intake, made, caps[i])
                 except Odd as e:
                     raise RuntimeError(f"{_LASTING if e.lasting else _ODD}: {e}") from e
-
-    def _counted(self, rows: pa.Table) -> pa.Table:
-        stamps = rows[CAPPED] if CAPPED in rows.column_names else accepted_times(self.config.intake, rows)
-        latest = pc.max(stamps.cast(pa.int64())).as_py()
-        if latest is not None:
-            self.latest = latest if self.latest is None else max(self.latest, latest)
-        return rows
 
 
 def judged(node: IntakeNode, rows: pa.Table, origin: str) -> pa.Table:

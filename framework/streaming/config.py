@@ -17,6 +17,9 @@ KEY_HASHES = ("__k1", "__k2")
 ID_HASHES = ("__h1", "__h2")
 WARNED = "__warned"
 """Column of the intake's rows, if rules have severity ``warn``: the names of those that a row breaks, separated by commas, or null."""
+WATERMARK = "__watermark"
+"""Column of blocks of packed rows: the latest event time of the task's rows so far that move the watermark; of rows of the control source:
+the instant to which they move it."""
 CAPPED = "__capped"
 """Column of blocks of rows read under caps (``sources.drop``): the instant with which a row counts for the watermark."""
 

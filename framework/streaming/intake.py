@@ -13,10 +13,9 @@ from skyband.framework.reasons import CONTROL, FILTERED, INT_RANGE, NULL_ID, NUL
 from skyband.framework.sources.protocol import CAP, CORRUPT, ORIGIN
 from skyband.framework.sources.reading import NEVER_TOO_OLD
 from skyband.framework.sources.structs import struct
-from skyband.framework.streaming.config import CAPPED, ID_HASHES, KEY_HASHES, WARNED
+from skyband.framework.streaming.config import CAPPED, ID_HASHES, KEY_HASHES, WARNED, WATERMARK
 from skyband.operators.base import NEVER, NULL
 
-WATERMARK = "__watermark"
 _TEXTS = "array<string>"
 """The type of lists of texts."""
 
@@ -109,22 +108,17 @@ def _hashes(names: tuple[str, str], columns: tuple[str, ...]) -> list[Column]:
     return [F.xxhash64(*cols).alias(names[0]), F.xxhash64(F.lit("skyband"), *cols).alias(names[1])]
 
 
-def with_control(spark: SparkSession, rows: DataFrame, control_path: str, event_time: str, delay_ms: int) -> DataFrame:
-    """``rows`` united with the control source, behind the watermark; the watermark's own column is dropped again.
-
-    The engine drops late rows only when it sees the watermark's column: without it late rows reach the host, which rejects them by name.
-    """
-    stamp, capped = F.col(f"`{event_time}`"), CAP in rows.columns
-    if capped:
-        stamp = F.least(stamp, F.timestamp_micros(F.col(CAP)))
-    rows = rows.withColumn(WATERMARK, F.when(F.col(REASON).isNull(), stamp))
-    if capped:
+def with_control(spark: SparkSession, rows: DataFrame, control_path: str, event_time: str) -> DataFrame:
+    """``rows`` united with the control source. ``WATERMARK`` is null in rows of the source: ``Pack`` knows which of them count."""
+    if CAP in rows.columns:
         # The host looks ahead as far as the watermark will go, and no further.
-        rows = rows.withColumn(CAPPED, F.col(WATERMARK)).drop(CAP)
+        stamp = F.least(F.col(f"`{event_time}`"), F.timestamp_micros(F.col(CAP)))
+        rows = rows.withColumn(CAPPED, F.when(F.col(REASON).isNull(), stamp)).drop(CAP)
+    rows = rows.withColumn(WATERMARK, F.lit(None).cast("timestamp"))
     control = control_rows(spark, control_path)
     nulls = [F.lit(None).cast(f.dataType).alias(f.name) for f in rows.schema.fields if f.name not in (REASON, WATERMARK)]
     control = control.select(*nulls, F.lit(CONTROL).alias(REASON), F.col("at").alias(WATERMARK))
-    return rows.unionByName(control).withWatermark(WATERMARK, f"{delay_ms} milliseconds").drop(WATERMARK)
+    return rows.unionByName(control)
 
 
 def control_rows(spark: SparkSession, control_path: str) -> DataFrame:

@@ -12,8 +12,9 @@ from skyband.framework.messages import ASIDE, COUNTS, GREATEST, HOST, REJECTED, 
 from skyband.framework.reasons import CONTROL, FILTERED, REASON, STOPS, count_of
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.streaming import blocks, rejects, reports, tokens
-from skyband.framework.streaming.config import CAPPED, KEY_HASHES, WARNED, HostConfig
+from skyband.framework.streaming.config import CAPPED, KEY_HASHES, WARNED, WATERMARK, HostConfig
 from skyband.framework.streaming.outbox import Deliver, Send, as_block, as_it_is
+from skyband.framework.tables.types import STAMP
 
 _ARROW = pa.schema([("node", pa.int32()), ("bucket", pa.int32()), ("kind", pa.string()), ("data", pa.binary())])
 _BLOCK_ROWS = 65536
@@ -24,18 +25,26 @@ _TOLD_BYTES = 4 << 20
 
 
 class Pack:
-    """The function given to ``mapInArrow``. ``send`` makes the messages for hosts, ``deliver`` those for the driver."""
+    """The function given to ``mapInArrow``. ``send`` makes the messages for hosts, ``deliver`` those for the driver.
+
+    ``latest`` is the latest event time, in microseconds, of the rows so far that move the watermark: those that no reason rejects here.
+    """
 
     def __init__(self, config: HostConfig, deliver: Deliver = as_it_is, send: Send = as_block) -> None:
         self.config, self._deliver, self._send = config, deliver, send
         self._key = tokens.key_of(config.cache_key)
+        self.latest: int | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The blocks of rows as ``intake`` gives them."""
         return self.packed(pa.Table.from_batches([batch]) for batch in batches)
 
     def packed(self, tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
-        """Blocks of about ``_BLOCK_ROWS`` rows a bucket, then this task's counts."""
+        """Blocks of about ``_BLOCK_ROWS`` rows a bucket, then this task's counts, each with ``WATERMARK``."""
+        for block in self._packed(tables):
+            yield block.append_column(WATERMARK, pa.array([self.latest] * block.num_rows, pa.int64()).cast(STAMP))
+
+    def _packed(self, tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
         counts = Tally({ROWS_IN: 0})
         held: list[pa.Table] = []
         told: list[pa.Table] = []
@@ -66,6 +75,7 @@ class Pack:
         if told:
             yield self._rejected(told)
         if counts[ROWS_IN] or CONTROL in counts:
+            # After all rows: its ``WATERMARK`` is the task's.
             yield _block(ASIDE, 0, COUNTS, counts.message())
 
     def _first(self, rows: pa.Table) -> int:
@@ -79,9 +89,9 @@ class Pack:
         names = self.config.row_schema().names
         if CAPPED in table.column_names:
             names = [*names, CAPPED]
-            self._count_greatest(table, counts)
         table = reports.judged(self._with_tokens(table), self.config.intake.reports, self.config.texts)
         reason = table[REASON]
+        self._note_latest(table, counts)
         data = table.select(names)
         if WARNED in table.column_names:
             _count_warned(table.filter(pc.is_null(reason))[WARNED], counts)
@@ -112,19 +122,25 @@ class Pack:
         text = pc.coalesce(rejected[CORRUPT].combine_chunks(), made["text"].combine_chunks())
         return made.set_column(made.column_names.index("text"), "text", text)
 
-    def _count_greatest(self, table: pa.Table, counts: Tally) -> None:
-        """What the watermark would have been given without caps."""
-        time = table[self.config.intake.event_time].filter(pc.is_valid(table[CAPPED]))
-        if len(time):
-            greatest = int(pc.max(time.cast(pa.int64())).as_py())
-            counts[GREATEST] = max(counts.get(GREATEST, greatest), greatest)
+    def _note_latest(self, table: pa.Table, counts: Tally) -> None:
+        """Note what rows give the watermark: those without a reason by their time, or their cap, those of the control source by theirs."""
+        mine = self.config.intake.event_time
+        given = [_latest(table, CAPPED if CAPPED in table.column_names else mine, pc.is_null(table[REASON]))]
+        if WATERMARK in table.column_names:
+            given.append(_latest(table, WATERMARK, None))
+        self.latest = max((t for t in (self.latest, *given) if t is not None), default=None)
+        if CAPPED in table.column_names:
+            # What the watermark would have been given without caps.
+            greatest = _latest(table, mine, pc.is_null(table[REASON]))
+            if greatest is not None:
+                counts[GREATEST] = max(counts.get(GREATEST, greatest), greatest)
 
     def _with_tokens(self, table: pa.Table) -> pa.Table:
         """The rows with their sets of tokens; where a set cannot be used, that is the reason, if there is none yet."""
         reason = table[REASON]
         for node in self.config.intake.tokens:
             made = tokens.sets(node, table[node.column], self._key)
-            table = table.append_column(node.codes, made)
+            table = table.append_column(node.codes, tokens.usable(node, made))
             reason = pc.coalesce(reason, pa.chunked_array([tokens.reasons(node, made)]))
         return table.set_column(table.column_names.index(REASON), REASON, reason) if self.config.intake.tokens else table
 
@@ -139,6 +155,15 @@ class Pack:
             (HOST, b, *self._send(rows.slice(cuts[b], cuts[b + 1] - cuts[b]))) for b in range(self.config.buckets) if cuts[b + 1] > cuts[b]
         ]
         return pa.RecordBatch.from_pydict(dict(zip(_ARROW.names, map(list, zip(*made, strict=True)), strict=True)), schema=_ARROW)
+
+
+def _latest(table: pa.Table, column: str, which: pa.ChunkedArray | None) -> int | None:
+    """The latest instant in ``column``, in microseconds, of the rows ``which`` (None: all); None if there is none."""
+    times = table[column]
+    if which is not None and not pc.all(which).as_py():
+        times = times.filter(which)
+    latest = pc.max(times.cast(pa.int64())).as_py()
+    return None if latest is None else int(latest)
 
 
 def _count_warned(broken: pa.ChunkedArray, counts: Tally) -> None:

@@ -21,9 +21,9 @@ from skyband.framework.sources.drop import Drop
 from skyband.framework.sources.logs import last_batch, owed
 from skyband.framework.sources.registry import source_format
 from skyband.framework.sources.structs import struct
-from skyband.framework.streaming.arrow_intake import URL, WATERMARK, ReadAndPack
+from skyband.framework.streaming.arrow_intake import URL, ReadAndPack
 from skyband.framework.streaming.by_arrow import by_arrow, readable
-from skyband.framework.streaming.config import HostConfig
+from skyband.framework.streaming.config import WATERMARK, HostConfig
 from skyband.framework.streaming.delivery import Delivery, number_batch
 from skyband.framework.streaming.filling import filling
 from skyband.framework.streaming.handed import handing
@@ -37,7 +37,7 @@ from skyband.framework.streaming.worker_pools import pool, pools
 
 OnBatch = Callable[[DataFrame, int], None]
 
-_PACKED: Final = struct(node="int", bucket="int", kind="string", data="binary")
+_PACKED: Final = StructType([*struct(node="int", bucket="int", kind="string", data="binary"), *struct(**{WATERMARK: "timestamp"})])
 """The columns of pack's blocks (``messages``)."""
 _SENT: Final = struct(kind="string", data="binary")
 """The columns of what the driver gets."""
@@ -74,8 +74,11 @@ def build(
         else:
             source = source_format(plan.source.format).stream(spark, plan.source, job.header, without, drop)
             rows = intake(source, plan.intake)
-            rows = with_control(spark, rows, str(layout.control), plan.intake.event_time, plan.intake.delay_ms)
+            rows = with_control(spark, rows, str(layout.control), plan.intake.event_time)
             packed = rows.mapInArrow(Pack(config, deliver, send), _PACKED)
+        # Only rows that are accepted so far move the watermark, and Pack is the last that rejects rows before the host.
+        # Spark drops late rows only where it sees the watermark's column: without it they reach the host, which rejects them by name.
+        packed = packed.withWatermark(WATERMARK, f"{plan.intake.delay_ms} milliseconds").drop(WATERMARK)
     with pool(spark.sparkContext, of.host):
         host = HostProcessor(config, deliver, handing(spark.sparkContext, str(layout.checkpoint)))
         return packed.groupBy("node", "bucket").transformWithState(host, _SENT, "Append", "EventTime")
@@ -92,15 +95,12 @@ def _read_by_arrow(
     spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, config: HostConfig, without: Sequence[str], drop: Drop | None,
     deliver: Deliver, send: Send,
 ) -> DataFrame:  # fmt: skip
-    """The stream of packed blocks, behind the watermark, whose rows the engine never sees."""
+    """The stream of packed blocks, whose rows Spark never sees."""
     urls = reading.urls(spark, plan.source, URL, without, drop)
-    packed = urls.mapInArrow(
-        ReadAndPack(config, readable(plan, job), deliver, send), StructType([*_PACKED, *struct(**{WATERMARK: "timestamp"})])
-    )
+    packed = urls.mapInArrow(ReadAndPack(config, readable(plan, job), deliver, send), _PACKED)
     told = [F.lit(ASIDE), F.lit(0), F.lit(COUNTS), F.lit(Tally({ROWS_IN: 0, CONTROL: 1}).message())]
     control = control_rows(spark, str(layout.control)).select(*told, F.col("at"))
-    both = packed.unionByName(control.toDF(*packed.columns))
-    return both.withWatermark(WATERMARK, f"{plan.intake.delay_ms} milliseconds").drop(WATERMARK)
+    return packed.unionByName(control.toDF(*packed.columns))
 
 
 def start(

@@ -17,10 +17,13 @@ import pyarrow.compute as pc
 
 from skyband.framework.plan.model import TokenNode
 from skyband.framework.reasons import EMPTY_SET, LARGE_SET
+from skyband.framework.spec.words import WORDS
 from skyband.operators.base import NULL
 
 _RUN = re.compile(r"\[(?P<not>\^?)(?P<of>(?:[^\[\]\\^]|\\[pP](?:[A-Z]|\{\w+\})|\\[wds])+)\]\+")
 """One or more of a class of characters."""
+_BETWEEN_WORDS = r"^\pM+|(?:[^\pL\pM\pN_]+\pM*)+"
+"""The runs of characters that stand between words as ``WORDS`` defines them: marks that follow no letter belong to no word."""
 
 I64 = npt.NDArray[np.int64]
 
@@ -37,8 +40,8 @@ def tokens(node: TokenNode, column: pa.ChunkedArray) -> tuple[I64, pa.Array]:
     """(row, token) of every token of ``column`` that counts, in order of the rows; a row may have a token twice. O(characters)."""
     row, token = _parts(node, column)
     if node.stop_words:
-        stops = [w.lower() for w in node.stop_words] if node.lower else node.stop_words
-        counts = pc.invert(pc.is_in(token, value_set=pa.array(stops, pa.string())))
+        stops = _lowered(node, _composed(node, pa.array(node.stop_words, pa.string())))
+        counts = pc.invert(pc.is_in(token, value_set=stops))
         row, token = row[counts.to_numpy(zero_copy_only=False)], token.filter(counts)
     if node.ngrams > 1:
         row, token = _ngrams(row, token, node.ngrams)
@@ -46,7 +49,10 @@ def tokens(node: TokenNode, column: pa.ChunkedArray) -> tuple[I64, pa.Array]:
 
 
 def sets(node: TokenNode, column: pa.ChunkedArray, key: str) -> pa.ListArray:
-    """The codes of each row's tokens, each once; no row is null. O(characters), and a little Python per different token."""
+    """The codes of each row's tokens, each once; no row is null. O(characters), and a little Python per different token.
+
+    A short row's codes are there too: ``usable`` removes them once ``reasons`` has seen them.
+    """
     from pandas.util import hash_array  # takes longer to load than all else here, and few jobs have sets
 
     row, token = tokens(node, column)
@@ -63,10 +69,22 @@ def sets(node: TokenNode, column: pa.ChunkedArray, key: str) -> pa.ListArray:
 
 
 def reasons(node: TokenNode, made: pa.ListArray) -> pa.Array:
-    """Why each row's set cannot be used, null where it can."""
+    """Why each row is rejected for its set, null where it is not."""
     size = pc.list_value_length(made)
     large = pc.if_else(pc.greater(size, node.most), LARGE_SET + node.name, pa.scalar(None, pa.string()))
-    return pc.if_else(pc.less(size, node.least), EMPTY_SET + node.name, large)
+    return large if node.skips_short else pc.if_else(pc.less(size, node.least), EMPTY_SET + node.name, large)
+
+
+def usable(node: TokenNode, made: pa.ListArray) -> pa.ListArray:
+    """``made`` with an empty set for every short row: operators let objects with empty sets take no part."""
+    size = pc.list_value_length(made).to_numpy().astype(np.int64)
+    short = size < node.least
+    if not (short & (size > 0)).any():
+        return made
+    kept = np.where(short, 0, size)
+    return pa.ListArray.from_arrays(
+        np.append(0, np.cumsum(kept)).astype(np.int32), made.flatten().filter(pa.array(np.repeat(~short, size)))
+    )
 
 
 def _parts(node: TokenNode, column: pa.ChunkedArray) -> tuple[I64, pa.Array]:
@@ -75,20 +93,23 @@ def _parts(node: TokenNode, column: pa.ChunkedArray) -> tuple[I64, pa.Array]:
     if pa.types.is_list(whole.type):
         parts = whole.cast(pa.list_(pa.string()))
     elif node.words is not None:
-        parts = pc.split_pattern(_apart(_lowered(node, whole), node.words), _END)
+        parts = pc.split_pattern(_apart(_lowered(node, _composed(node, whole)), node.words), _END)
     else:
-        parts = pc.split_pattern(_lowered(node, whole), node.separator)
+        separator = _composed(node, pa.array([node.separator]))[0].as_py()
+        parts = pc.split_pattern(_lowered(node, _composed(node, whole)), separator)
     row, token = pc.list_parent_indices(parts).to_numpy().astype(np.int64), parts.flatten()
-    if not pa.types.is_list(whole.type):
-        token = token if node.words is not None else pc.utf8_trim_whitespace(token)
-    elif node.lower:
-        token = pc.utf8_lower(token)
+    if pa.types.is_list(whole.type):
+        token = _lowered(node, _composed(node, token))
+    elif node.words is None:
+        token = pc.utf8_trim_whitespace(token)
     counts = pc.fill_null(pc.not_equal(token, ""), False)
     return row[counts.to_numpy(zero_copy_only=False)], token.filter(counts)
 
 
 def _apart(text: pa.Array, words: str) -> pa.Array:
     """What ``words`` finds, from left to right, each with ``_END`` behind it (and more of those)."""
+    if words == WORDS:
+        return pc.replace_substring_regex(text, _BETWEEN_WORDS, _END)
     run = _RUN.fullmatch(words)
     if run is not None:
         # What lies between runs of a class is runs of all else: no group to be captured, ten times faster.
@@ -97,7 +118,12 @@ def _apart(text: pa.Array, words: str) -> pa.Array:
     return pc.replace_substring_regex(text, f"(?s)({words})|.", f"\\1{_END}")
 
 
+def _composed(node: TokenNode, text: pa.Array) -> pa.Array:
+    return pc.utf8_normalize(text, form="NFC") if node.composes else text
+
+
 def _lowered(node: TokenNode, text: pa.Array) -> pa.Array:
+    """Text in lower case by Unicode's simple mapping: one character for one, whatever the language."""
     return pc.utf8_lower(text) if node.lower else text
 
 

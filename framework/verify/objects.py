@@ -165,7 +165,8 @@ def _sets(node: TokenNode, rows: pa.Table) -> list[frozenset[str]]:
     row, token = tokens(node, rows[node.column])
     for i, t in zip(row.tolist(), token.to_pylist(), strict=True):
         found[i].add(t)
-    return [frozenset(s) for s in found]
+    # A short row has an empty set, unless it is rejected: then it is not here.
+    return [frozenset(s) if len(s) >= node.least else frozenset() for s in found]
 
 
 def window_of(query: QueryNode, window: Window, data: Objects, at: int) -> tuple[int, int, int]:

@@ -26,7 +26,7 @@ class SetPairs(QueryModel):
     tokens: Name = Field(description="Name of the sets under 'tokens:'.")
     similarity: Similarity = Field(
         default="jaccard",
-        description="Of sets of a and b tokens, o in common: jaccard o/(a+b-o), cosine o/sqrt(ab), dice 2o/(a+b), overlap o; "
+        description="Of sets of a and b tokens, o in common: jaccard o/(a+b-o), cosine sqrt(o*o/(a*b)), dice 2o/(a+b), overlap o; "
         "hamming, a distance: a+b-2o.",
     )
     between: Between | None = Field(default=None, description="Pair only rows of two sides.")

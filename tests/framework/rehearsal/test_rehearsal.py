@@ -134,3 +134,58 @@ def test_nothing_is_written(plan: Plan, tmp_path: Path, monkeypatch: pytest.Monk
     job.finish()
     assert job.tables()["best_now"].num_rows == 1
     assert list(tmp_path.iterdir()) == [] and not Path("/nowhere").exists()
+
+
+FAR = """\
+job: far
+source:
+  format: csv
+  path: /nowhere/in
+  schema: {id: bigint, ts: timestamp, body: string, up: int, what: string}
+  id: [id]
+  event_time: {column: ts}
+window: {time: 1 day}
+tokens:
+  w: {column: body, min_tokens: 2, max_tokens: 3, short: reject}
+  lenient: {column: body, min_tokens: 2}
+queries:
+  twins: {type: similar_sets, tokens: w, min_score: 0.5}
+  others: {type: similar_sets, tokens: lenient, min_score: 0.5}
+  known: {type: topk_loyalty, object: what, updates: up, k: 1, window: {time: 1 hour}}
+sink: {path: /nowhere/out}
+"""
+
+
+def far(number: int, minute: int, body: str = "a b", up: int | None = 1, what: str | None = "o") -> dict[str, Any]:
+    return {"id": number, "ts": minute * MINUTE, "body": body, "up": up, "what": what}
+
+
+@pytest.mark.parametrize(
+    ("ahead", "reason"),
+    [
+        (far(2, 900, body="a"), "empty_set:w"),
+        (far(2, 900, body="a b c d"), "large_set:w"),
+        (far(2, 900, up=7), "no_update:up"),
+        (far(2, 900, what=None), "null_object:what"),
+        ({**far(2, 900), "id": None}, "null_id"),
+    ],
+)
+def test_a_row_that_is_rejected_as_it_is_read_moves_no_frontier(ahead: dict[str, Any], reason: str) -> None:
+    spec, errors = validate_text(FAR, {})
+    assert spec is not None, errors
+    job = Rehearsal(compile_job(spec))
+    job.drop([far(1, 0), ahead])
+    job.drop([far(3, 1), far(4, 2)])
+    job.finish()
+    assert job.tables()["rejected"]["reason"].to_pylist() == [reason]
+
+
+def test_a_row_that_waits_for_its_turn_moves_the_frontier() -> None:
+    """Whether it is a duplicate is known when its turn comes, after the frontier has passed it."""
+    spec, errors = validate_text(FAR, {})
+    assert spec is not None, errors
+    job = Rehearsal(compile_job(spec))
+    job.drop([far(1, 0), far(1, 900)])
+    job.drop([far(3, 1)])
+    job.finish()
+    assert sorted(job.tables()["rejected"]["reason"].to_pylist()) == ["duplicate_id", "late"]

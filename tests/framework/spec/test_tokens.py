@@ -50,6 +50,8 @@ MISTAKES = [
     ("max_tokens: 50", "max_tokens: 1", "SKY-E117", "2", None),
     ("max_tokens: 50", "max_tokens: 1000001", "SKY-E114", "1000001", None),
     ("ngrams: 2", "ngrams: 0", "SKY-E114", "0", None),
+    ("ngrams: 2", "normalize: nfd", "SKY-E113", "nfd", "'nfc'"),
+    ("ngrams: 2", "short: drop", "SKY-E113", "drop", "skip or reject"),
     ("ngrams: 2", "ngram: 2", "SKY-E110", "ngram", "ngrams"),
     ("  id: [id]", "  id: [tags]", "SKY-E126", "tags", "tokens"),
     ("  id: [id]", "  id: [id]\n  partition_by: [tags]", "SKY-E126", "tags", "tokens"),
@@ -86,7 +88,16 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new"), [("min_tokens: 2", "min_tokens: 3"), ("[a, the]", "[a]"), ('separator: ","', 'separator: ";"')])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("min_tokens: 2", "min_tokens: 3"),
+        ("[a, the]", "[a]"),
+        ('separator: ","', 'separator: ";"'),
+        ("ngrams: 2", "ngrams: 2, normalize: none"),
+        ("ngrams: 2", "ngrams: 2, short: reject"),
+    ],
+)
 def test_other_tokens_do_not_fit_the_state(old: str, new: str) -> None:
     before, now = (fingerprint(compile_job(validate_text(text)[0])) for text in (SPEC, SPEC.replace(old, new)))  # type: ignore[arg-type]
     assert compare(before, before) == []
@@ -97,7 +108,8 @@ def test_a_spec_with_tokens_is_good():
     job, errors = validate_text(SPEC)
     assert not errors
     nodes = {t.name: t for t in compile_job(job).intake.tokens}  # type: ignore[arg-type]
-    assert (nodes["words"].words, nodes["words"].lower, nodes["words"].ngrams) == (r"[\pL\pN_]+", True, 2)
+    assert (nodes["words"].words, nodes["words"].lower, nodes["words"].ngrams) == (r"[\pL\pN_][\pL\pM\pN_]*", True, 2)
+    assert {(n.normalize, n.short) for n in nodes.values()} == {("nfc", "skip")}
     assert (nodes["parts"].words, nodes["parts"].lower, nodes["parts"].separator) == (None, False, ",")
     assert (nodes["tags"].words, nodes["tags"].lower) == (None, False)
 

@@ -15,9 +15,9 @@ from skyband.framework.sources import arrow_csv
 from skyband.framework.sources.arrow_files import ArrowFiles, Odd
 from skyband.framework.sources.protocol import CAP, ORIGIN
 from skyband.framework.spec.load import validate_text
-from skyband.framework.streaming.arrow_intake import URL, WATERMARK, ReadAndPack, odd
+from skyband.framework.streaming.arrow_intake import URL, ReadAndPack, odd
 from skyband.framework.streaming.blocks import bytes_table
-from skyband.framework.streaming.config import CAPPED, HostConfig
+from skyband.framework.streaming.config import CAPPED, WATERMARK, HostConfig
 from skyband.framework.streaming.hashes import xxhash64
 from tests.framework.plan.test_reader import SPEC
 

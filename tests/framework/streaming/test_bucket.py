@@ -19,7 +19,7 @@ from skyband.framework.spec.load import validate_file
 from skyband.framework.streaming.blocks import bytes_table, table_bytes
 from skyband.framework.streaming.bucket import Bucket
 from skyband.framework.streaming.config import HostConfig
-from skyband.framework.streaming.tokens import key_of, sets
+from skyband.framework.streaming.tokens import key_of, sets, usable
 from tests.seeds import cases
 
 MINUTE = 60_000_000
@@ -75,7 +75,7 @@ def table_of(config: HostConfig, rows: list[tuple[int, int, str, float | None, s
         "x": pa.array(columns[3], pa.float64()), "side": pa.array(columns[4], pa.string()), "__k1": key, "__k2": key,
         "__h1": ids, "__h2": ids, "__origin": pa.nulls(len(rows), pa.string()),
     }  # fmt: skip
-    made |= {t.codes: sets(t, pa.chunked_array([made[t.column]]), key_of(config.cache_key)) for t in config.intake.tokens}
+    made |= {t.codes: usable(t, sets(t, pa.chunked_array([made[t.column]]), key_of(config.cache_key))) for t in config.intake.tokens}
     return pa.table(made).select(config.row_schema().names)
 
 

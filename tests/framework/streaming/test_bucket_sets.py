@@ -34,6 +34,7 @@ window: {window}
 tokens:
   words: {{column: side}}
   pairs: {{column: side, ngrams: 2, stop_words: [c]}}
+  long: {{column: side, min_tokens: 3}}
 queries:
   twins: {{type: topk_similar_sets, tokens: words, k: 3, carry: [side]}}
   small: {{type: topk_similar_sets, tokens: words, k: 1, window: {small}, min_score: 0.4}}
@@ -49,6 +50,9 @@ queries:
   seen_apart: {{type: matches, tokens: words, similarity: hamming, k: 3, max_score: 3}}
   seen_sides: {{type: matches, tokens: words, similarity: overlap, k: 2, where: "a.x < b.x", between: {{column: side, a: a b, b: b c a}}}}
   seen_shingles: {{type: matches, tokens: pairs, similarity: dice, k: 2}}
+  long_apart: {{type: topk_similar_sets, tokens: long, similarity: hamming, k: 3, max_score: 3}}
+  long_alike: {{type: similar_sets, tokens: long, min_score: 0.3}}
+  seen_long: {{type: matches, tokens: long, similarity: hamming, k: 2, max_score: 9}}
   alike_slow: {{type: similar_sets, tokens: words, similarity: hamming, max_score: 2, every: 7 minutes}}
 sink: {{path: out}}
 """

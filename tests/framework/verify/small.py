@@ -110,7 +110,7 @@ def _rows(plan: Plan, rows: list[list[object]]) -> pa.Table:
         ]
         made["words"] = pa.array(said, pa.string())
         for node in plan.intake.tokens:
-            made[node.codes] = tokens.sets(node, pa.chunked_array([made["words"]]), tokens.key_of("test"))
+            made[node.codes] = tokens.usable(node, tokens.sets(node, pa.chunked_array([made["words"]]), tokens.key_of("test")))
     if "who" in schema.names:  # as the spec of kind "loyalty" derives them
         three = list(zip(*(made[n].to_pylist() for n in ("side", "x", "y")), strict=True))
         made["who"] = pa.array([None if y == 3 and x is not None and x < 1 else f"{s}{y}" for s, x, y in three], pa.string())

@@ -1,0 +1,195 @@
+"""What the page on semantics defines, each by a small example that comes out otherwise if the behaviour changes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skyband.framework.plan.compile import compile_job
+from skyband.framework.queries.set_pairs.brute_force import similarity
+from skyband.framework.rehearsal.rehearsal import Rehearsal
+from skyband.framework.spec.load import validate_text
+from tests.conftest import ROOT
+
+PAGES = [ROOT / "docs" / f"{name}.md" for name in ("reference", "semantics")]
+SECOND = 1_000_000
+SPEC = """\
+job: defined
+source:
+  format: csv
+  path: /nowhere/in
+  schema: {{id: bigint, ts: timestamp, key: string, x: double, n: bigint, body: string, up: int, what: string}}
+  id: [id]
+  event_time: {{column: ts{watermark}}}
+  partition_by: [key]
+{more}
+window: {{time: 1 minute}}
+{queries}
+sink: {{path: /nowhere/out}}
+"""
+
+
+def rehearsed(queries: str, *drops: Sequence[dict[str, Any]], more: str = "", watermark: str = "") -> Rehearsal:
+    """A job after ``drops``, finished."""
+    spec, errors = validate_text(SPEC.format(queries=queries, more=more, watermark=watermark), {})
+    assert spec is not None, [e.render() for e in errors]
+    job = Rehearsal(compile_job(spec))
+    for rows in drops:
+        job.drop(rows)
+    job.finish()
+    return job
+
+
+def row(number: int | None, at: float | None, **values: Any) -> dict[str, Any]:
+    same = {"key": "k", "x": 1.0, "n": 1, "body": "a b", "up": 1, "what": "o"}
+    return {"id": number, "ts": None if at is None else round(at * SECOND), **same, **values}
+
+
+def changes(job: Rehearsal, query: str, *columns: str) -> list[tuple[Any, ...]]:
+    rows = sorted(job.tables()[f"{query}_changes"].to_pylist(), key=lambda c: (c["key"], c["step"], c["pos"]))
+    return [(c["changed_at"].timestamp(), c["step"], c["pos"], c["change"], c["cause"], *(c[n] for n in columns)) for c in rows]
+
+
+def reasons(job: Rehearsal) -> list[str]:
+    return sorted(job.tables()["rejected"]["reason"].to_pylist())
+
+
+BEST = "scoring: {x: {expression: x, direction: max}}\nqueries: {best: {type: topk, scoring: x, k: 2}}"
+
+
+@pytest.mark.parametrize(("micros", "late"), [(9_997_999, True), (9_998_000, False)])
+def test_the_frontier_counts_milliseconds(micros: int, late: bool) -> None:
+    """The newest time is rounded down, 10,000.999 ms to 10,000; a watermark of 2 ms (1.5 rounded up) is taken off."""
+    drops = [row(1, 10.000999)], [row(2, micros / SECOND, key="other")]
+    job = rehearsed(BEST, *drops, watermark=", watermark: 1500 microseconds")
+    assert reasons(job) == (["late"] if late else [])
+
+
+def test_rows_of_one_batch_are_not_late_because_of_each_other() -> None:
+    assert reasons(rehearsed(BEST, [row(1, 100), row(2, 3)])) == []
+    assert reasons(rehearsed(BEST, [row(1, 100)], [row(2, 3)])) == ["late"]
+
+
+EVERYTHING = """\
+tokens:
+  few: {column: body, min_tokens: 2, short: reject}
+  many: {column: body, max_tokens: 0x2}
+scoring: {n: {expression: n, direction: max}}
+queries:
+  best: {type: topk, scoring: n, k: 2}
+  known: {type: topk_loyalty, object: what, updates: up, k: 1}
+  few: {type: similar_sets, tokens: few, min_score: 0.5}
+  many: {type: similar_sets, tokens: many, min_score: 0.5}
+"""
+RULES = """\
+transform:
+  - where: "x <> 9"
+quality:
+  rows:
+    - {name: one, expect: "x <> 8"}
+    - {name: two, expect: "x < 8"}
+"""
+FAULTS: list[tuple[str, dict[str, Any], str | None]] = [
+    ("filtered", {"x": 9.0}, None),
+    ("rules", {"x": 8.0}, "rule:one,two"),
+    ("id", {"id": None}, "null_id"),
+    ("time", {"ts": None}, "null_time"),
+    ("range", {"ts": -1}, "time_range"),
+    ("key", {"key": None}, "null_key"),
+    ("integer", {"n": -(2**63)}, "int_range"),
+    ("few", {"body": "a"}, "empty_set:few"),
+    ("many", {"body": "a b c"}, "large_set:many"),
+    ("object", {"what": None}, "null_object:what"),
+    ("update", {"up": 7}, "no_update:up"),
+]
+
+
+@pytest.mark.parametrize("first", range(len(FAULTS)))
+def test_a_row_has_the_first_reason_that_applies(first: int) -> None:
+    bad = row(7, 5)
+    for _, fault, _ in reversed(FAULTS[first:]):
+        bad |= fault
+    job = rehearsed(EVERYTHING.replace("0x2", "2"), [row(1, 4), bad], more=RULES)
+    expected = FAULTS[first][2]
+    assert reasons(job) == ([] if expected is None else [expected])
+    assert job.counts["filtered"] == (expected is None)
+
+
+def test_a_late_row_is_late_before_it_is_a_duplicate() -> None:
+    assert reasons(rehearsed(BEST, [row(1, 50)], [row(1, 49), row(1, 51)])) == ["duplicate_id", "late"]
+
+
+def test_leaving_rows_are_in_rank_order_of_the_scores_they_came_with() -> None:
+    job = rehearsed(BEST, [row(1, 0, x=1), row(2, 0, x=3), row(3, 60, x=2), row(4, 60, x=4)])
+    assert changes(job, "best", "id") == [
+        (0, 1, 0, "+", "arrival", 1),
+        (0, 2, 0, "+", "arrival", 2),
+        # One event: both leave the window, the better one first. Then each arrival is an event.
+        (60, 3, 0, "-", "expiry", 2),
+        (60, 3, 1, "-", "expiry", 1),
+        (60, 4, 0, "+", "arrival", 3),
+        (60, 5, 0, "+", "arrival", 4),
+    ]
+
+
+def test_an_insertion_and_a_deletion_of_one_id_at_one_instant() -> None:
+    deletes = f"deletes: body = 'gone'\n{BEST}"
+    job = rehearsed(deletes, [row(1, 5, body="gone"), row(1, 5)])
+    assert changes(job, "best", "id") == [(5, 1, 0, "+", "arrival", 1), (5, 2, 0, "-", "delete", 1)]
+    assert reasons(job) == [] and [r["valid_from"] == r["valid_to"] for r in job.tables()["best"].to_pylist()] == [True]
+    # Of an id that is alive, the insertion is a duplicate, and the deletion takes the earlier object back.
+    job = rehearsed(deletes, [row(1, 1), row(1, 5, body="gone"), row(1, 5, x=9)])
+    assert changes(job, "best", "score") == [(1, 1, 0, "+", "arrival", 1.0), (5, 2, 0, "-", "delete", 1.0)]
+    assert reasons(job) == ["duplicate_id"]
+
+
+def test_a_crossing_is_a_change_by_time_alone() -> None:
+    known = "queries: {known: {type: topk_loyalty, object: what, updates: up, k: 1, window: {time: 20 seconds}}}"
+    # a is on for 4 seconds; b goes on at 10, and has been on for longer than a from 14 on.
+    rows = [row(1, 0, what="a", up=1), row(2, 4, what="a", up=0), row(3, 10, what="b", up=1), row(4, 18, what="c", up=0)]
+    found = changes(rehearsed(known, rows), "known", "what")
+    assert [c[3:] for c in found] == [("+", "arrival", "a"), ("-", "crossing", "a"), ("+", "crossing", "b")]
+    assert 14 <= found[1][0] <= 14.000001
+    # c goes on at the very instant: then an object has been switched, and the cause is another.
+    exactly = [*rows[:3], row(4, found[1][0], what="c", up=1)]
+    found = changes(rehearsed(known, exactly), "known", "what")
+    assert [c[3:] for c in found] == [("+", "arrival", "a"), ("-", "displaced", "a"), ("+", "promoted", "b")]
+
+
+def test_a_short_row_takes_its_place_and_no_part() -> None:
+    twins = "tokens: {w: {column: body, min_tokens: 2}}\nqueries: {twins: {type: similar_sets, tokens: w, min_score: 0.1}}"
+    rows = [row(1, 0), row(2, 1, body="a"), row(3, 2), row(4, 3, body=None)]
+    job = rehearsed(twins, rows)
+    assert reasons(job) == []
+    assert changes(job, "twins", "older_id", "newer_id", "older_seq", "newer_seq") == [(2, 1, 0, "+", "arrival", 1, 3, 0, 2)]
+    job = rehearsed(twins.replace("min_tokens: 2", "min_tokens: 2, short: reject"), rows)
+    assert reasons(job) == ["empty_set:w", "empty_set:w"]
+    assert changes(job, "twins", "older_id", "newer_id", "older_seq", "newer_seq") == [(2, 1, 0, "+", "arrival", 1, 3, 0, 1)]
+
+
+def test_a_cosine_is_the_root_of_one_quotient_of_whole_numbers() -> None:
+    """The documented formula, the operator's and brute force's are the same bits; o / sqrt(ab) is not."""
+    assert "sqrt((o * o) / (a * b))" in PAGES[1].read_text(encoding="utf-8")
+    rng = np.random.default_rng(5)
+    words = [frozenset(rng.choice(40, int(rng.integers(2, 30)), replace=False).tolist()) for _ in range(40)]
+    twins = "tokens: {w: {column: body}}\nqueries: {twins: {type: similar_sets, tokens: w, similarity: cosine, min_score: 0.01}}"
+    job = rehearsed(twins, [row(i, i, body=" ".join(map(str, w))) for i, w in enumerate(words)])
+    scores = {(c[5], c[6]): c[7] for c in changes(job, "twins", "older_id", "newer_id", "score") if c[3] == "+"}
+    assert len(scores) > 700
+    others = 0
+    for (older, newer), score in scores.items():
+        a, b, o = len(words[older]), len(words[newer]), len(words[older] & words[newer])
+        documented = math.sqrt((o * o) / (a * b))
+        assert (score, similarity("cosine", o, a, b)) == (documented, (-(o * o) / (a * b), documented))
+        others += documented != o / math.sqrt(a * b)
+    assert others > 100
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_page_has_another_formula_of_the_cosine(page: Path) -> None:
+    assert "o/sqrt(ab)" not in page.read_text(encoding="utf-8")
