@@ -107,6 +107,7 @@ CODES: Final[dict[str, str]] = {
     "SKY-E502": "a row breaks a rule of severity fail: the run stopped",
     "SKY-E503": "a result breaks what always holds",
     "SKY-E504": "a rule over runs is broken",
+    "SKY-E505": "a query could not use more of its rows than the spec allows",
     # Generations of a job
     "SKY-E510": "files that the job has read are gone: a rebuild would not have their rows",
     "SKY-E511": "a new generation did not pass its gate, and was not swapped in",

@@ -115,8 +115,12 @@ _MAXIMA: Final = frozenset({NEWEST, FRONTIER, GREATEST})
 
 TIMES: Final = ("load", "decode", "order", "operator", "state")
 """What tasks time, in microseconds."""
-_TIME, _UNUSABLE, _WARNED = "us_", "unusable:", "warned:"
-_COLUMNS: Final = frozenset({ROWS_IN, FILTERED, ACCEPTED, PENDING, CHANGED, NEWEST, FRONTIER, GREATEST}).union(*(c.counts for c in REASONS))
+SENT: Final = "sent"
+"""Rows that no reason rejects as they are read: those that go to a bucket."""
+_TIME, _UNUSABLE, _ASKED, _NULL, _WARNED = "us_", "unusable:", "asked:", "null:", "warned:"
+_COLUMNS: Final = frozenset({ROWS_IN, FILTERED, ACCEPTED, PENDING, CHANGED, NEWEST, FRONTIER, GREATEST, SENT}).union(
+    *(c.counts for c in REASONS)
+)
 """Counts that ``runs`` has a column of its own for, alone or with others, or that are not for it."""
 
 
@@ -128,6 +132,16 @@ def time_of(what: str) -> str:
 def unusable_of(query: str) -> str:
     """The name under which an entry of the spec counts the objects it cannot use."""
     return _UNUSABLE + query
+
+
+def asked_of(query: str) -> str:
+    """The name under which an entry of the spec counts the objects it asks for."""
+    return _ASKED + query
+
+
+def null_of(column: str) -> str:
+    """The name under which rows that are sent with a null in a column are counted."""
+    return _NULL + column
 
 
 def warned_of(rule: str) -> str:
@@ -154,10 +168,18 @@ class Tally(dict[str, int]):
         """Objects that could not be used, by entry of the spec."""
         return {k.removeprefix(_UNUSABLE): n for k, n in self.items() if k.startswith(_UNUSABLE)}
 
+    def asked(self) -> dict[str, int]:
+        """Objects that were asked for, by entry of the spec."""
+        return {k.removeprefix(_ASKED): n for k, n in self.items() if k.startswith(_ASKED)}
+
+    def nulls(self) -> dict[str, int]:
+        """Rows that were sent with a null in a column, by column."""
+        return {k.removeprefix(_NULL): n for k, n in self.items() if k.startswith(_NULL)}
+
     def warned(self) -> dict[str, int]:
         """Rows that break a rule of severity ``warn``, by rule."""
         return {k.removeprefix(_WARNED): n for k, n in self.items() if k.startswith(_WARNED)}
 
     def counters(self) -> dict[str, int]:
         """What has no place of its own in ``runs``."""
-        return {k: n for k, n in self.items() if k not in _COLUMNS and not k.startswith((_TIME, _UNUSABLE, _WARNED))}
+        return {k: n for k, n in self.items() if k not in _COLUMNS and not k.startswith((_TIME, _UNUSABLE, _ASKED, _NULL, _WARNED))}

@@ -47,6 +47,8 @@ class Outcome:
         self.rejected: Counter[str] = Counter()
         self.changes: Counter[str] = Counter()
         self.pending: int | None = None
+        self.use: Mapping[str, Any] = {"unusable": {}, "empty_columns": []}
+        """What the run's rows were of use for: ``quality.unusable.Use.document``."""
         self.checks: Sequence[Mapping[str, Any]] = ()
         self.ending: Callable[[int], None] = lambda code: None
         """Told the exit code at any end, a signal's handler included."""
@@ -157,6 +159,7 @@ class Outcome:
                 "pending": self.pending,
             },
             "changes": dict(self.changes),
+            **self.use,
             "tables": {name: {"from": self._before.get(name), "to": version} for name, version in after.items()},
             "checks": list(self.checks),
             "errors": [e.plain() for e in errors],

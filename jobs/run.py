@@ -40,8 +40,8 @@ QUICK_BYTES: Final = 64 << 20
 
 EXIT_CODES = (
     "0 done, 1 something critical of quality failed (all is written, nothing published), 2 a mistake in the spec or the "
-    "command line, 3 the run failed, 4 more rows were rejected than quality.max_rejected allows (all is written), 130 or 143 stopped by a "
-    "signal"
+    "command line, 3 the run failed, 4 more rows were rejected, or of no use to a query, than quality allows (all is written), "
+    "130 or 143 stopped by a signal"
 )
 
 
@@ -322,6 +322,7 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
         rows = {"in": batch.get(ROWS_IN), "filtered": batch.get(FILTERED), "accepted": batch.get(ACCEPTED)}
         outcome.add(batch.number, rows, batch.reasons, batch.changes, batch.pending)
         progress(batch)
+        outcome.use = progress.use().document()
 
     told: Lines = args.lines
     outcome: Outcome = args.recorded
@@ -342,6 +343,7 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
     spark = get_session(engine.job, packages=engine.packages, home=home, extra=extra, quick=brief, meanwhile=meanwhile)
     if looking.ident is not None:
         looking.join()
+    from skyband.framework.quality import unusable
     from skyband.framework.quality.gate import Gate
     from skyband.framework.quality.rejections import report
     from skyband.framework.quality.row_rules import tell_warned
@@ -372,7 +374,10 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
     ended = runner.run(once=_once(args, plan), finish=args.finish, rebuild=args.rebuild_results, found=next(iter(seen), None))
     progress.close()
     tell_warned(plan, progress.warned, progress.rows, told)
-    too_many = report(plan, runner.sink, progress.run_rows(), runner.job.header, told)
+    ran = progress.run_rows()
+    too_many = report(plan, runner.sink, ran, runner.job.header, told)
+    if ran is not None:
+        too_many = unusable.report(plan, ran.use, ran.first == 0, told) or too_many
     if not ended and STOP.signal is not None:
         told.stopped(STOP.signal)
         return SIGNALLED + STOP.signal

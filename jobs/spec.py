@@ -53,6 +53,7 @@ def _as_made(plan: Plan) -> Plan:
     if not plan.intake.tokens:
         return plan
     from skyband.framework.plan.former import as_made
+    from skyband.framework.storage.places import place
     from skyband.framework.streaming.generations import kept_fingerprint
 
     return as_made(plan, kept_fingerprint(place(plan.sink) / "_skyband"))

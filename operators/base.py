@@ -310,7 +310,10 @@ class Logic(Protocol):
         ...
 
     def counters(self) -> dict[str, int]:
-        """Work counters since the last call; ``unusable:<query index>`` counts objects that query could not use."""
+        """Work counters since the last call; ``unusable:<query index>`` counts objects that query could not use.
+
+        ``asked:<query index>`` counts those that it asks for, the unusable ones among them; by default these are all objects.
+        """
         ...
 
 

@@ -210,7 +210,7 @@ class _Player:
         # Numbers of objects depend on the cuts: two runs are compared by what they stand for.
         self.parts.append(replace(found, items=values[found.items]) if self.numbers.names and len(found) else found)
         for name, n in self.logic.counters().items():
-            if name.startswith("unusable:"):
+            if name.startswith(("unusable:", "asked:")):
                 self.unusable[name] = self.unusable.get(name, 0) + int(n)
         return found
 

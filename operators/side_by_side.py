@@ -177,11 +177,11 @@ class SideBySideLogic:
         return Items(np.empty(0, np.int64), np.empty((0, len(self.op.roles)), np.int64), none)
 
     def counters(self) -> dict[str, int]:
-        """Sums of the parts' counters; ``unusable`` per part."""
+        """Sums of the parts' counters; ``unusable`` and ``asked`` per part."""
         found: dict[str, int] = {}
         for i, logic in enumerate(self.logics):
             for name, n in logic.counters().items():
-                to = f"unusable:{i}" if name == "unusable:0" else name
+                to = f"{name.removesuffix('0')}{i}" if name in ("unusable:0", "asked:0") else name
                 found[to] = found.get(to, 0) + n
         return found
 

@@ -90,6 +90,7 @@ def compile_job(job: Job) -> Plan:
         variables=job.variables,
         keep_micros=job.run.keep or KEEP,
         max_rejected=job.quality.max_rejected,
+        max_unusable=job.quality.max_unusable,
         run_rules=tuple(RunRule(r.severity, r.max_delay, r.min_rows, r.per) for r in job.quality.runs),
         check_every=job.quality.check_every,
         kafka=_kafka(job),

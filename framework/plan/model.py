@@ -298,8 +298,9 @@ class Plan:
     """The whole job. ``texts`` are the text constants of its expressions: constant i has code i in every bucket's dictionary.
 
     ``variables``: (path in the spec, the text as written there) of the values that came from the environment: never stored nor shown.
-    ``schedule``: when Airflow runs it, in words. ``max_rejected``: percent of a run's rows. ``check_every``: batches of a continuous run
-    after which its tables are checked. ``keep_micros``: how long rows of ``runs``, and names of taken files that are gone, are kept.
+    ``schedule``: when Airflow runs it, in words. ``max_rejected``: percent of a run's rows. ``max_unusable``: percent of the rows that a
+    query asks for (None: less than all). ``check_every``: batches of a continuous run after which its tables are checked. ``keep_micros``:
+    how long rows of ``runs``, and names of taken files that are gone, are kept.
     """
 
     job: str
@@ -317,6 +318,7 @@ class Plan:
     variables: tuple[tuple[tuple[str | int, ...], str], ...] = ()
     keep_micros: int = KEEP
     max_rejected: float = 1.0
+    max_unusable: float | None = None
     run_rules: tuple[RunRule, ...] = ()
     check_every: int | None = None
     kafka: KafkaNode | None = None

@@ -62,12 +62,12 @@ class Gate:
         batch_id = int(last["batch_id"])
         rows = self._rows(sink, batch_id, run)
         rows += broken(sink, batch_id)
-        # Of too many rejected rows the run has told, with the reasons.
-        wrong = [r for r in failed(rows) if r["expectation"] != run_rules.MAX_REJECTED]
+        # The run reports rejected and unusable rows itself, with the reasons.
+        wrong = [r for r in failed(rows) if r["expectation"] not in run_rules.REPORTED]
         if wrong:
             self.lines.errors([error_of(r) for r in wrong])
         critical = failed(rows, "critical")
-        if any(r["expectation"] != run_rules.MAX_REJECTED for r in critical):
+        if any(r["expectation"] not in run_rules.REPORTED for r in critical):
             self.code = FAILED
         failpoint("gate.checked")
         if not critical:
@@ -113,7 +113,7 @@ class Gate:
     def _tell(self, rows: list[Row], critical: list[Row], batch_id: int, seconds: float) -> None:
         if not (self.plan.checks or self.plan.run_rules or critical):
             return
-        looked = [r for r in rows if r["expectation"] != run_rules.MAX_REJECTED]
+        looked = [r for r in rows if r["expectation"] not in run_rules.REPORTED]
         said = f"quality: {counted(len(looked), 'check')} in {seconds:.1f} s, {len(failed(looked))} failed"
         names = ", ".join(dict.fromkeys(str(r["expectation"]) for r in critical))
         said += f"; not published: critical {names}" if critical else f"; the results up to batch {batch_id} are published"
@@ -160,5 +160,5 @@ def _look_at_told(sink: Sink, query: QueryNode, span: Span) -> None:
 def _asked(plan: Plan, salt: str) -> str:
     """A name for what is asked, from which nothing that came from the environment can be looked up."""
     hidden = any(path[:2] == ("quality", "tables") for path, _ in plan.variables)
-    asked = (plan.checks, plan.run_rules, plan.max_rejected)
+    asked = (plan.checks, plan.run_rules, plan.max_rejected, *(() if plan.max_unusable is None else (plan.max_unusable,)))
     return hashlib.sha256(((salt if hidden else "") + repr(asked)).encode()).hexdigest()[:8]

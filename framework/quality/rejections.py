@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import pyarrow.compute as pc
@@ -16,6 +16,7 @@ from skyband.framework.lines import Lines
 from skyband.framework.plan.model import IntakeNode, Plan
 from skyband.framework.quality.row_rules import said
 from skyband.framework.quality.unparsed import Unparsed, unparsed
+from skyband.framework.quality.unusable import Use
 
 if TYPE_CHECKING:
     from skyband.framework.tables.sink import Sink
@@ -30,12 +31,13 @@ _LOOKED: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class RunRows:
-    """What a run has read: its batches from ``first`` to ``last``, and the rows that were read or decided in them."""
+    """What a run has read: its batches from ``first`` to ``last``, the rows read or decided in them, and what use they were of."""
 
     first: int
     last: int
     rows: int
     rejected: int
+    use: Use = field(default_factory=Use)
 
     def too_many(self, percent: float) -> bool:
         """Whether more than ``percent`` of the rows were rejected; 100 allows any number."""

@@ -1,4 +1,4 @@
-"""Rules over the batches of a run (``quality.runs``, ``quality.max_rejected``), by the columns of table ``runs`` alone."""
+"""Rules over the batches of a run (``quality.runs``, ``max_rejected``, ``max_unusable``), by table ``runs`` and the run's sums."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from skyband.framework.plan.model import Plan, RunRule
 from skyband.framework.quality.checks import Span
 from skyband.framework.quality.outcome import Outcome
 from skyband.framework.quality.rejections import RunRows
+from skyband.framework.quality.unusable import too_many
 from skyband.framework.spec.units import format_duration
 from skyband.framework.tables.delta_read import dataset
 from skyband.framework.tables.types import STAMP
@@ -25,10 +26,16 @@ if TYPE_CHECKING:
 MAX_DELAY: Final = "skyband_max_delay"
 MIN_ROWS: Final = "skyband_min_rows"
 MAX_REJECTED: Final = "skyband_max_rejected"
+MAX_UNUSABLE: Final = "skyband_max_unusable"
+REPORTED: Final = frozenset({MAX_REJECTED, MAX_UNUSABLE})
+"""Rules that a run reports by itself, with an exit code of its own."""
 
 
 def evaluate(plan: Plan, writer: Writer, span: Span, run: RunRows | None, now: datetime | None = None) -> Iterator[Outcome]:
-    """Every rule, ``max_rejected`` last (only of a run that had batches). O(rows of ``runs`` in ``span``, or within ``per``)."""
+    """Every rule, ``max_rejected`` and ``max_unusable`` last (only of a run that had batches).
+
+    ``max_unusable`` by default is only there if it is broken. O(rows of ``runs`` in ``span``, or within ``per``).
+    """
     for rule in plan.run_rules:
         began = clock.perf_counter()
         found = _max_delay(rule, writer, span) if rule.max_delay_micros is not None else _min_rows(rule, writer, now or datetime.now(UTC))
@@ -39,6 +46,16 @@ def evaluate(plan: Plan, writer: Writer, span: Span, run: RunRows | None, now: d
             "rejected", writer.opened("rejected").version(), run.first, MAX_REJECTED, json.dumps({"percent": plan.max_rejected}),
             "critical", not run.too_many(plan.max_rejected), round(share, 6), run.rows, run.rejected, share,
         )  # fmt: skip
+        for query in plan.queries:
+            unusable, asked = run.use.of(query.name)
+            bad = too_many(plan, unusable, asked)
+            if bad or plan.max_unusable is not None:
+                share = 100 * unusable / asked if asked else 0.0
+                yield Outcome(
+                    "runs", writer.opened("runs").version(), run.first, MAX_UNUSABLE,
+                    json.dumps({"query": query.name, "percent": plan.max_unusable}), "critical", not bad, round(share, 6), asked, unusable,
+                    share,
+                )  # fmt: skip
 
 
 def _max_delay(rule: RunRule, writer: Writer, span: Span) -> dict[str, Any]:

@@ -84,3 +84,7 @@ class Quality(Model):
         default=1.0, description="The share of a run's rows that may be rejected; with more the run's exit code is 4. 100% allows any.",
         json_schema_extra={"default": "1%"},
     )  # fmt: skip
+    max_unusable: Percent | None = Field(
+        default=None, description="The share of a run's rows that a query asks for and cannot use, as the score is null or the set short; "
+        "with more the run's exit code is 4. Default: less than all. 100% allows any.",
+    )  # fmt: skip

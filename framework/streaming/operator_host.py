@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skyband.framework.messages import CHANGED, Changes, Skyband, Trajectory, unusable_of
+from skyband.framework.messages import CHANGED, Changes, Skyband, Trajectory, asked_of, unusable_of
 from skyband.framework.plan.model import OperatorNode, only_retained
 from skyband.framework.streaming import blocks
 from skyband.framework.streaming.columns import TextCodes, operator_column, ragged
@@ -32,8 +32,8 @@ CHUNK, SEEN = "chunk", "seen"
 """Names of state values that are written once: rows, and the hashes of their ids."""
 
 _NONE = np.empty(0, np.int64)
-_UNUSABLE = "unusable:"
-"""Begins the counters of operators that are about objects one of their queries cannot use; its number follows."""
+_OF_QUERIES = {"unusable:": unusable_of, "asked:": asked_of}
+"""Beginnings of the counters of operators that are about one of their queries, whose number follows, and what they count for an entry."""
 
 
 @dataclass(slots=True)
@@ -112,8 +112,10 @@ class OperatorHost:
         """The operators' own counters. Of the queries of one entry, the one that could use the fewest objects counts."""
         for i, node in enumerate(self.operators):
             for name, n in self.logics[i].counters().items():
-                if name.startswith(_UNUSABLE):
-                    of = unusable_of(self.items.entry(i, int(name.removeprefix(_UNUSABLE))))
+                what, colon, query = name.partition(":")
+                counted = _OF_QUERIES.get(what + colon)
+                if counted is not None:
+                    of = counted(self.items.entry(i, int(query)))
                     out.counts[of] = max(out.counts[of], int(n))
                 else:
                     out.counts[f"{node.name}.{name}"] = int(n)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.framework.messages import ASIDE, COUNTS, GREATEST, HOST, REJECTED, ROWS_IN, STOPPING, WAKE, Tally, warned_of
+from skyband.framework.messages import ASIDE, COUNTS, GREATEST, HOST, REJECTED, ROWS_IN, SENT, STOPPING, WAKE, Tally, null_of, warned_of
 from skyband.framework.reasons import CONTROL, FILTERED, REASON, STOPS, count_of
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.streaming import blocks, rejects, reports, tokens
@@ -97,6 +97,7 @@ class Pack:
             _count_warned(table.filter(pc.is_null(reason))[WARNED], counts)
         if reason.null_count == table.num_rows:
             counts[ROWS_IN] += table.num_rows
+            self._count_nulls(data, counts)
             return data, None
         for item in pc.value_counts(reason.drop_null()).to_pylist():
             counts[count_of(item["values"])] += item["counts"]
@@ -104,7 +105,9 @@ class Pack:
         counts[ROWS_IN] += table.num_rows - int(pc.sum(control).as_py() or 0)
         bad = pc.invert(pc.fill_null(pc.is_in(reason, pa.array([FILTERED, CONTROL, None])), True))
         rejected = table.filter(bad)
-        return data.filter(pc.is_null(reason)), self._told(rejected) if rejected.num_rows else None
+        good = data.filter(pc.is_null(reason))
+        self._count_nulls(good, counts)
+        return good, self._told(rejected) if rejected.num_rows else None
 
     def _rejected(self, told: list[pa.Table]) -> pa.RecordBatch:
         """The block of rows of ``rejected``."""
@@ -121,6 +124,13 @@ class Pack:
         made = rejects.rejected(rejected, columns, rejected[REASON].combine_chunks(), self.config.intake.event_time, ORIGIN)
         text = pc.coalesce(rejected[CORRUPT].combine_chunks(), made["text"].combine_chunks())
         return made.set_column(made.column_names.index("text"), "text", text)
+
+    def _count_nulls(self, good: pa.Table, counts: Tally) -> None:
+        """Count the rows that go to buckets and, by column, the nulls in them: Arrow knows their number."""
+        counts[SENT] += good.num_rows
+        for f in self.config.intake.fields:
+            if nulls := good[f.name].null_count:
+                counts[null_of(f.name)] += nulls
 
     def _note_latest(self, table: pa.Table, counts: Tally) -> None:
         """Note what rows give the watermark: those without a reason by their time, or their cap, those of the control source by theirs."""

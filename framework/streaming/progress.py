@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Final
 from skyband.framework.counts import agree, counted
 from skyband.framework.errors import SkybandError
 from skyband.framework.lines import Lines
-from skyband.framework.messages import CHANGED, PENDING, ROWS_IN, Tally
+from skyband.framework.messages import ACCEPTED, CHANGED, DELETED, PENDING, ROWS_IN, SENT, Tally
 from skyband.framework.plan.model import Plan
 from skyband.framework.quality.rejections import LOUD, RunRows
+from skyband.framework.quality.unusable import Use
 from skyband.framework.reasons import LATE
 from skyband.framework.sources.share import Share
 from skyband.framework.spec.units import format_duration
@@ -44,6 +45,8 @@ class Progress:
         self._last: Batch | None = None
         self._decided = 0
         self.warned = Tally()
+        self._objects = self._sent = 0
+        self._unusable, self._asked, self._nulls = Tally(), Tally(), Tally()
         self._phase = ""
         self._compiled = 0
         self._over = threading.Event()
@@ -76,6 +79,12 @@ class Progress:
         self._decided += rows - batch.get(PENDING)
         for rule, n in batch.counts.warned().items():
             self.warned[rule] += n
+        self._objects += batch.get(ACCEPTED) - batch.get(DELETED)
+        self._sent += batch.get(SENT)
+        counts = batch.counts
+        for total, more in ((self._unusable, counts.unusable()), (self._asked, counts.asked()), (self._nulls, counts.nulls())):
+            for name, n in more.items():
+                total[name] += n
         figures = {"batch": batch.number, "rows": rows, "late": late, "rejected": rejected}
         if not self.quiet:
             said = {**figures, "changes": changes, "seconds": round(batch.seconds, 3)}
@@ -94,7 +103,11 @@ class Progress:
         """What the run has read and decided; None if it had no batch."""
         if self._first is None or self._last is None:
             return None
-        return RunRows(self._first, self._last.number, max(self.rows, self._decided), self.rejected)
+        return RunRows(self._first, self._last.number, max(self.rows, self._decided), self.rejected, self.use())
+
+    def use(self) -> Use:
+        """What the rows of the run were of use for."""
+        return Use(self._objects, self._unusable, self._asked, self._sent, self._nulls)
 
     def close(self) -> None:
         """The run's sum."""

@@ -66,7 +66,7 @@ class LoyaltyLogic:
             [q.k or 0 for q in qs], [q.at_least or 0 for q in qs], [q.every or 0 for q in qs], [int(q.trace_all) for q in qs],
         )))  # fmt: skip
         self.few = FEW
-        self.rows, self.unusable = 0, 0
+        self.rows = self.unusable = self.asked = 0
         self.until = NULL
         self.n = 0
         self.table = Objects(*(NONE for _ in Objects._fields))
@@ -163,6 +163,7 @@ class LoyaltyLogic:
             on, off = (kernel.passes(columns, rows) for kernel in c.kernels[-2:])
         number = columns[c.object_column.name]
         usable = asked & (on | off) & (number != NULL)
+        self.asked += int(np.count_nonzero(asked))
         self.unusable += int(np.count_nonzero(asked)) - int(np.count_nonzero(usable))
         if usable.all():
             which: Any = slice(None)
@@ -324,6 +325,7 @@ class LoyaltyLogic:
         """Rows and unusable reports since the last call, objects and switches held."""
         live = self.echoes.live()
         found = {"rows": self.rows, "objects": self.n, "switches": len(live.time)}
-        found |= {f"unusable:{i}": self.unusable for i in range(len(self.queries.k))}
-        self.rows = self.unusable = 0
+        for i in range(len(self.queries.k)):
+            found |= {f"unusable:{i}": self.unusable, f"asked:{i}": self.asked}
+        self.rows = self.unusable = self.asked = 0
         return found

@@ -120,7 +120,7 @@ class PairRowsLogic(ABC):
         )
         self.queries, shown = self._query_tables()
         self.work = np.zeros(COUNTERS, np.int64)
-        self.arrived = self.unusable = 0
+        self.arrived = self.unusable = self.asked = 0
         self.until = LONG_AGO
         self.skybands, self.skybands_end = no_skyband(), 0
         self.progress = no_progress(len(configuration.queries), 0, shown)
@@ -193,8 +193,10 @@ class PairRowsLogic(ABC):
         between = self.configuration.between
         if between is not None:
             side = arrivals.columns[between.column]
-            bad = bad & ((side == self.settings.code_a) | (side == self.settings.code_b))
+            of_a_side = (side == self.settings.code_a) | (side == self.settings.code_b)
+            bad = bad & of_a_side
         self.arrived += len(arrivals)
+        self.asked += len(arrivals) if between is None else int(np.count_nonzero(of_a_side))
         self.unusable += int(np.count_nonzero(bad))
 
     def _items(self, older: I64, newer: I64) -> I64:
@@ -307,7 +309,8 @@ class PairRowsLogic(ABC):
     def counters(self) -> dict[str, int]:
         """Objects, the work done, and unusable objects per query since the last call."""
         found = {"objects": self.arrived, **self._work_done()}
-        found.update({f"unusable:{i}": self.unusable for i in range(len(self.configuration.queries))})
-        self.arrived = self.unusable = 0
+        for i in range(len(self.configuration.queries)):
+            found |= {f"unusable:{i}": self.unusable, f"asked:{i}": self.asked}
+        self.arrived = self.unusable = self.asked = 0
         self.work[:] = 0
         return found

@@ -69,7 +69,7 @@ class PartnerSearch:
             np.array([k for k, _, _ in wanted], np.int64), np.array([count_of(w) for w in ends], np.int64),
             np.array([micros_of(w) for w in ends], np.int64), np.array([worst for _, _, worst in wanted], np.float64),
         )  # fmt: skip
-        self.arrived = self.unusable = self.found = 0
+        self.arrived = self.unusable = self.asked = self.found = 0
 
     def grow(self, keys: int) -> int:
         """Make the tables hold ``keys`` keys; returns how many are new."""
@@ -82,8 +82,10 @@ class PartnerSearch:
         bad = self.sets.empty(arrivals)
         if self.between is not None:
             side = arrivals.columns[self.between.column]
-            bad = bad & ((side == self.settings.code_a) | (side == self.settings.code_b))
+            of_a_side = (side == self.settings.code_a) | (side == self.settings.code_b)
+            bad = bad & of_a_side
         self.arrived += len(arrivals)
+        self.asked += len(arrivals) if self.between is None else int(np.count_nonzero(of_a_side))
         self.unusable += int(np.count_nonzero(bad))
         keys, first = self.windows.append(arrivals, since)
         tokens, most = self.sets.tokens(arrivals)
@@ -112,7 +114,9 @@ class PartnerSearch:
         """Objects, entries of lists read, different sets among them, those counted, pairs found, objects without tokens."""
         counts = self.sets.counts
         told = {"objects": self.arrived, "read": int(counts[READ]), "weighed": int(counts[WEIGHED]), "counted": int(counts[COUNTED])}
-        told |= {"candidates": self.found, **{f"unusable:{i}": self.unusable for i in range(queries)}}
-        self.arrived = self.unusable = self.found = 0
+        told["candidates"] = self.found
+        for i in range(queries):
+            told |= {f"unusable:{i}": self.unusable, f"asked:{i}": self.asked}
+        self.arrived = self.unusable = self.asked = self.found = 0
         counts[:] = 0
         return told

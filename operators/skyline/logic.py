@@ -85,7 +85,7 @@ class SkylineLogic:
         if op.where is not None:
             self._filter = compile_row(None, op.where, False, {t: i for i, t in enumerate(op.texts)})
         self._work = np.zeros(2, np.int64)
-        self._rows_in = self._unusable = 0
+        self._rows_in = self._unusable = self._asked = 0
         self.until: Instant = NULL
         self._table = Table(
             start=np.zeros(1, np.int64),
@@ -177,6 +177,7 @@ class SkylineLogic:
             add_digest(keys[self._dims :], shifts[used], shifts[used + 1], top, words)
         able = int(np.count_nonzero(usable))
         self._unusable += matching - able
+        self._asked += matching
         if able < n:
             words[usable == 0] = self._layout.dead - self._layout.guard
         return keys, words, usable
@@ -275,7 +276,8 @@ class SkylineLogic:
         """Rows, retained objects, exact dominance tests, objects scanned, unusable objects per query, since the last call."""
         tests, scanned = self._work.tolist()
         found = {"rows": self._rows_in, "retained": len(self._table.rows), "dominance_tests": tests, "scanned": scanned}
-        found.update({f"unusable:{i}": self._unusable for i in range(len(self._fresh))})
-        self._rows_in = self._unusable = 0
+        for i in range(len(self._fresh)):
+            found |= {f"unusable:{i}": self._unusable, f"asked:{i}": self._asked}
+        self._rows_in = self._unusable = self._asked = 0
         self._work[:] = 0
         return found

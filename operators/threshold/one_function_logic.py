@@ -46,7 +46,7 @@ class ThresholdLogic:
         )  # fmt: skip
         some = self.queries.low <= self.queries.high
         self.hull = (self.queries.low[some].min(), self.queries.high[some].max()) if some.any() else (np.inf, -np.inf)
-        self.rows = self.unusable = 0
+        self.rows = self.unusable = self.asked = 0
         empty = np.empty(0, np.int64)
         self.until, self.next_seq = NULL, empty
         self.step, self.wake_at, self.due, self.shown_at, self.shown_seq = (np.empty((len(qs), 0), np.int64) for _ in range(5))
@@ -100,6 +100,7 @@ class ThresholdLogic:
         score, unusable = op.scores(columns_of(arrivals, objects, tuple(c.name for c in op.scores.columns)), rows)
         self.rows += rows
         self.unusable += unusable
+        self.asked += unusable + rows - int(np.count_nonzero(np.isnan(score)))
         key, sc, seq, time, dead = self._items(block, score)
         moff = np.concatenate([np.searchsorted(key, block.keys), [0]])
         moff[-1] = 0 if not len(block.keys) else np.searchsorted(key, block.keys[-1], "right")
@@ -177,8 +178,9 @@ class ThresholdLogic:
         return Items(kept.key[keep], kept.seq[keep].reshape(-1, 1), external(kept.score[keep], self.op.direction == "min"))
 
     def counters(self) -> dict[str, int]:
-        """Rows and unusable objects per query since the last call."""
+        """Rows, and objects that queries ask for and cannot use, since the last call."""
         found = {"rows": self.rows}
-        found.update({f"unusable:{i}": self.unusable for i in range(len(self.op.queries))})
-        self.rows = self.unusable = 0
+        for i in range(len(self.op.queries)):
+            found |= {f"unusable:{i}": self.unusable, f"asked:{i}": self.asked}
+        self.rows = self.unusable = self.asked = 0
         return found

@@ -97,7 +97,7 @@ class TopKLogic:
         self.queries = _queries(op)
         self.ceiling = op.ceiling(op.queries[0])
         self.clocked = bool(self.queries.micros.min() < UNBOUNDED) or bool(self.queries.every.any())
-        self.unusable = self.rows = self.refills = 0
+        self.unusable = self.asked = self.rows = self.refills = 0
         self.until = NULL
         self._queries: Plain = tuple(self.queries)
         self._keys: Plain = tuple(Keys(*(np.empty(0, np.int64) for _ in range(4))))
@@ -142,7 +142,7 @@ class TopKLogic:
     def _alive_rows(self, rows: Arrivals, next_seq: I64) -> tuple[I64, Members]:
         """The candidates among kept rows that are alive, and how many of every key."""
         score = self._score(rows.columns, len(rows))
-        self.unusable = 0  # these rows were counted when they came
+        self.unusable = self.asked = 0  # these rows were counted when they came
         key, seq, time = (np.asarray(x, np.int64) for x in (rows.key, rows.seq, rows.time))
         keep = ~np.isnan(score) & (self.tombs.times(key, seq) == NEVER) & (seq >= next_seq[key] - count_of(self.op.window))
         if self.op.window.micros is not None:
@@ -158,6 +158,7 @@ class TopKLogic:
     def _score(self, columns: Mapping[str, AnyArray], rows: int) -> F64:
         score, unusable = self.op.scores(columns, rows, _scratch.fit(rows))
         self.unusable += unusable
+        self.asked += unusable + rows - int(np.count_nonzero(np.isnan(score)))
         if self.ceiling < np.inf:
             score = np.where(score > self.ceiling, np.nan, score)
         return score
@@ -287,8 +288,9 @@ class TopKLogic:
         return Items(key, members.seq[at].reshape(-1, 1), external(members.score[at], self.op.direction == "min"))
 
     def counters(self) -> dict[str, int]:
-        """Rows, unusable objects per query, refills since the last call."""
+        """Rows, objects that queries ask for and cannot use, refills since the last call."""
         found = {"rows": self.rows, "refills": self.refills}
-        found.update({f"unusable:{i}": self.unusable for i in range(len(self.op.queries))})
-        self.rows = self.unusable = self.refills = 0
+        for i in range(len(self.op.queries)):
+            found |= {f"unusable:{i}": self.unusable, f"asked:{i}": self.asked}
+        self.rows = self.unusable = self.asked = self.refills = 0
         return found

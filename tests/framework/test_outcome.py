@@ -13,6 +13,7 @@ import pytest
 
 from skyband.framework.errors import SkybandError, Where
 from skyband.framework.outcome import CHECK_FIELDS, STATUSES, Outcome
+from skyband.framework.quality.unusable import Use
 from skyband.jobs import cli
 from tests.spark.jobs import write_spec
 
@@ -34,6 +35,7 @@ def test_a_run_is_added_up(tmp_path: Path) -> None:
     outcome.watch("small", ["top", "low"], lambda: next(found))
     outcome.add(7, {"in": 10, "filtered": 1, "accepted": 5}, {"late": 2}, {"top": 4}, pending=2)
     outcome.add(8, {"in": 4, "filtered": 0, "accepted": 4}, {"late": 1, "rule:sane": 1}, {"top": 1}, pending=0)
+    outcome.use = Use(objects=9, unusable={"top": 2, "low": 0}, sent=9, nulls={"x": 9, "y": 1}).document()
     check = dict.fromkeys(CHECK_FIELDS) | {"table_name": "top", "success": False}
     outcome.look(lambda: [check | {"run_id": "not a field"}])
     outcome.write(1, [SkybandError("SKY-E500", "a check failed", "look at it", Where("a.yaml", 3, 4, text="secret"))])
@@ -49,6 +51,8 @@ def test_a_run_is_added_up(tmp_path: Path) -> None:
         "batches": {"count": 2, "first": 7, "last": 8},
         "rows": {"in": 14, "filtered": 1, "accepted": 9, "rejected": {"late": 3, "rule:sane": 1}, "pending": 0},
         "changes": {"top": 5, "low": 0},
+        "unusable": {"top": {"rows": 2, "of": 9}},
+        "empty_columns": ["x"],
         "tables": {"top": {"from": None, "to": 1}, "runs": {"from": 3, "to": 5}},
         "checks": [check],
         "errors": [

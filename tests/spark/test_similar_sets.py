@@ -29,17 +29,19 @@ TOKENS = """\
 transform:
   - derive: {words: "if(y = 3 and x < 6, ' ', concat_ws(' ', grp, upper(side), cast(x as string), concat('y', cast(y as string))))"}
 tokens:
-  words: {column: words, stop_words: [p]}
+  words: {column: words, stop_words: [p], short: reject}
+  long: {column: words, stop_words: [p], min_tokens: 4}
 """
 QUERIES = """\
   twins: {type: topk_similar_sets, tokens: words, k: 5, carry: [x], where: "a.id <> b.id + 1"}
   angles: {type: topk_similar_sets, tokens: words, similarity: cosine, k: 3, window: {count: 20}, min_score: 0.3}
   hourly: {type: topk_similar_sets, tokens: words, similarity: hamming, k: 4, every: 1 hour}
   alike: {type: similar_sets, tokens: words, min_score: 0.9, window: {count: 30}}
+  longer: {type: similar_sets, tokens: long, min_score: 0.6, window: {count: 30}}
   seen: {type: matches, tokens: words, k: 3, carry: [x], min_score: 0.4}
   sides: {type: matches, tokens: words, similarity: dice, k: 2, window: {count: 20}, between: {column: side, a: a, b: b}}
 """
-LASTING = ("twins", "angles", "hourly", "alike")
+LASTING = ("twins", "angles", "hourly", "alike", "longer")
 """The others' items are told once."""
 
 

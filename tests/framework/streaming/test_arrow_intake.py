@@ -49,7 +49,7 @@ def test_files_become_blocks_and_the_last_one_has_the_watermark(tmp_path: Path) 
     assert out[-1]["kind"] == COUNTS
     counts = Tally()
     counts.add(out[-1]["data"])
-    assert counts == {"rows_in": 5, "null_id": 1, "null_time": 1}
+    assert counts == {"rows_in": 5, "null_id": 1, "null_time": 1, "sent": 3}
     assert int(out[-1][WATERMARK].timestamp() * 1e6) == 9
     rows = pa.concat_tables([bytes_table(r["data"]) for r in out if r["kind"] == "rows"])
     assert rows["id"].to_pylist() == [1, 2, 3]
