@@ -93,7 +93,9 @@ def explained(plan: Plan, header: Sequence[str] | None, reason: str, texts: Sequ
         rules = [said(plan, r) for r in node.rules if r.name in names]
         return f"they break {', '.join(rules or names)}"
     if reason.startswith((reasons.EMPTY_SET, reasons.LARGE_SET)):
-        return f"they have too {'few' if reason.startswith(reasons.EMPTY_SET) else 'many'} tokens; see tokens.{reason.partition(':')[2]}"
+        few, name = reason.startswith(reasons.EMPTY_SET), reason.partition(":")[2]
+        more = f"; with tokens.{name}.short: skip they take no part instead" if few else ""
+        return f"they have too {'few' if few else 'many'} tokens; see tokens.{name}{more}"
     if reason.startswith(reasons.NULL_OBJECT):
         return f"nothing stands in {reason.removeprefix(reasons.NULL_OBJECT)}, which names what the row reports on"
     if reason.startswith(reasons.NO_UPDATE):

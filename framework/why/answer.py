@@ -114,7 +114,7 @@ class Answers:
         if place is not None:
             worth = self._worth(result[place][1])
             return Verdict(at, f"in the result, at rank {place + 1:,} of {len(result):,}{worth}", inside=True)
-        no_part = "it takes no part: no score (a null or NaN), its condition `where` is not true, or it has no partner"
+        no_part = "it takes no part: no score (a null, a NaN or a short set), its condition `where` is not true, or it has no partner"
         every = kind.ranked(question)
         if every is None:
             beating = kind.beating(question, tuple(parts))
