@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from skyband.framework.plan.model import IntakeNode, Plan
-from skyband.framework.reasons import LATE, REASON
+from skyband.framework.reasons import DUPLICATE_ID, LATE, NO_TARGET, REASON
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming import rejects, reports, tokens
 from skyband.framework.streaming.deletions import DELETES
@@ -113,6 +113,7 @@ def _number(key: tuple[Any, ...], rows: pa.Table, times: list[int], order: list[
     deleted: dict[int, int] = {}
     deletions: list[tuple[int, int, int]] = []
     kept: list[int] = []
+    refused: dict[str, list[int]] = {DUPLICATE_ID: [], NO_TARGET: []}
 
     def leave() -> None:
         i, seq = alive.popleft()
@@ -127,12 +128,16 @@ def _number(key: tuple[Any, ...], rows: pa.Table, times: list[int], order: list[
                 seq = holder.pop(names[i])
                 deleted[seq] = times[i]
                 deletions.append((times[i], len(kept), seq))
+            else:
+                refused[NO_TARGET].append(i)
             continue
         if names[i] in holder:
+            refused[DUPLICATE_ID].append(i)
             continue
         holder[names[i]] = len(kept)
         alive.append((i, len(kept)))
         kept.append(i)
         if window.count and len(alive) > window.count:
             leave()
-    return Accepted(key, rows.take(pa.array(kept, pa.int64())), [times[i] for i in kept], deleted, deletions)
+    left_out = {reason: rows.take(pa.array(mine, pa.int64())) for reason, mine in refused.items() if mine}
+    return Accepted(key, rows.take(pa.array(kept, pa.int64())), [times[i] for i in kept], deleted, deletions, left_out)

@@ -28,6 +28,7 @@ from skyband.framework.verify.compared import compare_lines, compare_result, com
 from skyband.framework.verify.items import compare_head, compare_items
 from skyband.framework.verify.objects import Accepted, Found, Objects, Room, Work, objects
 from skyband.framework.verify.progress import Progress
+from skyband.framework.verify.refused import Refused
 from skyband.framework.verify.replay import compare_causes, stream_of
 from skyband.framework.verify.results import Results, ToldOnce
 from skyband.framework.verify.shares import Share
@@ -134,6 +135,7 @@ class _Comparison:
         self.sample = sample
         self.budget = budget
         self.found = Compared(of_keys=len(stored.until))
+        self.refused = Refused(stored, rows)
         self.rows = with_deletions(self.plan, without_late(rows, stored.table("rejected")))
         self.queries = [_Query(stored, q) for q in self.plan.queries]
         self.room = Room()
@@ -181,6 +183,7 @@ class _Comparison:
         mine, found = key.mine, self.found
         found.keys += 1
         found.rows += len(mine.time)
+        self.refused.take(mine)
         self.clocks.complete(mine.key, mine.time, mine.deleted)
         found.differences += compare_head(self.stored, mine)
         for each in self.queries if mine.time else ():
@@ -265,6 +268,7 @@ class _Comparison:
         heads = self.stored.table("heads")
         for q in self.queries:
             q.turns.clear()
+        self.found.differences += self.refused.differences(self.found.keys == self.found.of_keys)
         total = sum((s or 0) + 1 for s in heads["last_seq"].to_pylist())
         for q in self.queries:
             self.found.shares += q.shares(max(0, total - self.found.rows))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from skyband.framework.verify.books import compare_books
 from skyband.framework.verify.budget import Budget, Sample
 from skyband.framework.verify.clocks import Clocks
 from skyband.framework.verify.replay import replay
-from skyband.framework.verify.sample import compare_rows
+from skyband.framework.verify.sample import Compared, compare_rows
 from skyband.framework.verify.stored import Stored
 from skyband.framework.verify.told import Difference
 from skyband.jobs.spec import load_plan
@@ -137,6 +138,22 @@ def found(plan: Plan, rows: list[list[object]] | None = None) -> list[Difference
     in_steps = [q for q in plan.queries if q.item.lasting]
     assert sample.looked > 10 * len(plan.queries) and sample.steps >= 10 * len(in_steps) and not sample.skipped
     return told + sample.differences
+
+
+def of_tables(plan: Plan, name: str) -> list[Difference]:
+    """What the tables alone show: replay of one query, and books."""
+    stored = Stored(plan)
+    clocks = Clocks(stored)
+    (query,) = [q for q in plan.queries if q.name == name]
+    told = replay(stored, query, clocks).differences
+    return [*told, *clocks.differences, *compare_books(stored, clocks)]
+
+
+def of_source(plan: Plan, name: str, rows: list[list[object]]) -> Compared:
+    """Everything of one query held against the source's ``rows``."""
+    stored = Stored(replace(plan, queries=tuple(q for q in plan.queries if q.name == name)))
+    source = _rows(plan, rows).select([f.name for f in plan.intake.fields])
+    return compare_rows(stored, Clocks(stored), source, Sample(everything=True), Budget(None))
 
 
 def altered(plan: Plan, name: str, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]] | None]) -> None:

@@ -1,0 +1,219 @@
+"""How much ``verify`` recomputes: limits, time (of a clock that tests move), the order of instants, what the output says of it."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skyband.framework.errors import SkybandError
+from skyband.framework.lines import JsonLines, Lines
+from skyband.framework.plan.model import Plan
+from skyband.framework.verify import whole
+from skyband.framework.verify.budget import Budget, Sample
+from skyband.framework.verify.clocks import Clocks
+from skyband.framework.verify.objects import MAX_PAIRS, Work
+from skyband.framework.verify.progress import Progress
+from skyband.framework.verify.sample import Compared, compare_rows
+from skyband.framework.verify.shares import Share, summary, together
+from skyband.framework.verify.stored import Stored
+from skyband.jobs.cli import main
+from tests.framework.verify import small
+from tests.framework.verify.test_corruptions import SOURCE, make
+
+
+class Hands:
+    """A clock that goes on by ``each`` seconds whenever it is read."""
+
+    def __init__(self, each: float = 0.0) -> None:
+        self.now = 0.0
+        self.each = each
+
+    def __call__(self) -> float:
+        self.now += self.each
+        return self.now
+
+
+@pytest.fixture(scope="module")
+def keyed(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    return make("keyed", tmp_path_factory.mktemp("budget") / "job")
+
+
+def compared(plan: Plan, sample: Sample, budget: Budget) -> Compared:
+    stored = Stored(plan)
+    source = small._rows(plan, SOURCE["keyed"]).select([f.name for f in plan.intake.fields])
+    return compare_rows(stored, Clocks(stored), source, sample, budget)
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({"keys": 0}, "--keys 0 is out of range"),
+        ({"keys": 10**7}, "--keys 10,000,000 is out of range"),
+        ({"instants": 10**20}, "--instants 100,000,000,000,000,000,000 is out of range"),
+        ({"instants": -1}, "--instants -1 is out of range"),
+        ({"instants": 10**5000}, "--instants with more than 30 digits is out of range"),
+        ({"seconds": 0.0}, "--seconds 0 is out of range"),
+        ({"seconds": float("nan")}, "--seconds nan is out of range"),
+        ({"seconds": float("inf")}, "--seconds inf is out of range"),
+        ({"everything": True, "instants": 3}, "--all goes without limits"),
+        ({"everything": True, "seconds": 3.0}, "--all goes without limits"),
+    ],
+)
+def test_limits_out_of_range_are_refused(limits: dict[str, Any], said: str) -> None:
+    with pytest.raises(SkybandError) as e:
+        Sample(**limits)
+    assert (e.value.code, e.value.message) == ("SKY-E201", said) and e.value.hint
+
+
+def test_the_command_refuses_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", "none.yaml", "--instants", "1" + "0" * 20]) == 2
+    told = capsys.readouterr()
+    assert "SKY-E201" in told.err and "Traceback" not in told.err
+
+
+def test_what_limits_a_sample() -> None:
+    assert (Sample().limit, Sample().most_keys) == (30.0, None)
+    assert (Sample(instants=5).limit, Sample(instants=5).most_keys) == (None, 5)
+    assert (Sample(instants=5, seconds=7).limit, Sample(instants=5, seconds=7).most_keys) == (7, None)
+    assert (Sample(keys=3).limit, Sample(keys=3).most_keys) == (30.0, 3)
+    assert (Sample(everything=True).limit, Sample(everything=True).most_keys) == (None, None)
+
+
+def test_samples_get_what_is_left_and_a_third_at_least() -> None:
+    clock = Hands()
+    budget = Budget(30, clock)
+    clock.now = 10
+    budget.sampling()
+    half = budget.half()
+    assert not half() and not budget.late()
+    clock.now = 20
+    assert half() and not budget.late()
+    clock.now = 29
+    budget.sampling()
+    clock.now = 38.9
+    assert not budget.late()
+    clock.now = 39
+    assert budget.late() and budget.spent == 39
+    assert not Budget(None, clock).late()
+
+
+def test_work_is_refused_once_it_is_late() -> None:
+    clock = Hands()
+    work = Work(late=lambda: clock.now > 1)
+    assert work.take(5) and not work.take(MAX_PAIRS + 1)
+    clock.now = 2
+    assert not work.take(1)
+
+
+def test_a_sample_ends_when_its_time_is_over(keyed: Plan) -> None:
+    few, more = (compared(keyed, Sample(seconds=s), Budget(s, Hands(1.0))) for s in (300, 1500))
+    assert len(keyed.queries) <= few.looked < more.looked and few.differences == more.differences == []
+    of_few, of_more = ({(s.kind, s.query): s for s in c.shares} for c in (few, more))
+    assert of_few.keys() == of_more.keys() and all(of_few[k].proven <= of_more[k].proven for k in of_few)
+    assert all(s.proven < s.total for s in of_few.values() if s.kind == "results")
+    # Queries take turns: none has been left out.
+    assert all(s.proven > 0 for s in of_few.values() if s.kind == "results" and s.query != "many"), of_few
+
+
+def test_the_same_seed_looks_at_the_same_instants(keyed: Plan) -> None:
+    same = [compared(keyed, Sample(instants=4, seed=3), Budget(None)) for _ in range(2)]
+    other = compared(keyed, Sample(instants=4, seed=4), Budget(None))
+    assert same[0].shares == same[1].shares and same[0].looked == same[1].looked == 4 * 3 * len(keyed.queries)
+    assert other.shares != same[0].shares
+
+
+def test_one_instant_of_every_query_is_looked_at_however_late_it_is(keyed: Plan) -> None:
+    late = Budget(0.001, Hands(1000.0))
+    found = compared(keyed, Sample(seconds=0.001), late)
+    assert (found.keys, found.looked, found.skipped) == (1, len(keyed.queries), 0)
+
+
+def test_shares_say_what_is_proof_and_what_is_sample() -> None:
+    shares = [
+        Share("changes", "a", 7, 7), Share("changes", "b", 5, 5), Share("batches", None, 1, 1), Share("scores", "a", 12, 12),
+        Share("results", "a", 37, 4600), Share("results", "b", 0, 4600), Share("steps", "a", 4599999, 4600000),
+    ]  # fmt: skip
+    assert [s.text() for s in together(shares)] == [
+        "proof: changes replayed: all 12 changes",
+        "proof: row counts reconciled: 1 batch",
+        "proof: scores of changes recomputed from the source: all 12 changes",
+        "sample: results recomputed from the source: 37 of 9,200 events (0.4 %)",
+        "sample: steps recomputed from the source, event by event: 4,599,999 of 4,600,000 steps (99.9 %)",
+    ]
+    assert summary(shares) == (
+        "all 12 changes replayed; the scores of all 12 changes and the results at 37 of 9,200 events (0.4 %) recomputed from the source"
+    )
+    assert shares[4].plain() == {"kind": "results", "query": "a", "proven": 37, "of": 4600, "share": 0.008043, "complete": False}
+    assert Share("results", "a", 1, 10**9).text().endswith("(below 0.1 %)") and not Share("results", "a", 0, 5).complete
+
+
+@pytest.fixture
+def without_job_file(keyed: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``verify`` as of a job that ran through Spark: its files are as they must be, and its source is at hand."""
+
+    class Kept:
+        losses, ahead = (), None
+
+    monkeypatch.setattr(whole.Layout, "known", lambda self: None)
+    monkeypatch.setattr(whole, "changed_since", lambda plan, layout: [])
+    monkeypatch.setattr(whole, "look", lambda plan, layout, job: Kept)
+    source = small._rows(keyed, SOURCE["keyed"]).select([f.name for f in keyed.intake.fields])
+    monkeypatch.setattr(
+        whole, "compare", lambda stored, clocks, layout, job, sample, budget, progress: compare_rows(stored, clocks, source, sample, budget)
+    )
+
+
+@pytest.mark.usefixtures("without_job_file")
+def test_the_last_line_says_what_share_was_proven(keyed: Plan) -> None:
+    out = io.StringIO()
+    found = whole.verify(keyed, Sample(instants=2), Lines(io.StringIO(), out))
+    lines = out.getvalue().splitlines()
+    assert found.ok and [p["said"] for p in found.parts] == lines
+    changes = sum(s["proven"] for s in found.shares if s["kind"] == "changes")
+    results = [s for s in found.shares if s["kind"] == "results"]
+    proven, total = sum(s["proven"] for s in results), sum(s["of"] for s in results)
+    scores = sum(s["of"] for s in found.shares if s["kind"] == "scores")
+    assert lines[-1] == (
+        f"verified: no difference found: all {changes:,} changes replayed; the scores of all {scores:,} changes and the results "
+        f"at {proven:,} of {total:,} events ({100 * proven / total:.1f} %) recomputed from the source"
+    )
+    assert [line.split(":")[0] for line in lines[-7:-1]] == ["proof", "proof", "proof", "proof", "sample", "sample"]
+    assert {s["kind"] for s in found.shares} == {"changes", "batches", "rows", "scores", "results", "steps"}
+
+
+@pytest.mark.usefixtures("without_job_file")
+def test_everything_is_a_proof_and_json_has_its_figures(keyed: Plan) -> None:
+    err = io.StringIO()
+    found = whole.verify(keyed, Sample(everything=True), JsonLines(err))
+    told = [json.loads(line) for line in err.getvalue().splitlines()]
+    proven = [t for t in told if t["event"] == "proven"]
+    assert found.ok and all(s["complete"] for s in found.shares)
+    assert all(t["complete"] and t["share"] == 1.0 and t["message"].startswith("proof: ") for t in proven) and len(proven) == 6
+    without = whole.verify(keyed, None, JsonLines(io.StringIO()))
+    assert without.ok and {s["kind"] for s in without.shares} == {"changes", "batches"}
+
+
+def test_progress_is_reported_after_three_seconds_and_every_ten() -> None:
+    err, waited = io.StringIO(), []
+
+    def wait(seconds: float) -> bool:
+        waited.append(seconds)
+        return len(waited) > 3
+
+    progress = Progress(Lines(err), wait)
+    steps = iter(["first", "second", "third"])
+    progress.doing(lambda: next(steps))
+    progress.report()
+    assert waited == [3.0, 10.0, 10.0, 10.0]
+    assert err.getvalue().splitlines() == ["verify: first", "verify: second", "verify: third"]
+
+
+def test_progress_ends_with_what_it_is_about(tmp_path: Path) -> None:
+    err = io.StringIO()
+    with Progress(Lines(err)) as progress:
+        progress.doing("something short")
+    assert not progress._thread.is_alive() and err.getvalue() == ""

@@ -1,0 +1,190 @@
+"""What is wrong in all tables alike: replay and books find nothing, the source shows it. For every query type and every corruption."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from skyband.framework.plan.model import Plan
+from skyband.framework.queries.registry import QUERY_TYPES
+from tests.framework.verify import consistent, small
+from tests.framework.verify.test_corruptions import SOURCE, make
+
+QUERIES = [
+    (kind, name)
+    for kind, names in {
+        "pairs": ("far3", "near4", "hourly"),
+        "deletions": ("best20", "hot"),
+        "keyed": ("far5", "parted", "best", "many", "limits", "sky"),
+        "skylines": ("hourly", "band"),
+        "sets": ("twins", "angles", "alike", "seen"),
+        "loyalty": ("loyal", "fresh", "steady", "slowly"),
+    }.items()
+    for name in names
+]
+"""(kind of job, query): every type, with keys, boundaries, lists, sides."""
+
+
+class Jobs:
+    """The jobs that are damaged, each run once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._made: dict[str, Plan] = {}
+
+    def of(self, kind: str) -> Plan:
+        if kind not in self._made:
+            self._made[kind] = make(kind, self._folder / kind)
+        return self._made[kind]
+
+
+@pytest.fixture(scope="module")
+def jobs(tmp_path_factory: pytest.TempPathFactory) -> Jobs:
+    return Jobs(tmp_path_factory.mktemp("consistent"))
+
+
+def copied(plan: Plan, folder: Path) -> Plan:
+    """The job's tables, to be damaged."""
+    shutil.copytree(plan.sink, folder)
+    return replace(plan, sink=str(folder))
+
+
+def test_every_query_type_is_there(jobs: Jobs) -> None:
+    asked = {q.type for kind, name in QUERIES for q in jobs.of(kind).queries if q.name == name}
+    assert asked == set(QUERY_TYPES.all())
+
+
+@pytest.mark.parametrize(("kind", "name"), QUERIES)
+def test_everything_of_a_good_job_is_proven(jobs: Jobs, tmp_path: Path, kind: str, name: str) -> None:
+    plan = copied(jobs.of(kind), tmp_path / "out")
+    consistent.write(consistent.changes_of(plan, name))
+    assert [d.text() for d in small.of_tables(plan, name)] == []
+    found = small.of_source(plan, name, SOURCE[kind])
+    assert [d.text() for d in found.differences] == []
+    assert found.shares and all(s.complete and s.total for s in found.shares), found.shares
+
+
+MOVING = [("loyalty", name) for kind, name in QUERIES if kind == "loyalty"]
+UNSCORED = [*MOVING, ("keyed", "sky"), ("skylines", "hourly"), ("skylines", "band")]
+CARRYING = [("deletions", "hot"), ("keyed", "far5"), ("keyed", "best"), ("keyed", "many"), ("sets", "seen")]
+TAKEN_BACK = [q for q in QUERIES if q not in [*MOVING, ("sets", "seen")]]
+APPLIES: dict[str, list[tuple[str, str]]] = {
+    "an item less": QUERIES,
+    "an item stays longer": TAKEN_BACK,
+    "a step comes later": QUERIES,
+    "a score": [q for q in QUERIES if q not in UNSCORED],
+    "two scores exchanged": [q for q in QUERIES if q not in UNSCORED],
+    "a carried column": CARRYING,
+    "an item of another row": [q for q in QUERIES if q not in MOVING],
+    "two objects exchanged": MOVING,
+}
+"""To which queries a corruption applies."""
+
+
+def test_every_corruption_applies_to_something() -> None:
+    assert set(APPLIES) == set(consistent.ALTERED) and all(APPLIES.values())
+
+
+@pytest.mark.parametrize(("which", "kind", "name"), [(which, *query) for which, queries in APPLIES.items() for query in queries])
+def test_what_is_wrong_in_all_tables_is_found(jobs: Jobs, tmp_path: Path, kind: str, name: str, which: str) -> None:
+    plan = copied(jobs.of(kind), tmp_path / "out")
+    changes = consistent.changes_of(plan, name)
+    assert consistent.ALTERED[which](changes)
+    consistent.write(changes)
+    assert small.of_source(plan, name, SOURCE[kind]).differences, [d.text() for d in small.of_tables(plan, name)]
+
+
+@pytest.mark.parametrize("name", ["loyal", "steady"])
+def test_a_crossing_that_comes_a_tenth_of_a_second_later_is_found(jobs: Jobs, tmp_path: Path, name: str) -> None:
+    """Between two rows an object overtakes another, or reaches the bound: the tables agree on another instant."""
+    plan = copied(jobs.of("loyalty"), tmp_path / "out")
+    changes = consistent.changes_of(plan, name)
+    crossing = [s for s in changes.steps() if {r["cause"] for r in s} == {"crossing"}]
+    consistent.moved(changes, crossing[len(crossing) // 2], timedelta(milliseconds=100))
+    consistent.write(changes)
+    assert [d.text() for d in small.of_tables(plan, name)] == []
+    found = small.of_source(plan, name, SOURCE["loyalty"]).differences
+    steps = [d for d in found if "its changes at this instant" in d.what]
+    assert {d.at for d in steps} >= {consistent.instant(crossing[len(crossing) // 2][0]["changed_at"])}
+    assert any(r["cause"] == "crossing" for d in steps for r in d.expected or ())
+
+
+def test_a_trajectory_of_an_object_outside_the_result_is_found(jobs: Jobs, tmp_path: Path) -> None:
+    """``trace: all`` writes trajectories of objects that no change names: here without its last bend."""
+    plan = copied(jobs.of("loyalty"), tmp_path / "out")
+
+    def without_last(rows: consistent.Rows) -> consistent.Rows:
+        line = sorted((r for r in rows if r["who"] == rows[0]["who"] and r["side"] == rows[0]["side"]), key=lambda r: r["valid_from"])
+        last = next(b for a, b in reversed(list(pairwise(line))) if b["slope"] == 0 and a["slope"] > 0)
+        return [r for r in rows if r is not last and (r not in line or r["valid_from"] <= last["valid_from"])]
+
+    small.altered(plan, "fresh_trajectory", without_last)
+    found = small.of_source(plan, "fresh", SOURCE["loyalty"]).differences
+    assert any(d.where.startswith("table fresh_trajectory") and "not as the definition gives it" in d.what for d in found)
+
+
+@pytest.mark.parametrize("which", ["a partner less", "a partner more", "another partner"])
+def test_partners_that_are_not_the_best_are_found(jobs: Jobs, tmp_path: Path, which: str) -> None:
+    plan = copied(jobs.of("sets"), tmp_path / "out")
+    changes = consistent.changes_of(plan, "seen")
+    step = next(s for s in reversed(changes.steps()) if len(s) == 2 and s[0]["older_seq"] > 3)
+    if which == "a partner less":
+        changes.rows.remove(step[1])
+    elif which == "a partner more":
+        changes.rows.append({**step[1], "pos": 2, "older_seq": step[1]["older_seq"] - 1})
+    else:
+        step[1]["older_seq"] = next(s for s in range(step[0]["newer_seq"]) if s not in (step[0]["older_seq"], step[1]["older_seq"]))
+    consistent.write(changes)
+    found = small.of_source(plan, "seen", SOURCE["sets"]).differences
+    (result,) = [d for d in found if "is not that of the definition" in d.what]
+    assert result.at == consistent.instant(step[0]["changed_at"])
+
+
+@pytest.mark.parametrize(("kind", "reason"), [("keyed", "late"), ("keyed", "duplicate_id"), ("deletions", "no_target")])
+@pytest.mark.parametrize("more", [False, True])
+def test_rejected_rows_that_are_gone_or_made_up_are_found(jobs: Jobs, tmp_path: Path, kind: str, reason: str, more: bool) -> None:
+    """With the counts of ``runs`` that go with them."""
+    plan = copied(jobs.of(kind), tmp_path / "out")
+    chosen: list[consistent.Row] = []
+
+    def change(rows: consistent.Rows) -> consistent.Rows:
+        chosen.append(next(r for r in rows if r["reason"] == reason))
+        made_up = {**chosen[0], "text": chosen[0]["text"].replace('"x":', '"x":1')}
+        return [*rows, made_up] if more else [r for r in rows if r is not chosen[0]]
+
+    def count(rows: consistent.Rows) -> None:
+        (row,) = [r for r in rows if r["batch_id"] == chosen[0]["batch_id"]]
+        for n in ("rows_in", "rejected", f"rejected_{reason}"):
+            row[n] += 1 if more else -1
+
+    small.altered(plan, "rejected", change)
+    small.altered(plan, "runs", count)
+    name = plan.queries[0].name
+    assert [d.text() for d in small.of_tables(plan, name)] == []
+    said = "there that the source does not give" if more else "missing that the source gives"
+    found = [d.text() for d in small.of_source(plan, name, SOURCE[kind]).differences]
+    # Without its row in ``rejected`` a late row counts as accepted.
+    assert any(said in text or (reason == "late" and "table heads" in text) for text in found), found
+
+
+@pytest.mark.parametrize(("kind", "name"), [q for q in QUERIES if q != ("sets", "seen")])
+def test_another_cause_is_found(jobs: Jobs, tmp_path: Path, kind: str, name: str) -> None:
+    """Every cause that occurs changed to every other of its sign: what the tables cannot know, the source does."""
+    plan, before = copied(jobs.of(kind), tmp_path / "out"), consistent.changes_of(jobs.of(kind), name)
+    pairs = list(consistent.causes(before))
+    assert pairs
+    unseen = []
+    for cause, other in pairs:
+        changes = consistent.changes_of(jobs.of(kind), name)
+        consistent.another_cause(changes, cause, other)
+        small.altered(plan, f"{name}_changes", lambda _, rows=changes.rows: rows)  # type: ignore[misc]
+        if not small.of_tables(plan, name):
+            found = [d.text() for d in small.of_source(plan, name, SOURCE[kind]).differences]
+            if not any("its changes at this instant" in text or "cause" in text for text in found):
+                unseen.append((cause, other))
+    assert unseen == []
