@@ -243,7 +243,7 @@ class Runner:
             job = replace(self.job, engine_reads=self.engine_reads or self.job.engine_reads)
             query = start(self.spark, self.plan, self.layout, job, self._on_batch, once, left_out, capped, Delivery.of(self.sink))
         except AnalysisException as e:
-            raise self._told(str(e)) from e
+            raise self._told(e) from e
         executors = Watch(self.spark)
         with closed_after(self.spark, query, self.layout.checkpoint, self.job.partitions), STOP.heeded():
             try:
