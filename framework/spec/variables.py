@@ -19,12 +19,10 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 ALLOWED: Final = "SKYBAND_VARIABLES"
 """The environment variable with the names that specs may use, separated by commas; without it any but ``OPERATORS``."""
 OPERATORS: Final = (
-    "SKYBAND_CONF", "SKYBAND_NOTIFY_COMMAND", "SKYBAND_NOTIFY_WEBHOOK", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
+    "SKYBAND_CONF", "SKYBAND_SERVE_TOKEN", "SKYBAND_NOTIFY_COMMAND", "SKYBAND_NOTIFY_WEBHOOK", "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
 )  # fmt: skip
-"""Variables that no spec may use: settings of the engine, credentials of object storage, and where whoever runs the job wants to be told
-
-of failures.
-"""
+"""Variables that no spec may use: Spark's settings, the token of ``serve``, where failures are reported, and credentials."""
 
 
 @dataclass(frozen=True, slots=True)

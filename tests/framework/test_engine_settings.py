@@ -210,7 +210,7 @@ def test_the_driver_listens_where_the_master_can_reach_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [["run"], ["rebuild"], ["verify"], ["preview", "--engine"], ["why", "q", "1"], ["replay-rejected", "f.csv"], ["serve"]]
+    "command", [["run"], ["rebuild"], ["verify"], ["preview", "--engine"], ["why", "q", "1"], ["replay-rejected", "f.csv"]]
 )
 def test_commands_that_start_an_engine_refuse_settings_before_anything(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     name, *rest = command

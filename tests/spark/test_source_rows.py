@@ -1,4 +1,4 @@
-"""``<query>_rows`` in Spark's catalog, as ``serve`` makes it, by definition and against DuckDB, for every format."""
+"""``<query>_rows`` in Spark's catalog, by definition and against DuckDB, for every format."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skyband.framework.plan.model import Plan, SourceNode
-from skyband.framework.tables.catalog import register
 from skyband.framework.tables.duck import Statements
 from tests.framework.tables.plans import DAY
 from tests.framework.tables.test_reader import job
 from tests.framework.tables.test_readers import HOSTILE, hostile
 from tests.framework.tables.test_source_rows import WRITERS, at, expected, laid, random_source, source_of, taken
+from tests.spark.in_catalog import register
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

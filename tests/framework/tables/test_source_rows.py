@@ -264,7 +264,7 @@ def test_other_engines_are_told_where_the_source_lies(tmp_path: Path) -> None:
 
 
 def test_csv_text_is_cut_as_the_spec_says(tmp_path: Path) -> None:
-    """What the engine makes of these lines, cell by cell, is in the slow test of ``serve``."""
+    """What Spark reads in these lines, cell by cell, is in ``tests/spark/test_source_rows.py``."""
     (tmp_path / "out").mkdir()
     plan, _ = job(tmp_path / "out", ())
     folder = tmp_path / "in"

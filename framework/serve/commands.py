@@ -1,0 +1,225 @@
+"""What clients send besides queries: settings, transactions, ``show``. An allow list of ours; none of it reaches DuckDB.
+
+Nothing is ever written here, so a transaction is only a word that clients expect to be answered. A setting is noted, shown again, and has
+no effect, except ``search_path`` and ``statement_timeout``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from skyband.framework.serve.catalog import USER
+from skyband.framework.serve.macros import VERSION
+from skyband.framework.serve.syntax import unquoted
+from skyband.framework.serve.wire import Refused
+
+REPORTED: Final[Mapping[str, str]] = {
+    "server_version": VERSION, "server_encoding": "UTF8", "client_encoding": "UTF8", "DateStyle": "ISO, MDY", "TimeZone": "UTC",
+    "IntervalStyle": "postgres", "integer_datetimes": "on", "standard_conforming_strings": "on", "is_superuser": "off",
+    "session_authorization": USER, "in_hot_standby": "off", "default_transaction_read_only": "on", "application_name": "",
+}  # fmt: skip
+"""Settings whose values clients are told when they connect."""
+_OTHERS: Final[Mapping[str, str]] = {
+    "search_path": "", "statement_timeout": "0", "extra_float_digits": "1", "bytea_output": "hex", "client_min_messages": "notice",
+    "lock_timeout": "0", "idle_in_transaction_session_timeout": "0", "idle_session_timeout": "0",
+    "transaction_isolation": "repeatable read",
+    "default_transaction_isolation": "repeatable read", "transaction_read_only": "on", "transaction_deferrable": "off",
+    "default_transaction_deferrable": "off", "row_security": "on", "synchronous_commit": "on", "jit": "off", "xmloption": "content",
+    "escape_string_warning": "on", "backslash_quote": "safe_encoding", "array_nulls": "on", "lc_messages": "C", "lc_monetary": "C",
+    "lc_numeric": "C", "lc_time": "C", "lc_collate": "C", "lc_ctype": "C", "max_identifier_length": "63", "max_index_keys": "32",
+    "server_version_num": "160000", "quote_all_identifiers": "off", "default_tablespace": "", "work_mem": "4MB", "geqo": "on",
+    "tcp_keepalives_idle": "0", "tcp_keepalives_interval": "0", "tcp_keepalives_count": "0", "ssl": "off", "port": "0",
+    "max_parallel_workers_per_gather": "0", "enable_seqscan": "on", "default_statistics_target": "100", "block_size": "8192",
+    "wal_level": "minimal",
+}  # fmt: skip
+_FIXED: Final = frozenset(
+    {
+        "server_version", "server_version_num", "server_encoding", "is_superuser", "session_authorization", "in_hot_standby", "lc_ctype",
+        "integer_datetimes", "block_size", "max_identifier_length", "max_index_keys", "ssl", "port", "wal_level", "lc_collate",
+    }
+)  # fmt: skip
+_MUST: Final[Mapping[str, tuple[str, str]]] = {
+    "client_encoding": (r"utf-?8|unicode", "UTF8"),
+    "datestyle": (r"iso\b.*|default", "ISO, MDY"),
+    "standard_conforming_strings": ("on|true|1|yes", "on"),
+    "bytea_output": ("hex", "hex"),
+    "intervalstyle": ("postgres", "postgres"),
+}
+"""Settings with one value that the server can do: what is accepted, what is shown."""
+_UNITS: Final = {"": 0.001, "us": 1e-6, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
+
+_NAME: Final = r"[A-Za-z_][\w.]*"
+_SET: Final = re.compile(rf"set\s+(?:session\s+|local\s+)?({_NAME})\s*(?:=|\s+to\s)\s*(.+)", re.IGNORECASE | re.DOTALL)
+_SET_ZONE: Final = re.compile(r"set\s+(?:session\s+|local\s+)?time\s*zone\s+(.+)", re.IGNORECASE | re.DOTALL)
+_SET_NAMES: Final = re.compile(r"set\s+(?:session\s+|local\s+)?names\s+(.+)", re.IGNORECASE | re.DOTALL)
+_SET_TRANSACTION: Final = re.compile(
+    r"set\s+(?:session\s+characteristics\s+as\s+)?transaction\s+((isolation\s+level|read|repeatable|committed|uncommitted|serializable|only|"
+    r"write|not|deferrable)[\s,]*)+",
+    re.IGNORECASE,
+)
+_BEGIN: Final = re.compile(
+    r"(?:begin|start\s+transaction)\b(\s|,|work|transaction|isolation|level|read|repeatable|committed|uncommitted|serializable|only|write|not|"
+    r"deferrable)*",
+    re.IGNORECASE,
+)
+_END: Final = re.compile(r"(commit|end|rollback|abort)(\s+(?:work|transaction))?(\s+and\s+(?:no\s+)?chain)?", re.IGNORECASE)
+_SAVEPOINT: Final = re.compile(
+    r'(savepoint|release(?:\s+savepoint)?|rollback(?:\s+(?:work|transaction))?\s+to(?:\s+savepoint)?)\s+(?:\w+|"[^"]+")', re.IGNORECASE
+)
+_FORGET: Final = re.compile(
+    r'(discard\s+(?:all|plans|sequences|temp|temporary)|deallocate\s+(?:prepare\s+)?(?:\w+|"[^"]+")|close\s+(?:\w+|"[^"]+")|unlisten\s+(?:\*|\w+)|'
+    rf"reset\s+(?:all|{_NAME}))",
+    re.IGNORECASE,
+)
+_SHOW: Final = re.compile(rf"show\s+(time\s+zone|transaction\s+isolation\s+level|session\s+authorization|{_NAME})", re.IGNORECASE)
+_LISTS: Final[Mapping[str, str]] = {
+    "tables": (
+        "select table_schema, table_name, table_type from information_schema.tables "
+        "where table_schema not in ('pg_catalog', 'information_schema') order by all"
+    ),
+    "schemas": "select schema_name from information_schema.schemata order by all",
+    "databases": "select datname as database_name from pg_catalog.pg_database",
+    "all": "select name, setting, short_desc as description from pg_catalog.pg_settings order by name",
+}
+"""``show`` that lists: the query that it stands for."""
+
+
+@dataclass(slots=True)
+class Done:
+    """A command that was carried out: its tag, and what the client is told besides."""
+
+    tag: str
+    changed: dict[str, str] = field(default_factory=dict)
+    notice: str | None = None
+    forget: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The value of one setting, to be answered as a row."""
+
+    name: str
+    value: str
+
+
+class Client:
+    """The state of one connection that commands change: settings, and whether a transaction is open."""
+
+    def __init__(self, schemas: Sequence[str], application: str = "") -> None:
+        self._schemas = list(schemas)
+        self._defaults = {**{k.lower(): v for k, v in REPORTED.items()}, **_OTHERS}
+        self._defaults["search_path"] = ", ".join(schemas)
+        self._defaults["application_name"] = _short(application)
+        self.settings = dict(self._defaults)
+        self.status = b"I"
+        self.path = list(schemas)
+
+    @property
+    def seconds(self) -> float | None:
+        """The client's own limit of time, None if it set none."""
+        found = re.fullmatch(r"(\d{1,12})\s*([a-z]*)", self.settings["statement_timeout"].strip().lower())
+        span = float(found[1]) * _UNITS.get(found[2], 0.001) if found else 0.0
+        return span or None
+
+    def command(self, sql: str) -> Done | Shown | str | None:
+        """Carry out ``sql`` if it is a command: what was done or shown, or the query that it stands for. None if it is no command.
+
+        Raises Refused for a setting or a value that is not taken.
+        """
+        if _BEGIN.fullmatch(sql):
+            notice = None if self.status == b"I" else "there is a transaction already"
+            self.status = b"T" if self.status == b"I" else self.status
+            return Done("BEGIN", notice=notice)
+        if found := _END.fullmatch(sql):
+            failed = self.status == b"E"
+            self.status = b"I" if not found[3] or " no " in f" {found[3].lower()} " else b"T"
+            return Done("ROLLBACK" if failed or found[1].lower() in ("rollback", "abort") else "COMMIT")
+        if found := _SAVEPOINT.fullmatch(sql):
+            word = found[1].split()[0].upper()
+            if word == "ROLLBACK":
+                self.status = b"T" if self.status == b"E" else self.status
+            return Done(word)
+        if found := _FORGET.fullmatch(sql):
+            return self._forget(sql)
+        if self.status == b"E":
+            raise Refused("25P02", "the transaction has failed: nothing is answered before it ends", "rollback")
+        if found := _SHOW.fullmatch(sql):
+            return self._show(re.sub(r"\s+", "_", found[1].lower()))
+        return self._set_any(sql) if re.match(r"set\b", sql, re.IGNORECASE) else None
+
+    def _forget(self, sql: str) -> Done:
+        words = sql.split()
+        if words[0].lower() != "reset":
+            every = words[0].lower() == "discard" and words[1].lower() == "all"
+            if every:
+                self._reset(self._defaults)
+            return Done(" ".join(w.upper() for w in words[:2]) if words[0].lower() == "discard" else words[0].upper(), forget=every)
+        name = words[1].lower()
+        if name != "all" and name not in self._defaults:
+            raise Refused("42704", f"there is no setting {name!r}")
+        self._reset(self._defaults if name == "all" else {name: self._defaults[name]})
+        return Done("RESET")
+
+    def _reset(self, values: Mapping[str, str]) -> None:
+        self.settings.update(values)
+        self.path = self._schemas_of(self.settings["search_path"])
+
+    def _show(self, name: str) -> Shown | str:
+        name = {"time_zone": "timezone", "transaction_isolation_level": "transaction_isolation"}.get(name, name)
+        if name in _LISTS:
+            return _LISTS[name]
+        if name not in self.settings:
+            raise Refused("42704", f"there is no setting {name!r}", "show all lists the settings; show tables the tables")
+        return Shown(name, self.settings[name])
+
+    def _set_any(self, sql: str) -> Done:
+        if _SET_TRANSACTION.fullmatch(sql):
+            return Done("SET")
+        if found := _SET_ZONE.fullmatch(sql):
+            return self.set("timezone", found[1])
+        if found := _SET_NAMES.fullmatch(sql):
+            return self.set("client_encoding", found[1])
+        if found := _SET.fullmatch(sql):
+            return self.set(found[1], found[2])
+        raise Refused("42501", "this server does not take that setting", "set NAME = VALUE, of settings that PostgreSQL's clients send")
+
+    def set(self, given: str, value: str) -> Done:
+        """Note a setting. Raises Refused 42704 for an unknown one, 55P02 for one that is fixed, 22023 for a value that is not taken."""
+        name, text = given.lower(), unquoted(value)
+        if name not in self.settings:
+            raise Refused("42704", f"this server does not take the setting {given[:80]!r}", "it takes the settings of PostgreSQL's clients")
+        if name in _FIXED:
+            raise Refused("55P02", f"the setting {name!r} cannot be changed")
+        if len(value) > 1000:
+            raise Refused("22023", f"the value of {name!r} is too long")
+        notice = None
+        if text.lower() == "default":
+            text = self._defaults[name]
+        elif name in _MUST:
+            pattern, shown = _MUST[name]
+            if not re.fullmatch(pattern, text.lower(), re.DOTALL):
+                raise Refused("22023", f"this server has no other {name} than {shown}")
+            text = shown
+        elif name == "timezone":
+            notice = None if text.upper() in ("UTC", "ETC/UTC", "GMT", "Z") else "this server answers in UTC, whatever the time zone"
+            text = "UTC"
+        elif name == "search_path":
+            self.path = self._schemas_of(value)
+            text = ", ".join(self.path)
+        else:
+            text = _short(text)
+        self.settings[name] = text
+        changed = {k: text for k in REPORTED if k.lower() == name}
+        return Done("SET", changed, notice)
+
+    def _schemas_of(self, value: str) -> list[str]:
+        wanted = [unquoted(part).lower() for part in value.split(",")]
+        known = {s.lower(): s for s in self._schemas}
+        return [known[w] for w in dict.fromkeys(wanted) if w in known]
+
+
+def _short(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)[:200]

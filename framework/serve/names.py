@@ -1,0 +1,185 @@
+"""What a statement's names mean: the relations of the jobs, PostgreSQL's catalogs, and the calls and casts that only PostgreSQL has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from skyband.framework.serve import parameters
+from skyband.framework.serve.catalog import PG, Relation, known
+from skyband.framework.serve.functions import ALLOWED
+from skyband.framework.serve.macros import CALLS, TABLE_CALLS
+from skyband.framework.serve.parameters import Node
+from skyband.framework.serve.types import by_name
+from skyband.framework.serve.wire import Refused
+
+_WORDS: Final = frozenset({"current_user", "session_user", "current_role", "current_catalog", "current_schema"})
+"""Calls that are written without parentheses."""
+_RENAMED: Final = {
+    "json_build_object": "json_object", "jsonb_build_object": "json_object", "json_build_array": "json_array",
+    "jsonb_build_array": "json_array", "btrim": "trim", "clock_timestamp": "now", "statement_timestamp": "now", "jsonb_typeof": "json_type",
+    "json_typeof": "json_type", "json_agg": "json_group_array", "jsonb_agg": "json_group_array", "array_positions": "list_position",
+}  # fmt: skip
+"""Functions of PostgreSQL's that DuckDB has under another name."""
+_OIDS: Final = frozenset({"oid", "xid", "regrole"})
+_TEXTS: Final = frozenset(
+    {"name", "regproc", "regprocedure", "regoper", "regoperator", "cstring", "sql_identifier", "character_data", "yes_or_no", "aclitem"}
+)
+_SYSTEM_OIDS: Final = {"pg_class": 1259, "pg_type": 1247, "pg_attribute": 1249, "pg_proc": 1255, "pg_namespace": 2615, "pg_database": 1262}
+
+
+class Names:
+    """The names of ``relations``, those without a schema looked for in the schemas of ``path``."""
+
+    def __init__(self, relations: Sequence[Relation], path: Sequence[str]) -> None:
+        self._relations: Mapping[tuple[str, str], Relation] = {(r.schema.lower(), r.name.lower()): r for r in relations}
+        self._path = tuple(path)
+
+    def resolve(self, schema: str, name: str) -> tuple[str, str] | None:
+        """Return the schema and the name of a relation, None if there is none. Catalogs count last: a job's table wins over them."""
+        for where in (schema,) if schema else self._path:
+            found = self._relations.get((where.lower(), name.lower()))
+            if found is not None:
+                return found.schema, found.name
+        return known(schema, name)
+
+    def known(self) -> Iterator[str]:
+        """Return the names of all relations."""
+        return (r.name for r in self._relations.values())
+
+    def offers(self, node: Node) -> bool:
+        """Return whether ``node`` calls a macro of the catalogs."""
+        return node["schema"] == PG and str(node["function_name"]) in CALLS
+
+    def translate(self, node: Node) -> Node | None:
+        """Return what stands for a call, a cast or a name that only PostgreSQL has; None for any other node."""
+        kind = node.get("class")
+        if kind == "FUNCTION":
+            return _call(node)
+        if kind == "CAST":
+            return _cast(node)
+        if kind == "COLUMN_REF":
+            return _column(node)
+        if kind == "TYPE" and str(node["schema"]).lower() == "pg_catalog":
+            return {**node, "schema": "", "qualified_name": {"path": [node["type_name"]]}}
+        if kind == "COLLATE" and str(node["collation"]).lower().rpartition(".")[2] in ("default", "c", "posix", "en_us"):
+            child: Node = node["child"]
+            return {**child, "alias": node["alias"]}
+        return None
+
+
+def _call(node: Node) -> Node | None:
+    name, schema = str(node["function_name"]).lower(), str(node["schema"]).lower()
+    if schema == "pg_catalog" and name in ("~", "~*", "!~", "!~*"):
+        arguments = [a["expression"] for a in node["arguments"]]
+        if name.endswith("*"):
+            arguments.append(parameters.constant("STRING", "i"))
+        found = parameters.function("regexp_matches", arguments)
+        made = {**parameters.node("OPERATOR", "OPERATOR_NOT"), "children": [found]} if name.startswith("!") else found
+        return {**made, "alias": node["alias"]}
+    if schema in ("", "pg_catalog", "information_schema", "main") and name in CALLS | TABLE_CALLS:
+        return {**node, "function_name": name, "schema": PG, "catalog": "", "qualified_name": {"path": [PG, name]}}
+    if schema in ("", "pg_catalog") and name in _LIKE_POSTGRES and (meant := _like_postgres(name, node)) is not None:
+        return {**meant, "alias": node["alias"]}
+    name = _RENAMED.get(name, name) if schema in ("", "pg_catalog") else name
+    if name != str(node["function_name"]).lower() or (schema == "pg_catalog" and name in ALLOWED):
+        return {**node, "function_name": name, "schema": "", "catalog": "", "qualified_name": {"path": [name]}}
+    return None
+
+
+_LIKE_POSTGRES: Final = frozenset({"format", "to_timestamp", "to_date"})
+_INSTANT: Final = re.compile(r"YYYY-MM-DD([ T]HH24:MI:SS([.](US|MS))?)?", re.IGNORECASE)
+_SPECIFIER: Final = re.compile(r"%([sIL%])")
+
+
+def _like_postgres(name: str, node: Node) -> Node | None:
+    """Return what stands for a call of a function that DuckDB has, too, and means otherwise; None if DuckDB's own is meant.
+
+    Such calls come from BI tools: ``format('%s', x)``, and texts as instants with a pattern.
+    """
+    arguments = [a["expression"] for a in node["arguments"]]
+    if name == "format":
+        pattern = _text(arguments[0]) if arguments else None
+        if pattern is None or "{" in pattern or not _SPECIFIER.search(pattern):
+            return None
+        parts, values = list[Node](), iter(arguments[1:])
+        for i, part in enumerate(_SPECIFIER.split(pattern)):
+            if i % 2 == 0 or part == "%":
+                parts.append(parameters.constant("STRING", part))
+                continue
+            value = next(values, None)
+            if value is None or part == "L":
+                raise Refused("22023", "format() has fewer values than its pattern, or %L, which is not taken here")
+            text = parameters.cast(value, "VARCHAR")
+            parts.append(_macro("quote_ident", [text]) if part == "I" else text)
+        return parameters.function("concat", parts)
+    if len(arguments) != 2:
+        return None
+    pattern = _text(arguments[1])
+    if pattern is None or not _INSTANT.fullmatch(pattern):
+        raise Refused("0A000", f"{name}() takes the pattern YYYY-MM-DD HH24:MI:SS.US only, or a part of it", "strptime(text, '%d/%m/%Y')")
+    return parameters.cast(arguments[0], "DATE" if name == "to_date" else "TIMESTAMPTZ")
+
+
+def _column(node: Node) -> Node | None:
+    parts = [str(p) for p in node["column_names"]]
+    if len(parts) == 1 and parts[0].lower() in _WORDS:
+        name = parts[0].lower()
+        call = parameters.function(name, [])
+        return {**call, "schema": PG, "qualified_name": {"path": [PG, name]}, "alias": node["alias"] or name}
+    if len(parts) > 2 and parts[0].lower() in ("pg_catalog", "information_schema"):
+        return {**node, "column_names": parts[1:]}
+    return None
+
+
+def _cast(node: Node) -> Node | None:
+    kind, child, alias = node["type_expr"], node["child"], node["alias"]
+    if not isinstance(kind, dict) or kind.get("class") != "TYPE":
+        return None
+    name = str(kind["type_name"]).lower()
+    inner = child["type_expr"]["type_name"].lower() if child.get("class") == "CAST" and "type_expr" in child else ""
+    literal = _text(child)
+    if inner in ("regclass", "regtype", "regnamespace") and name in ("text", "varchar", "name"):
+        of = child["child"]
+        if inner == "regtype":
+            return {**_macro("format_type", [of, parameters.constant("NULL_LITERAL", "")]), "alias": alias}
+        return {**_macro(f"{inner}_name", [of]), "alias": alias}
+    if name in ("regclass", "regnamespace", "regtype"):
+        return {**_reg(name, child, literal), "alias": alias}
+    if name in _OIDS or name in _TEXTS:
+        return {**parameters.cast(child, "BIGINT" if name in _OIDS else "VARCHAR"), "alias": alias}
+    if literal is not None and literal.startswith("{") and kind["children"] and name in ("list", "array"):
+        return {**parameters.array(literal), "alias": alias}
+    return None
+
+
+def _text(node: Node) -> str | None:
+    """Return the text that ``node`` is a literal of, also one that is cast to text; None for any other node."""
+    if node.get("class") == "CAST" and isinstance(node["type_expr"], dict) and node["type_expr"].get("type_name") in ("VARCHAR", "TEXT"):
+        node = node["child"]
+    return str(node["literal"]["text"]) if node.get("class") == "CONSTANT" and node["literal"]["kind"] == "STRING" else None
+
+
+def _reg(name: str, child: Node, literal: str | None) -> Node:
+    """Return the OID that a name of a relation, schema or type stands for; an OID stays itself."""
+    if literal is None:
+        # A column holds OIDs; what is put together is a name.
+        return (
+            child if child.get("class") == "COLUMN_REF" or name == "regtype" else _macro(f"{name}_oid", [parameters.cast(child, "VARCHAR")])
+        )
+    if literal.isdigit():
+        return parameters.constant("INTEGER", literal)
+    if name == "regtype":
+        oid = by_name(literal)
+        if oid is None:
+            raise Refused("42704", f"there is no type {literal!r}")
+        return parameters.constant("INTEGER", str(oid))
+    plain = literal.replace('"', "").removeprefix("pg_catalog.")
+    if name == "regclass" and plain in _SYSTEM_OIDS:
+        return parameters.constant("INTEGER", str(_SYSTEM_OIDS[plain]))
+    return _macro(f"{name}_oid", [child])
+
+
+def _macro(name: str, arguments: list[Node]) -> Node:
+    return {**parameters.function(name, arguments), "schema": PG, "qualified_name": {"path": [PG, name]}}

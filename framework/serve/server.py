@@ -1,0 +1,238 @@
+"""The server: it listens on loopback, lets clients in that prove the token, and forks a process for each of them.
+
+A process for a connection, as PostgreSQL has it: a statement that takes all memory, cannot be interrupted or breaks DuckDB ends its own
+connection and no other. The server itself runs one thread, opens no table and runs no statement, so that a fork copies nothing half-done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import secrets
+import selectors
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from skyband.framework.errors import SkybandError
+from skyband.framework.serve import scram, wire
+from skyband.framework.serve.database import Database
+from skyband.framework.serve.handshake import Cancel, Entered, Handshake
+from skyband.framework.serve.session import Session
+from skyband.framework.serve.watch import CANCEL
+from skyband.framework.serve.wire import Refused, WireError
+
+HOST: Final = "127.0.0.1"
+_WAITING: Final = 100
+"""Clients at most that have connected and not yet proven the token."""
+_TICK: Final = 0.2
+_SPARE_MB: Final = 1024
+"""Memory of a connection's process beyond that of its statement: Python, the libraries, the answer on its way."""
+
+
+@dataclass(slots=True)
+class _Connection:
+    """A client that was let in: its process, the pipe to it, and the server's own copy of its socket."""
+
+    process: int
+    secret: int
+    control: socket.socket
+    sock: socket.socket
+
+
+class Server:
+    """A server of ``database`` at ``port`` of loopback for clients that have the token; ``report`` prints what went wrong in it.
+
+    SkybandError SKY-E201 if the port cannot be had.
+    """
+
+    def __init__(self, database: Database, token: str, port: int, report: Callable[[str], None]) -> None:
+        self._database, self._verifier, self._report = database, scram.verifier(token), report
+        self._listener = socket.socket()
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._listener.bind((HOST, port))
+            self._listener.listen(64)
+        except OSError as e:
+            self._listener.close()
+            raise SkybandError("SKY-E201", f"port {port} cannot be had: {(e.strerror or str(e)).lower()}", hint="--port N") from e
+        self._listener.setblocking(False)
+        self._waiting: dict[int, Handshake] = {}
+        self._connections: dict[int, _Connection] = {}
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listener, selectors.EVENT_READ)
+
+    @property
+    def port(self) -> int:
+        """The port that is listened to."""
+        return int(self._listener.getsockname()[1])
+
+    def run(self, stopped: Callable[[], bool]) -> None:
+        """Serve until ``stopped``; then every connection ends."""
+        try:
+            while not stopped():
+                for key, _ in self._selector.select(_TICK):
+                    if key.fileobj is self._listener:
+                        self._accept()
+                    else:
+                        self._advance(self._waiting[key.fd])
+                self._overdue()
+                self._ended()
+        finally:
+            self._close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            sock, _ = self._listener.accept()
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if len(self._waiting) >= _WAITING:
+                _refuse(sock, Refused("53300", "too many clients are connecting"))
+                return
+            self._waiting[sock.fileno()] = Handshake(sock, self._verifier)
+            self._selector.register(sock, selectors.EVENT_READ)
+
+    def _forget(self, handshake: Handshake) -> None:
+        del self._waiting[handshake.sock.fileno()]
+        self._selector.unregister(handshake.sock)
+
+    def _advance(self, handshake: Handshake) -> None:
+        try:
+            outcome = handshake.advance()
+        except Refused as e:
+            self._forget(handshake)
+            _refuse(handshake.sock, e)
+        except WireError as e:
+            self._forget(handshake)
+            _refuse(handshake.sock, Refused("08P01", str(e)))
+        except (EOFError, OSError):
+            self._forget(handshake)
+            handshake.sock.close()
+        else:
+            if isinstance(outcome, Cancel):
+                self._forget(handshake)
+                handshake.sock.close()
+                self._cancel(outcome)
+            elif isinstance(outcome, Entered):
+                self._forget(handshake)
+                self._enter(handshake.sock, outcome)
+
+    def _overdue(self) -> None:
+        now = time.monotonic()
+        for handshake in [h for h in self._waiting.values() if h.until < now]:
+            self._forget(handshake)
+            _refuse(handshake.sock, Refused("08006", "the client took too long to prove the token"))
+
+    def _cancel(self, wanted: Cancel) -> None:
+        connection = self._connections.get(wanted.process)
+        if connection is not None and secrets.compare_digest(str(connection.secret), str(wanted.secret)):
+            with contextlib.suppress(OSError):
+                connection.control.send(CANCEL)
+
+    def _enter(self, sock: socket.socket, entered: Entered) -> None:
+        limit = self._database.limits.connections
+        if len(self._connections) >= limit:
+            _refuse(sock, Refused("53300", f"{limit} clients are connected, more are not let in", "start the server with --connections N"))
+            return
+        control, theirs = socket.socketpair()
+        secret = secrets.randbits(32)
+        process = os.fork()
+        if process == 0:
+            with _ends_here(self._report):
+                self._become(sock, theirs, secret, entered)
+        theirs.close()
+        control.setblocking(False)
+        self._connections[process] = _Connection(process, secret, control, sock)
+
+    def _become(self, sock: socket.socket, control: socket.socket, secret: int, entered: Entered) -> None:
+        """Be the process of one connection until it ends."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        self._selector.close()
+        self._listener.close()
+        for handshake in self._waiting.values():
+            handshake.sock.close()
+        for other in self._connections.values():
+            other.sock.close()
+            other.control.close()
+        sock.setblocking(True)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        _bound_memory(self._database.limits.memory_mb)
+        try:
+            session = Session(sock, self._database, control, entered.startup)
+            session.greet(os.getpid(), secret)
+            session.serve()
+        except WireError as e:
+            _refuse(sock, Refused("08P01", str(e)))
+        except (EOFError, OSError):
+            pass
+
+    def _ended(self) -> None:
+        """Let go of connections whose processes ended; tell the client if one did not end by itself."""
+        while self._connections:
+            try:
+                process, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not process:
+                return
+            connection = self._connections.pop(process, None)
+            if connection is None:
+                continue
+            connection.control.close()
+            if os.waitstatus_to_exitcode(status) not in (0, 1):
+                _refuse(
+                    connection.sock,
+                    Refused("57P02", "the statement broke its connection's process", "other connections go on; connect again"),
+                )
+            else:
+                connection.sock.close()
+
+    def _close(self) -> None:
+        self._listener.close()
+        for handshake in self._waiting.values():
+            handshake.sock.close()
+        for connection in self._connections.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(connection.process, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(connection.process, 0)
+            _refuse(connection.sock, Refused("57P01", "the server was stopped"))
+            connection.control.close()
+        self._connections.clear()
+        self._selector.close()
+
+
+def _refuse(sock: socket.socket, refused: Refused) -> None:
+    """Tell the client why its connection ends, if it still listens, and end it."""
+    with contextlib.suppress(OSError):
+        sock.setblocking(False)
+        sock.send(wire.failure(refused, "FATAL"))
+    sock.close()
+
+
+@contextlib.contextmanager
+def _ends_here(report: Callable[[str], None]) -> Iterator[None]:
+    """End the process with what runs inside, whatever happens: nothing of the server's own runs in it afterwards."""
+    code = 70
+    try:
+        yield
+        code = 0
+    except BaseException as e:
+        report(f"a connection failed: {type(e).__name__}: {e}")
+    finally:
+        os._exit(code)
+
+
+def _bound_memory(memory_mb: int) -> None:
+    """Bound the data of this process: what DuckDB does not count itself, such as one giant text, ends in an error."""
+    with contextlib.suppress(OSError, ValueError):
+        with open("/proc/self/statm", encoding="ascii") as f:
+            now = int(f.read().split()[5]) * resource.getpagesize()
+        bound = now + (2 * memory_mb + _SPARE_MB) * 1_000_000
+        resource.setrlimit(resource.RLIMIT_DATA, (bound, bound))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,0 +1,303 @@
+"""One connection after its authentication: messages in, answers out, in a process of its own."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+
+from skyband.framework.errors import SkybandError
+from skyband.framework.serve import wire
+from skyband.framework.serve.commands import REPORTED, Client, Done, Shown
+from skyband.framework.serve.database import Database, answer
+from skyband.framework.serve.failures import refused
+from skyband.framework.serve.names import Names
+from skyband.framework.serve.parameters import Node, literal
+from skyband.framework.serve.syntax import split
+from skyband.framework.serve.tree import Parser
+from skyband.framework.serve.values import columns_of, encoded
+from skyband.framework.serve.watch import Watch
+from skyband.framework.serve.wire import Body, Refused
+
+_EXPLAIN: Final = re.compile(r"explain\b(?:\s+(analyze)\b)?(?:\s+verbose\b)?(?:\s*\([\w\s,]*\))?\s*", re.IGNORECASE)
+_CHUNK: Final = 2000
+"""Rows that are encoded and sent at once."""
+_PREPARED: Final = 1000
+"""Prepared statements and portals of one connection at most."""
+_IGNORED: Final = frozenset(b"dcfH")
+"""Kinds of messages that need no answer here: parts of a COPY, which never begins, and Flush, since every answer is sent at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A statement that was parsed: its text, "" for an empty one, and the OIDs of its parameters."""
+
+    sql: str
+    oids: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Portal:
+    """A prepared statement with its values. ``rows``: its answer once it ran, of which ``sent`` rows are at the client."""
+
+    prepared: Prepared
+    values: list[Node]
+    formats: tuple[int, ...]
+    rows: pa.Table | None = None
+    done: Done | None = None
+    sent: int = 0
+    tag: str = field(default="SELECT")
+
+
+class Session:
+    """A connection: what it has prepared, its settings, and the statements that it runs one after the other."""
+
+    def __init__(self, sock: socket.socket, database: Database, control: socket.socket, startup: Mapping[str, str]) -> None:
+        self._sock, self._database = sock, database
+        self._client = Client(database.schemas, startup.get("application_name", ""))
+        self._parser = Parser()
+        self._watch = Watch(control, lambda reason: self._send(wire.failure(reason, "FATAL")))
+        self._prepared: dict[str, Prepared] = {}
+        self._portals: dict[str, Portal] = {}
+        self._skipping = False
+
+    def _send(self, data: bytes) -> None:
+        self._sock.sendall(data)
+
+    def greet(self, process: int, secret: int) -> None:
+        """Tell the client the settings, how to cancel a statement, and that it may ask."""
+        told = b"".join(wire.parameter_status(n, self._client.settings[n.lower()]) for n in REPORTED)
+        self._send(told + wire.key_data(process, secret) + wire.ready(b"I"))
+
+    def serve(self) -> None:
+        """Answer messages until the client ends the connection. Raises WireError for what is no message."""
+        while True:
+            kind, content = wire.read_message(self._sock)
+            if kind == b"X":
+                return
+            if kind == b"S":
+                self._skipping = False
+                self._ready()
+            elif kind == b"Q":
+                self._skipping = False
+                self._simple(Body(content))
+            elif not self._skipping and kind[0] not in _IGNORED:
+                self._extended(kind, Body(content))
+
+    def _ready(self) -> None:
+        if self._client.status == b"I":
+            self._portals.clear()
+        self._send(wire.ready(self._client.status))
+
+    def _failed(self, e: BaseException) -> None:
+        if self._client.status == b"T":
+            self._client.status = b"E"
+        self._send(wire.failure(refused(e, self._database.limits.memory_mb)))
+
+    def _simple(self, body: Body) -> None:
+        try:
+            statements = split(body.text())
+            if not statements:
+                self._send(wire.message(b"I"))
+            for sql in statements:
+                portal = Portal(Prepared(sql, ()), [], ())
+                self._run(portal)
+                if portal.rows is not None:
+                    self._send(self._described(portal.rows.schema, ()))
+                self._finish(portal, 0)
+        except (Refused, SkybandError) as e:
+            self._failed(e)
+        self._ready()
+
+    def _extended(self, kind: bytes, body: Body) -> None:
+        steps = {b"P": self._parse, b"B": self._bind, b"D": self._describe, b"E": self._execute, b"C": self._close}
+        try:
+            step = steps.get(kind)
+            if step is None:
+                if kind == b"F":
+                    raise Refused("0A000", "functions cannot be called without SQL here")
+                raise wire.WireError(f"there is no message of the kind {kind!r}")
+            step(body)
+        except (Refused, SkybandError) as e:
+            self._skipping = True
+            self._failed(e)
+
+    def _parse(self, body: Body) -> None:
+        name, text = body.text(), body.text()
+        given = [body.int32() & 0xFFFFFFFF for _ in range(body.int16())]
+        statements = split(text)
+        if len(statements) > 1:
+            raise Refused("42601", "a prepared statement is one statement")
+        sql = statements[0] if statements else ""
+        if len(self._prepared) >= _PREPARED and name not in self._prepared:
+            raise Refused("54000", f"a connection has at most {_PREPARED} prepared statements", "deallocate all")
+        count = self._parameters(sql) if "$" in sql else 0
+        count = max(count, len(given))
+        self._prepared[name] = Prepared(sql, tuple([*given, *[0] * (count - len(given))]))
+        self._send(wire.message(b"1"))
+
+    def _parameters(self, sql: str) -> int:
+        explained = _EXPLAIN.match(sql)
+        return self._parser.parameters(sql[explained.end() :] if explained else sql)
+
+    def _bind(self, body: Body) -> None:
+        name, of = body.text(), body.text()
+        prepared = self._prepared.get(of)
+        if prepared is None:
+            raise Refused("26000", f"there is no prepared statement {of!r}")
+        formats = [body.int16() for _ in range(body.int16())]
+        count = body.int16()
+        if count != len(prepared.oids):
+            raise Refused("08P01", f"the statement has {len(prepared.oids)} parameters, and {count} values came")
+        values = []
+        for i in range(count):
+            size = body.int32()
+            raw = None if size == -1 else body.take(size)
+            values.append(literal(raw, prepared.oids[i], _format(formats, i)))
+        wanted = tuple(body.int16() for _ in range(body.int16()))
+        if {*formats, *wanted} - {wire.TEXT, wire.BINARY}:
+            raise Refused("08P01", "a format is text (0) or binary (1)")
+        if len(self._portals) >= _PREPARED and name not in self._portals:
+            raise Refused("54000", f"a connection has at most {_PREPARED} portals")
+        self._portals[name] = Portal(prepared, values, wanted)
+        self._send(wire.message(b"2"))
+
+    def _portal(self, name: str) -> Portal:
+        portal = self._portals.get(name)
+        if portal is None:
+            raise Refused("34000", f"there is no portal {name!r}")
+        return portal
+
+    def _describe(self, body: Body) -> None:
+        kind, name = body.take(1), body.text()
+        if kind == b"P":
+            portal = self._portal(name)
+            if _only_done(portal.prepared.sql):
+                self._send(wire.message(b"n"))
+                return
+            self._run(portal)
+            self._send(wire.message(b"n") if portal.rows is None else self._described(portal.rows.schema, portal.formats))
+            return
+        prepared = self._prepared.get(name)
+        if prepared is None:
+            raise Refused("26000", f"there is no prepared statement {name!r}")
+        # A parameter without a type is a text, as in PostgreSQL where nothing else decides.
+        told = wire.parameter_description([oid or 25 for oid in prepared.oids])
+        schema = None
+        if prepared.sql and not _only_done(prepared.sql):
+            portal = Portal(prepared, [literal(None, oid, 0) for oid in prepared.oids], ())
+            self._run(portal, empty=True)
+            schema = None if portal.rows is None else portal.rows.schema
+        self._send(told + (wire.message(b"n") if schema is None else self._described(schema, ())))
+
+    def _described(self, schema: pa.Schema, formats: Sequence[int]) -> bytes:
+        columns = columns_of(schema)
+        return wire.row_description(columns, [_format(formats, i) for i in range(len(columns))])
+
+    def _execute(self, body: Body) -> None:
+        portal, count = self._portal(body.text()), body.int32()
+        if not portal.prepared.sql:
+            self._send(wire.message(b"I"))
+            return
+        self._run(portal)
+        self._finish(portal, count)
+
+    def _close(self, body: Body) -> None:
+        kind, name = body.take(1), body.text()
+        (self._prepared if kind == b"S" else self._portals).pop(name, None)
+        self._send(wire.message(b"3"))
+
+    def _run(self, portal: Portal, empty: bool = False) -> None:
+        """Carry out the statement of ``portal``, if that was not done before. ``empty``: only to find out its columns."""
+        if portal.rows is not None or portal.done is not None:
+            return
+        sql = portal.prepared.sql
+        found = self._client.command(sql)
+        if isinstance(found, Done):
+            portal.done = found
+        elif isinstance(found, Shown):
+            portal.rows, portal.tag = pa.table({found.name: [found.value]}), "SHOW"
+        else:
+            portal.rows = self._answered(found or sql, portal.values, empty)
+            portal.tag = "EXPLAIN" if _EXPLAIN.match(sql) else "SELECT"
+
+    def _answered(self, sql: str, values: Sequence[Node], empty: bool) -> pa.Table:
+        limits, client = self._database.limits, self._client
+        explained = _EXPLAIN.match(sql)
+        seconds = min(limits.seconds, client.seconds or limits.seconds)
+        with self._watch.statement(seconds) as interruptible:
+            try:
+                relations = self._database.relations()
+                names = Names(relations, client.path)
+                checked = self._parser.check(sql[explained.end() :] if explained else sql, names, values)
+                duck = self._database.opened(checked, client.path, client.settings, empty)
+                try:
+                    interruptible(duck.interrupt)
+                    head = f"explain {explained[1] or ''} " if explained else ""
+                    rows = answer(duck, head + checked.sql, limits)
+                    return _plan(rows) if explained else rows
+                finally:
+                    interruptible(lambda: None)
+                    duck.close()
+            except Exception as e:
+                raise refused(e, limits.memory_mb) from e
+
+    def _finish(self, portal: Portal, count: int) -> None:
+        """Send the rows of ``portal``, at most ``count`` of them if that is not 0, and how it ended."""
+        if portal.done is not None:
+            self._send(b"".join(_told(portal.done)))
+            if portal.done.forget:
+                self._prepared.clear()
+            return
+        assert portal.rows is not None
+        left = portal.rows.num_rows - portal.sent
+        taken = min(left, count) if count > 0 else left
+        for start in range(portal.sent, portal.sent + taken, _CHUNK):
+            part = portal.rows.slice(start, min(_CHUNK, portal.sent + taken - start))
+            self._send(b"".join(_rows(part, portal.formats)))
+        portal.sent += taken
+        if portal.sent < portal.rows.num_rows:
+            self._send(wire.message(b"s"))
+            return
+        self._send(wire.complete(portal.tag if portal.tag != "SELECT" else f"SELECT {taken}"))
+
+
+def _only_done(sql: str) -> bool:
+    """Return whether ``sql`` begins as a command that answers no rows, so that describing it need not carry it out."""
+    words = ("set", "begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release", "discard", "deallocate", "close",
+             "unlisten", "reset")  # fmt: skip
+    return not sql or sql.split(None, 1)[0].lower() in words
+
+
+def _told(done: Done) -> Iterator[bytes]:
+    if done.notice:
+        yield wire.notice(done.notice)
+    for name, value in done.changed.items():
+        yield wire.parameter_status(name, value)
+    yield wire.complete(done.tag)
+
+
+def _rows(rows: pa.Table, formats: Sequence[int]) -> Iterator[bytes]:
+    columns = [encoded(column, _format(formats, i)) for i, column in enumerate(rows.columns)]
+    yield from wire.data_rows(columns, rows.num_rows)
+
+
+def _format(formats: Sequence[int], i: int) -> int:
+    """Return the format of column ``i``: none given is text, one given is for all."""
+    if not formats:
+        return wire.TEXT
+    if len(formats) == 1:
+        return formats[0]
+    if i >= len(formats):
+        raise Refused("08P01", "there are fewer formats than columns")
+    return formats[i]
+
+
+def _plan(rows: pa.Table) -> pa.Table:
+    """Return a plan as PostgreSQL's clients expect it: one column, a row for each line."""
+    lines = [line for text in rows.column(rows.num_columns - 1).to_pylist() for line in str(text).splitlines()]
+    return pa.table({"QUERY PLAN": pa.array(lines, pa.string())})

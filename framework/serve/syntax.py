@@ -1,0 +1,59 @@
+"""The outside of SQL texts: where statements end, and what they begin with. What a statement asks for is known by its tree alone."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_TOKENS: Final = re.compile(
+    r"""(?P<line>--[^\n]*) | (?P<block>/\*) | (?P<text>[eE]?'(?:[^']|'')*'?) | (?P<name>"(?:[^"]|"")*"?)
+    | (?P<dollar>\$(?:[A-Za-z_]\w*)?\$) | (?P<end>;) | (?P<word>\w+) | (?P<other>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPED: Final = re.compile(r"[eE]'(?:[^'\\]|''|\\.)*'?", re.DOTALL)
+
+
+def split(sql: str) -> list[str]:
+    """Return the statements of ``sql``, without comments before and behind them; empty ones are left out. O(length)."""
+    statements, parts, at = list[str](), list[str](), 0
+    while at < len(sql):
+        found = _TOKENS.match(sql, at)
+        assert found is not None
+        kind, end = found.lastgroup, found.end()
+        if kind == "line":
+            parts.append(" ")
+        elif kind == "block":
+            end = _block_end(sql, end)
+            parts.append(" ")
+        elif kind == "end":
+            statements.append("".join(parts).strip())
+            parts = []
+        else:
+            if kind == "dollar":
+                close = sql.find(found.group(), end)
+                end = len(sql) if close < 0 else close + len(found.group())
+            elif kind == "text" and found.group()[0] in "eE":
+                escaped = _ESCAPED.match(sql, at)
+                assert escaped is not None
+                end = escaped.end()
+            parts.append(sql[at:end])
+        at = end
+    return [s for s in (*statements, "".join(parts).strip()) if s]
+
+
+def _block_end(sql: str, at: int) -> int:
+    """Return where a comment ends that begins before ``at``. PostgreSQL's may hold others."""
+    depth = 1
+    for found in re.compile(r"/\*|\*/").finditer(sql, at):
+        depth += 1 if found.group() == "/*" else -1
+        if not depth:
+            return found.end()
+    return len(sql)
+
+
+def unquoted(value: str) -> str:
+    """Return a value of ``set`` without its quotes."""
+    value = value.strip()
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
+        return value[1:-1].replace(value[0] * 2, value[0])
+    return value

@@ -1,0 +1,246 @@
+"""What a statement asks for, by its syntax tree: only reads, only known tables, only allowed functions.
+
+DuckDB parses the statement into a tree (``json_serialize_sql``). Every node of it has to be of a known kind: an unknown kind, relation or
+function is refused. What PostgreSQL's clients ask of the system catalogs is translated on the way; parameters become literals. DuckDB then
+writes the statement that is run from the tree that was checked.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from skyband.framework.errors import did_you_mean
+from skyband.framework.extras import extra
+from skyband.framework.machine import one_line
+from skyband.framework.serve.catalog import SYSTEM
+from skyband.framework.serve.functions import ALLOWED, TABLE
+from skyband.framework.serve.macros import CALLS, TABLE_CALLS
+from skyband.framework.serve.parameters import Node
+from skyband.framework.serve.wire import Refused
+from skyband.framework.tables.duck import LOCKED
+
+with extra("sql", "the server of a job's tables"):
+    import duckdb
+
+READS: Final = "this server answers queries only: the tables are written by runs alone"
+_QUERIES: Final = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
+_RELATIONS: Final = frozenset(
+    {"BASE_TABLE", "SUBQUERY", "JOIN", "TABLE_FUNCTION", "EMPTY", "EMPTY_FROM", "EXPRESSION_LIST", "SHOW_REF", "PIVOT", "COLUMN_DATA"}
+)
+_PARTS: Final = frozenset(
+    {"ORDER_MODIFIER", "LIMIT_MODIFIER", "DISTINCT_MODIFIER", "LIMIT_PERCENT_MODIFIER", "ORDER_DEFAULT", "ASCENDING", "DESCENDING"}
+)
+_CLASSES: Final = frozenset(
+    {
+        "BETWEEN", "CASE", "CAST", "COLLATE", "COLUMN_REF", "COMPARISON", "CONJUNCTION", "CONSTANT", "FUNCTION", "LAMBDA", "LAMBDA_REF",
+        "OPERATOR", "PARAMETER", "POSITIONAL_REFERENCE", "STAR", "SUBQUERY", "TYPE", "WINDOW",
+    }
+)  # fmt: skip
+_DEPTH: Final = 20_000
+"""Nodes of a statement at most: a tree beyond it is refused before it is worked on."""
+
+
+class Names(Protocol):
+    """What relations there are, and what PostgreSQL's clients get instead of its catalogs."""
+
+    def resolve(self, schema: str, name: str) -> tuple[str, str] | None:
+        """Return the schema and the name of a relation as they are spelled, None if there is none."""
+
+    def known(self) -> Iterator[str]:
+        """Return the names of all relations, for a hint."""
+
+    def offers(self, node: Node) -> bool:
+        """Return whether ``node`` calls a function that stands for one of PostgreSQL's."""
+
+    def translate(self, node: Node) -> Node | None:
+        """Return what stands for a call, a cast or a name that only PostgreSQL has; None for any other node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A statement that may run: its SQL, the relations that it reads, as (schema, name), and whether it calls what only PostgreSQL has."""
+
+    sql: str
+    reads: frozenset[tuple[str, str]]
+    calls: bool = False
+
+
+@dataclass(slots=True)
+class _Found:
+    reads: set[tuple[str, str]] = field(default_factory=set)
+    changed: bool = False
+    calls: bool = False
+
+
+class Parser:
+    """DuckDB's parser, in an instance that has no tables, no files and no settings to change."""
+
+    def __init__(self) -> None:
+        self._duck = duckdb.connect(config={**LOCKED, "threads": 1, "memory_limit": "512MB"})
+        self._duck.execute("set lock_configuration = true")
+
+    def tree(self, sql: str) -> list[Node]:
+        """Return the statements in ``sql``. Raises Refused for what is no SQL, and for what is no query."""
+        try:
+            (text,) = self._duck.execute("select json_serialize_sql(?)", [sql]).fetchone() or ("",)
+            parsed = json.loads(text)
+        except duckdb.Error as e:
+            raise Refused("42601", f"the statement is not understood: {one_line(e)[:500]}") from e
+        except RecursionError as e:
+            raise Refused("54001", "the statement is nested too deeply") from e
+        if parsed["error"]:
+            if "Only SELECT" in parsed["error_message"]:
+                if re.search(r"\bpivot\b", sql, re.IGNORECASE):
+                    raise Refused("0A000", "a pivot has to name its values", "from TABLE pivot (sum(a) for b in ('x', 'y'))")
+                raise Refused("25006", READS)
+            raise Refused("42601", f"the statement is not understood: {parsed['error_message'][:500]}")
+        statements: list[Node] = parsed["statements"]
+        return statements
+
+    def text(self, statements: list[Node]) -> str:
+        """Return the SQL of a tree."""
+        try:
+            document = json.dumps({"error": False, "statements": statements})
+            (text,) = self._duck.execute("select json_deserialize_sql(cast(? as json))", [document]).fetchone() or ("",)
+        except (duckdb.Error, RecursionError) as e:
+            raise Refused("0A000", f"the statement cannot be run with parameters: {one_line(e)[:300]}") from e
+        return str(text)
+
+    def parameters(self, sql: str) -> int:
+        """Return how many parameters ``sql`` has. Raises Refused for parameters that are not numbered from 1."""
+        named = [p["key"] for s in self.tree(sql) for p in s["named_param_map"]]
+        if sorted(named) != sorted(str(i + 1) for i in range(len(named))):
+            raise Refused("42P02", "parameters are written $1, $2 and so on, without a gap")
+        return len(named)
+
+    def check(self, sql: str, names: Names, values: Sequence[Node] = ()) -> Checked:
+        """Return the statement that may run for ``sql``. Raises Refused if it asks for anything that is not allowed."""
+        statements = self.tree(sql)
+        if len(statements) != 1:
+            raise Refused("42601", "one query at a time")
+        given = {str(i + 1): v for i, v in enumerate(values)}
+        found = _Found()
+        for item in statements[0]["node"].get("select_list") or ():
+            # PostgreSQL names such a column by the function, and clients look for that name.
+            if item.get("class") == "FUNCTION" and not item["alias"] and str(item["function_name"]).lower() in CALLS:
+                item["alias"] = str(item["function_name"]).lower()
+        _insert(statements, given)
+        _walk(statements, names, found)
+        for statement in statements:
+            statement["named_param_map"] = []
+        return Checked(self.text(statements) if found.changed or given else sql, frozenset(found.reads), found.calls)
+
+
+def _insert(root: Any, values: Mapping[str, Node]) -> None:
+    """Put the values of parameters in their places. Raises Refused 42P02 for a parameter without a value."""
+    todo: list[Any] = [root]
+    while todo:
+        holder = todo.pop()
+        for key, node in list(holder.items() if isinstance(holder, dict) else enumerate(holder)):
+            if isinstance(node, dict) and node.get("class") == "PARAMETER":
+                value = values.get(str(node.get("identifier")))
+                if value is None:
+                    raise Refused("42P02", f"there is no parameter ${node.get('identifier')}")
+                holder[key] = {**value, "alias": node.get("alias", "")}
+            elif isinstance(node, (dict, list)):
+                todo.append(node)
+
+
+def _walk(root: list[Node], names: Names, found: _Found) -> None:
+    """Visit every node, parents first; replace what is translated."""
+    defined = {e["key"].lower() for node in _nodes(root) for e in (node.get("cte_map") or {}).get("map") or ()}
+    todo: list[tuple[Any, Any]] = [(root, i) for i in range(len(root))]
+    visited = 0
+    while todo:
+        holder, key = todo.pop()
+        node = holder[key]
+        if isinstance(node, list):
+            todo += [(node, i) for i in range(len(node))]
+            continue
+        if not isinstance(node, dict):
+            continue
+        visited += 1
+        if visited > _DEPTH:
+            raise Refused("54001", "the statement has too many parts")
+        while "class" in node and (made := names.translate(node)) is not None:
+            holder[key] = node = made
+            found.changed = True
+        _allowed(node, names, defined, found)
+        called = node.get("function") if node.get("type") == "TABLE_FUNCTION" and "class" not in node else None
+        if isinstance(called, dict):
+            _table_function(called, names, found)
+            todo.append((called, "arguments"))
+        todo += [(node, k) for k, v in node.items() if isinstance(v, (dict, list)) and v is not called]
+
+
+def _nodes(root: Any) -> Iterator[Node]:
+    todo = [root]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, dict):
+            yield node
+            todo += node.values()
+        elif isinstance(node, list):
+            todo += node
+
+
+def _allowed(node: Node, names: Names, defined: set[str], found: _Found) -> None:
+    """Refuse a node that is of no known kind, a relation that there is not, a function that is not offered."""
+    kind, of = node.get("class"), node.get("type")
+    if kind is not None:
+        if kind not in _CLASSES:
+            raise Refused("0A000", f"expressions of the kind {str(kind).lower()} are not offered here")
+        if kind in ("FUNCTION", "WINDOW"):
+            _function(node, names, found)
+        return
+    if not isinstance(of, str):
+        return
+    if of.endswith("_NODE") and of not in _QUERIES:
+        raise Refused("25006", READS)
+    if of not in _QUERIES and of not in _RELATIONS and of not in _PARTS:
+        raise Refused("0A000", f"a part of the statement ({of.lower().replace('_', ' ')}) is not offered here")
+    if of == "SHOW_REF" and node.get("query") is None:
+        raise Refused("0A000", "only tables and queries can be described", "show tables; describe TABLE; summarize TABLE")
+    if of == "BASE_TABLE":
+        schema, name = str(node["schema_name"]), str(node["table_name"])
+        if not schema and name.lower() in defined:
+            return
+        resolved = names.resolve(schema, name) if node["catalog_name"].lower() in ("", "skyband") else None
+        if resolved is None:
+            full = f"{schema}.{name}" if schema else name
+            hint = did_you_mean(name, names.known()) or "show tables lists the tables and views"
+            raise Refused("42P01", f"there is no relation {json.dumps(full, ensure_ascii=False)}", hint)
+        found.reads.add(resolved)
+        if resolved[0] in SYSTEM:
+            node["schema_name"], node["table_name"] = resolved
+            node["catalog_name"], node["qualified_name"] = "", {"path": list(resolved)}
+            node["alias"] = node["alias"] or name
+            found.changed = True
+
+
+def _function(node: Node, names: Names, found: _Found) -> None:
+    name = str(node["function_name"])
+    if names.offers(node):
+        found.calls = True
+    elif name.lower() not in ALLOWED:
+        raise Refused("42883", f"the function {json.dumps(name, ensure_ascii=False)} is not offered here", _WHICH)
+
+
+def _table_function(node: Node, names: Names, found: _Found) -> None:
+    if str(node.get("function_name")).lower() in TABLE_CALLS:
+        node.update(names.translate(node) or {})
+        found.changed = found.calls = True
+        return
+    if node.get("class") == "FUNCTION" and str(node["schema"]).lower() == "pg_catalog":
+        node["schema"], node["qualified_name"] = "", {"path": [node["function_name"]]}
+        found.changed = True
+    if node.get("class") != "FUNCTION" or str(node["function_name"]).lower() not in TABLE:
+        name = json.dumps(str(node.get("function_name")), ensure_ascii=False)
+        raise Refused("42883", f"the table function {name} is not offered here", _WHICH)
+
+
+_WHICH: Final = "functions that depend on their arguments alone are: docs/security.md, section skyband serve"

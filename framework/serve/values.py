@@ -1,0 +1,264 @@
+"""Arrow's columns as PostgreSQL's types: their OIDs, and their values in the text and the binary format."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.framework.serve.wire import BINARY, Refused
+
+BOOL, BYTEA, INT8, INT2, INT4, TEXT, JSON, FLOAT4, FLOAT8 = 16, 17, 20, 21, 23, 25, 114, 700, 701
+DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL, NUMERIC = 1082, 1083, 1114, 1184, 1186, 1700
+SIZES: Final = {BOOL: 1, INT8: 8, INT2: 2, INT4: 4, FLOAT4: 4, FLOAT8: 8, DATE: 4, TIME: 8, TIMESTAMP: 8, TIMESTAMPTZ: 8, INTERVAL: 16}
+"""Bytes of the types whose values all have one size; -1 for the others."""
+
+_EPOCH: Final = datetime(1970, 1, 1)
+_DAYS_TO_2000: Final = 10957
+MICROS_TO_2000: Final = 10957 * 86_400_000_000
+_MICROS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_FOREVER_DAYS: Final = 2**31 - 1
+_FOREVER: Final = 2**63 - 1
+
+
+def oid_of(kind: pa.DataType) -> int:
+    """Return the OID of PostgreSQL's type for values of ``kind``. Nested values are JSON, unsigned integers the next wider type."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return JSON if "json" in str(kind.extension_name) else oid_of(kind.storage_type)
+    if pa.types.is_dictionary(kind):
+        return oid_of(kind.value_type)
+    for found, oid in _KINDS:
+        if found(kind):
+            return oid
+    return TEXT
+
+
+_KINDS: Final[tuple[tuple[Callable[[pa.DataType], bool], int], ...]] = (
+    (pa.types.is_boolean, BOOL),
+    (lambda t: t in (pa.int8(), pa.int16(), pa.uint8()), INT2),
+    (lambda t: t in (pa.int32(), pa.uint16()), INT4),
+    (lambda t: t in (pa.int64(), pa.uint32()), INT8),
+    (lambda t: t == pa.uint64() or pa.types.is_decimal(t), NUMERIC),
+    (lambda t: t in (pa.float16(), pa.float32()), FLOAT4),
+    (pa.types.is_float64, FLOAT8),
+    (lambda t: pa.types.is_binary(t) or pa.types.is_large_binary(t) or pa.types.is_fixed_size_binary(t), BYTEA),
+    (pa.types.is_date, DATE),
+    (pa.types.is_time, TIME),
+    (lambda t: pa.types.is_timestamp(t) and t.tz is not None, TIMESTAMPTZ),
+    (pa.types.is_timestamp, TIMESTAMP),
+    (pa.types.is_interval, INTERVAL),
+    (pa.types.is_duration, INTERVAL),
+    (pa.types.is_nested, JSON),
+)
+
+
+def columns_of(schema: pa.Schema) -> list[tuple[str, int, int]]:
+    """Return (name, OID, size) of each column, as RowDescription has them."""
+    return [(f.name, (oid := oid_of(f.type)), SIZES.get(oid, -1)) for f in schema]
+
+
+def encoded(column: pa.ChunkedArray, form: int) -> list[bytes | None]:
+    """Return the values of ``column`` in the format ``form``, None for nulls. O(values)."""
+    oid = oid_of(column.type)
+    write = (_BINARY if form == BINARY else _TEXT)[oid]
+    return [None if v is None else write(v) for v in _plain(column, oid)]
+
+
+def _plain(column: pa.ChunkedArray, oid: int) -> Sequence[Any]:
+    """Return the values as Python has them; instants, dates and times as the integers that they are."""
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        column = pa.chunked_array([c.storage for c in column.chunks], kind.storage_type)
+    elif pa.types.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+    kind = column.type
+    values: Sequence[Any]
+    if oid in (TIMESTAMP, TIMESTAMPTZ):
+        values = column.cast(pa.int64()).to_pylist()
+        factor = _MICROS.get(kind.unit)
+        if factor != 1:
+            values = [v if v is None or abs(v) >= _FOREVER else v * factor if factor else v // 1000 for v in values]
+    elif oid == DATE:
+        days = column if kind == pa.date32() else column.cast(pa.date32())
+        values = days.cast(pa.int32()).to_pylist()
+    elif oid == TIME:
+        values = column.cast(pa.time64("us"), safe=False).cast(pa.int64()).to_pylist()
+    elif oid == FLOAT4:
+        values = column.cast(pa.float32()).to_pylist()
+    elif oid == TEXT:
+        values = [None if v is None else v if isinstance(v, str) else str(v) for v in column.to_pylist()]
+    else:
+        values = column.to_pylist()
+    return values
+
+
+def _float8(v: float) -> bytes:
+    if v != v:
+        return b"NaN"
+    if v in (float("inf"), float("-inf")):
+        return b"Infinity" if v > 0 else b"-Infinity"
+    return repr(v).removesuffix(".0").encode()
+
+
+def _float4(v: float) -> bytes:
+    return _float8(v) if v - v != 0 else str(np.float32(v)).removesuffix(".0").encode()
+
+
+def _numeric(v: Decimal | int) -> bytes:
+    return format(v, "f").encode() if isinstance(v, Decimal) else str(v).encode()
+
+
+def _day(days: int) -> str:
+    try:
+        return date.fromordinal(date(1970, 1, 1).toordinal() + days).isoformat()
+    except (ValueError, OverflowError):
+        year, month, day = str(np.datetime64(days, "D")).rsplit("-", 2)
+        n = int(year)
+        return f"{n:04d}-{month}-{day}" if n > 0 else f"{1 - n:04d}-{month}-{day} BC"
+
+
+def _date(days: int) -> bytes:
+    if abs(days) >= _FOREVER_DAYS:
+        return b"infinity" if days > 0 else b"-infinity"
+    return _day(days).encode()
+
+
+def clock(micros: int) -> str:
+    """Return a time of day as text."""
+    seconds, rest = divmod(micros, 1_000_000)
+    text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    return text + (f".{rest:06d}".rstrip("0") if rest else "")
+
+
+def instant(micros: int, zone: str = "") -> bytes:
+    """Return an instant, in microseconds since 1970, as text."""
+    if abs(micros) >= _FOREVER - 1:
+        return b"infinity" if micros > 0 else b"-infinity"
+    days, rest = divmod(micros, 86_400_000_000)
+    day, bc, _ = _day(days).partition(" BC")
+    return f"{day} {clock(rest)}{zone}{bc}".encode()
+
+
+def _interval_parts(v: Any) -> tuple[int, int, int]:
+    """Return (months, days, microseconds)."""
+    if isinstance(v, timedelta):
+        return 0, v.days, v.seconds * 1_000_000 + v.microseconds
+    months, days, nanos = v
+    return months, days, nanos // 1000
+
+
+def _interval(v: Any) -> bytes:
+    months, days, micros = _interval_parts(v)
+    parts = [f"{months} mons"] if months else []
+    if days:
+        parts.append(f"{days} days")
+    if micros or not parts:
+        parts.append(("-" if micros < 0 else "") + clock(abs(micros)))
+    return " ".join(parts).encode()
+
+
+def jsonable(value: Any) -> Any:
+    """Return ``value`` as JSON has it: NaN, infinities, decimals, instants and bytes are text."""
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if value - value == 0 else repr(value)
+    if isinstance(value, dict):
+        return {str(k): jsonable(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [jsonable(v) for v in value]
+    if isinstance(value, (bytes, bytearray)):
+        return "\\x" + value.hex()
+    return value.isoformat() if isinstance(value, (date, datetime, time)) else str(value)
+
+
+def _json(v: Any) -> bytes:
+    return v.encode() if isinstance(v, str) else json.dumps(jsonable(v), ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _text(v: str) -> bytes:
+    return v.encode("utf-8", "replace")
+
+
+_TEXT: Final[dict[int, Callable[[Any], bytes]]] = {
+    BOOL: lambda v: b"t" if v else b"f",
+    BYTEA: lambda v: b"\\x" + v.hex().encode(),
+    **dict.fromkeys((INT2, INT4, INT8), lambda v: b"%d" % v),
+    TEXT: _text,
+    JSON: _json,
+    FLOAT4: _float4,
+    FLOAT8: _float8,
+    DATE: _date,
+    TIME: lambda v: clock(v).encode(),
+    TIMESTAMP: instant,
+    TIMESTAMPTZ: lambda v: instant(v, "+00"),
+    INTERVAL: _interval,
+    NUMERIC: _numeric,
+}
+
+
+def _day_number(days: int) -> bytes:
+    if abs(days) >= _FOREVER_DAYS:
+        return struct.pack("!i", _FOREVER_DAYS if days > 0 else -(2**31))
+    return _packed("!i", days - _DAYS_TO_2000)
+
+
+def _instant_number(micros: int) -> bytes:
+    if abs(micros) >= _FOREVER - 1:
+        return struct.pack("!q", _FOREVER if micros > 0 else -(2**63))
+    return _packed("!q", micros - MICROS_TO_2000)
+
+
+def _interval_number(v: Any) -> bytes:
+    months, days, micros = _interval_parts(v)
+    return struct.pack("!qii", micros, days, months)
+
+
+def _numeric_number(v: Decimal | int) -> bytes:
+    sign, digits, exponent = Decimal(v).as_tuple()
+    assert isinstance(exponent, int)
+    scale = max(0, -exponent)
+    text = "".join(map(str, digits)) + "0" * max(0, exponent)
+    whole, part = (text[: len(text) - scale], text[len(text) - scale :].rjust(scale, "0")) if scale else (text, "")
+    whole = whole.rjust(-(-len(whole) // 4) * 4, "0")
+    part = part.ljust(-(-len(part) // 4) * 4, "0")
+    groups = [int((whole + part)[i : i + 4]) for i in range(0, len(whole) + len(part), 4)]
+    weight = len(whole) // 4 - 1
+    while groups and groups[0] == 0:
+        groups.pop(0)
+        weight -= 1
+    while groups and groups[-1] == 0:
+        groups.pop()
+    return struct.pack(f"!hhHh{len(groups)}h", len(groups), weight if groups else 0, 0x4000 if sign else 0, scale, *groups)
+
+
+def _packed(form: str, value: Any) -> bytes:
+    try:
+        return struct.pack(form, value)
+    except struct.error as e:
+        raise Refused("22008", f"the value {value} does not fit into PostgreSQL's type", "cast(... as varchar)") from e
+
+
+_BINARY: Final[dict[int, Callable[[Any], bytes]]] = {
+    BOOL: lambda v: b"\1" if v else b"\0",
+    BYTEA: bytes,
+    INT2: lambda v: struct.pack("!h", v),
+    INT4: lambda v: struct.pack("!i", v),
+    INT8: lambda v: struct.pack("!q", v),
+    TEXT: _text,
+    JSON: _json,
+    FLOAT4: lambda v: struct.pack("!f", v),
+    FLOAT8: lambda v: struct.pack("!d", v),
+    DATE: _day_number,
+    TIME: lambda v: struct.pack("!q", v),
+    TIMESTAMP: _instant_number,
+    TIMESTAMPTZ: _instant_number,
+    INTERVAL: _interval_number,
+    NUMERIC: _numeric_number,
+}

@@ -1,0 +1,137 @@
+"""The limits of ``skyband serve``: time, memory, rows, connections; and that no client can hold up another."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from tests.framework.serve.support import Served, served
+
+FOREVER = "select count(*) from range(1000000000000) t(x) where hash(x) = 1"
+
+
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    options = ("--seconds", "2", "--memory", "200", "--rows", "1000", "--connections", "4")
+    with served(tmp_path_factory.mktemp("strict"), *options) as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("sql", "state"),
+    [
+        (FOREVER, "57014"),
+        ("with recursive r(n) as (select 1 union all select n + 1 from r) select count(*) from r", "57014"),
+        ("select * from range(1001)", "54000"),
+        ("select list(x) from range(200000000) t(x)", "53200"),
+        ("select length(repeat('x', 2000000000))", "53200"),
+        ("select repeat('x', 4000000000)", "53200"),
+        ("select array_agg(repeat('y', 10000000)) from range(100)", "53200"),
+        ("select " + "(" * 5000 + "1" + ")" * 5000, "42601"),
+        ("select " + " + ".join(["1"] * 20000), "42601"),
+    ],
+    ids=str,
+)
+def test_a_statement_beyond_a_limit_ends_in_an_error_and_the_connection_goes_on(strict: Served, sql: str, state: str) -> None:
+    with strict.connect() as c:
+        with pytest.raises(psycopg.Error) as e:
+            c.execute(sql)
+        assert e.value.sqlstate == state, e.value
+        assert c.execute("select count(*) from range(1000)").fetchone() == (1000,)
+
+
+def test_a_statement_that_heeds_no_interrupt_ends_its_connection_alone(strict: Served) -> None:
+    with strict.connect() as other:
+        with pytest.raises(psycopg.OperationalError, match="took longer than 2 s"), strict.connect() as c:
+            c.execute("select levenshtein(repeat('a', 400000), repeat('b', 400000))")
+        assert other.execute("select 1").fetchone() == (1,)
+
+
+def test_a_client_may_ask_for_a_shorter_time(server: Served) -> None:
+    with server.connect() as c:
+        c.execute("set statement_timeout = '300ms'")
+        with pytest.raises(psycopg.errors.QueryCanceled, match=r"longer than 0\.3 s"):
+            c.execute(FOREVER)
+        c.execute("set statement_timeout = 0")
+        assert c.execute("select 1").fetchone() == (1,)
+
+
+def test_a_statement_is_cancelled_by_its_client_only(server: Served) -> None:
+    with server.connect() as c:
+        info = c.pgconn
+        # Somebody who does not know the secret cancels nothing.
+        with socket.create_connection(("127.0.0.1", server.port)) as s:
+            s.sendall(struct.pack("!iiii", 16, 80877102, info.backend_pid, 1))
+            assert s.recv(1) == b""
+        running = threading.Event()
+
+        def cancel() -> None:
+            running.wait()
+            while not done.is_set():
+                c.cancel_safe(timeout=60)
+                done.wait(0.2)
+
+        done = threading.Event()
+        thread = threading.Thread(target=cancel)
+        thread.start()
+        try:
+            running.set()
+            with pytest.raises(psycopg.errors.QueryCanceled, match="cancelled by the client"):
+                c.execute(FOREVER)
+        finally:
+            done.set()
+            thread.join()
+        # A late cancellation may still meet this statement.
+        while True:
+            try:
+                assert c.execute("select 1").fetchone() == (1,)
+                break
+            except psycopg.errors.QueryCanceled:
+                continue
+
+
+def test_more_clients_than_allowed_are_refused_and_let_in_when_others_leave(strict: Served) -> None:
+    held = [strict.connect() for _ in range(4)]
+    with pytest.raises(psycopg.OperationalError, match="4 clients are connected"):
+        strict.connect()
+    for c in held:
+        c.close()
+    while True:
+        try:
+            assert strict.ask("select 1") == [(1,)]
+            break
+        except psycopg.OperationalError as e:
+            assert "clients are connected" in str(e)
+
+
+def test_idle_and_slow_clients_hold_up_nobody(server: Served) -> None:
+    # One that connects and says nothing, one that begins a message, one that reads nothing of a large answer.
+    silent = socket.create_connection(("127.0.0.1", server.port))
+    half = socket.create_connection(("127.0.0.1", server.port))
+    half.sendall(b"\0\0")
+    slow = server.connect()
+    slow.pgconn.send_query(b"select repeat('x', 10000) from range(20000)")
+    slow.pgconn.flush()
+    idle = server.connect()
+    try:
+        assert server.ask("select 1") == [(1,)]
+        assert idle.execute("select 2").fetchone() == (2,)
+    finally:
+        for c in (silent, half, slow, idle):
+            c.close()
+
+
+def test_a_server_of_a_dead_process_leaves_no_other_behind(server: Served) -> None:
+    with server.connect() as c:
+        child = c.pgconn.backend_pid
+        assert child != server.process.pid
+        with pytest.raises(psycopg.errors.ProtocolViolation, match="at most"):
+            with socket.socket(fileno=socket.dup(c.pgconn.socket)) as raw:
+                raw.sendall(b"Q\x7f\xff\xff\xff")
+            c.execute("select 1")
+    assert server.ask("select 1") == [(1,)]
