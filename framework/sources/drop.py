@@ -16,6 +16,7 @@ from typing import Final
 
 from skyband.framework import durable
 from skyband.framework.errors import SkybandError
+from skyband.framework.sources.logs import AGAIN
 
 DROP: Final = "drop.json"
 NEVER: Final = 1 << 62
@@ -53,17 +54,16 @@ class Drop:
     @classmethod
     def load(cls, home: Path) -> Drop:
         """The drop of a job, empty if there is none. SkybandError SKY-E303 if it cannot be read."""
+        # Tasks' workers import this module, and need no models.
+        from skyband.framework.storage import records
+
         path = home / DROP
         try:
-            said = json.loads(path.read_text())
-            caps = {str(u): None if cap is None else int(cap) for u, cap in said["caps"].items()}
-            rest = (None if said[name] is None else int(said[name]) for name in ("others", "greatest", "released"))
-            return cls(path, caps, *rest)
-        except FileNotFoundError:
-            return cls(path)
-        except (ValueError, KeyError, TypeError, AttributeError, OSError) as e:
-            hint = "restore it from a backup"
-            raise SkybandError("SKY-E303", f"{path} cannot be read: it says how far source files move the watermark", hint=hint) from e
+            kept = records.read(path, records.drop())
+        except records.Unfit as e:
+            said = f"{path} cannot be read: {e}. It says how far source files move the watermark"
+            raise SkybandError("SKY-E303", said, hint=f"restore it from a backup, or {AGAIN}") from e
+        return cls(path) if kept is None else cls(path, **kept)
 
     def save(self) -> None:
         """Replaces the file in one step; it is on the disk when this returns."""

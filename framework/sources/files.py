@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,11 +16,12 @@ from skyband.framework.sources.bad_files import named_in, other_type, why
 from skyband.framework.sources.drop import Drop
 from skyband.framework.sources.forgetting import forgotten
 from skyband.framework.sources.ledger import Ledger
-from skyband.framework.sources.logs import local_path, taken
+from skyband.framework.sources.logs import local_path, taken, unusable
 from skyband.framework.sources.lying import LyingFiles
 from skyband.framework.sources.options import Options, unsafe
 from skyband.framework.sources.protocol import Mistake, Section
 from skyband.framework.sources.watch import FileWatch
+from skyband.framework.spec.places import without_scheme
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,6 +36,32 @@ def path_needed(section: Section) -> Iterator[Mistake]:
 def files_taken(checkpoint: Path) -> list[str]:
     """The source files the checkpoint says have been taken (the engine's own log of them), as URLs."""
     return [t.url for t in taken(checkpoint / "sources" / "0")]
+
+
+def files_to_read(source: SourceNode, checkpoint: Path) -> list[str]:
+    """The source files that have been taken, to be read again.
+
+    Raises SkybandError SKY-E303 if one of them is not in the source: they are about to be read.
+    """
+    found = files_taken(checkpoint)
+    other = next((url for url in found if not _inside(source, url)), None)
+    if other is not None:
+        raise unusable(checkpoint, f"sources/0 names a file that is not in the source {source.path}: {other[:300]}")
+    return found
+
+
+def _inside(source: SourceNode, url: str) -> bool:
+    """Whether a file is at or below the directory of the source, as both are written. Of files elsewhere only that they are elsewhere."""
+    local, there = local_path(url), without_scheme(str(source.path))
+    if "://" in there:
+        return local is None
+    if local is None:
+        return False
+    parts = Path(os.path.abspath(there)).parts
+    pattern = next((n for n, part in enumerate(parts) if set("[]{}*?") & set(part)), len(parts))
+    root = Path(*parts[:pattern])
+    file = Path(os.path.normpath(local))
+    return any(file == r or r in file.parents for r in (root, Path(os.path.realpath(root)), Path(*parts)))
 
 
 MEND = "mend it under the same name and run again, or set source.on_bad_file: reject (it then goes to table rejected, the others count)"
@@ -108,7 +136,7 @@ class Files:
         from skyband.framework.sources import reading
 
         aside = Ledger.load(checkpoint.parent).aside
-        files = [f for f in files_taken(checkpoint) if f not in aside]
+        files = [f for f in files_to_read(source, checkpoint) if f not in aside]
         gone = [f for f in files if (path := local_path(f)) is not None and not Path(path).exists()]
         dropped = forgotten(checkpoint)
         if gone or dropped:

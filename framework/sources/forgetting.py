@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from skyband.framework import durable
-from skyband.framework.sources.logs import FORGOTTEN, last_batch, local_path, offset
+from skyband.framework.plain_json import loads, mapping, number, whole
+from skyband.framework.sources.logs import FORGOTTEN, last_batch, local_path, offset, unusable
 from skyband.framework.spec.places import without_scheme
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -67,8 +68,8 @@ def forget(checkpoint: Path, source: str, marks: Path, keep: timedelta, now: dat
 
 
 def _number(path: Path) -> int:
-    name = path.name.removesuffix(".compact")
-    return int(name) if name.isdigit() else -1
+    found = number(path.name.removesuffix(".compact"))
+    return -1 if found is None else found
 
 
 def _compacts(log: Path) -> list[Path]:
@@ -77,17 +78,25 @@ def _compacts(log: Path) -> list[Path]:
 
 
 def _count(path: str) -> int:
-    return int(path.removeprefix(FORGOTTEN)) if path.startswith(FORGOTTEN) else 0
+    return (number(path.removeprefix(FORGOTTEN)) or 0) if path.startswith(FORGOTTEN) else 0
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open(encoding="utf-8") as lines:
-        yield from (json.loads(line) for line in lines if line.startswith("{"))
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for line in lines:
+                if line.startswith("{"):
+                    said = mapping(line)
+                    yield {**said, "path": str(said["path"]), "batchId": whole(said["batchId"])}
+    except (OSError, ValueError, KeyError) as e:
+        raise unusable(path.parent.parent.parent, f"sources/0/{path.name} cannot be read") from e
 
 
 def _read_marks(marks: Path) -> list[tuple[str, int]]:
+    # A hint: without it nothing is old enough to be dropped.
     try:
-        return [(str(at), int(upto)) for at, upto in json.loads(marks.read_text())]
+        found = [(str(at), whole(upto)) for at, upto in loads(marks.read_text())]
+        return found if all(datetime.fromisoformat(at).tzinfo is not None for at, _ in found) else []
     except (OSError, ValueError, TypeError):
         return []
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from skyband.framework.plain_json import mapping, whole
 from skyband.framework.sources.logs import last_batch, unusable
 
 META: Final[Mapping[str, str]] = {"$key": "string", "$topic": "string", "$partition": "int", "$offset": "bigint", "$timestamp": "timestamp"}
@@ -27,9 +27,13 @@ def taken(checkpoint: Path) -> tuple[Offsets, Offsets]:
     if batch < 0:
         return {}, {}
     try:
-        began: Offsets = json.loads((checkpoint / "sources" / "0" / "0").read_text().lstrip("\0").splitlines()[-1])
-        ended: Offsets = json.loads((checkpoint / "offsets" / str(batch)).read_text().splitlines()[2])
-    except (OSError, ValueError, IndexError) as e:
+        began = _offsets((checkpoint / "sources" / "0" / "0").read_text().lstrip("\0").splitlines()[-1])
+        ended = _offsets((checkpoint / "offsets" / str(batch)).read_text().splitlines()[2])
+    except (OSError, ValueError, IndexError, AttributeError) as e:
         raise unusable(checkpoint, "the offsets of the source cannot be read") from e
     # A partition that came later counts from its beginning.
     return {topic: {p: began.get(topic, {}).get(p, 0) for p in ends} for topic, ends in ended.items()}, ended
+
+
+def _offsets(text: str) -> Offsets:
+    return {topic: {partition: whole(n) for partition, n in ends.items()} for topic, ends in mapping(text).items()}

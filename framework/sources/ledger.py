@@ -12,6 +12,7 @@ from typing import Final
 
 from skyband.framework import durable
 from skyband.framework.errors import SkybandError
+from skyband.framework.sources.logs import AGAIN
 
 LEDGER: Final = "files.json"
 
@@ -36,16 +37,16 @@ class Ledger:
     @classmethod
     def load(cls, home: Path) -> Ledger:
         """The ledger of a job, empty if it has none. SkybandError SKY-E303 if it cannot be read."""
+        # Tasks' workers import this module, and need no models.
+        from skyband.framework.storage import records
+
         path = home / LEDGER
         try:
-            said = json.loads(path.read_text())
-            return cls(path, {u: SetAside(**a) for u, a in said["aside"].items()}, {u: int(ms) for u, ms in said["read_as"].items()})
-        except FileNotFoundError:
-            return cls(path)
-        except (ValueError, KeyError, TypeError, AttributeError, OSError) as e:
-            raise SkybandError(
-                "SKY-E303", f"{path} cannot be read: it says which source files are set aside", hint="restore it from a backup"
-            ) from e
+            kept = records.read(path, records.ledger())
+        except records.Unfit as e:
+            said = f"{path} cannot be read: {e}. It says which source files are set aside"
+            raise SkybandError("SKY-E303", said, hint=f"restore it from a backup, or {AGAIN}") from e
+        return cls(path) if kept is None else cls(path, {u: SetAside(**a) for u, a in kept["aside"].items()}, dict(kept["read_as"]))
 
     def save(self) -> None:
         """Replaces the file in one step; it is on the disk when this returns."""

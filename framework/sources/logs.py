@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +9,14 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.plain_json import loads, mapping, number, whole
 
 FORGOTTEN: Final = "file:///_skyband/forgotten/"
 """How the path of the line begins that says how many lines have been dropped (``forgetting``): it names no file."""
 AGAIN: Final = "start again from the source with skyband rebuild SPEC (beside the old tables) or skyband reset SPEC"
 """What helps a job that has lost what cannot be made again."""
+MOST_TASKS: Final = 1_000_000
+"""No job has more."""
 _BLOCK = 1 << 20
 
 
@@ -31,13 +33,16 @@ def local_path(url: str) -> str | None:
     """The path of a file's URL on this machine, None for one elsewhere."""
     if url.startswith("file:///") and not {"?", "#"} & set(url):
         return unquote(url[7:])
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None
     return unquote(parts.path) if parts.scheme in ("", "file") else None
 
 
 def last_batch(log: Path) -> int:
     """The highest batch in a log of the engine's (``offsets``, ``commits``), -1 if there is none."""
-    return max((int(p.name) for p in log.glob("[0-9]*") if p.name.isdigit()), default=-1)
+    return max((n for p in log.glob("[0-9]*") if (n := number(p.name)) is not None), default=-1)
 
 
 def offset(checkpoint: Path, batch: int, source: int = 0, name: str = "logOffset") -> int:
@@ -52,13 +57,13 @@ def offset(checkpoint: Path, batch: int, source: int = 0, name: str = "logOffset
     try:
         # The version, the batch's settings, then a line a source.
         lines = entry.read_text().splitlines()
-        json.loads(lines[1])
+        mapping(lines[1])
         line = lines[2 + source]
         # "-": nothing yet. Other sources than files may spell their offsets as they like.
-        said: Any = json.loads(line) if line.startswith("{") else {}
+        said: Any = loads(line) if line.startswith("{") else {}
+        return whole(said.get(name, -1))
     except (ValueError, IndexError, OSError) as e:
         raise unusable(checkpoint, f"offsets/{batch} cannot be read") from e
-    return int(said.get(name, -1))
 
 
 def partitions_of(checkpoint: Path, batch: int) -> int | None:
@@ -70,9 +75,11 @@ def partitions_of(checkpoint: Path, batch: int) -> int | None:
     if batch < 0 or not entry.exists():
         return None
     try:
-        said = json.loads(entry.read_text().splitlines()[1]).get("conf", {}).get("spark.sql.shuffle.partitions")
+        said = mapping(entry.read_text().splitlines()[1]).get("conf", {}).get("spark.sql.shuffle.partitions")
+        if said is not None and not 0 < int(said) <= MOST_TASKS:
+            raise ValueError("no number of tasks")
         return None if said is None else int(said)
-    except (ValueError, IndexError, AttributeError, OSError) as e:
+    except (ValueError, IndexError, AttributeError, TypeError, OverflowError, OSError) as e:
         raise unusable(checkpoint, f"offsets/{batch} cannot be read") from e
 
 
@@ -80,7 +87,7 @@ def watermark(checkpoint: Path) -> int:
     """The engine's watermark, in ms, as of the last batch planned; 0 if there is none. For a moment when no query runs."""
     entry = checkpoint / "offsets" / str(last_batch(checkpoint / "offsets"))
     try:
-        return int(json.loads(entry.read_text().splitlines()[1]).get("batchWatermarkMs", 0))
+        return whole(mapping(entry.read_text().splitlines()[1]).get("batchWatermarkMs", 0))
     except FileNotFoundError:
         return 0
     except (ValueError, IndexError, OSError) as e:
@@ -91,7 +98,7 @@ def next_watermark(checkpoint: Path) -> int:
     """The engine's watermark, in ms, of the batch that follows the last one done; 0 if there is none yet. Beside a run a lower bound."""
     entry = checkpoint / "commits" / str(last_batch(checkpoint / "commits"))
     try:
-        return int(json.loads(entry.read_text().splitlines()[1]).get("nextBatchWatermarkMs", 0))
+        return whole(mapping(entry.read_text().splitlines()[1]).get("nextBatchWatermarkMs", 0))
     except FileNotFoundError:
         return 0
     except (ValueError, IndexError, OSError) as e:
@@ -117,13 +124,15 @@ def files_log_damage(log: Path, upto: int) -> str | None:
     """What a log of files lacks of the numbers to ``upto``, in words; None if it is whole. O(entries)."""
     plain, compact = set(), -1
     for entry in log.glob("[0-9]*") if log.is_dir() else ():
-        number, _, kind = entry.name.partition(".")
-        if number.isdigit() and kind == "compact" and int(number) <= upto:
-            compact = max(compact, int(number))
-        elif number.isdigit() and not kind:
-            plain.add(int(number))
-    lacking = [n for n in range(compact + 1, upto + 1) if n not in plain]
-    return f"sources/{log.name}/{lacking[0]} is gone" if lacking else None
+        name, _, kind = entry.name.partition(".")
+        n = number(name)
+        if n is not None and kind == "compact" and n <= upto:
+            compact = max(compact, n)
+        elif n is not None and not kind:
+            plain.add(n)
+    # The first that is not there, however many there would have to be.
+    lacking = next((n for n in range(compact + 1, upto + 1) if n not in plain), None)
+    return None if lacking is None else f"sources/{log.name}/{lacking} is gone"
 
 
 def taken(log: Path, after: int = -1) -> list[Taken]:
@@ -133,14 +142,15 @@ def taken(log: Path, after: int = -1) -> list[Taken]:
     """
     entries: dict[int, Path] = {}
     for path in log.glob("[0-9]*") if log.is_dir() else ():
-        number, _, kind = path.name.partition(".")
-        if number.isdigit() and kind in ("", "compact") and int(number) > after:
-            entries[2 * int(number) + (kind == "compact")] = path
+        name, _, kind = path.name.partition(".")
+        n = number(name)
+        if n is not None and kind in ("", "compact") and n > after:
+            entries[2 * n + (kind == "compact")] = path
     found: dict[str, Taken] = {}
     for _, path in sorted(entries.items()):
         try:
             lines = list(_entries(path, after))
-        except (ValueError, KeyError, OSError) as e:
+        except (ValueError, KeyError, MemoryError, OSError) as e:
             raise unusable(log.parent.parent, f"sources/{log.name}/{path.name} cannot be read") from e
         for line in reversed(lines):
             found.setdefault(line.url, line)
@@ -153,7 +163,7 @@ def forget_plan(checkpoint: Path, planned: int, upto: int) -> None:
     Raises SkybandError SKY-E303 if the log of files has been merged since: then nothing can be taken back.
     """
     log = checkpoint / "sources" / "0"
-    above = [p for p in log.glob("[0-9]*") if int(p.name.partition(".")[0]) > upto]
+    above = [p for p in log.glob("[0-9]*") if (n := number(p.name.partition(".")[0])) is not None and n > upto]
     if any(p.name.endswith(".compact") for p in above):
         raise unusable(checkpoint, f"batch {planned} cannot be taken back")
     # The plan first: without it numbers above are only files found, and found again.
@@ -167,12 +177,15 @@ def _entries(path: Path, after: int) -> Iterator[Taken]:
     for line in _lines_backwards(path):
         if not line.startswith(b"{"):
             continue
-        said = json.loads(line)
-        number = int(said.get("batchId", 0))
-        if number <= after:
+        said = mapping(line)
+        batch = whole(said.get("batchId", 0))
+        if batch <= after:
             return
-        if not said["path"].startswith(FORGOTTEN):
-            yield Taken(said["path"], int(said.get("timestamp", 0)), number)
+        path_there = said["path"]
+        if not isinstance(path_there, str):
+            raise ValueError("a path is no text")
+        if not path_there.startswith(FORGOTTEN):
+            yield Taken(path_there, whole(said.get("timestamp", 0)), batch)
 
 
 def _lines_backwards(path: Path) -> Iterator[bytes]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict
 
 from skyband.framework.storage.places import is_object
 from skyband.framework.storage.sinks import odd
@@ -25,6 +27,45 @@ LARGEST: Final = 256 << 20
 """Bytes of the largest file that is read: the plan of a backlog of a million files has so many."""
 
 T = TypeVar("T")
+
+
+@with_config(STRICT)
+class Aside(TypedDict):
+    """``sources.ledger.SetAside`` in its file."""
+
+    batch: Whole
+    bytes: Count
+    said: str
+
+
+@with_config(STRICT)
+class LedgerFile(TypedDict):
+    """``files.json``: see ``sources.ledger``."""
+
+    aside: dict[str, Aside]
+    read_as: dict[str, Whole]
+
+
+@with_config(STRICT)
+class DropFile(TypedDict):
+    """``drop.json``: see ``sources.drop``."""
+
+    caps: dict[str, Whole | None]
+    others: Whole | None
+    greatest: Whole | None
+    released: Whole | None
+
+
+@cache
+def ledger() -> TypeAdapter[LedgerFile]:
+    """The model of ``files.json``."""
+    return TypeAdapter(LedgerFile)
+
+
+@cache
+def drop() -> TypeAdapter[DropFile]:
+    """The model of ``drop.json``."""
+    return TypeAdapter(DropFile)
 
 
 class Unfit(ValueError):

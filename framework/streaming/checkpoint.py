@@ -5,15 +5,19 @@ or not at all (a log of files that is cut short makes it pass over new files).
 
 from __future__ import annotations
 
-import json
 import re
 import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.plain_json import mapping, number
+from skyband.framework.plain_json import whole as whole_number
 from skyband.framework.sources.logs import files_log_damage, last_batch, offset, partitions_of, unusable
 
+_LARGEST = 64 << 20
+"""Bytes of the largest list of a snapshot's files."""
 CONTROL = 1
 """The control source's number among the query's sources; the spec's is 0."""
 
@@ -47,8 +51,8 @@ def _engine_logs(checkpoint: Path, planned: int, done: int) -> str | None:
         # Raises if the entry cannot be read.
         offset(checkpoint, batch)
     try:
-        json.loads((checkpoint / "commits" / str(done)).read_text().partition("\n")[2] if done >= 0 else "{}")
-    except ValueError:
+        mapping((checkpoint / "commits" / str(done)).read_text().partition("\n")[2] if done >= 0 else "{}")
+    except (OSError, ValueError):
         return f"commits/{done} cannot be read"
     return None
 
@@ -74,7 +78,7 @@ def _state(state: Path, partitions: int, version: int) -> str | None:
             return f"state/0/{part} is gone"
     for partition in range(partitions):
         folder = state / str(partition)
-        snapshots = [int(p.stem) for p in folder.glob("*.zip") if p.stem.isdigit() and int(p.stem) <= version]
+        snapshots = [n for p in folder.glob("*.zip") if (n := number(p.stem)) is not None and n <= version]
         first = max(snapshots, default=0)
         lacking = [f"{n}.changelog" for n in range(first + 1, version + 1) if not _filled(folder / f"{n}.changelog")]
         if first:
@@ -88,9 +92,25 @@ def _snapshot_lacks(folder: Path, version: int) -> list[str]:
     """The files a snapshot is made of that are not there, or the snapshot itself if it cannot be read."""
     try:
         with (folder / f"{version}.zip").open("rb") as file, zipfile.ZipFile(file) as packed:
-            listed = json.loads(packed.read("metadata").decode().partition("\n")[2]).get("sstFiles", [])
-        named = [(folder / "SSTs" / f["dfsSstFileName"], int(f.get("sizeBytes", -1))) for f in listed]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile):
+            if packed.getinfo("metadata").file_size > _LARGEST:
+                raise ValueError("no list of files is so long")
+            listed = mapping(packed.read("metadata").decode().partition("\n")[2]).get("sstFiles", [])
+        names = [(str(f["dfsSstFileName"]), whole_number(f.get("sizeBytes", -1))) for f in listed]
+        if any("/" in name or name in ("", ".", "..") for name, _ in names):
+            raise ValueError("a file elsewhere")
+        named = [(folder / "SSTs" / name, size) for name, size in names]
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+        zlib.error,
+        zipfile.BadZipFile,
+    ):
         return [f"{version}.zip"]
     return [f"SSTs/{p.name}" for p, size in named if not p.is_file() or (size >= 0 and p.stat().st_size != size)]
 

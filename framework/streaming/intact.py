@@ -7,7 +7,6 @@ from the changes: one that is behind is brought up as after every run, one that 
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from deltalake.exceptions import DeltaError
 
 from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError
+from skyband.framework.plain_json import mapping, whole
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import AGAIN, last_batch, unusable
 from skyband.framework.storage.places import absent, need_folder
@@ -178,7 +178,13 @@ def _runs(layout: Layout, plan: Plan, job: JobFile) -> tuple[dict[str, int], int
         # `runs` itself is looked at like every table.
         return {}, -1
     text: Any = rows[COMMITTED][0].as_py() if rows.num_rows else None
-    return (json.loads(text) if text else {}), int(last)
+    try:
+        return {name: whole(batch) for name, batch in mapping(text or "{}").items()}, int(last)
+    except (ValueError, TypeError) as e:
+        hint = f"restore the whole sink {layout.root} from one backup, or {AGAIN}"
+        raise SkybandError(
+            "SKY-E400", f"table 'runs' at {layout.root} cannot be read: column {COMMITTED} of its last row: {e}", hint
+        ) from e
 
 
 def _span(first: int, last: int) -> str:

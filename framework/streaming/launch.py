@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from skyband.framework import durable
+from skyband.framework.plain_json import mapping
 from skyband.operators.jit import cache_folder
 
 _OTHERS: Final = ("SPARK_HOME", "SPARK_SUBMIT_OPTS", "SPARK_DIST_CLASSPATH", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "PYSPARK_SUBMIT_ARGS")
@@ -46,7 +47,7 @@ class Known:
 
     def fits(self) -> bool:
         """Whether all jar files are as they were."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError, TypeError):
             return all(_state(path) == [path, size, modified] for path, size, modified in self.jars)
         return False
 
@@ -56,7 +57,7 @@ def known(spark_home: Path, packages: Sequence[str], excludes: Sequence[str]) ->
     if any(os.environ.get(name) for name in _OTHERS):
         return None
     with contextlib.suppress(OSError, ValueError, TypeError):
-        found = Known(**json.loads(_record(spark_home, packages, excludes).read_text()))
+        found = Known(**mapping(_record(spark_home, packages, excludes).read_text()))
         return found if found.fits() else None
     return None
 

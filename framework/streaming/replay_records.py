@@ -5,12 +5,13 @@ With it, and with the rows of ``rejected`` whose origin is that file, ``rejected
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
+
+from pydantic import ConfigDict, TypeAdapter
 
 from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError
@@ -18,6 +19,7 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.reasons import LATE
 from skyband.framework.sources.logs import local_path
 from skyband.framework.sources.registry import source_format
+from skyband.framework.storage.records import STRICT, Count, Text, Unfit, Whole, read
 from skyband.framework.streaming.layout import Layout
 
 FOLDER: Final = "replayed"
@@ -33,28 +35,38 @@ class Replay:
     last batch at that time; ``frontier``: the watermark then, in microseconds.
     """
 
-    name: str
-    mended: str
-    sha256: str
-    rows: int
-    placed: int
-    left_out: dict[str, int]
-    late_by: tuple[int, int] | None
-    filtered: int
-    after_batch: int
-    frontier: int | None
-    replayed_at: str
+    name: Text
+    mended: Text
+    sha256: Text
+    rows: Count
+    placed: Count
+    left_out: dict[str, Count]
+    late_by: tuple[Whole, Whole] | None
+    filtered: Count
+    after_batch: Whole
+    frontier: Whole | None
+    replayed_at: Text
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     def shown(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self)
 
 
+_RECORD: Final = TypeAdapter(Replay)
+
+
 def records(layout: Layout) -> list[Replay]:
-    """Every file that was put back, the earliest first."""
-    found = [json.loads(p.read_text()) for p in (layout.home / FOLDER).glob("*.json")]
-    read = [Replay(**{**r, "late_by": None if r["late_by"] is None else tuple(r["late_by"])}) for r in found]
-    return sorted(read, key=lambda r: (r.replayed_at, r.name))
+    """Every file that was put back, the earliest first. Raises SkybandError SKY-E303 for a record that cannot be read."""
+    found = []
+    for path in (layout.home / FOLDER).glob("*.json"):
+        try:
+            record = read(path, _RECORD)
+        except Unfit as e:
+            hint = "restore it from a backup, or remove it: `rejected` then no longer tells which rows were put back"
+            raise SkybandError("SKY-E303", f"{path} cannot be read: {e}", hint=hint) from e
+        found += [] if record is None else [record]
+    return sorted(found, key=lambda r: (r.replayed_at, r.name))
 
 
 def folder_of(plan: Plan) -> Path:

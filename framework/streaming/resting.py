@@ -12,6 +12,7 @@ import os
 from contextlib import suppress
 
 from skyband.framework import durable
+from skyband.framework.plain_json import mapping
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.drop import Drop
 from skyband.framework.sources.ledger import Ledger
@@ -57,6 +58,6 @@ def waiting(source: SourceNode, layout: Layout) -> list[str] | None:
 
 def _noted(layout: Layout, job: JobFile, batch: int, finished: bool) -> bool:
     with suppress(OSError, ValueError, AttributeError):
-        said = json.loads(layout.rest.read_text())
+        said = mapping(layout.rest.read_text())
         return (said.get("generation"), said.get("batch")) == (job.generation, batch) and said.get("finished") in (True, finished)
     return False

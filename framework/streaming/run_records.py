@@ -17,13 +17,16 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import pyarrow as pa
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, with_config
+from typing_extensions import TypedDict
 
 from skyband.framework import durable
 from skyband.framework.errors import SkybandError
 from skyband.framework.spec.names import JOB_RUNS
+from skyband.framework.storage.records import Text, Unfit, read
 from skyband.framework.storage.sinks import need_readable
 from skyband.framework.streaming.layout import RUNNING, Layout
 from skyband.framework.streaming.scratch import alive
@@ -34,6 +37,23 @@ from skyband.framework.tables.schemas import job_runs_schema, job_runs_table
 KILLED: Final = "killed"
 GOING_ON: Final = "running"
 _TIMES: Final = ("started_at", "ended_at")
+
+
+@with_config(ConfigDict(strict=True, extra="allow"))
+class _Mark(TypedDict):
+    """What must be known of a run; what else its end adds is held to the table's types."""
+
+    run_id: Annotated[int, Field(ge=1, lt=2**62)]
+    process_id: Annotated[int, Field(ge=0, lt=2**31)]
+    host_name: Text
+    started_at: Annotated[str, AfterValidator(lambda text: text if datetime.fromisoformat(text).tzinfo else _no_zone())]
+
+
+def _no_zone() -> str:
+    raise ValueError("an instant without a time zone")
+
+
+_MARK: Final = TypeAdapter(_Mark)
 
 
 class RunRecord:
@@ -79,11 +99,10 @@ def settle(layout: Layout) -> None:
     said = _said(layout)
     if said is None:
         return
-    schema = job_runs_schema()
     row = _row(said, KILLED)
     writer = DriverWriter(layout.root)
     writer.ensure(job_runs_table())
-    writer.append(JOB_RUNS, pa.Table.from_pylist([{n: row.get(n) for n in schema.names}], schema), JOB_RUNS, int(row["run_id"]))
+    writer.append(JOB_RUNS, _table(row), JOB_RUNS, int(row["run_id"]))
     (layout.home / RUNNING).unlink()
 
 
@@ -108,6 +127,11 @@ def spec_hash(path: str) -> str | None:
     return None
 
 
+def _table(row: Mapping[str, Any]) -> pa.Table:
+    schema = job_runs_schema()
+    return pa.Table.from_pylist([{n: row.get(n) for n in schema.names}], schema)
+
+
 def _row(said: Mapping[str, Any], without_end: str) -> dict[str, Any]:
     times = {n: datetime.fromisoformat(said[n]) for n in _TIMES if said.get(n)}
     return {"status": without_end, **said, **times}
@@ -115,12 +139,14 @@ def _row(said: Mapping[str, Any], without_end: str) -> dict[str, Any]:
 
 def _said(layout: Layout) -> dict[str, Any] | None:
     try:
-        said: dict[str, Any] = json.loads((layout.home / RUNNING).read_text())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as e:
-        raise SkybandError("SKY-E400", f"{layout.home / RUNNING} cannot be read", hint="remove it") from e
-    return said
+        said = read(layout.home / RUNNING, _MARK)
+        if said is None:
+            return None
+        _table(_row(said, KILLED))
+        return dict(said)
+    except (Unfit, ValueError, OverflowError, pa.ArrowException) as e:
+        what = f"{layout.home / RUNNING}, the mark of a run, cannot be read: {str(e)[:200]}"
+        raise SkybandError("SKY-E400", what, hint="remove it: that run is then not in table job_runs") from e
 
 
 def _alive(said: Mapping[str, Any]) -> bool:

@@ -9,6 +9,7 @@ from typing import Final
 
 from skyband.framework import durable
 from skyband.framework.machine import told
+from skyband.framework.plain_json import mapping, whole
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import last_batch
 from skyband.framework.streaming.layout import JobFile, Layout
@@ -25,9 +26,9 @@ class Sent:
         self._file, self._generation = layout.home / "sent.json", job.generation
         self._batches: dict[str, int] = {}
         with suppress(OSError, ValueError, AttributeError, TypeError):
-            said = json.loads(self._file.read_text())
+            said = mapping(self._file.read_text())
             if said.get("generation") == job.generation:
-                self._batches = {str(q): int(batch) for q, batch in said["queries"].items()}
+                self._batches = {str(q): whole(batch) for q, batch in said["queries"].items()}
 
     def upto(self, query: str) -> int:
         """The last batch of ``query``, ``NOTHING`` before the first."""

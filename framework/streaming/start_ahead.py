@@ -13,8 +13,9 @@ import json
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from skyband.framework.plain_json import mapping
 from skyband.framework.streaming.launch import kept
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def note(spec: str, source: SourceNode, engine: Engine) -> None:
 def expected(spec: str) -> Engine | None:
     """The engine that the next run of ``spec`` will need; None if it will need none, or nothing is known of it."""
     with suppress(OSError, ValueError, TypeError, KeyError):
-        noted: Any = json.loads(_file(spec).read_text())
+        noted = mapping(_file(spec).read_text())
         if os.stat(noted["folder"]).st_mtime_ns != noted["changed"]:
             return Engine(str(noted["job"]), tuple(map(str, noted["packages"])))
     return None

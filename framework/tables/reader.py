@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,6 +18,7 @@ from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
 from skyband.framework.queries.registry import query_type
 from skyband.framework.spec.names import QUERY_COLUMN
 from skyband.framework.spec.units import format_duration
+from skyband.framework.storage.kept import kept_of
 from skyband.framework.storage.places import place
 from skyband.framework.tables import delta_read, sql
 from skyband.framework.tables.delta_read import to_schema
@@ -248,12 +248,11 @@ class Reader:
 
     def _versions(self, query: QueryNode) -> tuple[int, int]:
         """(batch up to which results are derived, last complete batch), -1 for none."""
-        home = place(self.root) / "_skyband" / "job.json"
-        try:
-            generation = json.loads(home.read_text())["generation"]
-        except (OSError, ValueError, KeyError):
+        kept = kept_of(place(self.root) / "_skyband")
+        if kept is None:
             return 0, 0
-        found = [delta_read.open_table(self.root, t).transaction_version(f"{self.plan.job}/{generation}/{t}") for t in (query.name, "runs")]
+        ids = ((t, f"{self.plan.job}/{kept.generation}/{t}") for t in (query.name, "runs"))
+        found = [delta_read.open_table(self.root, t).transaction_version(app) for t, app in ids]
         return tuple(-1 if v is None else int(v) for v in found)  # type: ignore[return-value]
 
     def _chosen(self, query: QueryNode, key: Mapping[str, str] | None) -> tuple[pc.Expression | None, pc.Expression | None]:

@@ -6,7 +6,6 @@ cells is none, a cell that is no value of its column's type is null, and a sourc
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,8 +19,10 @@ from skyband.framework.extras import extra
 from skyband.framework.machine import one_line
 from skyband.framework.plan.model import Plan, SourceNode
 from skyband.framework.sources.bad_files import separator_of
+from skyband.framework.sources.files import files_to_read
 from skyband.framework.sources.ledger import Ledger
-from skyband.framework.sources.logs import local_path, taken
+from skyband.framework.sources.logs import local_path
+from skyband.framework.storage.kept import kept_of
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.source_rows import found_by, source_schema
 from skyband.framework.tables.view import quoted
@@ -103,7 +104,7 @@ def _relation(duck: duckdb.DuckDBPyConnection, plan: Plan) -> str | None:
         duck.register("at_rest", delta_read.dataset(delta_read.open_table(path.parent, path.name)))
         return "at_rest"
     home = Path(plan.sink.removeprefix("file://")) / "_skyband"
-    files = taken_files(home)
+    files = taken_files(source, home)
     if not files:
         return None
     if source.format == "orc":
@@ -113,10 +114,10 @@ def _relation(duck: duckdb.DuckDBPyConnection, plan: Plan) -> str | None:
     return reader(source, [re.sub(r"([*?\[])", r"[\1]", f) for f in files], header_of(home))
 
 
-def taken_files(home: Path) -> list[str]:
+def taken_files(source: SourceNode, home: Path) -> list[str]:
     """The files that a job has taken, that are still there, and that were not set aside. ``home``: ``_skyband`` of its sink."""
     aside = Ledger.load(home).aside
-    paths = [local_path(t.url) for t in taken(home / "checkpoint" / "sources" / "0") if t.url not in aside]
+    paths = [local_path(url) for url in files_to_read(source, home / "checkpoint") if url not in aside]
     return [p for p in paths if p is not None and Path(p).is_file()]
 
 
@@ -164,11 +165,8 @@ def _slashed(options: Mapping[str, str]) -> bool:
 
 def header_of(home: Path) -> list[str] | None:
     """The columns of a job's CSV files as its first run found them."""
-    try:
-        said = json.loads((home / "job.json").read_text(encoding="utf-8")).get("header")
-    except (OSError, ValueError):
-        return None
-    return None if said is None else [str(name) for name in said]
+    kept = kept_of(home)
+    return None if kept is None else kept.header
 
 
 def type_of(ddl: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -11,7 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.framework.counts import counted
+from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import Plan, QueryNode
+from skyband.framework.storage.kept import kept_of
 from skyband.framework.storage.places import place
 from skyband.framework.tables.delta_read import open_table, read
 from skyband.framework.tables.schemas import changes_name, now_name, stream_columns, trajectory_name
@@ -98,7 +99,10 @@ class Stored:
 
     @cached_property
     def _generation(self) -> str:
-        return str(json.loads((place(self.root) / "_skyband" / "job.json").read_text())["generation"])
+        kept = kept_of(place(self.root) / "_skyband")
+        if kept is None:
+            raise SkybandError("SKY-E303", f"the job file in {self.root}/_skyband cannot be read", hint="skyband status SPEC says more")
+        return kept.generation
 
 
 def runs_gone(stored: Stored) -> str | None:

@@ -13,7 +13,7 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.preview.first_rows import first_rows
 from skyband.framework.preview.judged import of_intake, with_reasons
 from skyband.framework.reasons import REASON
-from skyband.framework.sources.files import files_taken
+from skyband.framework.sources.files import files_to_read
 from skyband.framework.sources.forgetting import forgotten
 from skyband.framework.sources.ledger import Ledger
 from skyband.framework.sources.logs import local_path
@@ -40,7 +40,7 @@ def _here(plan: Plan, layout: Layout) -> pa.Table | None:
     if plan.source.format not in FORMATS or forgotten(layout.checkpoint):
         return None
     aside = Ledger.load(layout.home).aside
-    paths = [local_path(url) for url in files_taken(layout.checkpoint) if url not in aside]
+    paths = [local_path(url) for url in files_to_read(plan.source, layout.checkpoint) if url not in aside]
     if not paths or any(p is None or not Path(p).exists() for p in paths):
         return None
     return rows_of(plan, [str(p) for p in paths])

@@ -1,0 +1,31 @@
+"""What is needed of a job file where nothing else of it is: by name and edition it may be one of another version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Final
+
+from pydantic import ConfigDict, TypeAdapter
+
+from skyband.framework.storage.records import TOLERANT, Name, Unfit, read
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """``header``: the columns of CSV files, as the job's first run found them."""
+
+    generation: Name
+    header: list[str] | None = None
+    __pydantic_config__: ClassVar[ConfigDict] = TOLERANT
+
+
+_KEPT: Final = TypeAdapter(Kept)
+
+
+def kept_of(home: Path) -> Kept | None:
+    """What the job file in ``home`` (``_skyband``) says, None if there is none that can be read."""
+    try:
+        return read(home / "job.json", _KEPT)
+    except Unfit:
+        return None
