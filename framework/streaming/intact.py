@@ -39,11 +39,12 @@ COMMITTED = "committed"
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A table that lacks what was committed to it: ``what`` in words."""
+    """A table that lacks what was committed to it: ``what`` in words. ``changed``: it can be read, but another writer has changed it."""
 
     table: str
     what: str
     kind: Kind
+    changed: bool = False
 
 
 @dataclass(slots=True)
@@ -99,6 +100,8 @@ def look(plan: Plan, layout: Layout, job: JobFile) -> Found:
             found.losses.append(Loss(name, f"has lost {_span(found.versions.get(name, -1) + 1, must)}", kind))
         elif (behind := owner.behind(name, table)) is not None:
             found.losses.append(Loss(name, behind, kind))
+        elif (changed := owner.altered(name, table)) is not None:
+            found.losses.append(Loss(name, changed, kind, changed=True))
         found.losses += [Loss(name, what, kind) for what in files_gone]
     if not any(x.table == PUBLISHED for x in found.losses):
         found.losses += [Loss(PUBLISHED, what, "checks") for what in lost(layout.root)]

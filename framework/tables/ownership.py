@@ -214,14 +214,17 @@ class Owner:
         return foreign(self.root / name / "_delta_log", first, last, [*own, JOB_RUNS], self.id)
 
     def behind(self, name: str, table: DeltaTable) -> str | None:
-        """What tells that the table does not hold what the job committed to it, in words; None if nothing does."""
+        """What tells that the table is an older copy of the job's, in words; None if nothing does."""
         known, version = self.noted.get(name), table.version()
-        if known is None:
+        if known is None or version >= known.version:
             return None
-        if version < known.version:
-            return f"is at version {version}, but the job committed version {known.version}: it is an older copy"
-        other = self.changed(name, known.version + 1, version)
-        if other is None:
+        return f"is at version {version}, but the job committed version {known.version}: it is an older copy"
+
+    def altered(self, name: str, table: DeltaTable) -> str | None:
+        """What tells that another writer has changed rows of the table since the job noted its version, in words; None if nothing does."""
+        known = self.noted.get(name)
+        other = None if known is None else self.changed(name, known.version + 1, table.version())
+        if known is None or other is None:
             return None
         return f"was changed by another writer: {other}; version {known.version} is the last one known to hold the job's rows only"
 

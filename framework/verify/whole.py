@@ -10,7 +10,7 @@ from skyband.framework.errors import SkybandError, SpecErrors
 from skyband.framework.lines import Lines
 from skyband.framework.plan.model import Plan
 from skyband.framework.storage.sinks import need_readable
-from skyband.framework.streaming.intact import look
+from skyband.framework.streaming.intact import Loss, look
 from skyband.framework.streaming.intact import told as losses_told
 from skyband.framework.streaming.layout import JobFile, Layout, changed_since
 from skyband.framework.verify.books import compare_books
@@ -62,6 +62,7 @@ class _Verification:
         self.budget = budget
         self.found = Verified(plan.job)
         self.shares: list[Share] = []
+        self.changed: list[Loss] = []
 
     def all(self, sample: Sample | None) -> Verified:
         need_readable(self.plan.sink)
@@ -72,10 +73,15 @@ class _Verification:
         if changed:
             raise SpecErrors(changed)
         held = look(self.plan, layout, job)
-        if held.losses or held.ahead:
-            self._differ(max(1, len(held.losses)))
-            self.report("lost", f"DIFFERENT: {held.ahead or losses_told(held.losses)}", losses=len(held.losses))
+        lost = [x for x in held.losses if not x.changed]
+        if lost or held.ahead:
+            self._differ(max(1, len(lost)))
+            self.report("lost", f"DIFFERENT: {held.ahead or losses_told(lost)}", losses=len(lost))
             return self.found
+        self.changed = [x for x in held.losses if x.changed]
+        if self.changed:
+            # The rows may differ from what the changes say, or not: either is worth knowing.
+            self.report("changed", f"DIFFERENT: {losses_told(self.changed)}", tables=len(self.changed))
         self.progress.doing("reading the tables")
         stored = Stored(self.plan)
         clocks = Clocks(stored)
@@ -158,6 +164,8 @@ class _Verification:
         return None if found.looked else f"no result has been recomputed{large}"
 
     def _end(self, nothing: str | None) -> None:
+        if not self.found.differences:
+            self._differ(len(self.changed))
         wrong = self.found.differences
         self.found.shares = [s.plain() for s in self.shares]
         for share in together(self.shares):
