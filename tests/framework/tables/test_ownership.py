@@ -15,7 +15,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import Plan
-from skyband.framework.streaming.generations import clear, swap, swap_in
+from skyband.framework.streaming.generations import clear, swap, swap_in, undo
 from skyband.framework.streaming.intact import check, look
 from skyband.framework.streaming.layout import Layout, fitting_job, own_place
 from skyband.framework.streaming.run_records import RunRecord
@@ -329,6 +329,23 @@ def test_so_does_one_killed_while_its_tables_got_the_id(former: Job) -> None:
     for name in ("job_runs", "runs", "near"):
         DriverWriter(former.root).ensure(specs[name])
     goes_on(former.plan, former.layout)
+
+
+def test_so_does_a_generation_of_it_that_is_put_back(former: Job) -> None:
+    """A rebuild of this version took its place, and is undone: the id stays, the notes go with the generation."""
+    record = RunRecord(former.layout)
+    record.begin("rebuild", "spec.yaml")
+    built = Layout(str(former.layout.next))
+    built.save(replace(HEAD, generation="g2", fingerprint={"queries": {"near": {}, "near3": {}}}))
+    Sink(replace(former.plan, sink=str(built.root)), DriverWriter(built.root), "g2").ensure_all()
+    swap(former.layout)
+    record.end({"status": "done"})
+    Sink(former.plan, DriverWriter(former.root), "g2").ensure_all()
+    owner = Owner(former.root).id
+    undo(former.layout)
+    assert not Owner(former.root).knows
+    goes_on(former.plan, former.layout)
+    assert Owner(former.root).id == owner
 
 
 def test_a_foreign_table_in_such_a_job_is_no_table_of_it(former: Job) -> None:
