@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from skyband.framework.guess.sample import Column
 from skyband.framework.quality.looks import fits_json, fits_text, looks_of
+from skyband.framework.sources.typed import declare
 
 _TIMELY: Final = re.compile(r"time|date|stamp|epoch|(^|_)(ts|at|when|day|created|updated)($|_)|(ed|ing)_?at$", re.IGNORECASE)
 _FORMAT: Final = re.compile(r'Format: "([^"]+)"')
@@ -21,6 +22,8 @@ _READ: Final[dict[str, Callable[[str], Any]]] = {
     "bigint": int,
     "double": lambda v: float(v.strip().rstrip("dDfF")),
 }
+_LONG: Final = re.compile(r"[+-]?\d{19,}")
+"""A whole number that neither bigint nor double may hold."""
 _RECENT: Final = (631_152_000_000_000, 4_102_444_800_000_000)
 """1990 to 2100 in microseconds."""
 
@@ -93,6 +96,9 @@ def _typed_texts(made: Guess, values: Sequence[str | None], numbers: bool = True
     there = [v for v in values if v is not None]
     padded = any(re.fullmatch(r"[+-]?0\d+", v) for v in there)
     kind = next((t for t in _READ if numbers and not padded and all(fits_text(t, v) for v in there)), None)
+    if kind == "double" and any(_LONG.fullmatch(v.strip()) for v in there):
+        made.notes.append("numbers of more than 18 digits, which a double does not tell apart: read as text")
+        return True
     if kind is not None:
         made.type, made.values = kind, [None if v is None else _READ[kind](v) for v in values]
         _epoch(made)
@@ -176,10 +182,13 @@ def _of_json(column: Column, name: str) -> Guess | None:
     there = [v for v in column.values if v is not None]
     order = ("boolean", "bigint", "double", "array<bigint>", "array<string>", "string")
     kind = next((t for t in order if all(fits_json(t, v) for v in there)), None)
-    if kind is None or any(isinstance(v, dict) for v in there):
+    if kind is None or any(isinstance(v, dict) or (isinstance(v, list) and any(isinstance(x, (dict, list)) for x in v)) for v in there):
         return None
     if kind == "string" and not all(isinstance(v, str) for v in there):
         return Guess(column.name, name, "string", [None if v is None else str(v) for v in column.values], notes=["values of several kinds"])
+    if kind == "double" and any(isinstance(v, int) and not -(2**63) <= v < 2**63 for v in there):
+        note = "numbers of more than 18 digits, which a double does not tell apart: read as text"
+        return Guess(column.name, name, "string", [None if v is None else str(v) for v in column.values], notes=[note])
     made = Guess(column.name, name, kind, column.values)
     _epoch(made)
     return made
@@ -188,31 +197,20 @@ def _of_json(column: Column, name: str) -> Guess | None:
 def _of_arrow(column: Column, name: str) -> Guess | None:
     import pyarrow as pa
 
-    t, kind = pa.types, column.kind
-    if t.is_dictionary(kind):
-        kind = kind.value_type
-    text = t.is_string(kind) or t.is_large_string(kind) or t.is_string_view(kind)
-    if t.is_timestamp(kind):
-        made = Guess(column.name, name, "timestamp", column.values, list(column.values))
-        if kind.unit == "ns":
-            made.notes.append("nanoseconds: the engine does not read them; write the file with microseconds")
-        return made
-    if t.is_date(kind):
-        days = [None if v is None else _micros(datetime(v.year, v.month, v.day, tzinfo=UTC)) for v in column.values]
-        return Guess(column.name, name, "date", column.values, days)
-    if t.is_list(kind) or t.is_large_list(kind):
-        inner = kind.value_type
-        element = "string" if t.is_string(inner) else "int" if inner == pa.int32() else "bigint" if inner == pa.int64() else None
-        return None if element is None else Guess(column.name, name, f"array<{element}>", column.values)
-    found = (
-        "string" if text else "boolean" if t.is_boolean(kind) else "int" if kind in (pa.int8(), pa.int16(), pa.int32())
-        else "bigint" if kind == pa.int64() else "double" if kind == pa.float64() else "float" if kind == pa.float32()
-        else f"decimal({kind.precision},{kind.scale})" if t.is_decimal(kind) else None
-    )  # fmt: skip
-    if found is None:
+    kind = column.kind
+    declared = declare(kind)
+    if declared is None:
         return None
-    made = Guess(column.name, name, found, column.values)
-    _epoch(made)
+    made = Guess(column.name, name, declared, column.values)
+    if pa.types.is_timestamp(kind):
+        made.micros = list(column.values)
+        if kind.unit == "ns":
+            made.derive = f"timestamp_micros({quoted(name)} div 1000)"
+            made.notes.append("nanoseconds since 1970: Spark reads them as whole numbers")
+    elif pa.types.is_date(kind):
+        made.micros = [None if v is None else _micros(datetime(v.year, v.month, v.day, tzinfo=UTC)) for v in column.values]
+    else:
+        _epoch(made)
     return made
 
 

@@ -10,7 +10,6 @@ from typing import Final
 
 import yaml
 
-from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError, printable
 from skyband.framework.guess.columns import Guess, guess_column, quoted
 from skyband.framework.guess.roles import Roles, roles_of
@@ -25,8 +24,6 @@ QUERIES: Final = Path(__file__).parent / "first_query.yaml"
 _CARRIED: Final = 3
 _UP: Final = 2
 """Folders up that a relative path may begin with; from further away it is absolute."""
-_BESIDE: Final = 20
-"""Files beside the one named whose columns are looked at."""
 
 
 def draft(path: Path, spec: Path) -> tuple[str, list[str]]:
@@ -84,15 +81,14 @@ def _columns(sample: Sample) -> tuple[list[Guess], list[str]]:
 
 
 def _text(path: Path, spec: Path, sample: Sample, columns: Sequence[Guess], roles: Roles) -> str:
-    where, options = _place(path, spec, sample), list(sample.options)
+    where, options = _place(path, spec), list(sample.options)
     marks = list(dict.fromkeys(c.nothing for c in columns if c.nothing is not None))
     options += [("nullValue", marks[0])] if marks else []
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", path.name.split(".")[0]).strip("-_") or "job"
     name = name[:40] if name[0].isalpha() else f"job-{name[:40]}"
     here = spec.name
-    read = f"{'all its' if sample.whole else 'the first'} {counted(sample.rows, 'row')}"
     lines = [
-        f"# Made by skyband init from {_comment(path.name)}, by {read}.",
+        f"# Made by skyband init from {_looked_at(path, sample)}.",
         f"#   skyband validate {here}    what is wrong with this file",
         f"#   skyband run {here}         run it; then: skyband query {here} top",
         f"job: {name}",
@@ -137,31 +133,22 @@ def _queries(columns: Sequence[Guess], roles: Roles) -> list[str]:
     return text.splitlines()
 
 
-def _place(path: Path, spec: Path, sample: Sample) -> str:
-    """``source.path`` from the spec's folder: for a file, the files of its folder that end as it does, if they have its columns."""
+def _place(path: Path, spec: Path) -> str:
+    """``source.path`` from the spec's folder."""
     folder = path if path.is_dir() else path.parent
     relative = os.path.relpath(folder.resolve(), spec.parent.resolve())
     shown = "./" if relative == "." else f"{relative}/" if relative.startswith("..") else f"./{relative}/"
     if relative.count("..") > _UP:
         shown = f"{folder.resolve()}/"
-    if path.is_dir():
-        return shown
-    stem = "" if _alike(path, sample) else path.name[: -len(sample.ending)]
-    return f"{shown}{_literal(stem)}*{sample.ending}"
+    return shown if path.is_dir() else f"{shown}{path.name}"
 
 
-def _alike(path: Path, sample: Sample) -> bool:
-    """Whether the files beside ``path`` that end as it does have its columns, as far as the first of them show."""
-    beside = [p for p in sorted(path.parent.iterdir()) if p.name.lower().endswith(sample.ending) and p.name[0] not in "._" and p != path]
-    try:
-        return all([c.name for c in sample_of(p, 1).columns] == [c.name for c in sample.columns] for p in beside[:_BESIDE])
-    except SkybandError:
-        return False
-
-
-def _literal(text: str) -> str:
-    """``text`` in a pattern, as it stands."""
-    return re.sub(r"[^\w.-]", "?", text)
+def _looked_at(path: Path, sample: Sample) -> str:
+    """What the guesses are made of, in words."""
+    of = "" if sample.of in (None, 1) else f" of {sample.files:,} of its {sample.of:,} files"
+    if sample.of is not None and sample.files == sample.of > 1:
+        of = f" of its {sample.of:,} files"
+    return f"{_comment(path.name)}, by {'all' if sample.whole else 'the first'} {sample.rows:,} rows{of}"
 
 
 def _column(c: Guess) -> str:

@@ -16,6 +16,9 @@ _PARTS: Final = ("year", "month", "day", "hour", "minute", "second")
 _OFTEN: Final = ("event_time", "ts", "timestamp", "time", "datetime", "date", "created_at", "updated_at")
 _NUMBERS: Final = ("bigint", "int", "double", "float")
 MINUTE: Final = 60_000_000
+_DAY: Final = 1440 * MINUTE
+_ID: Final = re.compile(r"(?i:(^|_)(id|uuid|guid|key|number|no)$|^id(?![a-z]))|(?<=[a-z0-9])(ID|Id|Key|No|Nr|UUID|Uuid)$")
+"""Names of columns that identify something."""
 _WAITS: Final = (MINUTE, 10 * MINUTE, 60 * MINUTE, 360 * MINUTE, 1440 * MINUTE, 7 * 1440 * MINUTE, 30 * 1440 * MINUTE)
 _SPANS: Final = (*_WAITS, 365 * 1440 * MINUTE)
 _HELD: Final = 1000
@@ -74,7 +77,8 @@ def _time(columns: Sequence[Guess], free: Any) -> Roles | None:
 
     def rank(c: Guess) -> tuple[Any, ...]:
         often = _OFTEN.index(c.source.lower()) if c.source.lower() in _OFTEN else len(_OFTEN)
-        return c.nulls > 0, c.derive is not None and not c.timely, often, not c.timely, -c.distinct
+        days = all(m is None or m % _DAY == 0 for m in c.micros or ())
+        return c.nulls > 0, c.derive is not None and not c.timely, days, often, not c.timely, -c.distinct
 
     best = min(can, key=rank)
     derive: list[tuple[str, str]] = []
@@ -120,9 +124,10 @@ def _identify(made: Roles, rest: Sequence[Guess]) -> None:
     """The fewest columns that tell all rows apart: such as are called so, then any, then with the instant."""
     rows = len(made.micros)
     can = [c for c in rest if c.type in ("string", "bigint", "int", "date", "boolean") and not c.nulls]
-    named = [c for c in can if re.search(r"(^|_)(id|uuid|guid|key|number|no)$|^id", c.source, re.IGNORECASE)]
-    for c in [*named, *(c for c in can if c not in named)]:
-        if c.distinct == rows and (c in named or c.type == "string"):
+    named = [c for c in can if _ID.search(c.source)]
+    first = [c for c in can[:1] if c.type in ("bigint", "int")]
+    for c in [*named, *first, *(c for c in can if c not in named)]:
+        if c.distinct == rows and (c in (*named, *first) or c.type == "string"):
             made.id = [c.name]
             if c not in named:
                 made.note("id", "no two rows looked at have the same")
@@ -132,14 +137,16 @@ def _identify(made: Roles, rest: Sequence[Guess]) -> None:
         for some in combinations([c for c in ordered if c.distinct > 1], size):
             if len(set(zip(made.micros, *(c.values for c in some), strict=True))) == rows:
                 made.id = [*(c.name for c in some), made.time]
-                made.note("id", "no two rows looked at have the same")
+                made.note("id", f"{'no column identifies a row; ' if not some else ''}no two rows looked at have the same")
                 return
     made.id = [*(c.name for c in can), made.time]
-    made.note("id", "rows looked at repeat in these columns: the later ones would be rejected as duplicates")
+    said = "nothing identifies a row: rows looked at repeat in these columns, and the later ones would be rejected as duplicates"
+    made.note("id", said)
 
 
 def _score(made: Roles, rest: Sequence[Guess]) -> str | None:
     can = [c for c in rest if c.type in _NUMBERS and c.name not in made.id and c.micros is None and c.source.lower() not in _PARTS]
+    can = [c for c in can if not _ID.search(c.source)]
     best = max(can, key=lambda c: (c.distinct > 1, c.type in ("double", "float"), c.distinct), default=None)
     if best is None:
         return None

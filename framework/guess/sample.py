@@ -7,18 +7,24 @@ import csv
 import gzip
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final
 
 from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError
+from skyband.framework.plan.model import SourceNode
 from skyband.framework.quality.looks import fits_text
 from skyband.framework.sources import loose_json
+from skyband.framework.sources.listing import RECURSIVE, listing, partition_values
+from skyband.framework.sources.typed import twice
+from skyband.framework.sources.typed_files import READ_ERRORS, opened
 
 ROWS: Final = 10_000
 """Rows that are looked at."""
+_FILES: Final = 1_000
+"""Files of a folder that are looked at."""
 _LARGEST: Final = 64 << 20
 """Bytes of a JSON document that is read whole."""
 _LINE: Final = 1 << 20
@@ -42,7 +48,9 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """``ending`` of the file's name, with that of what packs it (``.csv.gz``); ``whole``: the file has no more rows."""
+    """``ending`` of the file's name, with that of what packs it (``.csv.gz``); ``whole``: there are no more rows.
+
+    ``files``: those looked at; ``of``: those of the folder, None if it is no folder."""
 
     format: str
     ending: str
@@ -51,16 +59,60 @@ class Sample:
     rows: int
     whole: bool
     notes: tuple[str, ...] = ()
+    files: int = 1
+    of: int | None = None
 
 
 def sample_of(path: Path, rows: int = ROWS) -> Sample:
-    """The first ``rows`` rows of the file (of the first file of a folder, or of a Delta table) at ``path``.
+    """The first ``rows`` rows of the file (of the files of a folder, or of a Delta table) at ``path``.
 
     SkybandError SKY-E201 if it is not there, has no rows, or is nothing that can be read. O(``rows``); of a JSON document O(its size).
     """
     if (path / "_delta_log").is_dir():
-        return _delta(path, rows)
-    file = _first_file(path)
+        return _typed(path, "delta", "", rows)
+    if not path.is_dir():
+        if not path.is_file():
+            raise SkybandError("SKY-E201", f"there is no file {path}", hint="name a file, or a folder of files")
+        return _of_file(path, rows)
+    files, options, said = _files_of(path)
+    sample, problem = None, None
+    for file in files[:_FILES]:
+        try:
+            one = _with_values(_of_file(file, rows - (sample.rows if sample else 0)), path, file)
+        except SkybandError as e:
+            problem = problem or e
+            continue
+        if sample is None:
+            sample = one
+        elif (one.format, one.options, [(c.name, c.kind) for c in one.columns]) == (
+            sample.format, sample.options, [(c.name, c.kind) for c in sample.columns]
+        ):  # fmt: skip
+            sample = _joined(sample, one)
+        if sample.rows >= rows:
+            break
+    if sample is None:
+        raise problem or SkybandError("SKY-E201", f"the folder {path} has no files", hint="name a file, or a folder of files")
+    whole = sample.whole and sample.files == len(files)
+    return replace(sample, whole=whole, of=len(files), options=(*sample.options, *options), notes=(*sample.notes, *said))
+
+
+def _files_of(path: Path) -> tuple[list[Path], list[tuple[str, str | bool]], list[str]]:
+    """(the files of a folder, the options to read them with, what is to be known)."""
+    found = listing(SourceNode("csv", str(path), (), ()))
+    assert found is not None
+    if found.conflict or (found.unread and not found.files):
+        found = listing(SourceNode("csv", str(path), ((RECURSIVE, "true"),), ()))
+        assert found is not None
+        return _there(found.files), [(RECURSIVE, True)], ["the files of all subdirectories are read"]
+    unread = f"{len(found.unread):,} files below are not read: set source.options {RECURSIVE}: true to read them"
+    return _there(found.files), [], [unread] if found.unread else []
+
+
+def _there(files: Sequence[str]) -> list[Path]:
+    return [p for f in files if (p := Path(f)).is_file() and p.stat().st_size]
+
+
+def _of_file(file: Path, rows: int) -> Sample:
     name, packed = file.name.lower(), ""
     for ending in _PACKED:
         if name.endswith(ending):
@@ -78,15 +130,19 @@ def sample_of(path: Path, rows: int = ROWS) -> Sample:
     raise SkybandError("SKY-E201", f"{file} is none of the files that can be looked at", hint=hint)
 
 
-def _first_file(path: Path) -> Path:
-    if path.is_dir():
-        files = [p for p in sorted(path.iterdir()) if p.is_file() and p.name[0] not in "._" and p.stat().st_size]
-        if not files:
-            raise SkybandError("SKY-E201", f"the folder {path} has no files", hint="name a file, or a folder of files")
-        return files[0]
-    if not path.is_file():
-        raise SkybandError("SKY-E201", f"there is no file {path}", hint="name a file, or a folder of files")
-    return path
+def _with_values(sample: Sample, root: Path, file: Path) -> Sample:
+    """With the columns that the directories of a partitioned folder hold."""
+    held = {} if sample.columns == () else partition_values(str(root.absolute()), str(file.absolute()))
+    more = tuple(Column(n, (v,) * sample.rows) for n, v in held.items() if n not in {c.name for c in sample.columns})
+    return replace(sample, columns=(*sample.columns, *more))
+
+
+def _joined(one: Sample, other: Sample) -> Sample:
+    columns = tuple(replace(a, values=a.values + b.values) for a, b in zip(one.columns, other.columns, strict=True))
+    notes = tuple(dict.fromkeys((*one.notes, *other.notes)))
+    return replace(
+        one, columns=columns, rows=one.rows + other.rows, whole=one.whole and other.whole, notes=notes, files=one.files + other.files
+    )
 
 
 def _unreadable(path: Path, why: str) -> SkybandError:
@@ -124,6 +180,8 @@ def _csv(file: Path, ending: str, most: int) -> Sample:
     whole = next(read, None) is None
     header = _is_header(rows)
     names = rows[0] if header else [f"column{i + 1}" for i in range(len(rows[0]))]
+    if len({n.lower() for n in names}) < len(names):
+        raise ValueError("its header has two columns of one name: give each a name of its own, Spark does not tell case apart")
     body = rows[1:] if header else rows[:most]
     if not body:
         raise _unreadable(file, "it has no rows below its header")
@@ -146,10 +204,10 @@ def _agreement(head: Sequence[str], separator: str) -> tuple[int, int]:
 
 
 def _is_header(rows: Sequence[Sequence[str]]) -> bool:
-    """No cell of the first row is a number, a date or empty, and none comes twice."""
+    """No cell of the first row is a number, a date or empty."""
     first = [c.strip() for c in rows[0]]
     plain = not any(fits_text("double", c) or (fits_text("timestamp", c) and "-" in c) for c in first if c)
-    return plain and all(first) and len(set(first)) == len(first)
+    return plain and all(first)
 
 
 def whole_text(file: Path) -> str:
@@ -172,7 +230,7 @@ def _json(file: Path, ending: str, most: int) -> Sample:
         options, lines = (), (line for line in lines_of(file, "utf-8-sig") if line.strip())
         rows = [loose_json.value(line) for line in islice(lines, most)]
         whole = next(lines, None) is None
-    rows = [r for r in rows if isinstance(r, dict)]
+    rows = [_flat(r) for r in rows if isinstance(r, dict)]
     if not rows:
         raise _unreadable(file, "it has no rows that are JSON objects")
     names = list(dict.fromkeys(n for r in rows for n in r))
@@ -183,32 +241,31 @@ def _columns(names: Sequence[str], rows: Sequence[Sequence[Any]], json: bool = F
     return tuple(Column(name, tuple(r[i] for r in rows), json=json) for i, name in enumerate(names))
 
 
-def _typed(file: Path, kind: str, ending: str, most: int) -> Sample:
-    import pyarrow as pa
-    import pyarrow.dataset as ds
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    """The members of objects as columns of their own: ``user.score``."""
+    flat: dict[str, Any] = {}
+    for name, value in row.items():
+        if isinstance(value, dict) and value and "." not in name:
+            flat |= {f"{name}.{n}": v for n, v in _flat(value).items() if n and "." not in name}
+        else:
+            flat[name] = value
+    return flat
 
+
+def _typed(path: Path, kind: str, ending: str, most: int) -> Sample:
+    """A Parquet or ORC file, or a Delta table."""
     try:
-        found = ds.dataset(str(file), format=kind)
-        return _of_arrow(kind, ending, found.head(most), found.count_rows() <= most, file)
-    except pa.ArrowException as e:
-        raise _unreadable(file, str(e).splitlines()[0]) from e
-
-
-def _delta(path: Path, most: int) -> Sample:
-    import pyarrow as pa
-    from deltalake import DeltaTable
-    from deltalake.exceptions import DeltaError
-
-    try:
-        found = DeltaTable(str(path)).to_pyarrow_dataset()
-        return _of_arrow("delta", "", found.head(most), found.count_rows() <= most, path)
-    except (DeltaError, pa.ArrowException, OSError) as e:
-        raise _unreadable(path, str(e).splitlines()[0]) from e
-
-
-def _of_arrow(kind: str, ending: str, rows: Any, whole: bool, path: Path) -> Sample:
+        file = opened(kind, str(path))
+        rows = file.head(most + 1)
+    except READ_ERRORS as e:
+        raise _unreadable(path, str(e).splitlines()[0] if str(e) else type(e).__name__) from e
     if not rows.num_rows:
         raise _unreadable(path, "it has no rows")
+    if repeated := twice(rows.column_names):
+        raise _unreadable(path, f"it has two columns of one name: {', '.join(next(iter(repeated.values())))}")
+    whole, rows = rows.num_rows <= most, rows.slice(0, most)
+    while any(str(t).startswith("struct") for t in rows.schema.types):
+        rows = rows.flatten()
     columns = tuple(Column(f.name, tuple(_plain(rows[i])), f.type) for i, f in enumerate(rows.schema))
     return Sample(kind, ending, (), columns, rows.num_rows, whole)
 

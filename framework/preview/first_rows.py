@@ -7,6 +7,7 @@ formats raise SKY-E531, and rows with such cells are counted (``doubtful``) and 
 from __future__ import annotations
 
 import csv
+import json
 import os
 import re
 import zlib
@@ -269,7 +270,9 @@ def _of_text(text: str, f: Field) -> Any:
 def _of_json(value: Any, f: Field) -> Any:
     """As ``_of_text``, of a value of JSON."""
     if f.type == "string" and not isinstance(value, str):
-        raise _Doubtful
+        return _json_text(value)
+    if f.type == "array<string>":
+        return [None if v is None else v if isinstance(v, str) else _json_text(v) for v in value]
     if isinstance(value, str) and f.type not in ("string", "boolean"):
         return _of_text(value, f)
     if f.type in ("double", "float"):
@@ -279,6 +282,19 @@ def _of_json(value: Any, f: Field) -> Any:
     if f.type in ("timestamp", "date") or f.type.startswith("decimal"):
         raise _Doubtful
     return value
+
+
+def _json_text(value: Any) -> str:
+    """A value of JSON that is declared a text. Raises _Doubtful for what the engine may write otherwise."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    if _has_fraction(value) or not text.isprintable():
+        raise _Doubtful
+    return text
+
+
+def _has_fraction(value: Any) -> bool:
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return isinstance(value, float) or any(map(_has_fraction, inside))
 
 
 def texts_of(rows: FirstRows) -> Iterator[str]:

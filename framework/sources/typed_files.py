@@ -47,7 +47,7 @@ class TypedFile:
             parts.append(part)
             if sum(p.num_rows for p in parts) >= most:
                 break
-        return pa.Table.from_batches(parts, self.schema).slice(0, most) if parts else self.schema.empty_table()
+        return pa.Table.from_batches(parts).cast(self.schema, safe=False).slice(0, most) if parts else self.schema.empty_table()
 
 
 def opened(format_: str, path: str) -> TypedFile:
@@ -57,7 +57,11 @@ def opened(format_: str, path: str) -> TypedFile:
     if format_ == "orc":
         import pyarrow.orc
 
-        return TypedFile(format_, path, pyarrow.orc.ORCFile(path).schema)
+        # Arrow has nanoseconds of ORC's instants, Spark microseconds.
+        fields = [
+            f.with_type(pa.timestamp("us", f.type.tz)) if pa.types.is_timestamp(f.type) else f for f in pyarrow.orc.ORCFile(path).schema
+        ]
+        return TypedFile(format_, path, pa.schema(fields))
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
