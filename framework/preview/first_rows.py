@@ -7,7 +7,6 @@ formats raise SKY-E531, and rows with such cells are counted (``doubtful``) and 
 from __future__ import annotations
 
 import csv
-import json
 import os
 import re
 import zlib
@@ -285,16 +284,12 @@ def _of_json(value: Any, f: Field) -> Any:
 
 
 def _json_text(value: Any) -> str:
-    """A value of JSON that is declared a text. Raises _Doubtful for what the engine may write otherwise."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    if _has_fraction(value) or not text.isprintable():
+    """A number or truth value of JSON that is declared a text, as it is spelled. Raises _Doubtful where that cannot be told."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, int) or not value:
         raise _Doubtful
-    return text
-
-
-def _has_fraction(value: Any) -> bool:
-    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return isinstance(value, float) or any(map(_has_fraction, inside))
+    return str(value)
 
 
 def texts_of(rows: FirstRows) -> Iterator[str]:

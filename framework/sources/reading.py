@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
@@ -158,7 +158,11 @@ def unreadable(spark: SparkSession, source: SourceNode, columns: list[str] | Non
 def _stream(reader: DataStreamReader, source: SourceNode) -> DataFrame:
     try:
         return reader.load(_load_path(source))
-    except AnalysisException as e:
+    except PySparkException as e:
+        if str(e.getCondition()).startswith("CONFLICTING_"):
+            raise preflight.missing(source) or SkybandError(
+                "SKY-E301", f"the directories below {source.path} do not have the same columns", hint="move the files of one kind to a directory of their own"
+            ) from e
         if e.getCondition() != "PATH_NOT_FOUND":
             raise
         raise SkybandError("SKY-E301", f"there is no folder {source.path}", hint="make it (it may be empty), or mend source.path") from e
