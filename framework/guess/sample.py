@@ -222,13 +222,13 @@ def whole_text(file: Path) -> str:
 def _json(file: Path, ending: str, most: int) -> Sample:
     with _open(file, "utf-8-sig") as f:
         begin = f.read(1024).lstrip()[:1]
-    if begin == "[":
-        found, whole = loose_json.value(whole_text(file)), True
+    found, whole = (_array(file), True) if begin == "[" else (None, False)
+    if found is not None:
         options: tuple[tuple[str, str | bool], ...] = (("multiLine", True),)
         rows, whole = found[:most], len(found) <= most
     else:
         options, lines = (), (line for line in lines_of(file, "utf-8-sig") if line.strip())
-        rows = [loose_json.value(line) for line in islice(lines, most)]
+        rows = [row for line in islice(lines, most) for row in _rows(loose_json.value(line))]
         whole = next(lines, None) is None
     rows = [_flat(r) for r in rows if isinstance(r, dict)]
     if not rows:
@@ -239,6 +239,22 @@ def _json(file: Path, ending: str, most: int) -> Sample:
 
 def _columns(names: Sequence[str], rows: Sequence[Sequence[Any]], json: bool = False) -> tuple[Column, ...]:
     return tuple(Column(name, tuple(r[i] for r in rows), json=json) for i, name in enumerate(names))
+
+
+def _array(file: Path) -> list[Any] | None:
+    """The elements of a file that is one array; None if it is not, but has several values."""
+    text = whole_text(file)
+    try:
+        return list(loose_json.value(text))
+    except ValueError:
+        first = text.strip().partition("\n")[0]
+        if loose_json.rows(first) is None:
+            raise
+        return None
+
+
+def _rows(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def of_text(parts: list[Part], node: Any) -> Part:
 
 def of_parts(parts: list[Part], node: Any) -> Part:
     """``make_timestamp`` of whole numbers; null for a date that does not exist."""
-    if len(parts) != 6 or any(t != "int" for t, _ in parts):
+    if len(parts) != 6 or any(t not in ("int", "bigint") for t, _ in parts):
         raise Unclear(f"make_timestamp of {', '.join(t for t, _ in parts)}")
     values = [v for _, v in parts]
 
@@ -62,8 +62,8 @@ def of_parts(parts: list[Part], node: Any) -> Part:
         given = [v(row) for v in values]
         if None in given:
             return None
-        if given[5] == 60 or not 1 <= given[0] <= 9999:
-            raise Unclear("make_timestamp of a 60th second, or outside of years of four digits")
+        if given[5] == 60 or not 1 <= given[0] <= 9999 or any(not -(2**31) <= g < 2**31 for g in given):
+            raise Unclear("make_timestamp of a 60th second, of numbers outside of int, or of years without four digits")
         return _micros(given)
 
     return "timestamp", instant

@@ -125,7 +125,7 @@ def values_of(source: SourceNode, path: str) -> dict[str, str | None]:
 
 def not_read(source: SourceNode) -> str | None:
     """What is to be reported of files that lie below the source's path and are not read, with the way to have them read; else None."""
-    found = listing(source)
+    found = None if source.format == "delta" else listing(source)
     if found is None or not found.unread:
         return None
     n = len(found.unread)

@@ -160,9 +160,8 @@ def _stream(reader: DataStreamReader, source: SourceNode) -> DataFrame:
         return reader.load(_load_path(source))
     except PySparkException as e:
         if str(e.getCondition()).startswith("CONFLICTING_"):
-            raise preflight.missing(source) or SkybandError(
-                "SKY-E301", f"the directories below {source.path} do not have the same columns", hint="move the files of one kind to a directory of their own"
-            ) from e
+            said, hint = f"the directories below {source.path} do not have the same columns", "keep files of one kind in a directory"
+            raise preflight.missing(source) or SkybandError("SKY-E301", said, hint=hint) from e
         if e.getCondition() != "PATH_NOT_FOUND":
             raise
         raise SkybandError("SKY-E301", f"there is no folder {source.path}", hint="make it (it may be empty), or mend source.path") from e

@@ -63,6 +63,7 @@ GOOD = [
     "i div j", "j div i", "big div -7", "try_to_timestamp(d, 'dd.MM.yyyy HH:mm:ss')", "try_to_timestamp(e, 'yyyy/MM/dd')",
     "try_to_timestamp(e, 'yy/MM/dd')", "try_to_timestamp(e, 'yyyyMMdd')", "make_timestamp(2024, 2, i, 0, 0, 0)",
     "make_timestamp(2024, 2, 29, 23, 59, j)", "make_timestamp(2023, 2, 29, 0, 0, 0)",
+    "make_timestamp(2024, cast(2 as bigint), cast(3 as bigint), 0, 0, i)",
 ]  # fmt: skip
 REFUSED = {
     "round(x, 1)": "ROUND", "floor(x, 1)": "floor", "try_cast(big as int)": "cast", "s like 'a' escape '#'": "like", "s ilike 'a'": "ilike",
