@@ -14,8 +14,13 @@ _SPECIAL_JSON: Final = {"NaN", "Infinity", "+Infinity", "-Infinity", "+INF", "-I
 """What is no number and yet one, in text and in texts of JSON."""
 _STAMP: Final = re.compile(
     r"[+-]?(?P<y>\d{4,6})(-(?P<m>\d{1,2})(-(?P<d>\d{1,2})([ T](?P<H>\d{1,2})(:(?P<M>\d{1,2})(:(?P<S>\d{1,2})(\.\d*)?)?)?"
-    r"\s*(Z|UTC|GMT|[+-]\d{1,2}(:?\d{2})?|[A-Za-z_]+/[A-Za-z_/]+)?)?)?)?"
+    r"\s*(Z|UTC|GMT|[+-]\d{1,2}(:?\d{2})?|[A-Za-z_]+/[A-Za-z_/]+|(?P<zone>[A-Z]{3}))?)?)?)?"
 )
+_ZONES: Final = frozenset(
+    ["ACT", "AET", "AGT", "ART", "AST", "BET", "BST", "CAT", "CNT", "CST", "CTT", "EAT", "ECT", "EST", "HST", "IET", "IST", "JST", "MIT", "MST", "NET", "NST", "PLT", "PNT", "PRT", "PST", "SST", "UCT", "VST", "CET", "EET", "MET", "WET"]
+)  # fmt: skip
+"""Zones of three letters that Java knows."""
+_MONTHS: Final = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _EPOCH: Final = re.compile(r"-?(\d{9,19})(\.\d+)?")
 _SLASHED: Final = re.compile(r"(\d{1,4})([/.-])(\d{1,2})\2(\d{1,4})(?:[ T](\d{1,2}):(\d{2})(:\d{2})?)?")
 _NOTHING: Final = {"na", "n/a", "null", "none", "nil", "nan", "-", "--", "?", "\\n", "missing", "#n/a", "unknown"}
@@ -67,6 +72,8 @@ def _is_stamp(text: str) -> bool:
     if m is None:
         return False
     year, month, day = int(m["y"]), int(m["m"] or 1), int(m["d"] or 1)
+    if m["zone"] and m["zone"] not in _ZONES:
+        return False
     return _exists(year, month, day) and int(m["H"] or 0) < 24 and int(m["M"] or 0) < 60 and int(m["S"] or 0) < 60
 
 
@@ -99,6 +106,13 @@ def _instant(type_: str, column: str, text: str) -> Looks | None:
         return _since_1970(column, len(whole[1]), whole[2] is not None)
     if re.fullmatch(r"(19|20)\d{6}", text):
         return Looks("a date without dashes", f'options: {{{_format_option(type_)}: "yyyyMMdd"}}')
+    dashed = _STAMP.fullmatch(text)
+    if dashed is not None and "-" in text[1:]:
+        return _impossible(dashed, text)
+    if re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?(\.\d+)?", text):
+        return Looks("a time of day without a date", "declare it string, and derive the instant with the column that holds the date")
+    if re.search(r"[A-Za-z]{3}", text) and any(re.search(rf"\b{month}", text.lower()) for month in _MONTHS):
+        return Looks("a date with the name of a month", "declare it string and derive it with try_to_timestamp and its format")
     m = _SLASHED.fullmatch(text)
     if m is None or (len(m[1]) < 3 and len(m[4]) < 2):
         return None
@@ -116,6 +130,22 @@ def _instant(type_: str, column: str, text: str) -> Looks | None:
             said = "a date with the day first (or the month: then MM stands before dd)"
     clock = f" HH:mm{':ss' if m[7] else ''}" if m[5] and type_ == "timestamp" else ""
     return Looks(said, f'options: {{{_format_option(type_)}: "{m[2].join(order)}{clock}"}}')
+
+
+def _impossible(m: re.Match[str], text: str) -> Looks:
+    """An instant spelled as Spark wants it that does not exist: which part of it does not."""
+    year, month, day = (int(m[part] or 1) for part in ("y", "m", "d"))
+    if (m["m"], m["d"]) in (("00", "00"), ("0", "0")):
+        return Looks("a date of zeros, which stands for none", f'options: {{nullValue: "{text}"}}')
+    if not _exists(year, month, day):
+        return Looks("a date that does not exist", "fix it in the source")
+    if m["zone"] and m["zone"] not in _ZONES:
+        return Looks("an instant in an unknown zone", "write the offset, such as +01:00, or Z")
+    if int(m["H"] or 0) == 24:
+        return Looks("the hour 24, which ends a day", "write 00:00:00 of the next day")
+    if m["S"] == "60":
+        return Looks("a leap second, which Spark does not have", "write the second before or after it")
+    return Looks("a time that does not exist", "fix it in the source")
 
 
 def _format_option(type_: str) -> str:

@@ -48,7 +48,8 @@ GOOD = ["1", "2020-01-01 00:00:00", "a", "5", "1.5", "0.1", "true", "2020-01-01"
 OTHERS: dict[str, list[str]] = {
     "id": ["", "x", "1.0", "99999999999", "-7", "+8", " 9"],
     "ts": ["", "2020-01-01", "2020-01-01T10:00:00Z", "2020-01-01 10:00:00.123456", "2020-01-01 10:00+02:00", "2020-13-01", "1577836800",
-           "01/02/2020", "2020-1-1", "2020-01-01 10:00:00 Europe/Berlin", "1960-01-01 00:00"],
+           "01/02/2020", "2020-1-1", "2020-01-01 10:00:00 Europe/Berlin", "2020-01-01 10:00:00 XYZ",
+           "2020-01-01 24:00:00", "1960-01-01 00:00"],
     "s": ["", " blank ", "ä€😀", "dropped", "'quoted'"],
     "big": ["", "9223372036854775807", "-9223372036854775808", "9223372036854775808", "1e3"],
     "x": ["", "1e3", "-.5", "NaN", "Infinity", "-Inf", "-INF", "1,5", "1.5d", " 2", "0x10", "nan", "200"],
@@ -204,6 +205,37 @@ def test_parquet_is_read_with_the_types_it_says(tmp_path: Path) -> None:
     with pytest.raises(SkybandError, match=r"column 'id' of .* is int64, which cannot be read as int") as e:
         judged(plan_of(tmp_path, "parquet"))
     assert e.value.code == "SKY-E206"
+
+
+@pytest.mark.parametrize(
+    "text, like",
+    [
+        ("03/02/2024 10:01", "a date with the day first (or the month: then MM stands before dd)"),
+        ("Feb 3 2024 10:04AM", "a date with the name of a month"),
+        ("2024-02-30 10:06:00", "a date that does not exist"),
+        ("24:00", "a time of day without a date"),
+        ("2024-02-03 24:00:00", "the hour 24, which ends a day"),
+        ("2016-12-31 23:59:60", "a leap second, which Spark does not have"),
+        ("1706954400", "epoch seconds"),
+        ("0000-00-00 00:00:00", "a date of zeros, which stands for none"),
+        ("2024-02-03 10:05:00 XYZ", "an instant in an unknown zone"),
+        ("2024-02-03 10:61:00", "a time that does not exist"),
+    ],
+)
+def test_a_date_that_does_not_parse_is_reported_with_its_reason(tmp_path: Path, text: str, like: str) -> None:
+    write(tmp_path, "a.csv", csv_of([[GOOD[0], text, *GOOD[2:]]]))
+    (said,) = texts_of(first_rows(plan_of(tmp_path, "csv").source, 10))
+    assert f"column 'ts' (timestamp) holds {text!r}, which looks like {like}; " in said
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["2024-02-03T10:02:00+0100", "2024-02-03T10:03:00.1234567Z", "2024-02-03 10:05:00 EST", "2024-2-3 9:05:00", "2024-02-03 10:14 +01:00"],
+)
+def test_instants_that_the_engine_alone_reads_are_left_out(tmp_path: Path, text: str) -> None:
+    write(tmp_path, "a.csv", csv_of([[GOOD[0], text, *GOOD[2:]]]))
+    found = first_rows(plan_of(tmp_path, "csv").source, 10)
+    assert (found.doubtful, found.rows) == (1, [])
 
 
 @pytest.mark.parametrize(

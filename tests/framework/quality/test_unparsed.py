@@ -33,7 +33,7 @@ def said(text: str, format_: str = "csv", options: tuple[tuple[str, str], ...] =
         ("timestamp", "31/01/2013 10:30", "a date with the day first", 'options: {timestampFormat: "dd/MM/yyyy HH:mm"}'),
         ("timestamp", "01/31/2013", "a date with the month first", 'options: {timestampFormat: "MM/dd/yyyy"}'),
         ("timestamp", "2013/01/31 10:30:00", "a date with other marks than '-'", '"yyyy/MM/dd HH:mm:ss"'),
-        ("timestamp", "2020-13-01", "a date that does not exist", "mend it"),
+        ("timestamp", "2020-13-01", "a date that does not exist", "fix it"),
         ("date", "20130131", "a date without dashes", 'options: {dateFormat: "yyyyMMdd"}'),
         ("timestamp", "NA", "a mark for 'nothing'", 'options: {nullValue: "NA"}'),
         ("int", "3000000000", "a number too large for int", "declare bigint"),
