@@ -84,7 +84,7 @@ def test_at_the_default_they_are_rejected_and_others_are_not() -> None:
     whole = json.loads(rejected[1]["text"])
     assert whole["id"] == 2 and whole["text"] == text
     (counts,) = map(json.loads, found[COUNTS])
-    assert counts == {"rows_in": 5, "rejected_tokens": 3}
+    assert counts == {"rows_in": 5, "rejected_tokens": 3, "sent": 2}
 
 
 @pytest.mark.long
