@@ -126,12 +126,24 @@ def _heads(stored: Stored, rows: list[Row], clocks: Clocks) -> Iterator[Differen
     for key in clocks.known():
         if key not in there and settled:
             yield Difference(place("table heads", names, key), "the key has no row, but changes")
-    if settled and stored.upto("heads") >= 0 and whole_runs:
-        deleted = sum(json.loads(r["counters"] or "{}").get("deleted", 0) for r in rows)
+    counters = [_counters(r) for r in rows]
+    for row in (r for r, c in zip(rows, counters, strict=True) if c is None):
+        yield Difference(_of(row), "counters is no JSON object of whole numbers", None, [_shown(row, ["counters"])])
+    if settled and stored.upto("heads") >= 0 and whole_runs and None not in counters:
+        deleted = sum((c or {}).get("deleted", 0) for c in counters)
         objects, accepted = sum((r["last_seq"] or 0) + 1 for r in heads), sum(r["accepted"] for r in rows)
         if objects != accepted - deleted:
             said = f"its keys have {counted(objects, 'object')} (last_seq + 1), by runs {accepted - deleted:,} were accepted"
             yield Difference("table heads", said)
+
+
+def _counters(row: Row) -> Mapping[str, int] | None:
+    """The further counts of a batch; None if they are not what a run writes."""
+    try:
+        found = json.loads(row["counters"] or "{}")
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and all(type(v) is int for v in found.values()) else None
 
 
 def _head(key: Key, seq: int | None, last: int | None, as_of: int | None, clocks: Clocks) -> Iterator[str]:

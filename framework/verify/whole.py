@@ -16,6 +16,7 @@ from skyband.framework.streaming.layout import JobFile, Layout, changed_since
 from skyband.framework.verify.books import compare_books
 from skyband.framework.verify.budget import Budget, Clock, Sample
 from skyband.framework.verify.clocks import Clocks
+from skyband.framework.verify.missing import missing
 from skyband.framework.verify.progress import Progress
 from skyband.framework.verify.replay import replay
 from skyband.framework.verify.sample import compare
@@ -84,6 +85,12 @@ class _Verification:
             self.report("changed", f"DIFFERENT: {losses_told(self.changed)}", tables=len(self.changed))
         self.progress.doing("reading the tables")
         stored = Stored(self.plan)
+        off = missing(stored)
+        if off:
+            self._differ(len(off))
+            self.report("different", f"DIFFERENT\n{told(off)}", differences=len(off))
+            self._end(None)
+            return self.found
         clocks = Clocks(stored)
         nothing = None if self._changes(stored, clocks) else "the tables hold no change of any result"
         self._books(stored, clocks)
@@ -177,4 +184,4 @@ class _Verification:
             self.report("nothing_shown", text)
             return
         text = "verified: no difference found" if not wrong else f"DIFFERENT: {wrong:,} difference{'s' if wrong > 1 else ''} found"
-        self.report("verified", f"{text}: {summary(self.shares)}", differences=wrong)
+        self.report("verified", ": ".join(filter(None, (text, summary(self.shares)))), differences=wrong)

@@ -28,6 +28,7 @@ from skyband.framework.tables.writer_factory import writer_for
 from skyband.framework.verify.books import compare_books
 from skyband.framework.verify.budget import Budget, Sample
 from skyband.framework.verify.clocks import Clocks
+from skyband.framework.verify.missing import missing
 from skyband.framework.verify.replay import replay
 from skyband.framework.verify.sample import Compared, compare_rows
 from skyband.framework.verify.stored import Stored
@@ -143,6 +144,8 @@ def found(plan: Plan, rows: list[list[object]] | None = None) -> list[Difference
 def of_tables(plan: Plan, name: str) -> list[Difference]:
     """What the tables alone show: replay of one query, and books."""
     stored = Stored(plan)
+    if lacking := missing(stored):
+        return lacking
     clocks = Clocks(stored)
     (query,) = [q for q in plan.queries if q.name == name]
     told = replay(stored, query, clocks).differences
