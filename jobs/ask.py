@@ -38,11 +38,13 @@ def ask(
     instant = None if at is None else parse_instant(at)
     within = parse_window(text("window", window)) if window is not None else None
     from skyband.framework.storage.sinks import need_readable
+    from skyband.framework.streaming.edited_spec import tables_of
     from skyband.framework.tables.reader import Reader
 
     need_readable(plan.sink)
     reader = Reader(plan)
-    return reader.snapshot(query, k, within, key) if other else reader.as_of(query, instant, key, limit)
+    with tables_of(plan):
+        return reader.snapshot(query, k, within, key) if other else reader.as_of(query, instant, key, limit)
 
 
 def parse_instant(at: datetime | str) -> datetime:

@@ -178,9 +178,11 @@ class Job:
         """The rows of one DuckDB query over the job's tables and views; it can read nothing else. SkybandError SKY-E404, E201, E400."""
         text("statement", statement)
         limit = None if limit is None else whole_number("limit", limit)
+        from skyband.framework.streaming.edited_spec import tables_of
         from skyband.framework.tables.duck import Statements
 
-        return Statements(self._plan).ask(statement, limit)
+        with tables_of(self._plan):
+            return Statements(self._plan).ask(statement, limit)
 
     def table(self, name: str) -> pa.Table:
         """A whole table, by its name in ``tables``. SkybandError SKY-E201 for another, SKY-E400 if it is not there. O(rows) in memory."""

@@ -44,7 +44,10 @@ def write(plan: Plan, path: Path, spec: str | None = None) -> Path:
     """The report of ``plan`` at ``path``, whole or not at all. SkybandError as ``outputs.output_file``."""
     from skyband.framework.outputs import output_file, replace
     from skyband.framework.report.page import report
+    from skyband.framework.streaming.edited_spec import tables_of
 
     output_file(path, "--out", (plan.source.path, plan.sink), spec)
-    replace(path, "--out", report(plan, datetime.now(UTC)))
+    with tables_of(plan):
+        text = report(plan, datetime.now(UTC))
+    replace(path, "--out", text)
     return path

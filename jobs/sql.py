@@ -45,6 +45,7 @@ def run(args: argparse.Namespace) -> Answer:
     if not text("the statement", statement).strip():
         raise SkybandError("SKY-E201", "there is no statement", hint='skyband sql SPEC "select ..."')
     plan = load_plan(args.spec)
+    from skyband.framework.streaming.edited_spec import tables_of
     from skyband.framework.streaming.layout import Layout, changed_since
     from skyband.framework.tables import render
     from skyband.framework.tables.duck import Statements
@@ -56,7 +57,8 @@ def run(args: argparse.Namespace) -> Answer:
     for difference in changed_since(plan, Layout(plan.sink))[:3]:
         print(told(f"the spec is not that of the last run: {difference}"), file=sys.stderr)
     limit = args.limit if args.limit is not None else LIMIT if args.format == "table" else None
-    rows = Statements(plan).ask(statement, None if limit is None else limit + 1)
+    with tables_of(plan):
+        rows = Statements(plan).ask(statement, None if limit is None else limit + 1)
     if limit is not None and rows.num_rows > limit:
         rows = rows.slice(0, limit)
         print(printable(f"the first {counted(rows.num_rows, 'row')}; --limit N shows more"), file=sys.stderr)

@@ -46,6 +46,7 @@ def run(args: argparse.Namespace) -> Answer:
         raise SkybandError("SKY-E201", f"no query {entry!r} in this spec", hint=did_you_mean(entry, names) or f"queries: {one_of(names)}")
     if query.members and member not in query.members:
         raise SkybandError("SKY-E201", f"{entry} is a table of queries", hint=f"write {entry}/NAME: {one_of(query.members)}")
+    from skyband.framework.streaming.edited_spec import tables_of
     from skyband.framework.why.history import history
     from skyband.framework.why.item import item_of
     from skyband.jobs.ran import ran
@@ -53,6 +54,7 @@ def run(args: argparse.Namespace) -> Answer:
     item = item_of(plan, query, args.item)
     left = ran(plan)
     micros = None if at is None else int(at.timestamp()) * 1_000_000 + at.microsecond
-    lines = list(history(plan, query, item, micros, left.layout, left.job, member or None))
+    with tables_of(plan):
+        lines = list(history(plan, query, item, micros, left.layout, left.job, member or None))
     text = "\n".join([f"{args.query}: {item.said()}", *(f"  {line}" for line in lines)])
     return Answer({"query": args.query, "item": item.said(), "history": lines}, text)
