@@ -10,13 +10,18 @@ import contextlib
 import json
 import signal
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from time import monotonic
 from typing import Any, Final, TextIO
 
 from skyband.framework.errors import SkybandError, told
 
 FORMATS: Final = ("text", "json")
+SILENT: float = 3.0
+"""Seconds without a line after which a command says what it is at."""
+_MOST_SILENT: Final = 60.0
 
 
 class Lines:
@@ -26,8 +31,12 @@ class Lines:
         self.job: str | None = None
         self.failures: list[SkybandError] = []
         """All errors that were told."""
+        self.doing = "working"
+        """What the command is at, as it is said after some seconds without a line."""
         self._err = err or sys.stderr
         self._out = out or sys.stdout
+        self._told_at = monotonic()
+        self._beat: threading.Event | None = None
 
     @property
     def live(self) -> bool:
@@ -35,17 +44,38 @@ class Lines:
         return False
 
     def show(self, now: Callable[[], str]) -> None:
-        """Shows what ``now`` says, again and again, where there is such a line."""
+        """Tell what ``now`` says, until ``close``, whenever no line has come for some seconds, the longer it takes the more of them.
+
+        Nothing is told while it says "". It may be called by another thread.
+        """
+        self.close()
+        self._beat = threading.Event()
+        threading.Thread(target=self._keep_telling, args=(now, self._beat), daemon=True).start()
+
+    def _keep_telling(self, now: Callable[[], str], over: threading.Event) -> None:
+        began = monotonic()
+        while not over.wait(SILENT / 4):
+            at = monotonic()
+            if at - max(self._told_at, began) < max(SILENT, min(_MOST_SILENT, (at - began) / 4)):
+                continue
+            if text := now():
+                self.tell("info", "working", f"{text} \u00b7 {at - began:.0f} s", seconds=round(at - began, 3))
+            self._told_at = at
 
     def close(self) -> None:
-        """Nothing changes in place any more."""
+        """What ``show`` shows is over."""
+        if self._beat is not None:
+            self._beat.set()
+            self._beat = None
 
     def tell(self, level: str, event: str, text: str, **figures: Any) -> None:
         """Something happened."""
+        self._told_at = monotonic()
         _put(self._err, told(text))
 
     def say(self, text: str) -> None:
-        """What only who is looking wants to know."""
+        """What only who is looking wants to know: what the command is at from now on."""
+        self.doing, self._told_at = text, monotonic()
         _put(self._err, told(text))
 
     def batch(self, text: str | None, figures: Mapping[str, Any]) -> None:
@@ -73,12 +103,14 @@ class JsonLines(Lines):
 
     def tell(self, level: str, event: str, text: str, **figures: Any) -> None:
         """See ``Lines.tell``."""
+        self._told_at = monotonic()
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         line = {"time": now, "level": level, "job": self.job, "event": event, "message": text, **figures}
         _put(self._err, json.dumps(_shown(line), default=str))
 
     def say(self, text: str) -> None:
         """See ``Lines.say``: nobody is."""
+        self.doing = text
 
     def batch(self, text: str | None, figures: Mapping[str, Any]) -> None:
         """See ``Lines.batch``: every batch has its line."""

@@ -34,6 +34,10 @@ LIVE = ("run", "submit", "rebuild", "demo")
 """Commands that run a job: they show on a terminal what they are at, and their JSON is the run's outcome."""
 
 
+SERVING = ("serve",)
+"""Commands that wait for others."""
+
+
 def command_line(argv: Sequence[str] = ()) -> argparse.ArgumentParser:
     """The parser of everything ``skyband`` takes, or of the command alone that ``argv`` begins with: each of them is a module to import."""
     parser = Parser(
@@ -85,6 +89,9 @@ class _Command:
     def _run(self, args: argparse.Namespace) -> int:
         try:
             with contextlib.closing(self.lines):
+                if not (self.lines.live or args.command in SERVING or getattr(args, "quiet", False)):
+                    self.lines.doing = f"skyband {args.command} is at work"
+                    self.lines.show(lambda: self.lines.doing)
                 answer = args.run(args)
             if not isinstance(answer, Answer):
                 return int(answer)

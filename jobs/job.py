@@ -230,6 +230,9 @@ class _Heard(Lines):
         super().__init__()
         self._log = log
 
+    def show(self, now: Callable[[], str]) -> None:
+        """See ``Lines.show``: who hears is called by their own thread alone."""
+
     def tell(self, level: str, event: str, text: str, **figures: Any) -> None:
         """See ``Lines.tell``."""
         self._log(told(text))

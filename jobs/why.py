@@ -54,6 +54,8 @@ def run(args: argparse.Namespace) -> Answer:
     item = item_of(plan, query, args.item)
     left = ran(plan)
     micros = None if at is None else int(at.timestamp()) * 1_000_000 + at.microsecond
+    if hasattr(args, "lines"):
+        args.lines.doing = "reading the tables and the source's rows, and computing results by their definition"
     with tables_of(plan):
         lines = list(history(plan, query, item, micros, left.layout, left.job, member or None))
     text = "\n".join([f"{args.query}: {item.said()}", *(f"  {line}" for line in lines)])

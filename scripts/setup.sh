@@ -6,6 +6,28 @@ set -eu
 say() { printf 'skyband: %s\n' "$*"; }
 fail() { printf 'skyband: %s\n' "$*" >&2; exit 1; }
 
+# Say $1, run the rest, and say it again with the seconds so far while that goes on.
+during() {
+    what=$1
+    shift
+    say "$what"
+    "$@" &
+    work=$!
+    {
+        seconds=0
+        while sleep 10 >/dev/null 2>&1; do
+            seconds=$((seconds + 10))
+            say "$what: $seconds s"
+        done
+    } &
+    beat=$!
+    done=0
+    wait "$work" || done=$?
+    kill "$beat" 2>/dev/null || true
+    wait "$beat" 2>/dev/null || true
+    return "$done"
+}
+
 # $1 works as root and apt-get is there: install the packages named by the rest.
 apt_install() {
     [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 || return 1
@@ -39,7 +61,7 @@ place=${now%%
 *}
 if [ "${have%%
 *}" != "$place" ]; then
-    say "setting up .venv with $("$python" --version) (once, a minute or two)"
+    say "setting up .venv with $("$python" --version) (once, some minutes)"
     if ! "$python" -m venv --clear .venv >/dev/null 2>&1; then
         apt_install "$(basename "$python")-venv" 2>/dev/null || apt_install python3-venv 2>/dev/null || true
         "$python" -m venv --clear .venv >/dev/null || fail "this Python cannot make virtual environments; install its venv module (for example: sudo apt-get install python3-venv)"
@@ -48,8 +70,10 @@ else
     say "bringing .venv up to date"
 fi
 pip() { .venv/bin/python -m pip --disable-pip-version-check "$@"; }
-pip install --quiet --require-hashes -r requirements.txt
-pip install --quiet --no-deps --no-build-isolation -e .
+many=$(grep -c '^[A-Za-z0-9]' requirements.txt)
+during "installing $many packages (requirements.txt)" pip install --quiet --require-hashes -r requirements.txt
+during "installing skyband" pip install --quiet --no-deps --no-build-isolation -e .
 printf '%s\n' "$now" >"$stamp"
 # What every first run would do. Without it (no network, no room) the first run does it, and starts are slower.
+say "getting ready for the first run"
 .venv/bin/skyband warm || say "going on without: runs will start more slowly (skyband warm tries again)"

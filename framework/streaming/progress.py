@@ -55,7 +55,7 @@ class Progress:
         """From now on what the run is at is seen at any time, until ``close``."""
         if self.quiet:
             return
-        self.lines.show(self._now)
+        self.lines.show(self._now if self.lines.live else self._at_work)
         threading.Thread(target=self._watch_kernels, args=(clock.time(),), daemon=True).start()
 
     def phase(self, text: str) -> None:
@@ -89,7 +89,7 @@ class Progress:
         if not self.quiet:
             said = {**figures, "changes": changes, "seconds": round(batch.seconds, 3)}
             self.lines.batch(f"batch {batch.number}: {_did(batch)}" if _did(batch) else None, said)
-        if self.share is not None and self.lines.live:
+        if self.share is not None:
             with contextlib.suppress(SkybandError, OSError):
                 self.share.look()
         if rows and late > LOUD * rows:
@@ -129,8 +129,15 @@ class Progress:
             seconds=round(self.seconds, 3), wall=round(wall, 3), pending=pending, log=None if log is None else str(log),
         )  # fmt: skip
 
+    def _at_work(self) -> str:
+        """What is told where no line can change in place; "" while a continuous run waits for rows."""
+        return "" if self._phase.startswith("waiting") else self._line()
+
     def _now(self) -> str:
         """The line that changes in place."""
+        return f"{self._line()} · {clock.monotonic() - self.began:.0f} s"
+
+    def _line(self) -> str:
         now = clock.monotonic()
         parts = [self._phase]
         if self._compiled:
@@ -142,7 +149,7 @@ class Progress:
             if self._last.frontier is not None:
                 parts.append(f"watermark {_instant(self._last.frontier)}")
             parts.append(f"{self._last.pending:,} waiting")
-        return " · ".join([*parts, f"{now - self.began:.0f} s"])
+        return " · ".join(parts)
 
     def _watch_kernels(self, since: float) -> None:
         """Sees kernels being compiled; without a line that changes, says so once."""

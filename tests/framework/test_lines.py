@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from skyband.framework.errors import SkybandError, Where
-from skyband.framework.lines import JsonLines, Lines, lines
+from skyband.framework.lines import FORMATS, JsonLines, Lines, lines
 from skyband.framework.messages import Tally
 from skyband.jobs import cli
 from tests.spark.jobs import stamp, write_file, write_spec
@@ -128,3 +129,76 @@ def test_a_run_and_its_verification_as_json(spark: Any, tmp_path: Path, capsys: 
     assert (done["rows"], done["rejected"], done["batches"]) == (42, 2, len(batches))
     assert done["changes"] == sum(x["changes"] for x in batches) == replayed["changes"]
     assert replayed["query"] == "far5" and books["differences"] == verified["differences"] == 0
+
+
+class Listened(io.StringIO):
+    """A stream that waits for a text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._written = threading.Condition()
+
+    def write(self, text: str) -> int:
+        with self._written:
+            self._written.notify_all()
+            return super().write(text)
+
+    def waits(self, text: str) -> bool:
+        with self._written:
+            return self._written.wait_for(lambda: text in self.getvalue(), 60)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_what_takes_long_says_what_it_is_at(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skyband.framework.lines.SILENT", 0.01)
+    err = Listened()
+    told = lines(form, err)
+    said = iter(["", "", "reading"])
+    told.show(lambda: next(said, "computing"))
+    assert err.waits("reading ") and err.waits("computing ")
+    told.close()
+    before = err.getvalue().splitlines()
+    assert all(" \u00b7 0 s" in line for line in before if form == "text")
+    if form == "json":
+        assert {json.loads(line)["event"] for line in before} == {"working"} and json.loads(before[0])["seconds"] >= 0
+    # A line that comes by itself is enough.
+    monkeypatch.setattr("skyband.framework.lines.SILENT", 3600.0)
+    told.show(lambda: "never")
+    told.tell("info", "batch", "batch 0")
+    told.close()
+    assert "never" not in err.getvalue()
+
+
+def test_any_command_that_takes_long_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from skyband.jobs import status
+    from skyband.jobs.answer import Answer
+
+    monkeypatch.setattr("skyband.framework.lines.SILENT", 0.01)
+    err = Listened()
+    monkeypatch.setattr("sys.stderr", err)
+
+    def slow(args: Any) -> Answer:
+        assert err.waits("skyband status is at work \u00b7 ")
+        args.lines.doing = "counting files"
+        assert err.waits("counting files \u00b7 ")
+        return Answer({}, "")
+
+    monkeypatch.setattr(status, "run", slow)
+    assert cli.main(["status", str(tmp_path)]) == 0
+
+
+def test_a_run_says_its_phase_but_not_that_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skyband.framework.lines.SILENT", 0.01)
+    err = Listened()
+    from skyband.framework.streaming.progress import Progress
+
+    progress = Progress(Lines(err))
+    progress.phase("starting the engine")
+    progress.show()
+    assert err.waits("starting the engine \u00b7 ")
+    progress.phase("waiting for new rows")
+    assert progress._at_work() == ""
+    progress.phase("making the tables of results")
+    assert err.waits("making the tables of results \u00b7 ")
+    progress.close()
+    assert "waiting for new rows" not in err.getvalue()
