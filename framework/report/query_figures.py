@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+import pyarrow as pa
+
 from skyband.framework.counts import agree, counted
+from skyband.framework.items import ItemColumn
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.report import charts
 from skyband.framework.report.figures import Figure, Section, cells, few_of, millis, text
@@ -52,18 +55,25 @@ class QueryFigures:
         order = ", ".join(f'"{c}"' for c in (*self.streams, "rank"))
         found = self.ask(f'select *, count(*) over () as "{_ALL}" from "{now_name(self.query.name)}" order by {order} limit {NOW}')
         there = found[_ALL][0].as_py() if found.num_rows else 0
-        shown = found.drop_columns([_ALL])
-        said = f"{there:,} {'item is' if there == 1 else 'items are'} in the result."
+        shown = self._readable(found.drop_columns([_ALL]))
+        said = f"{counted(there, 'item')} {agree(there, 'is', 'are')} in the result."
         return Figure("Now", said, tuple(shown.column_names), cells(shown), left_out=few_of(shown.num_rows, there, "rows"))
 
     def _told(self) -> Figure:
         name = changes_name(self.query.name)
         found = self.ask(f'select *, count(*) over () as "{_ALL}" from "{name}" order by changed_at desc, step desc, pos limit {NOW}')
         there = found[_ALL][0].as_py() if found.num_rows else 0
-        shown = found.drop_columns([_ALL])
+        shown = self._readable(found.drop_columns([_ALL]))
         left = few_of(shown.num_rows, there, "rows, the newest")
         said = f"{counted(there, 'item')} {agree(there, 'was', 'were')} reported."
         return Figure("The newest", said, tuple(shown.column_names), cells(shown), left_out=left)
+
+    def _readable(self, rows: pa.Table) -> pa.Table:
+        """``rows`` with the columns first that a reader looks for: key, rank and score, what names the item, what the spec carries."""
+        of_item = self.query.item.columns(self.plan.intake.id, self.query.carry, self.plan.intake.partition_by)
+        named = [c.name for what in (("id", "object"), ("carry",), ("time",)) for c in of_item if c.what in what]
+        first = [*self.streams, "rank", "changed_at", *(v.name for v in self.query.item.values), *named]
+        return rows.select([c for c in dict.fromkeys([*first, *rows.column_names]) if c in rows.column_names])
 
     def _whose(self) -> str:
         """The stream that charts are about, in words."""
@@ -87,12 +97,9 @@ class QueryFigures:
         return rows, rows[0][_ALL] if rows else 0
 
     def _label(self, row: dict[str, Any]) -> str:
-        """What the item is called: the columns that name its parts."""
-        columns = self.query.item.columns(self.plan.intake.id, (), ())
-        parts = [
-            [row.get(c.name) for c in columns if c.part == n and c.what in ("id", "object")] for n in range(len(self.query.item.parts))
-        ]
-        return " & ".join(" ".join(text(v) for v in part if v is not None) for part in parts)
+        """What the item is called: of each part the columns that name it and, in brackets, the texts that are carried with it."""
+        columns = self.query.item.columns(self.plan.intake.id, self.query.carry, ())
+        return " & ".join(_part_label(row, [c for c in columns if c.part == n]) for n in range(len(self.query.item.parts)))
 
     def _score(self, row: dict[str, Any]) -> str:
         return ", ".join(text(row[v.name]) for v in self.query.item.values if v.name in row)
@@ -160,3 +167,11 @@ class QueryFigures:
         chart = charts.steps(values, f"score at place {k}") if rows else None
         left = few_of(len(rows), there, "stretches, the newest")
         return Figure(f"Score of the {k}th" if k > 3 else f"Score at place {k}", said, ("from", "to", "score", "item"), table, chart, left)
+
+
+def _part_label(row: dict[str, Any], columns: Sequence[ItemColumn]) -> str:
+    named = [row.get(c.name) for c in columns if c.what in ("id", "object")]
+    carried = [row.get(c.name) for c in columns if c.what == "carry"]
+    said = " ".join(text(v) for v in named if v is not None)
+    labels = ", ".join(text(v) for v in carried if isinstance(v, str) and v)
+    return f"{said} ({labels})" if labels else said

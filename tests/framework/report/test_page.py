@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,12 @@ def test_the_numbers_are_the_views(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     found = figures(plan)
     assert list(found) == ["Now", "Ranks over time", "Stays in the result", "Score of the 5th"]
     now = ask('select * from near_now order by "rank"')
-    assert found["Now"].head == tuple(now.column_names) and [r[0] for r in found["Now"].rows] == [str(n) for n in now["rank"].to_pylist()]
+    head = found["Now"].head
+    assert set(head) == set(now.column_names) and head[:3] == ("rank", "score", "older_id")
+    assert (
+        head[3] == "newer_id" and head.index("older_time") > head.index("newer_id") and head.index("older_seq") > head.index("newer_time")
+    )
+    assert [r[0] for r in found["Now"].rows] == [str(n) for n in now["rank"].to_pylist()]
     ranks = ask("select * from near_ranks").to_pylist()
     drawn = found["Ranks over time"].chart["data"]["values"]  # type: ignore[index]
     begun = sorted((v["from"], v["rank"]) for v in drawn if not v["end"])
@@ -63,6 +69,13 @@ def test_the_numbers_are_the_views(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(found["Stays in the result"].rows) == len(stays)
     fifth = [r for r in ranks if r["rank"] == 5]
     assert sorted(r[2] for r in found["Score of the 5th"].rows) == sorted(text(r["score"]) for r in fifth)
+
+
+def test_an_item_is_called_by_its_id_and_what_is_carried(tmp_path: Path) -> None:
+    plan, _ = job(tmp_path, ())
+    figures_of = QueryFigures(plan, replace(plan.queries[0], carry=("side", "x")), Statements(plan))
+    row = {"older_id": 1, "newer_id": 2, "older_side": "left", "newer_side": None, "older_x": 3.5, "newer_x": 4.5}
+    assert figures_of._label(row) == "1 (left) & 2"
 
 
 def test_of_keys_the_one_with_the_most_stays_is_drawn(tmp_path: Path) -> None:
