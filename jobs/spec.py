@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from skyband.framework.errors import SkybandError, SpecErrors
@@ -46,7 +47,26 @@ def load_plan(path: str, env: Mapping[str, str] | None = None, anew: bool = Fals
     if errors or job is None:
         raise SpecErrors(errors)
     plan = compile_job(job)
-    return plan if anew else _as_made(plan)
+    return plan if anew else _as_begun(_as_made(plan), job)
+
+
+def _as_begun(plan: Plan, job: Job) -> Plan:
+    """``plan`` with its CSV files read as the job's runs so far have read them, if the spec itself says nothing of ``escape``.
+
+    RFC 4180 (a doubled quote) is the default of jobs that begin now; before it was Spark's, a backslash.
+    """
+    if plan.source.format != "csv" or any(name.lower() == "escape" for name in job.source.options):
+        return plan
+    from skyband.framework.streaming.layout import Layout
+
+    try:
+        begun = Layout(plan.sink).load()
+    except SkybandError:
+        return plan  # what is wrong with the job file is said by the command that needs it
+    if begun is None or begun.escape != "\\":
+        return plan
+    options = tuple((name, value) for name, value in plan.source.options if name.lower() != "escape")
+    return replace(plan, source=replace(plan.source, options=options))
 
 
 def _as_made(plan: Plan) -> Plan:

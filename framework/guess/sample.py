@@ -149,15 +149,15 @@ def _unreadable(path: Path, why: str) -> SkybandError:
     return SkybandError("SKY-E201", f"{path} cannot be read: {why[:200]}", hint="name a file that can")
 
 
-def _open(file: Path, encoding: str) -> IO[str]:
+def _open(file: Path, encoding: str, errors: str = "strict") -> IO[str]:
     opener = _PACKED.get(file.suffix.lower(), open)
-    made: IO[str] = opener(file, "rt", encoding=encoding, newline="")
+    made: IO[str] = opener(file, "rt", encoding=encoding, errors=errors, newline="")
     return made
 
 
-def lines_of(file: Path, encoding: str) -> Iterator[str]:
-    """The lines of a text, packed or not. Raises OSError, ValueError for one longer than a megabyte, UnicodeDecodeError."""
-    with _open(file, encoding) as f:
+def lines_of(file: Path, encoding: str, errors: str = "strict") -> Iterator[str]:
+    """The lines of a text, packed or not. ``errors``: as of ``open``. Raises OSError, UnicodeDecodeError, ValueError (over a megabyte)."""
+    with _open(file, encoding, errors) as f:
         while line := f.readline(_LINE):
             if len(line) == _LINE:
                 raise ValueError("a line is longer than a megabyte")
@@ -210,9 +210,9 @@ def _is_header(rows: Sequence[Sequence[str]]) -> bool:
     return plain and all(first)
 
 
-def whole_text(file: Path) -> str:
-    """All of a text, packed or not. Raises OSError, ValueError for one larger than 64 MB, UnicodeDecodeError."""
-    with _open(file, "utf-8-sig") as f:
+def whole_text(file: Path, encoding: str = "utf-8-sig", errors: str = "strict") -> str:
+    """All of a text, packed or not. ``errors``: as of ``open``. Raises OSError, UnicodeDecodeError, ValueError (larger than 64 MB)."""
+    with _open(file, encoding, errors) as f:
         text = f.read(_LARGEST + 1)
     if len(text) > _LARGEST:
         raise ValueError("one JSON document of more than 64 MB; write an object a line instead")

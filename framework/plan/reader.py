@@ -55,7 +55,23 @@ def separator(source: SourceNode) -> str:
     return next((v for n, v in source.options if n.lower() in ("sep", "delimiter")), ",")
 
 
+def skipped(source: SourceNode) -> int:
+    """Title lines before the header of CSV files."""
+    return next((int(v) for n, v in source.options if n.lower() == "skip_lines"), 0)
+
+
+def doubled(source: SourceNode) -> bool:
+    """Whether a quote within quotes is doubled; else a backslash stands before it."""
+    return any(n.lower() == "escape" and v == '"' for n, v in source.options)
+
+
 def _harmless(csv: bool, name: str, value: str) -> bool:
     if csv and name == "header":
         return value.lower() == "true"
+    if csv and name in ("escape", "quote"):
+        return value == '"'
+    if csv and name == "skip_lines":
+        return True
+    if csv and name in ("encoding", "charset"):
+        return value.lower() in ("utf-8", "utf8")
     return name in _OPTIONS or (csv and name in ("sep", "delimiter") and value in _SEPARATORS)

@@ -21,20 +21,23 @@ from typing import Any, Final
 from skyband.framework.errors import SkybandError
 from skyband.framework.guess.sample import lines_of, whole_text
 from skyband.framework.plan.model import Field, SourceNode
-from skyband.framework.quality.looks import fits_json, fits_text
+from skyband.framework.quality.looks import Spelled, fits_json, fits_text
 from skyband.framework.quality.unparsed import Unparsed, unparsed
 from skyband.framework.reasons import PARSE
 from skyband.framework.rehearsal.rows import in_engine
 from skyband.framework.sources import loose_json, nested, preflight, typed
 from skyband.framework.sources.bad_files import separator_of
+from skyband.framework.sources.json_values import pieces
 from skyband.framework.sources.listing import values_of
+from skyband.framework.sources.text_options import codec_of, encoding_of, plain_digits, skipped, slashed, with_bytes
 from skyband.framework.sources.typed_files import READ_ERRORS, opened
 from skyband.framework.spec.cells import cell
 
 _LOOK: Final = frozenset({"pathglobfilter", "recursivefilelookup"})
+_TEXT: Final = frozenset({"encoding", "charset"})
 _PLAIN: Final[Mapping[str, frozenset[str]]] = {
-    "csv": _LOOK | {"header", "sep", "delimiter", "quote", "nullvalue", "encoding", "charset"},
-    "json": _LOOK | {"multiline"}, "parquet": _LOOK | {"mergeschema"}, "orc": _LOOK | {"mergeschema"}, "delta": frozenset(),
+    "csv": _LOOK | _TEXT | {"header", "sep", "delimiter", "quote", "escape", "nullvalue", "decimal", "thousands", "skip_lines"},
+    "json": _LOOK | _TEXT | {"multiline"}, "parquet": _LOOK | {"mergeschema"}, "orc": _LOOK | {"mergeschema"}, "delta": frozenset(),
 }  # fmt: skip
 """Options, in lower case, that are read here as the engine reads them."""
 
@@ -120,9 +123,9 @@ def _csv(source: SourceNode, path: str, most: int, found: FirstRows) -> None:
     separator, quote = separator_of(options), options.get("quote", '"')
     if len(separator) != 1 or len(quote) > 1:
         raise SkybandError("SKY-E531", "cells separated so are read by the engine alone", hint="skyband preview --engine shows them")
-    encoding = options.get("encoding", options.get("charset", "utf-8-sig"))
-    lines = (line.rstrip("\r\n") for line in lines_of(Path(path), encoding))
+    lines = (line.rstrip("\r\n") for line in islice(lines_of(Path(path), codec_of(options), _errors(options)), skipped(options), None))
     lines = (line for line in lines if line.strip())
+    sound = _sound(separator, quote, slashed(options))
 
     def cells(line: str) -> list[str]:
         if not quote:
@@ -139,11 +142,17 @@ def _csv(source: SourceNode, path: str, most: int, found: FirstRows) -> None:
     names = [str(f.source_name) for f in fields] if header is None else header
     at = {name: i for i, name in enumerate(names)}
     for line in islice(lines, most):
-        if quote and (quote * 2 in line or ("\\" in line and quote in line)):
+        if not sound(line):
             found.doubtful += 1
             continue
         given = cells(line)
         texts = {f.name: _cell(given, at, held, f) for f in fields} if len(given) == len(names) else None
+        if texts is not None and any(_torn(t) for t in texts.values()):
+            shown = with_bytes(line)
+            found.unparsed(shown, unparsed(source, header, shown))
+            continue
+        if texts is not None:
+            texts |= {f.name: plain_digits(texts[f.name], options) for f in fields if _numeric(f.type, options)}
         if texts is None or not all(_empty(texts[f.name], options) or fits_text(f.type, texts[f.name]) for f in fields):
             found.unparsed(line, unparsed(source, header, line))
             continue
@@ -156,16 +165,39 @@ def _cell(given: Sequence[str], at: Mapping[str, int], held: Mapping[str, str | 
     return held[name] or "" if name in held else given[at[name]]
 
 
+def _sound(separator: str, quote: str, escaped: bool) -> Callable[[str], bool]:
+    """Whether the quotes of a line are around whole cells, doubled inside of them, and none is escaped: then all read it alike."""
+    if not quote:
+        return lambda line: True
+    end, q = re.escape(separator), re.escape(quote)
+    inside = f"[^{q}]*" if escaped else f"(?:[^{q}]|{q}{q})*"
+    whole = re.compile(f"(?:^|(?<={end})){q}{inside}{q}(?={end}|$)")
+    return lambda line: quote not in line or (not (escaped and "\\" in line) and quote not in whole.sub("", line))
+
+
+def _errors(options: Mapping[str, str]) -> str:
+    """Bytes that are no text become something that no text has."""
+    return "surrogateescape" if encoding_of(options) == "utf-8" else "replace"
+
+
+def _torn(text: str) -> bool:
+    return not text.isascii() and any("\udc80" <= c <= "\udcff" for c in text)
+
+
+def _numeric(type_: str, options: Mapping[str, str]) -> bool:
+    return type_ in ("double", "float") or type_.startswith("decimal") or (type_ in ("int", "bigint") and "thousands" in options)
+
+
 def _empty(text: str, options: Mapping[str, str]) -> bool:
     return text in ("", options.get("nullvalue", ""))
 
 
 def _json(source: SourceNode, path: str, most: int, found: FirstRows) -> None:
-    read = 0
-    for text in _texts(source, path):
-        rows = loose_json.rows(text)
+    read, options = 0, {k.lower(): v for k, v in source.options}
+    for text in _texts(path, options):
+        rows = None if _torn(text) else loose_json.rows(text, Spelled)
         if rows is None:
-            found.unparsed(text, unparsed(source, None, text))
+            _unparsed_json(source, text, found)
             read += 1
         for row in rows or ():
             _of_object(source, row, text, found)
@@ -174,13 +206,21 @@ def _json(source: SourceNode, path: str, most: int, found: FirstRows) -> None:
                 return
 
 
-def _texts(source: SourceNode, path: str) -> Iterator[str]:
-    """The texts of a JSON file that hold values: its lines, or all of it."""
-    if any(n.lower() == "multiline" and v.lower() == "true" for n, v in source.options):
-        yield whole_text(Path(path))
+def _texts(path: str, options: Mapping[str, str]) -> Iterator[str]:
+    """The texts of a JSON file that hold values: its lines, or what stands at the top of all of it."""
+    codec, errors = codec_of(options), _errors(options)
+    if options.get("multiline", "false").lower() == "true":
+        yield from (
+            piece.decode("utf-8", "surrogateescape") for piece in pieces(whole_text(Path(path), codec, errors).encode("utf-8", errors))
+        )
         return
-    lines = (line.rstrip("\r\n") for line in lines_of(Path(path), "utf-8-sig"))
+    lines = (line.rstrip("\r\n") for line in lines_of(Path(path), codec, errors))
     yield from (line for line in lines if line.strip())
+
+
+def _unparsed_json(source: SourceNode, text: str, found: FirstRows) -> None:
+    shown = with_bytes(text)
+    found.unparsed(shown, unparsed(source, None, shown))
 
 
 def _of_object(source: SourceNode, row: Mapping[str, Any], text: str, found: FirstRows) -> None:
@@ -193,7 +233,7 @@ def _of_object(source: SourceNode, row: Mapping[str, Any], text: str, found: Fir
     except nested.NoObject:
         values = {}
     if not values or not all(v is None or fits_json(f.type, v) for f, v in values.items()):
-        found.unparsed(text, unparsed(source, None, text))
+        _unparsed_json(source, text, found)
         return
     _put(found, values, _of_json)
 
@@ -252,7 +292,7 @@ def _of_text(text: str, f: Field) -> Any:
     if f.type in ("int", "bigint"):
         return int(text)
     if f.type in ("double", "float"):
-        return in_engine(float(re.sub(r"(?<=[\d.])[dDfF]$", "", text.strip())), f.type)
+        return in_engine(float(text), f.type)
     if f.type == "boolean":
         return text.lower() == "true"
     if f.type.startswith("decimal"):

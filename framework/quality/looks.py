@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, Final
 
-_INT: Final = re.compile(r"[+-]?\d+")
-_REAL: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[dDfF]?")
+_INT: Final = re.compile(r"[+-]?[0-9]+")
+_REAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _SPECIAL: Final = {"NaN", "Inf", "-Inf", "Infinity", "-Infinity", "+Infinity"}
 _SPECIAL_JSON: Final = {"NaN", "Infinity", "+Infinity", "-Infinity", "+INF", "-INF"}
 """What is no number and yet one, in text and in texts of JSON."""
@@ -17,15 +18,57 @@ _STAMP: Final = re.compile(
     r"\s*(Z|UTC|GMT|[+-]\d{1,2}(:?\d{2})?|[A-Za-z_]+/[A-Za-z_/]+|(?P<zone>[A-Z]{3}))?)?)?)?"
 )
 _ZONES: Final = frozenset(
-    ["ACT", "AET", "AGT", "ART", "AST", "BET", "BST", "CAT", "CNT", "CST", "CTT", "EAT", "ECT", "EST", "HST", "IET", "IST", "JST", "MIT", "MST", "NET", "NST", "PLT", "PNT", "PRT", "PST", "SST", "UCT", "VST", "CET", "EET", "MET", "WET"]
-)  # fmt: skip
+    [
+        "ACT",
+        "AET",
+        "AGT",
+        "ART",
+        "AST",
+        "BET",
+        "BST",
+        "CAT",
+        "CNT",
+        "CST",
+        "CTT",
+        "EAT",
+        "ECT",
+        "EST",
+        "HST",
+        "IET",
+        "IST",
+        "JST",
+        "MIT",
+        "MST",
+        "NET",
+        "NST",
+        "PLT",
+        "PNT",
+        "PRT",
+        "PST",
+        "SST",
+        "UCT",
+        "VST",
+        "CET",
+        "EET",
+        "MET",
+        "WET",
+    ]
+)
 """Zones of three letters that Java knows."""
 _MONTHS: Final = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _EPOCH: Final = re.compile(r"-?(\d{9,19})(\.\d+)?")
 _SLASHED: Final = re.compile(r"(\d{1,4})([/.-])(\d{1,2})\2(\d{1,4})(?:[ T](\d{1,2}):(\d{2})(:\d{2})?)?")
 _NOTHING: Final = {"na", "n/a", "null", "none", "nil", "nan", "-", "--", "?", "\\n", "missing", "#n/a", "unknown"}
 _TRUTH: Final = {"yes", "no", "y", "n", "t", "f", "on", "off", "0", "1"}
+_FLOAT: Final = (2 - 2**-24) * 2.0**127
+"""From here on 32 bits are infinite."""
+_SECONDS: Final = 9_223_372_036_854
+"""Seconds whose microseconds 64 bits hold."""
 _RANGE: Final = {"int": 2**31, "bigint": 2**63}
+
+
+class Spelled(float):
+    """What JSON spells in letters: NaN, Infinity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +85,19 @@ def fits_text(type_: str, text: str) -> bool:
         return _INT.fullmatch(text) is not None and len(text) < 30 and -_RANGE[type_] <= int(text) < _RANGE[type_]
     if type_ in ("double", "float") or type_.startswith("decimal"):
         text = text.strip()
-        return _REAL.fullmatch(text) is not None or (text in _SPECIAL and not type_.startswith("decimal"))
+        if type_.startswith("decimal"):
+            return _REAL.fullmatch(text) is not None
+        return text in _SPECIAL or (_REAL.fullmatch(text) is not None and not beyond(type_, float(text)))
     if type_ == "boolean":
         return text.lower() in ("true", "false")
     if type_ in ("timestamp", "date"):
         return _is_stamp(text.strip())
     return True
+
+
+def beyond(type_: str, value: float) -> bool:
+    """Whether a number is too large for its type, which would be infinite then."""
+    return abs(value) >= (_FLOAT if type_ == "float" else math.inf)
 
 
 def fits_json(type_: str, value: Any) -> bool:
@@ -60,6 +110,10 @@ def fits_json(type_: str, value: Any) -> bool:
     if isinstance(value, (int, float)):
         if type_ in _RANGE:
             return isinstance(value, int) and -_RANGE[type_] <= value < _RANGE[type_]
+        if type_ == "timestamp":
+            return isinstance(value, int) and abs(value) <= _SECONDS
+        if type_ in ("double", "float") and not isinstance(value, Spelled):
+            return not beyond(type_, value)
         return type_ not in ("boolean", "date")
     if isinstance(value, str):
         numeric = type_ in ("double", "float") or type_.startswith("decimal")

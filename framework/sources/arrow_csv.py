@@ -1,7 +1,8 @@
 """CSV files read by Arrow, where that gives the very values that the engine's reader gives: plain ones. Imports no Spark.
 
 As many cells in every line as in the header, lines that end with a line feed (a carriage return may be before it), UTF-8, cells that
-``cells`` reads, no backslashes, and quotes only around a whole cell that has none inside. Everything else is ``Odd``.
+``cells`` reads, and quotes only around a whole cell that is not empty: inside of it none, or doubled ones where RFC 4180 holds. Where a
+backslash escapes quotes there is none. Everything else is ``Odd``.
 """
 
 from __future__ import annotations
@@ -24,18 +25,24 @@ from skyband.operators.jit import HAVE_NUMBA
 _PIECE: Final = 8 << 20
 """Bytes that are held at a time, and the rest of a line."""
 _FULL: Final = re.compile(rb"[^\r\n]")
-_SPECIAL: Final = (b"\\", b"\r", b"\0", b"\xef\xbb\xbf")
+_MARK: Final = b"\xef\xbb\xbf"
+_SPECIAL: Final = (b"\r", b"\0", _MARK)
 
 
 @dataclass(frozen=True, slots=True)
 class ArrowCsv:
-    """Files with the header ``header`` in the folder ``root``; ``below``: in its folders too."""
+    """Files with the header ``header``, behind ``skip`` lines, in the folder ``root``; ``below``: in its folders too.
+
+    ``doubled``: a quote within quotes is doubled, and a backslash is a character like others.
+    """
 
     root: str
     below: bool
     fields: tuple[Field, ...]
     header: tuple[str, ...]
     separator: str
+    doubled: bool = False
+    skip: int = 0
 
     def tables(self, url: str) -> Iterator[pa.Table]:
         """The rows of a file by its URL, in its order, with the names and types of the fields. Raises Odd."""
@@ -46,9 +53,13 @@ class ArrowCsv:
             raise Odd("the header has one column, or one twice")
         try:
             with open(path, "rb") as file:
+                if any(b"\r" in file.readline(_PIECE).removesuffix(b"\n").removesuffix(b"\r") for _ in range(self.skip)):
+                    raise Odd("a file has lone carriage returns")
                 first = file.readline(_PIECE)
+                if not self.skip:
+                    first = first.removeprefix(_MARK)
                 if not self._is_header(first):
-                    raise Odd("a header is spelled otherwise", lasting=bool(first) and any(s in first for s in (b'"', *_SPECIAL)))
+                    raise Odd("a header is spelled otherwise", lasting=bool(first) and any(s in first for s in (b'"', b"\\", *_SPECIAL)))
                 for piece in _pieces(file):
                     yield self._table(piece)
         except OSError as e:
@@ -64,7 +75,7 @@ class ArrowCsv:
     def _table(self, piece: bytes) -> pa.Table:
         if b"\r" in piece:
             piece = piece.replace(b"\r\n", b"\n")
-        if any(mark in piece for mark in _SPECIAL):
+        if any(mark in piece for mark in _SPECIAL) or (not self.doubled and b"\\" in piece):
             raise Odd("a file has backslashes, lone carriage returns, zeros or byte order marks")
         quotes = b'"' in piece
         if quotes and not self._plain(piece):
@@ -75,7 +86,7 @@ class ArrowCsv:
                 io.BytesIO(piece),
                 pa.csv.ReadOptions(use_threads=False, block_size=_PIECE * 2, column_names=list(self.header)),
                 pa.csv.ParseOptions(
-                    delimiter=self.separator, quote_char='"' if quotes else False, double_quote=False, escape_char=False,
+                    delimiter=self.separator, quote_char='"' if quotes else False, double_quote=self.doubled, escape_char=False,
                     newlines_in_values=False,
                 ),
                 pa.csv.ConvertOptions(
@@ -90,10 +101,11 @@ class ArrowCsv:
     def _plain(self, piece: bytes) -> bool:
         if len(piece) < cells.LEAST or not HAVE_NUMBA:
             end = f"[{re.escape(self.separator)}\\n]"
-            return b'"' not in re.sub(rf'(?:\A|(?<={end}))"[^"\n]+"(?={end}|\Z)'.encode(), b"", piece)
+            inside = r'(?:[^"\n]|"")+' if self.doubled else r'[^"\n]+'
+            return b'"' not in re.sub(rf'(?:\A|(?<={end}))"{inside}"(?={end}|\Z)'.encode(), b"", piece)
         from skyband.framework.sources.plain_quotes import plain_quotes
 
-        return bool(plain_quotes(np.frombuffer(piece, np.uint8), ord(self.separator)))
+        return bool(plain_quotes(np.frombuffer(piece, np.uint8), ord(self.separator), self.doubled))
 
     def _column(self, texts: pa.ChunkedArray, f: Field) -> pa.Array:
         column = cells.read(pa.concat_arrays(texts.chunks), f.type)

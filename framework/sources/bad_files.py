@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from skyband.framework.plan.model import SourceNode
+from skyband.framework.sources.text_options import codec_of, skipped
 
 _NAMED = re.compile(r"while reading file (\S+)\.(?:\s|$)")
 _OTHER_TYPE = re.compile(r"column: \[(?P<column>[^\]]*)\], physicalType: (?P<there>\w+), logicalType: (?P<declared>[\w(),]+)")
@@ -117,8 +118,10 @@ def separator_of(options: Mapping[str, str]) -> str:
 
 
 def first_line(path: str, options: Mapping[str, str]) -> list[str]:
-    """The cells of a CSV file's first line; [] if it is empty. Raises OSError, EOFError, zlib.error, csv.Error for what is no text."""
+    """The cells of a CSV file's header, or of its first row; [] if there is none. Raises OSError, EOFError, zlib.error, csv.Error."""
     opener = _opener(path)
-    encoding = options.get("encoding", options.get("charset", "utf-8-sig"))
-    with opener(path, "rt", encoding=encoding, errors="replace", newline="") as f:
-        return next(csv.reader(f, delimiter=separator_of(options)[:1] or ",", quotechar=options.get("quote", '"') or None), [])
+    with opener(path, "rt", encoding=codec_of(options), errors="replace", newline="") as f:
+        for _ in range(skipped(options)):
+            f.readline()
+        rows = csv.reader(f, delimiter=separator_of(options)[:1] or ",", quotechar=options.get("quote", '"') or None)
+        return next((row for row in rows if any(cell.strip() for cell in row)), [])

@@ -58,7 +58,7 @@ def _cast(pattern: str) -> Read:
             return None
         try:
             # Of an instant with a zone Arrow wants to be told the zone.
-            return (pc.utf8_rtrim(column, "Z").cast(_NAIVE) if pa.types.is_timestamp(type_) else column).cast(type_)
+            return _finite((pc.utf8_rtrim(column, "Z").cast(_NAIVE) if pa.types.is_timestamp(type_) else column).cast(type_))
         except pa.ArrowInvalid:
             return None
 
@@ -92,9 +92,15 @@ def _fractions(column: pa.Array, type_: pa.DataType) -> pa.Array | None:
     if not plain_fractions(*_buffers(column)):
         return None
     try:
-        return column.cast(type_)
+        return _finite(column.cast(type_))
     except pa.ArrowInvalid:
         return None
+
+
+def _finite(column: pa.Array) -> pa.Array | None:
+    """``column``, None if it has numbers too large for their type, which Arrow makes infinite."""
+    floats = pa.types.is_floating(column.type)
+    return None if floats and not pc.all(pc.is_finite(column), min_count=0).as_py() else column
 
 
 def _buffers(column: pa.Array) -> tuple[Any, Any]:

@@ -20,6 +20,7 @@ from skyband.framework.sources.logs import local_path
 from skyband.framework.sources.options import CSV, Options
 from skyband.framework.sources.preflight import ONE_NAME
 from skyband.framework.sources.protocol import Mistake, Section
+from skyband.framework.sources.text_options import folded, wrong
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,14 +36,17 @@ class CsvFiles(Files):
     def check(self, section: Section) -> Iterator[Mistake]:
         """See ``SourceFormat.check``: a file of text has no lists."""
         yield from Files.check(self, section)
+        yield from wrong(section)
         for name, (column, type_) in section.columns.items():
             if type_.startswith("array<"):
                 hint = "declare it as string; 'tokens:' takes a text apart at a separator"
                 yield Mistake("SKY-E126", f"a column of CSV files is no list ({column!r} is {type_})", ("schema", name), hint)
 
     def options(self, options: Mapping[str, str]) -> Mapping[str, str]:
-        """See ``SourceFormat.options``: files have a header."""
-        return options if any(name.lower() == "header" for name in options) else {**options, "header": "true"}
+        """See ``SourceFormat.options``: files have a header, and a quote within quotes is doubled (RFC 4180)."""
+        given = folded(options)
+        defaults = {"header": "true", "escape": given.get("quote", '"')}
+        return {**options, **{name: value for name, value in defaults.items() if value and name not in given}}
 
     def columns(self, spark: SparkSession, source: SourceNode) -> list[str] | None:
         """See ``SourceFormat.columns``: SKY-E301 if there are no files yet, or if a column of the schema is not in their header.

@@ -122,7 +122,7 @@ class Files:
         def listed(spark: SparkSession) -> list[str]:
             from skyband.framework.sources import reading
 
-            return reading.listed(spark, source, columns, self.text)
+            return reading.listed(spark, source)
 
         def rows(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
             from skyband.framework.sources import reading

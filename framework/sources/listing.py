@@ -123,6 +123,12 @@ def values_of(source: SourceNode, path: str) -> dict[str, str | None]:
     return partition_values(root, path)
 
 
+def partition_columns(source: SourceNode) -> list[str]:
+    """The columns that directories such as ``year=2024`` hold, in their order; none where Spark takes none from them. O(files)."""
+    found = listing(source)
+    return list(values_of(source, found.files[0])) if found is not None and found.partitioned and found.files else []
+
+
 def not_read(source: SourceNode) -> str | None:
     """What is to be reported of files that lie below the source's path and are not read, with the way to have them read; else None."""
     found = None if source.format == "delta" else listing(source)

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 _TEXT: Final = re.compile(r"""("(?:[^"\\]|\\.)*")|'((?:[^'\\]|\\.)*)'""", re.DOTALL)
 
 
-def value(text: str) -> Any:
-    """The value of a JSON text. Raises ValueError, RecursionError."""
+def value(text: str, constant: Callable[[str], Any] = float) -> Any:
+    """The value of a JSON text, of ``NaN`` and the like what ``constant`` makes of it. Raises ValueError, RecursionError."""
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=constant)
     except ValueError:
         if "'" not in text:
             raise
-        return json.loads(_TEXT.sub(_double, text))
+        return json.loads(_TEXT.sub(_double, text), parse_constant=constant)
 
 
-def rows(text: str) -> list[dict[str, Any]] | None:
+def rows(text: str, constant: Callable[[str], Any] = float) -> list[dict[str, Any]] | None:
     """The rows that a JSON text holds: that of an object, or those of an array of objects; None if it is no text of that kind."""
     try:
-        found = value(text)
+        found = value(text, constant)
     except (ValueError, RecursionError):
         return None
     made = found if isinstance(found, list) and found else [found]

@@ -30,12 +30,20 @@ _TEXT: Final[Options] = {
     "timestampNTZFormat": _MEANS, "enableDateTimeParsingFallback": _MEANS, "timeZone": _MEANS, "locale": _MEANS,
 }  # fmt: skip
 
-CSV: Final[Options] = {
+SPARK_CSV: Final[Options] = {
     **FILES, **_TEXT, "header": "says whether the first line names the columns", "sep": _MARK, "delimiter": _MARK, "quote": _MARK,
     "escape": _MARK, "charToEscapeQuoteEscaping": _MARK, "unescapedQuoteHandling": _MARK, "comment": "lines that begin with it are no rows",
     "ignoreLeadingWhiteSpace": _MARK, "ignoreTrailingWhiteSpace": _MARK, "nullValue": _MEANS, "emptyValue": _MEANS, "nanValue": _MEANS,
     "positiveInf": _MEANS, "negativeInf": _MEANS, "preferDate": _MEANS, "maxColumns": _WIDE, "maxCharsPerColumn": _WIDE,
 }  # fmt: skip
+
+_OURS_TOO = "Skyband's own: "
+
+CSV: Final[Options] = {
+    **SPARK_CSV, "decimal": _OURS_TOO + _MEANS, "thousands": _OURS_TOO + _MEANS,
+    "skip_lines": _OURS_TOO + "says how many title lines of a file stand before its header",
+}  # fmt: skip
+"""What CSV files take: Spark's options and Skyband's own."""
 
 JSON: Final[Options] = {
     **FILES, **_TEXT, "primitivesAsString": _MEANS, "prefersDecimal": _MEANS, "allowComments": _MARK, "allowUnquotedFieldNames": _MARK,

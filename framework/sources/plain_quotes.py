@@ -9,15 +9,22 @@ from skyband.operators.jit import jit
 
 
 @jit
-def plain_quotes(data: npt.NDArray[np.uint8], separator: int) -> bool:
-    """Whether every quote (34) is the first or the last of a cell with something between them, and no line (10) ends there."""
+def plain_quotes(data: npt.NDArray[np.uint8], separator: int, doubled: bool) -> bool:
+    """Whether every quote (34) is the first or the last of a cell with something between them, and no line (10) ends there.
+
+    ``doubled``: two quotes in a row between them are allowed.
+    """
     at, last = 0, len(data) - 1
     while at <= last:
         if data[at] == 34:
             if at > 0 and data[at - 1] != separator and data[at - 1] != 10:
                 return False
             end = at + 1
-            while end <= last and data[end] != 34 and data[end] != 10:
+            while end <= last and data[end] != 10:
+                if data[end] == 34:
+                    if not doubled or end == last or data[end + 1] != 34:
+                        break
+                    end += 1
                 end += 1
             if end > last or data[end] != 34 or end == at + 1:
                 return False

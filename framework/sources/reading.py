@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 from collections.abc import Mapping, Sequence, Set
@@ -16,14 +17,16 @@ from pyspark.sql.types import StringType, StructField, StructType, _parse_dataty
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
-from skyband.framework.sources import drift, preflight
-from skyband.framework.sources.bad_files import why
+from skyband.framework.sources import csv_reading, drift, json_reading, preflight
+from skyband.framework.sources.bad_files import separator_of, why
 from skyband.framework.sources.delta_feed import CHANGE, follows
 from skyband.framework.sources.drop import Drop
 from skyband.framework.sources.listing import PATTERN, listing, marked, root_of, values_of, without_marks
 from skyband.framework.sources.nested import path_of, paths_of, tree
+from skyband.framework.sources.options import FILES
 from skyband.framework.sources.protocol import CAP, CORRUPT, ORIGIN
 from skyband.framework.sources.structs import struct
+from skyband.framework.sources.text_options import WIDE, codec_of, encoding_of, folded, skipped
 
 _GLOB = re.compile(f"([{re.escape(PATTERN)}])")
 """What a path to read would have as a pattern; a file's own name may have it too."""
@@ -34,6 +37,10 @@ BATCH_BYTES = "128m"
 _WITHOUT_SUMS = {"fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem", "fs.file.impl.disable.cache": "true"}
 """Hadoop's local file system checks a sum beside each file, and cannot name that of a file with a colon. This one looks for none."""
 
+_OWN = ("csv", "json")
+"""Formats of text, whose values are made of texts here and not by the engine's readers."""
+_BLANKS = 100
+"""Lines after the titles among which the header is."""
 _URL = "__url"
 _FILE = struct(path="string", modificationTime="timestamp", length="bigint", content="binary")
 """What the engine has of a file that it does not look into; of these columns it only makes those that are asked for."""
@@ -52,20 +59,39 @@ def files(
 
     The files at the URLs ``without`` are not opened; with ``drop`` rows have their file's ``CAP``. ``whole_origin``: the URLs are origins.
     """
-    options, schema = how(source, columns, text)
-    if paths is None:
-        options |= {"maxFileAge": NEVER_TOO_OLD} | batch_bound(source)
-        frame = _stream(spark.readStream.format(source.format).schema(schema).options(**options), source)
+    own = text and source.format in _OWN
+    bound = {"maxFileAge": NEVER_TOO_OLD} | batch_bound(source)
+
+    def load(format_: str, schema: StructType, options: Mapping[str, str]) -> DataFrame:
+        given = {**options, **_found(source)}
+        if paths is None:
+            frame = _stream(spark.readStream.format(format_).schema(schema).options(**given, **bound), source)
+        else:
+            given |= _base(source, paths)
+            frame = spark.read.format(format_).schema(schema).options(**given).load([_GLOB.sub(r"\\\1", p) for p in paths])
+        return _without(frame, without)
+
+    corrupt: Column | None
+    if own:
+        frame = csv_reading.read(load, source, columns) if source.format == "csv" else json_reading.read(load, source)
+        name, url, corrupt = F.col(csv_reading.NAME), F.col(csv_reading.URL), F.make_valid_utf8(F.col(CORRUPT))
     else:
-        options |= _base(source, paths)
-        frame = spark.read.format(source.format).schema(schema).options(**options).load([_GLOB.sub(r"\\\1", p) for p in paths])
-    frame = _without(frame, without)
-    name, url = F.col("_metadata.file_name"), F.col("_metadata.file_path")
-    # A file in another encoding gives bytes that are no text, which Arrow would not take.
-    corrupt = F.make_valid_utf8(F.col(CORRUPT)) if text else None
+        options, schema = how(source, columns, text)
+        frame = load(source.format, schema, options)
+        name, url = F.col("_metadata.file_name"), F.col("_metadata.file_path")
+        # A file in another encoding gives bytes that are no text, which Arrow would not take.
+        corrupt = F.make_valid_utf8(F.col(CORRUPT)) if text else None
+    placed = _placed if own else rows
     if drop is None:
-        return rows(frame, source, url if whole_origin else name, corrupt)
-    return _with_caps(spark, rows(frame, source, name, corrupt, [url.alias(_URL)]), drop)
+        return placed(frame, source, url if whole_origin else name, corrupt)
+    return _with_caps(spark, placed(frame, source, name, corrupt, [url.alias(_URL)]), drop)
+
+
+def _placed(frame: DataFrame, source: SourceNode, origin: Column, corrupt: Column | None, more: Sequence[Column] = ()) -> DataFrame:
+    """Like ``rows``, of a frame whose columns have the spec's names and types."""
+    assert corrupt is not None
+    columns = [F.col(f"`{f.name}`") for f in source.fields]
+    return frame.select(*columns, corrupt.alias(CORRUPT), origin.alias(ORIGIN), *more)
 
 
 def urls(spark: SparkSession, source: SourceNode, name: str, without: Sequence[str], drop: Drop | None) -> DataFrame:
@@ -73,7 +99,7 @@ def urls(spark: SparkSession, source: SourceNode, name: str, without: Sequence[s
 
     The engine takes and notes files as it does for ``files``: a checkpoint of the one goes on with the other.
     """
-    options = dict(source.options) | _found(source) | {"maxFileAge": NEVER_TOO_OLD} | batch_bound(source)
+    options = _places(source) | _found(source) | {"maxFileAge": NEVER_TOO_OLD} | batch_bound(source)
     frame = _without(_stream(spark.readStream.format("binaryFile").schema(_FILE).options(**options), source), without)
     url = F.col("_metadata.file_path")
     named = [url.alias(name), F.col("_metadata.file_name").alias(ORIGIN)]
@@ -85,11 +111,17 @@ def _without(frame: DataFrame, urls: Sequence[str]) -> DataFrame:
     return frame.where(~F.col("_metadata.file_path").isin([s for u in urls for s in _spelled(u)])) if urls else frame
 
 
-def listed(spark: SparkSession, source: SourceNode, columns: list[str] | None, text: bool) -> list[str]:
+def _places(source: SourceNode) -> dict[str, str]:
+    """Those of the source's options that say which files are read."""
+    named = {name.lower() for name in FILES}
+    return {name: value for name, value in source.options if name.lower() in named}
+
+
+def listed(spark: SparkSession, source: SourceNode) -> list[str]:
     """URLs of the files there, as the engine's stream would find and spell them; [] if there is no such folder."""
-    options, schema = how(source, columns, text)
     try:
-        return list(spark.read.format(source.format).schema(schema).options(**options).load(_load_path(source)).inputFiles())
+        given = _places(source) | _found(source)
+        return list(spark.read.format("binaryFile").schema(_FILE).options(**given).load(_load_path(source)).inputFiles())
     except AnalysisException as e:
         if e.getCondition() != "PATH_NOT_FOUND":
             raise
@@ -98,7 +130,7 @@ def listed(spark: SparkSession, source: SourceNode, columns: list[str] | None, t
 
 def how(source: SourceNode, columns: list[str] | None, text: bool) -> tuple[dict[str, str], StructType]:
     """The engine's options and schema to read files of ``source`` with. ``columns``, ``text``: see ``files``."""
-    options = dict(source.options) | _found(source)
+    options = (csv_reading.spark_options(source) if source.format == "csv" else dict(source.options)) | _found(source)
     if text:
         options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     if columns is not None:
@@ -221,8 +253,14 @@ def batch_bytes(source: SourceNode) -> int:
 
 def csv_header(spark: SparkSession, source: SourceNode, path: str) -> list[str]:
     """The header of CSV files that only the engine can read; [] if there are none. SkybandError SKY-E301 if one cannot be read."""
+    options = folded(source.options)
+    own = encoding_of(options) in WIDE or encoding_of(options) == "utf-8"
     try:
-        return list(spark.read.format("csv").options(**dict(source.options)).load(path).columns)
+        if skipped(options):
+            return _behind_titles(spark, options, path)
+        given = csv_reading.spark_options(source, None if own else "ISO-8859-1")
+        names = list(spark.read.format("csv").options(**given).load(path).columns)
+        return names if own else [n.encode("iso-8859-1").decode(codec_of(options), "replace") for n in names]
     except AnalysisException as e:
         if e.getCondition() in ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"):
             return []
@@ -231,6 +269,16 @@ def csv_header(spark: SparkSession, source: SourceNode, path: str) -> list[str]:
         raise SkybandError(
             "SKY-E301", f"no header can be read in {path}: {why(str(e))}", hint="fix the file, then run the job again"
         ) from e
+
+
+def _behind_titles(spark: SparkSession, options: dict[str, str], path: str) -> list[str]:
+    """The header of the first file at ``path``, which has lines before it."""
+    places = {n: v for n, v in options.items() if n in ("pathglobfilter", "recursivefilelookup", "linesep")}
+    first = spark.read.format("binaryFile").options(**places).load(path).inputFiles()[:1]
+    lines = spark.read.format("text").options(**places).load(first).take(skipped(options) + _BLANKS) if first else []
+    texts = (str(line[0]).encode("utf-8", "surrogateescape").decode(codec_of(options), "replace") for line in lines[skipped(options) :])
+    header = next((t for t in texts if t.strip()), "")
+    return next(csv.reader([header], delimiter=separator_of(options)[:1], quotechar=options.get("quote", '"') or None), [])
 
 
 def _bytes(size: str) -> int:

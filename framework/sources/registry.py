@@ -9,8 +9,9 @@ from skyband.framework.plugins import Registry
 from skyband.framework.sources.csv_files import CsvFiles
 from skyband.framework.sources.delta_table import DeltaTable
 from skyband.framework.sources.files import Files
+from skyband.framework.sources.json_files import JsonFiles
 from skyband.framework.sources.kafka import KafkaTopic
-from skyband.framework.sources.options import JSON, ORC, PARQUET
+from skyband.framework.sources.options import ORC, PARQUET
 from skyband.framework.sources.protocol import SourceFormat
 from skyband.framework.sources.rate import Rate
 
@@ -18,7 +19,7 @@ from skyband.framework.sources.rate import Rate
 def _built_in() -> Mapping[str, SourceFormat]:
     return {
         "csv": CsvFiles(),
-        "json": Files(JSON, text=True),
+        "json": JsonFiles(),
         "parquet": Files(PARQUET),
         "orc": Files(ORC),
         "delta": DeltaTable(),

@@ -138,7 +138,8 @@ class Source(Model):
     options: dict[str, Option] = Field(
         default_factory=dict,
         repr=False,
-        description="Options for Spark's reader that the format takes. A CSV file has a header unless {header: false}.",
+        description="Options that the format takes. A CSV file has a header unless {header: false}; a quote within quotes is doubled "
+        "unless escape is given.",
     )
     columns: dict[Name, ColumnSpec] = Field(alias="schema", min_length=1, description="Columns to read, with their types.")
     id: tuple[Name, ...] = Field(min_length=1, description="Columns that identify a row.")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from skyband.framework.errors import did_you_mean
-from skyband.framework.sources.options import CSV, FILES, JSON
+from skyband.framework.sources.options import FILES, JSON, SPARK_CSV
 
 _CODE: Final = "it runs arbitrary Java code"
 _XML: Final = "an XML document may name files and addresses that its parser opens"
@@ -35,7 +35,7 @@ _OPTIONS_AT: Final = {"from_json": 2, "from_csv": 2, "schema_of_json": 1, "schem
 _WRITING: Final = ("ignoreNullFields", "pretty", "quoteAll", "escapeQuotes")
 _TAKEN: Final = {
     "json": {*JSON, *_WRITING} - set(FILES),
-    "csv": {*CSV, *_WRITING} - set(FILES),
+    "csv": {*SPARK_CSV, *_WRITING} - set(FILES),
 }
 _SCHEMA: Final = re.compile(r"[\w\s,:<>()`.-]+")
 """A schema as DDL: the engine would read one in JSON too, where a type may name a class to load."""

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from skyband.framework.plan.model import IntakeNode, Plan
-from skyband.framework.plan.reader import below, engine_reads, separator
+from skyband.framework.plan.reader import below, doubled, engine_reads, separator, skipped
 from skyband.framework.sources.arrow_csv import ArrowCsv
 from skyband.framework.sources.arrow_files import ArrowFiles, Odd
 from skyband.framework.sources.drop import NO_ROWS, Span
@@ -33,7 +33,9 @@ def readable(plan: Plan, job: JobFile, columns: Sequence[str] | None = None) -> 
     fields = tuple(f for f in plan.source.fields if columns is None or f.name in columns)
     root = os.path.abspath(without_scheme(str(plan.source.path)))
     place = os.path.dirname(root) if os.path.isfile(root) else root, below(plan.source), fields
-    return ArrowCsv(*place, tuple(job.header or ()), separator(plan.source)) if plan.source.format == "csv" else ArrowFiles(*place)
+    if plan.source.format != "csv":
+        return ArrowFiles(*place)
+    return ArrowCsv(*place, tuple(job.header or ()), separator(plan.source), doubled(plan.source), skipped(plan.source))
 
 
 def spans(spark: SparkSession, plan: Plan, job: JobFile, urls: Sequence[str], exact: bool) -> dict[str, Span]:

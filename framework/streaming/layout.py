@@ -23,6 +23,7 @@ from skyband.framework.settings.tasks import tasks_asked
 from skyband.framework.sources.drop import DROP
 from skyband.framework.sources.ledger import LEDGER
 from skyband.framework.sources.logs import AGAIN, last_batch
+from skyband.framework.sources.text_options import folded
 from skyband.framework.spec.names import JOB_RUNS, NAMES_EDITION, RENAMED
 from skyband.framework.spec.places import overlap
 from skyband.framework.storage.places import is_object, place, remove_tree
@@ -76,7 +77,8 @@ class JobFile:
     sources that say types too (``sources.drift``), as they were first and as accepted drifts have changed them; None if none is known.
     ``engine_reads``: why the engine reads the source although the plan would have let tasks read it by Arrow, "" if there is no reason.
     ``filling``: a token and the buckets whose states wait to be taken up (``filling``), if there are any. ``partitions``: the tasks of the
-    stateful step, ``moving`` those that its state is being moved to (``partitions``), None if it is not.
+    stateful step, ``moving`` those that its state is being moved to (``partitions``), None if it is not. ``escape``: what escapes a quote
+    in CSV files; a job file from before RFC 4180 became the default does not state it: a backslash.
     """
 
     job: Name
@@ -93,6 +95,7 @@ class JobFile:
     engine_reads: str = ""
     filling: Waiting | None = None
     moving: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    escape: Annotated[str, Field(max_length=1)] = "\\"
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     @property
@@ -338,8 +341,9 @@ def stopping_rules(plan: Plan) -> list[str]:
 def _current(job: JobFile, plan: Plan) -> JobFile:
     """``job`` as it is written for ``plan``."""
     return replace(
-        job, fingerprint=concealed(fingerprint(plan), plan, job.salt), rules=rules_of(plan, job.salt), stopping=stopping_rules(plan)
-    )
+        job, fingerprint=concealed(fingerprint(plan), plan, job.salt), rules=rules_of(plan, job.salt), stopping=stopping_rules(plan),
+        escape=folded(plan.source.options).get("escape", "\\"),
+    )  # fmt: skip
 
 
 def _differences(plan: Plan, job: JobFile) -> list[str]:

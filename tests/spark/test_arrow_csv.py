@@ -91,21 +91,24 @@ def test_files_are_read_as_the_engine_reads_them(spark, tmp_path):
         "quoted": f'{head}1,"?",{day},"a,b",1\n2,?,"{day}","c","0.5"\n',
         "quoted_header": f'"id","other","ts",s,"x"\n"1",?,{day}," a ",1\n',
         "last": f"{head}1,,{day},{'l' * 100_000},1\n",
+        "doubled": f'{head}1,?,{day},"a""b",1\n2,"""",{day},"""a"", b""",1\n3,?,{day},"12"" pipe",1\n',
+        "backslashes": f'{head}1,?,{day},a\\b,1\n2,?,{day},"a\\""b\\",1\n',
+        "mark": f"\ufeff{head}1,?,{day},a,1\n",
         "outside": f"{head}1,?,1960-01-01 00:00:00,a,1\n2,?,9999-12-30 00:00:00.000001,,\n",
     }
     odd = {
-        "empty": f'{head}1,?,{day},"",1\n', "empty_in_other": f'{head}1,"",{day},a,1\n', "twice": f'{head}1,?,{day},"a""b",1\n',
+        "empty": f'{head}1,?,{day},"",1\n', "empty_in_other": f'{head}1,"",{day},a,1\n',
         "inside": f'{head}1,?,{day},a"b",1\n', "before": f'{head}1,?,{day}, "ab",1\n', "after": f'{head}1,?,{day},"ab" ,1\n',
         "open": f'{head}1,?,{day},"ab,1\n2,?,{day},cd",1\n', "returns": f"{head}1,?,{day},a,1\r2,?,{day},b,1\n",
-        "escaped": f"{head}1,?,{day},a\\b,1\n", "short": f"{head}1,?,{day},a\n", "long": f"{head}1,?,{day},a,1,2\n",
-        "blank": f"{head}1,?,{day},a,1\n  \n", "zero": f"{head}1,?,{day},a\0,1\n", "mark": f"\ufeff{head}1,?,{day},a,1\n",
+        "one_of_two": f'{head}1,?,{day},"a""b"c,1\n', "short": f"{head}1,?,{day},a\n", "long": f"{head}1,?,{day},a,1,2\n",
+        "blank": f"{head}1,?,{day},a,1\n  \n", "zero": f"{head}1,?,{day},a\0,1\n",
         "number": f"{head}1.5,?,{day},a,1\n", "zone": f"{head}1,?,{day}+01:00,a,1\n", "header": f"id,other,ts,s\n1,?,{day},a\n",
         "odd_header": f'id,"ot""her",ts,s,x\n1,?,{day},a,1\n', "mark_inside": f"{head}\ufeff1,?,{day},a,1\n",
     }  # fmt: skip
     for name, text in {**both, **odd}.items():
         (tmp_path / "in" / f"{name}.csv").write_text(text, newline="")
     (tmp_path / "in" / "bytes.csv").write_bytes(f"{head}1,?,{day},".encode() + b"\xff,1\n")
-    mine = ArrowCsv(str(tmp_path / "in"), False, plan.source.fields, tuple(header), ",")
+    mine = ArrowCsv(str(tmp_path / "in"), False, plan.source.fields, tuple(header), ",", True)
     paths = [tmp_path / "in" / f"{n}.csv" for n in both]
     theirs = intake(reading.files(spark, plan.source, header, True, [str(p) for p in paths]), plan.intake).toArrow()
     for path in paths:
@@ -118,6 +121,10 @@ def test_files_are_read_as_the_engine_reads_them(spark, tmp_path):
         with pytest.raises(Odd) as found:
             list(mine.tables((tmp_path / "in" / f"{name}.csv").as_uri()))
         assert found.value.lasting == (name != "header"), name
+    escaping = ArrowCsv(str(tmp_path / "in"), False, plan.source.fields, tuple(header), ",")
+    for name in ("doubled", "backslashes"):
+        with pytest.raises(Odd):
+            list(escaping.tables((tmp_path / "in" / f"{name}.csv").as_uri()))
 
 
 def plain(folder: Path) -> Path:

@@ -44,7 +44,7 @@ def test_the_sensor_example() -> None:
         "sensor-anomalies", "/data/warehouse/sensor_anomalies", Window(None, 7 * DAY), None, "0 * * * *",
     )  # fmt: skip
     assert plan.source.fields[-1] == Field("pm25", "double", "float", "PM2.5")
-    assert plan.source.options == (("header", "true"),)
+    assert plan.source.options == (("header", "true"), ("escape", '"'))
     assert plan.intake.fields == (*plan.source.fields, Field("hours", "double", "float", None))
     assert plan.intake.transforms == (Derive("hours", "unix_micros(ts) / 3.6e9"), Filter("temp is not null"))
     assert plan.intake.rules == (RowRule("plausible_temp", "temp between -60 and 60"),)
@@ -158,8 +158,8 @@ def test_triggers_limits_and_reader_defaults() -> None:
     assert (plan.source.max_files_per_batch, plan.source.max_bytes_per_batch, plan.buckets) == (None, "256m", 4)
     alone = plan_of(SENSORS.replace("{trigger: once}", "{buckets: 4}").replace("partition_by: [building]", "partition_by: []"))
     assert (alone.intake.partition_by, alone.buckets) == ((), 1), "there are no keys to divide"
-    assert dict(plan.source.options) == {"header": "true"}
-    assert dict(plan_of(SENSORS.replace("{header: true}", "{Header: no}")).source.options) == {"Header": "false"}
+    assert dict(plan.source.options) == {"header": "true", "escape": '"'}
+    assert dict(plan_of(SENSORS.replace("{header: true}", "{Header: no}")).source.options) == {"Header": "false", "escape": '"'}
 
 
 def test_a_type_that_there_is_not_is_a_clear_error() -> None:

@@ -92,12 +92,12 @@ def test_nulls_alone_and_nothing_at_all(type_: str, least: int) -> None:
         assert made is not None and made.type == arrow_type(type_) and made.to_pylist() == [None] * len(column)
 
 
-@given(st.text('"a,;\n', max_size=12), st.sampled_from(",;"))
-def test_quotes_around_whole_cells_whoever_looks(text: str, separator: str) -> None:
+@given(st.text('"a,;\n', max_size=12), st.sampled_from(",;"), st.booleans())
+def test_quotes_around_whole_cells_whoever_looks(text: str, separator: str, doubled: bool) -> None:
     from skyband.framework.sources import arrow_csv, plain_quotes
 
-    reader = arrow_csv.ArrowCsv("", False, (), (), separator)
-    compiled = plain_quotes.plain_quotes(np.frombuffer(text.encode() + b"\n", np.uint8), ord(separator))
+    reader = arrow_csv.ArrowCsv("", False, (), (), separator, doubled)
+    compiled = plain_quotes.plain_quotes(np.frombuffer(text.encode() + b"\n", np.uint8), ord(separator), doubled)
     assert reader._plain(text.encode() + b"\n") == compiled
 
 

@@ -72,12 +72,14 @@ def test_built_in_formats_need_a_path(name: str) -> None:
     assert job is not None and not errors
     source = compile_job(job).source
     assert (source.format, source.path) == (name, str(Path("in").absolute()))
-    assert dict(source.options) == ({"header": "true"} if name == "csv" else {})
+    assert dict(source.options) == ({"header": "true", "escape": '"'} if name == "csv" else {})
 
 
 def test_a_csv_files_header_is_as_the_spec_says() -> None:
     csv = source_format("csv")
-    assert [dict(csv.options(o)) for o in ({}, {"Header": "false"})] == [{"header": "true"}, {"Header": "false"}]
+    assert dict(csv.options({})) == {"header": "true", "escape": '"'}
+    assert dict(csv.options({"Header": "false", "quote": "'"})) == {"Header": "false", "quote": "'", "escape": "'"}
+    assert dict(csv.options({"quote": "", "Escape": "#"})) == {"quote": "", "Escape": "#", "header": "true"}
 
 
 def test_a_csv_source_has_the_columns_of_its_files_header(tmp_path: Path) -> None:

@@ -1,0 +1,41 @@
+"""The JSON values of a text that holds any number of them, one after the other: for files read as a whole. Imports no Spark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]|[^\s,\[\]{}"]+|".*', re.DOTALL)
+_BLANK: Final = b" \t\r\n"
+
+
+def pieces(text: bytes) -> Iterator[bytes]:
+    """Every top-level value of ``text``, and the elements of one that is an array, as they are spelled; what is no value too.
+
+    White space and commas between them are left out. Joined, the pieces hold everything else. O(length)
+    """
+    depth, begin, unwrapped, at = 0, -1, False, 0
+    for m in _TOKEN.finditer(text):
+        token = m.group()
+        if depth == 0 and token == b"[" and not unwrapped:
+            unwrapped = True
+            continue
+        if depth == 0 and token == b"]" and unwrapped:
+            unwrapped = False
+            continue
+        if depth == 0:
+            begin = m.start()
+        if token in (b"{", b"["):
+            depth += 1
+        elif token in (b"}", b"]"):
+            depth -= 1
+        at = m.end()
+        if depth <= 0:
+            depth = 0
+            yield text[begin:at]
+            begin = -1
+    if begin >= 0:
+        yield text[begin:].rstrip(_BLANK)
+    elif unwrapped:
+        yield b"["
