@@ -38,7 +38,7 @@ quality:
     - {{expectation: expect_column_values_to_be_in_set, column: op, value_set: [skip, odd], name: known_op}}
     - {{expectation: expect_column_values_to_not_be_in_set, column: op, value_set: [odd], severity: warn, name: even}}
 tokens:
-  words: {{column: words, max_tokens: 3}}
+  words: {{column: words, max_tokens: 3, short: reject}}
 window: {{time: 60 days}}
 scoring:
   high: {{expression: x, direction: max}}

@@ -150,7 +150,7 @@ def test_what_stands_for_null_inside_is_rejected_and_never_taken_for_it(spark, t
 
 def test_sets_of_a_million_tokens_long_texts_and_lists_that_are_no_text_are_rejected(spark, tmp_path):
     spec = write_spec(
-        tmp_path, scoring="tokens:\n  words: {column: side}\n  tags: {column: tags}", window="{count: 5}",
+        tmp_path, scoring="tokens:\n  words: {column: side}\n  tags: {column: tags, short: reject}", window="{count: 5}",
         queries="  seen: {type: matches, tokens: tags, k: 2}\n  alike: {type: similar_sets, tokens: words, min_score: 0.5}\n",
     )  # fmt: skip
     text = spec.read_text().replace("format: csv", "format: parquet").replace("  options: {header: true}\n", "")

@@ -104,11 +104,12 @@ run: {{trigger: once}}
 COMMITS = {
     "header": "true", "schema": "{commit_ts: bigint, author_ts: bigint, hash: string, author_id: string, subject: string}", "id": "hash",
     "time": "at", "where": "a.author_id <> b.author_id",
-    "more": 'transform:\n  - derive: {at: "timestamp_seconds(commit_ts)"}\ntokens: {parts: {column: subject, min_tokens: 2}}',
+    "more": 'transform:\n  - derive: {at: "timestamp_seconds(commit_ts)"}\n'
+    "tokens: {parts: {column: subject, min_tokens: 2, short: reject}}",
 }  # fmt: skip
 BASKETS = {
     "header": "false", "schema": "{time: timestamp, invoice: string, goods: string}", "id": "invoice", "time": "time",
-    "where": "a.invoice <> b.invoice", "more": "tokens: {parts: {column: goods, separator: ' ', min_tokens: 2}}",
+    "where": "a.invoice <> b.invoice", "more": "tokens: {parts: {column: goods, separator: ' ', min_tokens: 2, short: reject}}",
 }  # fmt: skip
 
 
