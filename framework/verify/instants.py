@@ -1,8 +1,7 @@
-"""In which order a query's instants are recomputed for one key: all at which something happens, shuffled, and some between them."""
+"""In which order a query's instants are recomputed for one key: changes, events and instants between them, each shuffled, in turn."""
 
 from __future__ import annotations
 
-import random
 import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -16,8 +15,8 @@ from skyband.framework.verify.stored import Key
 
 I64 = npt.NDArray[np.int64]
 
-BETWEEN = 4
-"""Every so many-th instant of a sample is any between the first row and the last."""
+BETWEEN = 2
+"""After so many events of a sample comes any instant between the first row and the last."""
 
 
 class Stream:
@@ -34,6 +33,7 @@ class Stream:
         self._query = query
         self._time = np.array(mine.time, np.int64)
         self._until = until
+        self._reported = np.array([t for t in reported if t <= until], np.int64)
         self._known = _instants(query, asked, self._time, mine, until, reported)
         self._seen: set[int] = set()
         self._following: deque[int] = deque()
@@ -53,12 +53,16 @@ class Stream:
                     yield from self._new([self._following.popleft()])
             return
         number = zlib.crc32(repr((seed, self._query.name, self.name)).encode())
-        rng = random.Random(number)
-        between = self._query.item.lasting and len(self._time) > 0
-        for n, at in enumerate(np.random.default_rng(number).permutation(self._known).tolist(), 2):
-            if n % BETWEEN == 0 and between:
-                yield from self._new([rng.randint(int(self._time[0]), max(int(self._time[0]), self._until))])
+        shuffle = np.random.default_rng(number)
+        # Reported changes are few among the events, and there a mistake is most likely to show: they take turns with all others.
+        reported = deque(shuffle.permutation(self._reported).tolist())
+        for n, at in enumerate(shuffle.permutation(self._known).tolist(), 1):
+            if reported:
+                yield from self._new([reported.popleft()])
             yield from self._new([at])
+            if n % BETWEEN == 0 and self._query.item.lasting:
+                first = int(self._time[0])
+                yield from self._new([int(shuffle.integers(first, max(first, self._until), endpoint=True))])
 
     def follow(self, instants: Sequence[int]) -> list[int]:
         """Of ``instants`` at which something may happen next those that are new; they are part of the order."""
