@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 import pyarrow as pa
@@ -36,7 +36,7 @@ from skyband.framework.verify.steps import steps_at
 from skyband.framework.verify.stored import Key, Stored, key_of
 from skyband.framework.verify.told import Difference
 
-BATCH = 512
+BATCH = 4_096
 """Keys whose rows are put in order together, at most."""
 
 Turn = Iterator[tuple["_Key", instants.Stream, int]]
@@ -243,15 +243,15 @@ class _Comparison:
         stream.cover(at)
         if not query.item.lasting:
             return []
-        self._steps(of, key, stream, question, expected)
+        # However late it is, one result of every query is recomputed; its steps are if there is time.
+        self._steps(of, key, stream, replace(question, work=Work(late=self.budget.late)), expected)
         if isinstance(of.results, Results) and of.results.lines is not None:
             found.differences += compare_lines(question, kind, of.results.lines, stream.name)
         return stream.follow(kind.next_instants(question))
 
     def _steps(self, of: _Query, key: _Key, stream: instants.Stream, question: Question, result: Found) -> None:
         at, query = question.at, of.query
-        before = Question(self.plan, query, key.data, at - 1, stream.asked, question.work)
-        shown = of.kind.brute_force(before)
+        shown = of.kind.brute_force(replace(question, at=at - 1))
         if shown is None:
             return
         self.found.differences += compare_result(self.plan, query, stream.name, at - 1, shown, of.results.at(stream.name, at - 1))
