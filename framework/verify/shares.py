@@ -39,20 +39,26 @@ class Share:
             "complete": self.complete,
         }  # fmt: skip
 
-    def text(self) -> str:
-        """One line, such as ``sample: results recomputed from the source: 37 of 4,600 events (0.8 %)``."""
+    def text(self, differs: bool = False) -> str:
+        """One line, such as ``sample: results recomputed from the source: 37 of 4,600 events (0.8 %)``.
+
+        ``differs``: something that was compared is different, so nothing is a proof.
+        """
         done, things = KINDS[self.kind]
-        return f"{'proof' if self.complete else 'sample'}: {done}: {self.counted(things)}"
+        extent = "sample" if not self.complete else "complete" if differs else "proof"
+        return f"{extent}: {done}: {self.counted(things)}"
 
     def counted(self, things: str) -> str:
         """Such as ``all 12 changes`` or ``37 of 4,600 events (0.8 %)``."""
         if self.complete:
-            return f"all {self.total:,} {things}" if self.total != 1 else f"1 {_one(things)}"
-        return f"{self.proven:,} of {self.total:,} {things if self.total != 1 else _one(things)} ({_percent(self.proven, self.total)})"
+            return f"all {self.total:,} {things}" if self.total != 1 else number(1, things)
+        return f"{self.proven:,} of {number(self.total, things)} ({_percent(self.proven, self.total)})"
 
 
-def _one(things: str) -> str:
-    return things.removesuffix("es") if things == "batches" else things.removesuffix("s")
+def number(count: int, things: str) -> str:
+    """Such as ``1 step`` or ``1,234 steps``."""
+    one = things.removesuffix("es") if things == "batches" else things.removesuffix("s")
+    return f"{count:,} {things if count != 1 else one}"
 
 
 def _percent(part: int, whole: int) -> str:

@@ -20,7 +20,7 @@ from skyband.framework.verify.missing import missing
 from skyband.framework.verify.progress import Progress
 from skyband.framework.verify.replay import replay
 from skyband.framework.verify.sample import compare
-from skyband.framework.verify.shares import Share, summary, together
+from skyband.framework.verify.shares import Share, number, summary, together
 from skyband.framework.verify.stored import Stored, runs_gone
 from skyband.framework.verify.told import told
 
@@ -123,7 +123,7 @@ class _Verification:
             self._differ(len(found.differences))
             fine = f"equal to table `{query.name}`" if query.item.lasting else "each told once"
             verdict = f"DIFFERENT\n{told(found.differences)}" if found.differences else fine
-            text = f"{query.name}: replayed {found.changes:,} changes in {found.steps:,} steps: {verdict}"
+            text = f"{query.name}: replayed {number(found.changes, 'changes')} in {number(found.steps, 'steps')}: {verdict}"
             figures = {"query": query.name, "changes": found.changes, "steps": found.steps, "differences": len(found.differences)}
             self.report("replayed", text, **figures)
         return changes
@@ -154,8 +154,8 @@ class _Verification:
         left_out = f", {found.skipped:,} left out (window too large for brute force)" if found.skipped else ""
         self.report(
             "compared",
-            f"source: {found.rows:,} accepted rows of {found.keys} of {found.of_keys} keys, "
-            f"{found.looked:,} results and the changes of {found.steps:,} instants recomputed by brute force{left_out}, "
+            f"source: {number(found.rows, 'accepted rows')} of {found.keys:,} of {number(found.of_keys, 'keys')}, "
+            f"{number(found.looked, 'results')} and the changes of {number(found.steps, 'instants')} recomputed by brute force{left_out}, "
             f"{wrong:,} different ({spent:.1f} s)",
             rows=found.rows,
             keys=found.keys,
@@ -177,7 +177,7 @@ class _Verification:
         self.found.shares = [s.plain() for s in self.shares]
         for share in together(self.shares):
             if share.total:
-                self.report("proven", share.text(), **{k: v for k, v in share.plain().items() if k != "query"})
+                self.report("proven", share.text(differs=wrong > 0), **{k: v for k, v in share.plain().items() if k != "query"})
         if nothing is not None and not wrong:
             self.found.unproved = nothing
             text = f"NOTHING SHOWN: {nothing}, so nothing has been verified; see tables `rejected` and `runs`"

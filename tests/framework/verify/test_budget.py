@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +149,9 @@ def test_shares_say_what_is_proof_and_what_is_sample() -> None:
     assert summary(shares) == (
         "all 12 changes replayed; the scores of all 12 changes and the results at 37 of 9,200 events (0.4 %) recomputed from the source"
     )
+    assert (shares[0].text(differs=True), shares[4].text(differs=True).split(":")[0]) == (
+        "complete: changes replayed: all 7 changes", "sample",
+    )  # fmt: skip
     assert shares[4].plain() == {"kind": "results", "query": "a", "proven": 37, "of": 4600, "share": 0.008043, "complete": False}
     assert Share("results", "a", 1, 10**9).text().endswith("(below 0.1 %)") and not Share("results", "a", 0, 5).complete
 
@@ -183,6 +188,19 @@ def test_the_last_line_says_what_share_was_proven(keyed: Plan) -> None:
     )
     assert [line.split(":")[0] for line in lines[-7:-1]] == ["proof", "proof", "proof", "proof", "sample", "sample"]
     assert {s["kind"] for s in found.shares} == {"changes", "batches", "rows", "scores", "results", "steps"}
+
+
+@pytest.mark.usefixtures("without_job_file")
+def test_nothing_is_a_proof_where_something_differs(keyed: Plan, tmp_path: Path) -> None:
+    shutil.copytree(keyed.sink, tmp_path / "out")
+    plan, out = replace(keyed, sink=str(tmp_path / "out")), io.StringIO()
+    small.altered(plan, "best", lambda rows: rows[1:])
+    found = whole.verify(plan, Sample(instants=2), Lines(io.StringIO(), out))
+    assert not found.ok and found.differences and "DIFFERENT" in out.getvalue().splitlines()[-1] and "proof" not in out.getvalue()
+    small.altered(plan, "best_changes", lambda rows: [{**r, "step": None} for r in rows])
+    found = whole.verify(plan, Sample(instants=2), Lines(io.StringIO(), out := io.StringIO()))
+    assert out.getvalue().splitlines()[0] == "DIFFERENT" and "a value is missing: step" in out.getvalue()
+    assert out.getvalue().splitlines()[-1] == f"DIFFERENT: {found.differences} difference found"
 
 
 @pytest.mark.usefixtures("without_job_file")
