@@ -14,12 +14,12 @@ the environment and the command line; E3xx: running; E4xx: tables; E5xx: data qu
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from skyband.framework.counts import counted
-from skyband.framework.redaction import redacted
+from skyband.framework.redaction import but_places, redacted
 from skyband.operators.spelling import closest
 
 _STEERING: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
@@ -170,17 +170,18 @@ class SkybandError(Exception):
         self.hint = hint
         self.where = where
 
-    def render(self) -> str:
+    def render(self, show: Callable[[str], str] | None = None) -> str:
         """The error as text: head line, source line with a caret under the place, hint. No trailing newline.
 
-        The name of the file and its line are what the user wrote; everything else goes through ``told``.
+        The name of the file and its line are what the user wrote; everything else goes through ``show`` (default: ``told``).
         """
-        head = f"{self.code} {told(self.message)}"
+        show = show or told
+        head = f"{self.code} {show(self.message)}"
         lines = [f"{printable(str(self.where))} {head}" if self.where else head]
         if self.where is not None and self.where.text is not None:
             lines += _marked_line(self.where)
         if self.hint:
-            lines.append(f"  hint: {told(self.hint)}")
+            lines.append(f"  hint: {show(self.hint)}")
         return "\n".join(lines)
 
     def plain(self) -> dict[str, Any]:
@@ -216,6 +217,11 @@ class SpecErrors(Exception):
 def told(text: str) -> str:
     """``text`` as it may be shown to anyone: no value of an environment variable of the spec, nothing that steers a terminal. O(length)."""
     return printable(redacted(text))
+
+
+def shown(text: str) -> str:
+    """``told`` on the terminal of whoever runs the command: paths that are nothing else can be opened there. O(length)."""
+    return printable(but_places(text))
 
 
 def printable(text: str) -> str:

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import Any, Final, TextIO
 
-from skyband.framework.errors import SkybandError, told
+from skyband.framework.errors import SkybandError, shown, told
 
 FORMATS: Final = ("text", "json")
 SILENT: float = 3.0
@@ -71,12 +71,12 @@ class Lines:
     def tell(self, level: str, event: str, text: str, **figures: Any) -> None:
         """Something happened."""
         self._told_at = monotonic()
-        _put(self._err, told(text))
+        _put(self._err, shown(text))
 
     def say(self, text: str) -> None:
         """What only who is looking wants to know: what the command is at from now on."""
         self.doing, self._told_at = text, monotonic()
-        _put(self._err, told(text))
+        _put(self._err, shown(text))
 
     def batch(self, text: str | None, figures: Mapping[str, Any]) -> None:
         """A batch is done. ``text``: None if there is nothing to say of it."""
@@ -85,7 +85,7 @@ class Lines:
 
     def report(self, event: str, text: str, **figures: Any) -> None:
         """A part of what was asked for."""
-        print(told(text), file=self._out, flush=True)
+        print(shown(text), file=self._out, flush=True)
 
     def stopped(self, number: int) -> None:
         """A signal ended the command before it was done."""
@@ -95,7 +95,7 @@ class Lines:
         """Errors, a blank line between."""
         self.failures += errors
         if errors:
-            _put(self._err, "\n\n".join(e.render() for e in errors))
+            _put(self._err, "\n\n".join(e.render(shown) for e in errors))
 
 
 class JsonLines(Lines):

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.spinner import Spinner
 
-from skyband.framework.errors import told
+from skyband.framework.errors import shown
 from skyband.framework.lines import Lines
 
 _PER_SECOND: Final = 8
@@ -38,7 +38,7 @@ class LiveLines(Lines):
         spinner = Spinner("dots")
 
         def line() -> Any:
-            spinner.update(text=_fitting(told(now()), self._console.width - 3))
+            spinner.update(text=_fitting(shown(now()), self._console.width - 3))
             return spinner
 
         live = Live(
@@ -62,7 +62,7 @@ class LiveLines(Lines):
 
     def tell(self, level: str, event: str, text: str, **figures: Any) -> None:
         """See ``Lines.tell``: above the changing line, if there is one."""
-        self._print(told(text))
+        self._print(shown(text))
 
     def errors(self, errors: Any) -> None:
         """See ``Lines.errors``."""

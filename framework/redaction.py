@@ -4,6 +4,9 @@
 stores text that is not the user's data goes through it in one place a channel: errors when they are rendered, commands by
 ``errors.told``, the engine's log line by line. The job file conceals by structure instead (``plan.fingerprint``).
 
+A path that begins ``source.path`` or ``sink.path`` is concealed like anything else, but on the terminal of whoever runs the command
+(``but_places``, by ``errors.shown``): it can be opened there.
+
 Text alone cannot tell a value of one or two characters from any other digit or letter, so those are known by structure only.
 """
 
@@ -14,7 +17,7 @@ import math
 import os.path
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 from urllib.parse import quote
 
@@ -28,11 +31,14 @@ _lock = threading.Lock()
 _known: set[tuple[str, str]] = set()
 _shown: dict[str, str] = {}
 _pattern: re.Pattern[str] | None = None
+_places: set[tuple[str, str]] = set()
+_never: set[tuple[str, str]] = set()
+_but_places: re.Pattern[str] | None = None
 
 
 def conceal(name: str, value: str) -> None:
     """From now on ``value``, in all the spellings it may reappear in, is ``${NAME}`` in every redacted text. The first name stays."""
-    global _pattern
+    global _pattern, _but_places
     with _lock:
         if (name, value) in _known:
             return
@@ -40,19 +46,51 @@ def conceal(name: str, value: str) -> None:
         for form in _forms(value):
             if len(form) >= SHORTEST:
                 _shown.setdefault(form, f"${{{name}}}")
-        _pattern = None
+        _pattern = _but_places = None
+
+
+def place(name: str, value: str, only: bool) -> None:
+    """``value`` of ``${NAME}`` is ``only`` a place, which ``but_places`` leaves; or more than that, which it stays from then on."""
+    global _but_places
+    with _lock:
+        (_places if only else _never).add((name, value))
+        _but_places = None
 
 
 def redacted(text: str) -> str:
     """``text`` with every concealed value as ``${NAME}``, the longest first. O(length x values)."""
-    global _pattern
+    # A signal's handler may redact, too: the lock is held no longer than it takes.
     with _lock:
-        if not _shown:
-            return text
-        if _pattern is None:
-            _pattern = re.compile("|".join(re.escape(form) for form in sorted(_shown, key=len, reverse=True)))
-        pattern = _pattern
-    return pattern.sub(lambda m: _shown[m.group()], text)
+        pattern = _all()
+    return _without(text, pattern)
+
+
+def _all() -> re.Pattern[str] | None:
+    global _pattern
+    if _pattern is None and _shown:
+        _pattern = _any_of(_shown)
+    return _pattern
+
+
+def _any_of(forms: Iterable[str]) -> re.Pattern[str] | None:
+    longest_first = sorted(forms, key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+
+
+def _without(text: str, pattern: re.Pattern[str] | None) -> str:
+    return text if pattern is None else pattern.sub(lambda m: _shown[m.group()], text)
+
+
+def but_places(text: str) -> str:
+    """``redacted``, for who runs the command and for nobody else: paths that are only that stay, so that they can be opened."""
+    global _but_places
+    with _lock:
+        places = _places - _never
+        if places and _but_places is None:
+            hidden = {form for _, value in _known - places for form in _forms(value)}
+            _but_places = _any_of(form for form in _shown if form in hidden)
+        pattern = _but_places if places else _all()
+    return _without(text, pattern)
 
 
 def longest() -> int:
@@ -63,11 +101,11 @@ def longest() -> int:
 
 def forget() -> None:
     """Conceals nothing any more (for tests: what one concealed must not change the messages of the next)."""
-    global _pattern
+    global _pattern, _but_places
     with _lock:
-        _known.clear()
-        _shown.clear()
-        _pattern = None
+        for held in (_known, _shown, _places, _never):
+            held.clear()
+        _pattern = _but_places = None
 
 
 def _forms(value: str) -> Iterator[str]:

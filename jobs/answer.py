@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, Final
 
-from skyband.framework.errors import SkybandError, printable, told
+from skyband.framework.errors import SkybandError, printable, shown, told
 
 FORMATS: Final = ("text", "json")
 """What ``--format`` takes, if a command does not say otherwise."""
@@ -35,7 +35,7 @@ def show(answer: Answer, form: str) -> None:
     """Prints an answer to stdout, in a form of ``FORMATS``; in any other form its text is printed already in that form."""
     said = document(answer.data) if form == "json" else answer.text
     if said is not None:
-        print(printable(said) if answer.rows else told(said), flush=True)
+        print(printable(said) if answer.rows else told(said) if form == "json" else shown(said), flush=True)
 
 
 def document(data: Any) -> str:

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from skyband.framework.counts import counted
-from skyband.framework.errors import SkybandError, told
+from skyband.framework.errors import SkybandError, shown, told
 from skyband.jobs.answer import Answer
 from skyband.jobs.arguments import whole
 from skyband.jobs.ask import ask
@@ -76,13 +76,13 @@ def run(args: argparse.Namespace) -> Answer:
         text = _table(args.query, answer, rows) if args.format == "table" else render.csv_text(rows)
     if args.sql:
         statement = complete(plan, query, answer.sql, answer.rows.column_names, args.sql, args.limit)
-        if told(statement) != statement:
+        if (told(statement) if args.format == "json" else shown(statement)) != statement:
             print("in the SQL ${NAME} stands for what that variable of the environment holds", file=sys.stderr)
         data["sql"] = told(statement)
         if args.format == "table":
-            text += told(f"\n\n{statement};")
+            text += shown(f"\n\n{statement};")
         else:
-            print(told(f"\n{statement};"), file=sys.stderr)
+            print(shown(f"\n{statement};"), file=sys.stderr)
     return Answer(data, text, rows=True)
 
 

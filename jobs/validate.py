@@ -38,7 +38,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> Answer:
     """Code 0 if all specs are good, 2 if any is not. Mistakes go to stderr."""
-    from skyband.framework.errors import printable, told
+    from skyband.framework.errors import printable, shown, told
     from skyband.framework.spec.assemble import PROFILE
 
     good, found = [], []
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> Answer:
             continue
         if n:
             print(file=sys.stderr)
-        print("\n\n".join(e.render() for e in errors), file=sys.stderr)
+        print("\n\n".join(e.render(shown) for e in errors), file=sys.stderr)
         print(printable(f"\n{path}: {len(errors)} {'mistake' if len(errors) == 1 else 'mistakes'}"), file=sys.stderr)
     return Answer({"specs": found}, "\n".join(good) if good else None, 0 if len(good) == len(found) else 2)
 

@@ -16,6 +16,7 @@ from skyband.framework.spec.model_errors import read_job
 from skyband.framework.spec.models import Job
 from skyband.framework.spec.positions import SourceText
 from skyband.framework.spec.relative import beside
+from skyband.framework.spec.shown_places import note_places
 from skyband.operators.spelling import bounded
 
 _COMPARISONS: Final = 100_000
@@ -79,6 +80,7 @@ def _validated(text: str, env: Mapping[str, str] | None, file: str) -> Validated
             job = beside(doc, job, str(Path(file).parent), os.environ if env is None else env)
             check(doc, job)
             job = job.with_variables(doc.variables())
+        note_places(doc.variables(), os.environ if env is None else env)
     errors = sort_errors(doc.errors)
     if job is None and not errors:
         errors = [

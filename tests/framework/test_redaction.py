@@ -10,7 +10,8 @@ from urllib.parse import quote
 
 import pytest
 
-from skyband.framework.errors import SkybandError, SpecErrors, Where, told
+from skyband.framework.errors import SkybandError, SpecErrors, Where, shown, told
+from skyband.framework.lines import JsonLines, Lines
 from skyband.framework.redaction import SHORTEST, conceal, longest, redacted
 from skyband.framework.spec.load import validate_text
 from skyband.jobs import cli
@@ -92,7 +93,60 @@ def test_a_defect_is_told_without_values(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert "Traceback" in err and "SKY-E900" in err and "hunter2" not in out + err and not steering(err)
 
 
-_SAFE = {"told", "printable", "render"}
+def spec_at(folder: Path, source: str, sink: str, more: str = "") -> str:
+    text = SENSORS.replace("${LANDING}/sensors/", source).replace("${WAREHOUSE}/sensor_anomalies", sink)
+    return text.replace("temp is not null", f"temp is not null{more}")
+
+
+def test_a_place_is_shown_on_the_terminal_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "in").mkdir()
+    env = {"IN": f"{tmp_path}/in", "WHERE": f"{tmp_path}/new"}
+    job, errors = validate_text(spec_at(tmp_path, "${IN}", "${WHERE}/tables"), env)
+    assert job is not None and not errors
+    text = f"wrote {tmp_path}/new/tables of {tmp_path}/in/a.csv"
+    assert shown(text) == text and told(text) == redacted(text) == "wrote ${WHERE}/tables of ${IN}/a.csv"
+    error = SkybandError("SKY-E301", text, text)
+    assert error.render(shown).count(str(tmp_path)) == 4 and str(tmp_path) not in str(error.plain()) + error.render() + str(error)
+    Lines().tell("info", "x", text)
+    JsonLines().tell("info", "x", text)
+    plain, as_json = capsys.readouterr().err.splitlines()
+    assert plain == text and str(tmp_path) not in as_json
+
+
+@pytest.mark.parametrize(
+    ("source", "sink", "more", "env"),
+    [
+        ("{dir}/${PLACE}", "/out", "", {"PLACE": "in"}),
+        ("${PLACE}/x", "/out", " and sensor <> '${PLACE}'", {"PLACE": "{dir}/in"}),
+        ("${PLACE}", "/out", "", {"PLACE": "{dir}/not/there/hunter2"}),
+        ("${PLACE}", "/out", "", {"PLACE": "/hunter2"}),
+        ("${PLACE}x", "/out", "", {"PLACE": "{dir}/in"}),
+        ("${PLACE}", "/out", "", {"PLACE": "relative/hunter2"}),
+        ("${API_TOKEN}", "/out", "", {"API_TOKEN": "{dir}/in"}),
+        ("/in", "${DB_PASSWORD}/out", "", {"DB_PASSWORD": "{dir}/in"}),
+        ("/in", "${PLACE}", "", {"PLACE": "s3://user:hunter2@bucket/x"}),
+        ("/in", "${PLACE}", "", {"PLACE": "s3://bucket/x?sig=hunter2"}),
+    ],
+)
+def test_what_may_be_more_than_a_place_is_concealed(tmp_path: Path, source: str, sink: str, more: str, env: dict[str, str]) -> None:
+    (tmp_path / "in").mkdir()
+    env = {name: value.replace("{dir}", str(tmp_path)) for name, value in env.items()}
+    validate_text(spec_at(tmp_path, source.replace("{dir}", str(tmp_path)), sink, more), env)
+    ((name, value),) = env.items()
+    assert shown(f"see {value}!") == (f"see ${{{name}}}!" if len(value) >= SHORTEST else f"see {value}!")
+
+
+def test_what_was_more_than_a_place_once_is_none_in_the_next_spec(tmp_path: Path) -> None:
+    env = {"WHERE": str(tmp_path), "OTHER": str(tmp_path)}
+    validate_text(spec_at(tmp_path, "/in", "${WHERE}/out"), env)
+    assert shown(str(tmp_path)) == str(tmp_path)
+    validate_text(spec_at(tmp_path, "/in", "/out", " and sensor <> '${OTHER}'"), env)
+    assert str(tmp_path) not in shown(f"{tmp_path}/out")
+    validate_text(spec_at(tmp_path, "/in", "${WHERE}/out"), env)
+    assert str(tmp_path) not in shown(f"{tmp_path}/out")
+
+
+_SAFE = {"told", "printable", "render", "shown"}
 _BARE = {
     "framework/java.py": 1,
     "framework/lines.py": 1,
