@@ -17,43 +17,10 @@ _STAMP: Final = re.compile(
     r"[+-]?(?P<y>\d{4,6})(-(?P<m>\d{1,2})(-(?P<d>\d{1,2})([ T](?P<H>\d{1,2})(:(?P<M>\d{1,2})(:(?P<S>\d{1,2})(\.\d*)?)?)?"
     r"\s*(Z|UTC|GMT|[+-]\d{1,2}(:?\d{2})?|[A-Za-z_]+/[A-Za-z_/]+|(?P<zone>[A-Z]{3}))?)?)?)?"
 )
-_ZONES: Final = frozenset(
-    [
-        "ACT",
-        "AET",
-        "AGT",
-        "ART",
-        "AST",
-        "BET",
-        "BST",
-        "CAT",
-        "CNT",
-        "CST",
-        "CTT",
-        "EAT",
-        "ECT",
-        "EST",
-        "HST",
-        "IET",
-        "IST",
-        "JST",
-        "MIT",
-        "MST",
-        "NET",
-        "NST",
-        "PLT",
-        "PNT",
-        "PRT",
-        "PST",
-        "SST",
-        "UCT",
-        "VST",
-        "CET",
-        "EET",
-        "MET",
-        "WET",
-    ]
-)
+_ZONES: Final = frozenset((
+    "ACT", "AET", "AGT", "ART", "AST", "BET", "BST", "CAT", "CNT", "CST", "CTT", "EAT", "ECT", "EST", "HST", "IET", "IST", "JST", "MIT",
+    "MST", "NET", "NST", "PLT", "PNT", "PRT", "PST", "SST", "UCT", "VST", "CET", "EET", "MET", "WET",
+))  # fmt: skip
 """Zones of three letters that Java knows."""
 _MONTHS: Final = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _EPOCH: Final = re.compile(r"-?(\d{9,19})(\.\d+)?")

@@ -91,7 +91,9 @@ class SourceColumn(Model):
     """A column of the source under another name."""
 
     type: ColumnType = Field(description="Type of the column.")
-    source_name: str | None = Field(default=None, alias="from", description="The column's name in the source, if it is another one.")
+    source_name: str | None = Field(
+        default=None, alias="from", description="The column's name in the source, if it is another one; a.b: member b of object a."
+    )
 
 
 # Tags of unions stand in pydantic's error locations; the angle brackets keep them apart from field names.
@@ -133,7 +135,8 @@ class Source(Model):
 
     format: SourceFormatName = Field(description="Format of the source.", json_schema_extra=_source_formats)
     path: Text | None = Field(
-        default=None, description="Folder of the files or table, from the folder of the spec. ${NAME} is read from the environment."
+        default=None,
+        description="Directory of the files, a file, a pattern, or a table, from the directory of the spec. ${NAME} is read from the environment.",
     )
     options: dict[str, Option] = Field(
         default_factory=dict,
