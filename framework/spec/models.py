@@ -136,7 +136,7 @@ class Source(Model):
     format: SourceFormatName = Field(description="Format of the source.", json_schema_extra=_source_formats)
     path: Text | None = Field(
         default=None,
-        description="Directory of the files, a file, a pattern, or a table, from the directory of the spec. ${NAME} is read from the environment.",
+        description="Directory of files, a file, a pattern or a table, from the folder of the spec. ${NAME}: of the environment.",
     )
     options: dict[str, Option] = Field(
         default_factory=dict,
