@@ -14,10 +14,12 @@ from typing import IO, Any, Final
 
 from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError
+from skyband.framework.guess import csv_forms
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.quality.looks import fits_text
 from skyband.framework.sources import loose_json
 from skyband.framework.sources.listing import RECURSIVE, listing, partition_values
+from skyband.framework.sources.options import CSV
 from skyband.framework.sources.typed import twice
 from skyband.framework.sources.typed_files import READ_ERRORS, opened
 
@@ -165,15 +167,25 @@ def lines_of(file: Path, encoding: str, errors: str = "strict") -> Iterator[str]
 
 
 def _csv(file: Path, ending: str, most: int) -> Sample:
-    encoding, notes = "utf-8-sig", []
-    try:
-        head = list(islice(lines_of(file, encoding), 100))
-    except UnicodeDecodeError:
-        encoding = "iso-8859-1"
-        notes.append("the file is not UTF-8: it is read as ISO-8859-1")
-        head = list(islice(lines_of(file, encoding), 100))
+    for encoding in csv_forms.ENCODINGS:
+        try:
+            return _csv_in(file, encoding, ending, most)
+        except UnicodeDecodeError:
+            continue
+    raise AssertionError("the last encoding reads any bytes")
+
+
+def _csv_in(file: Path, encoding: str, ending: str, most: int) -> Sample:
+    options: list[tuple[str, str | bool]] = []
+    notes = [] if encoding == "utf-8-sig" else [f"the file is not UTF-8: it is read as {encoding}"]
+    head = list(islice(lines_of(file, encoding), 100))
     separator = max(_SEPARATORS, key=lambda s: _agreement(head, s))
-    read = csv.reader(lines_of(file, encoding), delimiter=separator)
+    skip = 0
+    if "skip_lines" in CSV and _agreement(head, separator)[0] <= len(head) // 2:
+        skip, separator = max((csv_forms.title_lines(head, s), s) for s in _SEPARATORS)
+    slashed = "skip_lines" in CSV and csv_forms.slashed(head)
+    lines = islice(lines_of(file, encoding), skip, None)
+    read = csv.reader(lines, delimiter=separator, doublequote=not slashed, escapechar="\\" if slashed else None)
     rows = [r for r in islice(read, most + 1) if r]
     if not rows:
         raise _unreadable(file, "it is empty")
@@ -189,10 +201,22 @@ def _csv(file: Path, ending: str, most: int) -> Sample:
     if odd:
         notes.append(f"{odd:,} of {counted(len(body), 'row')} with another number of cells than the first: to be rejected")
     body = [r for r in body if len(r) == len(names)]
-    options: list[tuple[str, str | bool]] = [] if separator == "," else [("sep", separator)]
+    columns = _columns(names, body)
+    marks = csv_forms.number_marks([c.values for c in columns]) if "thousands" in CSV else {}
+    if marks:
+        columns = tuple(replace(c, values=_plain_numbers(c.values, marks)) for c in columns)
+    options += [] if separator == "," else [("sep", separator)]
     options += [] if header else [("header", False)]
-    options += [("encoding", "ISO-8859-1")] if encoding == "iso-8859-1" else []
-    return Sample("csv", ending, tuple(options), _columns(names, body), len(body), whole, tuple(notes))
+    options += [("encoding", encoding.upper() if encoding.startswith("iso") else encoding)] if notes and encoding != "utf-8-sig" else []
+    options += [("skip_lines", str(skip))] if skip else []
+    options += [("escape", "\\")] if slashed else []
+    return Sample("csv", ending, (*options, *marks.items()), columns, len(body), whole, tuple(notes))
+
+
+def _plain_numbers(values: Sequence[str], marks: dict[str, str]) -> tuple[str, ...]:
+    """A column without the marks of its numbers, if all of it are numbers."""
+    made = tuple(csv_forms.plain_number(v, marks) for v in values)
+    return made if all(not v.strip() or fits_text("double", v) for v in made) else tuple(values)
 
 
 def _agreement(head: Sequence[str], separator: str) -> tuple[int, int]:

@@ -1,0 +1,66 @@
+"""How a CSV file is written: title lines before its header, marks in its numbers, how quotes are escaped. Guesses from its first rows."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from skyband.framework.quality.looks import fits_text
+
+ENCODINGS: Final = ("utf-8-sig", "windows-1252", "iso-8859-1")
+"""Those that are tried, in this order: the last one reads any bytes."""
+_MOST_TITLES: Final = 50
+_GROUPS: Final = (".", " ", "'", "\u2019", "\u00a0", "\u202f", "_")
+"""Marks between groups of three digits beside a decimal comma."""
+
+
+def title_lines(head: Sequence[str], separator: str) -> int:
+    """How many lines come before the header, which is the first line with as many cells as most lines have; blank lines before it apart."""
+    counts = [len(next(csv.reader([line], delimiter=separator), [])) for line in head]
+    wide = Counter(n for n in counts if n > 1)
+    if not wide:
+        return 0
+    most, lines = wide.most_common(1)[0]
+    first = counts.index(most)
+    if lines < 2 or first > _MOST_TITLES or any(n > 1 for n in counts[:first]):
+        return 0
+    return max((i + 1 for i in range(first) if counts[i]), default=0)
+
+
+def number_marks(columns: Sequence[Sequence[str]]) -> dict[str, str]:
+    """The options ``decimal`` and ``thousands`` with which columns of numbers parse that do not without; empty if there are none."""
+    filled = [[c.strip() for c in column if c.strip()] for column in columns]
+    plain = [column for column in filled if column and all(fits_text("double", c) for c in column)]
+    for point, group in ((",", None), *((",", g) for g in _GROUPS), (".", ",")):
+        form = re.compile(number_form(point, group))
+        mark = "," if point == "," else group or ""
+        mine = [c for c in filled if c and c not in plain and any(mark in v for v in c) and all(form.fullmatch(v) for v in c)]
+        if mine and all(form.fullmatch(v) for column in plain for v in column):
+            return ({"decimal": ","} if point == "," else {}) | ({"thousands": group} if group is not None else {})
+    return {}
+
+
+def plain_number(text: str, marks: dict[str, str]) -> str:
+    """A number with ``marks`` as one without; another text as it is."""
+    point, group = marks.get("decimal", "."), marks.get("thousands")
+    bare = text.strip()
+    if re.fullmatch(number_form(point, group), bare) is None:
+        return text
+    return (bare.replace(group, "") if group is not None else bare).replace(point, ".")
+
+
+def number_form(point: str, group: str | None) -> str:
+    """A pattern of numbers with these marks."""
+    mark = re.escape(point)
+    form = rf"[0-9]+({mark}[0-9]*)?|{mark}[0-9]+"
+    if group is not None:
+        form = rf"[0-9]{{1,3}}({re.escape(group)}[0-9]{{3}})+({mark}[0-9]*)?|{form}"
+    return rf"[+-]?({form})"
+
+
+def slashed(head: Sequence[str]) -> bool:
+    """Whether quotes within quotes have a backslash before them, and none is doubled."""
+    return any('\\"' in line for line in head) and not any(re.search(r'[^,;\t|"]""[^,;\t|"\r\n]', line) for line in head)
