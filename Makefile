@@ -26,8 +26,9 @@ test: lint ## set everything up, check style and types, run the tests (two proce
 test-all: lint ## also the slow tests, those that kill processes, and those on more real data
 	@$(BIN)/python -m pytest --durations=20
 
-fuzz: setup ## damage 20,000 specs and measure the slowest ones; more: make fuzz cases=100000
+fuzz: setup ## damage 20,000 specs, measure the slowest ones, damage 300 sinks; more: make fuzz cases=100000 sinks=3000
 	@$(BIN)/python -m tests.framework.spec.fuzz $(or $(cases),20000)
+	@$(BIN)/python -m tests.framework.streaming.fuzz $(or $(sinks),300)
 	@$(BIN)/python -m tests.framework.spec.worst_cases
 
 kills: setup ## kill jobs of every kind 200 times at random moments; fewer: make kills count=20 [seed=7] [out=figures.json]

@@ -43,11 +43,15 @@ def run(args: argparse.Namespace) -> Answer:
     from skyband.framework.quality.rejections import explained
     from skyband.framework.storage.sinks import need_readable
     from skyband.framework.streaming.layout import Layout
+    from skyband.framework.tables.delta_read import open_table
     from skyband.framework.tables.driver_writer import DriverWriter
+    from skyband.framework.tables.expected import need_columns
+    from skyband.framework.tables.schemas import rejected_schema
 
     need_readable(plan.sink)
     layout = Layout(plan.sink)
     job = layout.known()
+    need_columns(open_table(layout.root, "rejected"), "rejected", rejected_schema())
     writer = DriverWriter(layout.root)
     found = groups(writer)
     if args.reason is not None:

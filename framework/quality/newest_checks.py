@@ -8,12 +8,17 @@ from typing import Any
 import pyarrow.compute as pc
 
 from skyband.framework.tables.delta_read import open_table, read
+from skyband.framework.tables.expected import need_columns
+from skyband.framework.tables.schemas import checks_schema, runs_schema
 
 
 def newest_checks(root: Path) -> list[dict[str, Any]]:
     """What the last gate wrote of the last batch, rules over runs too; none if it has not been there. SKY-E400 if a table is unreadable."""
-    last = pc.max(read(open_table(root, "runs"), ["batch_id"])["batch_id"]).as_py()
+    runs, checks = open_table(root, "runs"), open_table(root, "checks")
+    need_columns(runs, "runs", runs_schema(), ["batch_id"])
+    need_columns(checks, "checks", checks_schema(), ["batch_id", "run_id", "checked_at"])
+    last = pc.max(read(runs, ["batch_id"])["batch_id"]).as_py()
     if last is None:
         return []
-    rows = read(open_table(root, "checks"), where=pc.field("batch_id") == last).sort_by("checked_at").to_pylist()
+    rows = read(checks, where=pc.field("batch_id") == last).sort_by("checked_at").to_pylist()
     return [r for r in rows if r["run_id"] == rows[-1]["run_id"]]

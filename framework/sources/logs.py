@@ -17,6 +17,8 @@ AGAIN: Final = "start again from the source with skyband rebuild SPEC (beside th
 """What helps a job that has lost what cannot be made again."""
 MOST_TASKS: Final = 1_000_000
 """No job has more."""
+LARGEST: Final = 64 << 20
+"""Bytes of the largest entry, and of the longest line of a list of files."""
 _BLOCK = 1 << 20
 
 
@@ -56,7 +58,7 @@ def offset(checkpoint: Path, batch: int, source: int = 0, name: str = "logOffset
         return -1
     try:
         # The version, the batch's settings, then a line a source.
-        lines = entry.read_text().splitlines()
+        lines = _text(entry).splitlines()
         mapping(lines[1])
         line = lines[2 + source]
         # "-": nothing yet. Other sources than files may spell their offsets as they like.
@@ -75,7 +77,7 @@ def partitions_of(checkpoint: Path, batch: int) -> int | None:
     if batch < 0 or not entry.exists():
         return None
     try:
-        said = mapping(entry.read_text().splitlines()[1]).get("conf", {}).get("spark.sql.shuffle.partitions")
+        said = mapping(_text(entry).splitlines()[1]).get("conf", {}).get("spark.sql.shuffle.partitions")
         if said is not None and not 0 < int(said) <= MOST_TASKS:
             raise ValueError("no number of tasks")
         return None if said is None else int(said)
@@ -87,7 +89,7 @@ def watermark(checkpoint: Path) -> int:
     """The engine's watermark, in ms, as of the last batch planned; 0 if there is none. For a moment when no query runs."""
     entry = checkpoint / "offsets" / str(last_batch(checkpoint / "offsets"))
     try:
-        return whole(mapping(entry.read_text().splitlines()[1]).get("batchWatermarkMs", 0))
+        return whole(mapping(_text(entry).splitlines()[1]).get("batchWatermarkMs", 0))
     except FileNotFoundError:
         return 0
     except (ValueError, IndexError, OSError) as e:
@@ -98,11 +100,18 @@ def next_watermark(checkpoint: Path) -> int:
     """The engine's watermark, in ms, of the batch that follows the last one done; 0 if there is none yet. Beside a run a lower bound."""
     entry = checkpoint / "commits" / str(last_batch(checkpoint / "commits"))
     try:
-        return whole(mapping(entry.read_text().splitlines()[1]).get("nextBatchWatermarkMs", 0))
+        return whole(mapping(_text(entry).splitlines()[1]).get("nextBatchWatermarkMs", 0))
     except FileNotFoundError:
         return 0
     except (ValueError, IndexError, OSError) as e:
         raise unusable(checkpoint, f"commits/{entry.name} cannot be read") from e
+
+
+def _text(entry: Path) -> str:
+    """What an entry of a log says. Raises FileNotFoundError; ValueError for one that no engine has written."""
+    if entry.stat().st_size > LARGEST:
+        raise ValueError("no entry is so large")
+    return entry.read_text()
 
 
 def owed(checkpoint: Path) -> bool:
@@ -196,5 +205,7 @@ def _lines_backwards(path: Path) -> Iterator[bytes]:
             size = min(_BLOCK, at)
             at = f.seek(at - size)
             rest, *lines = (f.read(size) + rest).split(b"\n")
+            if len(rest) > LARGEST:
+                raise ValueError("no line is so long")
             yield from reversed(lines)
         yield rest

@@ -6,6 +6,7 @@ or not at all (a log of files that is cut short makes it pass over new files).
 from __future__ import annotations
 
 import re
+import uuid
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -40,6 +41,10 @@ def whole(checkpoint: Path, control: Path, partitions: int, finishes: Sequence[S
 def _engine_logs(checkpoint: Path, planned: int, done: int) -> str | None:
     if not _filled(checkpoint / "metadata"):
         return "its file metadata is gone"
+    try:
+        uuid.UUID(str(mapping((checkpoint / "metadata").read_text())["id"]))
+    except (OSError, ValueError, KeyError):
+        return "its file metadata cannot be read"
     if done > planned:
         return f"offsets/{done} is gone"
     if planned > done + 1:

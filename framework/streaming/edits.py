@@ -20,7 +20,8 @@ from skyband.framework.streaming.generations import bytes_in, gone_files
 from skyband.framework.streaming.intact import check
 from skyband.framework.streaming.layout import JobFile, Layout, changed_since, grows, rules_of
 from skyband.framework.tables import delta_read
-from skyband.framework.tables.schemas import skyband_name
+from skyband.framework.tables.expected import need_columns
+from skyband.framework.tables.schemas import runs_schema, skyband_name
 
 Verdict = Literal["first run", "nothing", "rules", "buckets", "added", "queries", "state"]
 SAYS: Final[dict[str, str]] = {
@@ -142,7 +143,9 @@ def _obstacle(plan: Plan, layout: Layout) -> str | None:
 
 def _cost(layout: Layout) -> Cost | None:
     try:
-        runs = delta_read.read(delta_read.open_table(layout.root, "runs"), ["rows_in", "batch_ms"])
+        table = delta_read.open_table(layout.root, "runs")
+        need_columns(table, "runs", runs_schema(), ["rows_in", "batch_ms"])
+        runs = delta_read.read(table, ["rows_in", "batch_ms"])
     except SkybandError:
         return None
     rows, spent = (pc.sum(runs[c]).as_py() or 0 for c in ("rows_in", "batch_ms"))

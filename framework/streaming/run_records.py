@@ -32,11 +32,17 @@ from skyband.framework.streaming.layout import RUNNING, Layout
 from skyband.framework.streaming.scratch import alive
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.driver_writer import DriverWriter
+from skyband.framework.tables.expected import need_columns
 from skyband.framework.tables.schemas import job_runs_schema, job_runs_table
 
 KILLED: Final = "killed"
 GOING_ON: Final = "running"
 _TIMES: Final = ("started_at", "ended_at")
+SHOWN: Final = (
+    "run_id", "command", "started_at", "ended_at", "status", "error_code", "batches", "rows_in", "rejected", "changes", "spec_hash",
+    "skyband_version", "run_by", "host_name",
+)  # fmt: skip
+"""Columns that ``skyband history`` shows: tables of earlier versions have them, too."""
 
 
 @with_config(ConfigDict(strict=True, extra="allow"))
@@ -111,7 +117,9 @@ def history(layout: Layout, limit: int | None = None) -> list[dict[str, Any]]:
     need_readable(layout.root)
     known: list[dict[str, Any]] = []
     if delta_read.exists(layout.root, JOB_RUNS):
-        known = delta_read.read(delta_read.open_table(layout.root, JOB_RUNS)).to_pylist()
+        table = delta_read.open_table(layout.root, JOB_RUNS)
+        need_columns(table, JOB_RUNS, job_runs_schema(), SHOWN)
+        known = delta_read.read(table).to_pylist()
     said = _said(layout)
     if said is not None and said["run_id"] not in {r["run_id"] for r in known}:
         row = _row(said, GOING_ON if _alive(said) else KILLED)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from skyband.framework.errors import SkybandError
@@ -242,8 +242,8 @@ class Runner:
             left_out, capped = self.pieces.left_out(), self.drops.capped
             job = replace(self.job, engine_reads=self.engine_reads or self.job.engine_reads)
             query = start(self.spark, self.plan, self.layout, job, self._on_batch, once, left_out, capped, Delivery.of(self.sink))
-        except AnalysisException as e:
-            raise self._told(e) from e
+        except PySparkException as e:
+            raise lost_part(str(e), self.layout.checkpoint) or self._told(e) from e
         executors = Watch(self.spark)
         with closed_after(self.spark, query, self.layout.checkpoint, self.job.partitions), STOP.heeded():
             try:

@@ -31,7 +31,8 @@ from skyband.framework.streaming.intact import advice, look
 from skyband.framework.streaming.intact import told as lost
 from skyband.framework.streaming.layout import NEXT, JobFile, Layout, changed_since, has_rows, torn
 from skyband.framework.tables import delta_read
-from skyband.framework.tables.schemas import tables
+from skyband.framework.tables.expected import need_columns
+from skyband.framework.tables.schemas import runs_schema, tables
 
 State = Literal["never run", "running", "rebuilding", "stopped", "stopped in a batch", "swap interrupted", "damaged"]
 _RECORD_LOCK: Final = "hhqqi4x"
@@ -175,7 +176,8 @@ def _table(root: Path, name: str) -> Iterator[TableState]:
     except SkybandError:
         return
     files = pa.table(table.get_add_actions(flatten=True))
-    rows, size = (pc.sum(files[c]).as_py() or 0 for c in ("num_records", "size_bytes"))
+    # A table without statistics does not say how many rows it has.
+    rows, size = (pc.sum(files[c]).as_py() or 0 if c in files.column_names else 0 for c in ("num_records", "size_bytes"))
     yield TableState(name, table.version(), rows, files.num_rows, size)
 
 
@@ -183,9 +185,15 @@ def _runs(found: Status, root: Path) -> None:
     """What the rows of ``runs`` say."""
     classes = [c.name for c in REASONS]
     counts = ["rows_in", "filtered", "accepted", "rejected", "changes"]
+    if not delta_read.exists(root, "runs"):
+        return
+    needed = [*counts, *(f"rejected_{c}" for c in classes), "batch_id", "batch_time", "pending", "frontier", "newest"]
     try:
-        rows = delta_read.read(delta_read.open_table(root, "runs"))
-    except SkybandError:
+        table = delta_read.open_table(root, "runs")
+        need_columns(table, "runs", runs_schema(), needed)
+        rows = delta_read.read(table, needed)
+    except SkybandError as e:
+        found.wrong.append(_said(e))
         return
     if not rows.num_rows:
         return

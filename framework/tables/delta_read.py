@@ -27,9 +27,22 @@ def open_table(root: str | Path, name: str) -> DeltaTable:
         return DeltaTable(path, storage_options=options(path))
     except TableNotFoundError as e:
         raise SkybandError("SKY-E400", f"there is no table {name!r} at {root}", hint="run the job first: skyband run SPEC") from e
-    except (DeltaError, OSError) as e:
-        hint = "may this user read its files? If its log is damaged, restore it, or make it anew: skyband rebuild SPEC"
-        raise SkybandError("SKY-E400", f"table {name!r} at {root} cannot be read: {one_line(e)}", hint=hint) from e
+    except BaseException as e:
+        if not _of_library(e):
+            raise
+        raise unreadable(path, e) from e
+
+
+def _of_library(e: BaseException) -> bool:
+    """Whether it is about what a table holds: an error of delta-rs or Arrow, or a panic of the former, which is no Exception."""
+    return isinstance(e, (DeltaError, OSError, ValueError, KeyError, pa.ArrowException)) or type(e).__name__ == "PanicException"
+
+
+def unreadable(path: str, e: BaseException) -> SkybandError:
+    """SKY-E400: the table cannot be read, in a line."""
+    said = one_line(e)[:300] or type(e).__name__
+    hint = "may this user read its files? If the table is damaged, restore the whole sink from one backup, or make it anew: skyband rebuild SPEC"
+    return SkybandError("SKY-E400", f"the table at {path} cannot be read: {said}", hint=hint)
 
 
 def exists(root: str | Path, name: str) -> bool:
@@ -64,6 +77,8 @@ def dataset(table: DeltaTable) -> ds.FileSystemDataset:
     }
     fragments = []
     for i, path in enumerate(columns["path"]):
+        if ".." in unquote(path).split("/"):
+            raise ValueError(f"its log names a file that is not in it: {path[:200]}")
         known = ds.scalar(True)
         for name, column in partitions:
             known = known & (ds.field(name) == pa.scalar(columns[column][i], schema.field(name).type))
@@ -76,7 +91,12 @@ def dataset(table: DeltaTable) -> ds.FileSystemDataset:
 
 def read(table: DeltaTable, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
     """Rows of the table, with the types of its schema. O(rows of the files that ``where`` cannot rule out)."""
-    found = dataset(table).to_table(columns=list(columns) if columns is not None else None, filter=where)
+    try:
+        found = dataset(table).to_table(columns=list(columns) if columns is not None else None, filter=where)
+    except BaseException as e:
+        if not _of_library(e):
+            raise
+        raise unreadable(table.table_uri, e) from e
     return found.replace_schema_metadata(None)
 
 

@@ -21,6 +21,7 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.storage.sinks import need_readable
 from skyband.framework.tables import delta_read, source_read
 from skyband.framework.tables.dialects import plain
+from skyband.framework.tables.expected import need_columns
 from skyband.framework.tables.schemas import tables
 from skyband.framework.tables.source_rows import SOURCE, joined, source_schema, why_not
 from skyband.framework.tables.view import View, quoted
@@ -52,7 +53,8 @@ class Statements:
     def __init__(self, plan: Plan) -> None:
         need_readable(plan.sink)
         self._plan, self._root = plan, plan.sink.removeprefix("file://")
-        self._tables = {t.name.lower(): t.name for t in tables(plan)}
+        self._schemas = {t.name: t.schema for t in tables(plan)}
+        self._tables = {name.lower(): name for name in self._schemas}
         self._unjoined = why_not(plan) or source_read.why_not(plan.source)
         self._views = {v.name.lower(): v for v in views(plan) if not (v.wanted and self._unjoined)}
         self._open: set[str] = set()
@@ -73,8 +75,8 @@ class Statements:
         if len(found) != 1 or found[0].type not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
             said = "one query at a time" if len(found) > 1 else "only queries (select ..., describe ..., explain ...) can be asked"
             raise SkybandError("SKY-E201", said, hint="the tables are written by runs alone; other tools can read them, too (docs/bi.md)")
-        self._open_named(statement)
         try:
+            self._open_named(statement)
             asked = self._duck.sql(statement)
             rows: pa.Table = asked.to_arrow_table() if limit is None else _first(asked.to_arrow_reader(), limit)
         except duckdb.Error as e:
@@ -98,7 +100,9 @@ class Statements:
     def _open_tables(self, names: Iterable[str]) -> None:
         for name in (self._tables[n] for n in names):
             if name not in self._open:
-                self._duck.register(name, delta_read.dataset(delta_read.open_table(self._root, name)))
+                opened = delta_read.open_table(self._root, name)
+                need_columns(opened, name, self._schemas[name])
+                self._duck.register(name, delta_read.dataset(opened))
                 self._open.add(name)
 
     def _make(self, view: View) -> None:

@@ -22,6 +22,7 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.storage.places import absent
 from skyband.framework.storage.settings import options
 from skyband.framework.tables import delta_read
+from skyband.framework.tables.expected import need_columns
 from skyband.framework.tables.schemas import published_schema, result_tables
 from skyband.framework.tables.writer import Writer
 
@@ -76,12 +77,13 @@ def unreadable(root: Path, table: str, version: int) -> str | None:
         path = str(root / table)
         opened = DeltaTable(path, version=version, storage_options=options(path))
         paths = [unquote(p) for p in pa.table(opened.get_add_actions(flatten=True))["path"].to_pylist()]
-    except (DeltaError, OSError) as e:
+    except (DeltaError, OSError, ValueError, OverflowError) as e:
         return f"cannot be opened ({str(e)[:200]})"
     gone = absent(root / table, [p for p in paths if "://" not in p])
     return f"has lost {len(gone)} of its {counted(len(paths), 'data file')}" if gone else None
 
 
 def _versions(published: DeltaTable) -> list[tuple[str, int]]:
+    need_columns(published, PUBLISHED, published_schema(), ["table_name", "version"])
     rows = delta_read.read(published, ["table_name", "version"])
     return list(zip(rows["table_name"].to_pylist(), rows["version"].to_pylist(), strict=True))

@@ -23,6 +23,7 @@ from skyband.framework.storage.places import place
 from skyband.framework.tables import delta_read, sql
 from skyband.framework.tables.delta_read import to_schema
 from skyband.framework.tables.derive import intervals, key_as_of, ranked
+from skyband.framework.tables.expected import need_columns
 from skyband.framework.tables.motion import moved, reached
 from skyband.framework.tables.schemas import (
     changes_name,
@@ -30,6 +31,7 @@ from skyband.framework.tables.schemas import (
     results_schema,
     skyband_name,
     stream_columns,
+    tables,
     trajectory_name,
 )
 from skyband.framework.tables.types import STAMP
@@ -68,8 +70,15 @@ class Reader:
         raise SkybandError("SKY-E201", f"the job has no query {name!r}", hint=did_you_mean(name, names) or f"its queries: {one_of(names)}")
 
     def read(self, table: str, columns: list[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
-        """Rows of one table. SkybandError SKY-E400 if it is not there."""
-        return delta_read.read(delta_read.open_table(self.root, table), columns, where)
+        """Rows of one table. SkybandError SKY-E400 if it is not there, or is another one."""
+        opened = delta_read.open_table(self.root, table)
+        if table in self._schemas:
+            need_columns(opened, table, self._schemas[table], columns)
+        return delta_read.read(opened, columns, where)
+
+    @cached_property
+    def _schemas(self) -> dict[str, pa.Schema]:
+        return {t.name: t.schema for t in tables(self.plan)}
 
     def as_of(self, name: str, at: datetime | None = None, key: Mapping[str, str] | None = None, newest: int | None = None) -> Answer:
         """The result of query ``name`` after all events with time <= ``at`` (default: the last instant that is complete).

@@ -15,7 +15,8 @@ from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.storage.kept import kept_of
 from skyband.framework.storage.places import place
 from skyband.framework.tables.delta_read import open_table, read
-from skyband.framework.tables.schemas import changes_name, now_name, stream_columns, trajectory_name
+from skyband.framework.tables.expected import need_columns
+from skyband.framework.tables.schemas import changes_name, now_name, stream_columns, tables, trajectory_name
 from skyband.operators.base import Window
 
 Key = tuple[Any, ...]
@@ -38,6 +39,9 @@ class Stored:
         told = [changes_name(q.name) for q in plan.queries] + [trajectory_name(q.name) for q in plan.queries if q.item.moving]
         names = ["runs", *derived, *told, "heads", "rejected"]
         self._opened = {n: open_table(self.root, n) for n in names}
+        for table in tables(plan):
+            if table.name in self._opened:
+                need_columns(self._opened[table.name], table.name, table.schema)
 
     def table(self, name: str) -> pa.Table:
         """A whole table."""

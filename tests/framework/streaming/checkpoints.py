@@ -10,7 +10,7 @@ from pathlib import Path
 def make(home: Path, batches: int = 1, planned: int | None = None, partitions: int = 2, files: int | None = None) -> None:
     """Below ``home`` (``_skyband``): ``batches`` done, more ``planned``; one source file a batch, logged as number = batch."""
     checkpoint = home / "checkpoint"
-    write(checkpoint / "metadata", '{"id":"0"}')
+    write(checkpoint / "metadata", '{"id":"00000000-0000-0000-0000-000000000000"}')
     for batch in range(planned if planned is not None else batches):
         plan(home, batch)
     for batch in range(batches):

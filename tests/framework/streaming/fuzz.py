@@ -41,18 +41,22 @@ WRITING: list[list[str]] = [
 SECONDS = 120
 """After which a command hangs."""
 
-TEXTS = [b"", b"null", b"[]", b"{}", b"1", b"true", b'"x"', b"\0" * 64, b"\xff\xfe\x80", b"{" * 5_000, b"[" * 100_000, b'{"a":' * 3_000, b"v1\n",
+TEXTS = [b"", b"null", b"[]", b"{}", b"1", b"true", b'"x"', b"\0" * 64, b"\xff\xfe\x80", b"{" * 5_000,
+         b"[" * 100_000, b'{"a":' * 3_000, b"v1\n",
          b"v1\nnull\nnull\nnull", b"v1\n[]\n[]\n-", b"v1\n{}\n{}\n{}", b"1e999", b"-" * 10, b"{\"job\": 1e999}", b"9" * 5_000]  # fmt: skip
 VALUES: list[Any] = [
-    None, True, 0, -1, 1.5, 10**18, 10**40, -(10**40), 1e308, "", "x", "..", ".", "/", "../../victim", "/tmp", "a/b", "\0", "\ud800", "x" * 100_000, "²",
+    None, True, 0, -1, 1.5, 10**18, 10**40, -(10**40), 1e308, "", "x", "..", ".", "/", "../../victim", "/tmp", "a/b", "\0", "\ud800",
+    "x" * 100_000, "²",
     [], {}, [[]], [None], {"": None}, [1, 2, 3], ["../../victim"], {"../../victim": {}}, "next", "old", "file:///etc/passwd", "file:///%00",
     "http://[", "2020-01-01T00:00:00+00:00", "2020-01-01", "9999-12-31T23:59:59+00:00",
 ]  # fmt: skip
 PLANTS = [
     "swap.json", "taken.json", "sent.json", "drop.json", "files.json", "run.json", "rest.json", "replayed/x.json", "replayed/..json",
-    "checkpoint/offsets/999", "checkpoint/offsets/1²", "checkpoint/commits/999999999999999999999", "checkpoint/commits/x", "checkpoint/sources/0/99",
+    "checkpoint/offsets/999", "checkpoint/offsets/1²", "checkpoint/commits/999999999999999999999",
+    "checkpoint/commits/x", "checkpoint/sources/0/99",
     "checkpoint/sources/0/99.compact", "checkpoint/sources/0/1²", "checkpoint/sources/1/7", "filling/0", "next/_skyband/job.json",
-    "next/_skyband/swap.json", "back/_skyband/job.json", "old/_skyband/job.json", "gone/x", "added/_skyband/job.json", "control/finish-1.json",
+    "next/_skyband/swap.json", "back/_skyband/job.json", "old/_skyband/job.json", "gone/x", "added/_skyband/job.json",
+    "control/finish-1.json",
     "control/finish-x.json", "engine.lock", "lock", "x", "..x", "logs/engine-20200101T000000Z-1.log", "checkpoint/state/0/0/9.zip",
     "checkpoint/state/0/0/9²9.changelog",
 ]  # fmt: skip
@@ -67,7 +71,7 @@ class Hangs(BaseException):
 
 
 class Place:
-    """A copy of a job (its spec, source and sink in one directory) that a case may damage, with a directory of somebody else's beside it."""
+    """A copy of a job (its spec, source and sink in one directory) that a case may damage; a directory of somebody else's is beside it."""
 
     def __init__(self, made: Path, folder: Path) -> None:
         self.made, self.folder = made, folder
@@ -183,7 +187,8 @@ def _journal(rng: random.Random) -> bytes:
     ]
     some = lambda: rng.sample(names, rng.randint(0, 3))  # noqa: E731
     said = {
-        "from": rng.choice(["next", "back", "added", "../../victim", "..", "", "old"]), "to": rng.choice(["old", "gone", "..", "../../../victim"]),
+        "from": rng.choice(["next", "back", "added", "../../victim", "..", "", "old"]),
+        "to": rng.choice(["old", "gone", "..", "../../../victim"]),
         "out": [some(), some()], "in": [some(), some()],
     }  # fmt: skip
     return json.dumps(said).encode()

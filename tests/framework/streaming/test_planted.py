@@ -20,6 +20,7 @@ from skyband.framework.streaming.generations import JOURNAL, settle, swap, table
 from skyband.framework.streaming.layout import JobFile, Layout
 from skyband.framework.streaming.locks import one_run
 from skyband.jobs.cli import main
+from skyband.jobs.spec import load_plan
 from tests.framework.streaming import checkpoints
 from tests.framework.verify import small
 from tests.spark.cuts import stream
@@ -73,7 +74,8 @@ def job(made: tuple[Path, Plan], tmp_path: Path) -> tuple[Path, Layout]:
     spec = home / made[0].name
     spec.write_text(spec.read_text().replace(str(made[0].parent), str(home)))
     layout = Layout(str(home / Path(made[1].sink).relative_to(made[0].parent)))
-    layout.file.write_text(layout.file.read_text())
+    plan = load_plan(str(spec))
+    layout.save(JobFile(plan.job, "g", concealed(fingerprint(plan), plan, "s"), 2, None, salt="s"))
     checkpoints.write(tmp_path / "victim" / "_delta_log" / "0.json", "theirs")
     checkpoints.write(tmp_path / "victim" / "_skyband" / "job.json", "theirs")
     return spec, layout
