@@ -26,10 +26,11 @@ test: lint ## set everything up, check style and types, run the tests (two proce
 test-all: lint ## also the slow tests, those that kill processes, and those on more real data
 	@$(BIN)/python -m pytest --durations=20
 
-fuzz: setup ## damage 20,000 specs, measure the slowest ones, damage 300 sinks; more: make fuzz cases=100000 sinks=3000
+fuzz: setup ## damage 20,000 specs and 300 sinks, send 3,000 statements to serve; more: make fuzz cases=100000 sinks=3000 statements=50000
 	@$(BIN)/python -m tests.framework.spec.fuzz $(or $(cases),20000)
 	@$(BIN)/python -m tests.framework.streaming.fuzz $(or $(sinks),300)
 	@$(BIN)/python -m tests.framework.spec.worst_cases
+	@$(BIN)/python -m tests.framework.serve.fuzz $(or $(statements),3000)
 
 kills: setup ## kill jobs of every kind 200 times at random moments; fewer: make kills count=20 [seed=7] [out=figures.json]
 	@$(BIN)/python -m tests.spark.kills --count $(or $(count),200) --seed $(or $(seed),7) $(if $(out),--out $(out))

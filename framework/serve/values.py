@@ -224,8 +224,8 @@ def _numeric_number(v: Decimal | int) -> bytes:
     sign, digits, exponent = Decimal(v).as_tuple()
     assert isinstance(exponent, int)
     scale = max(0, -exponent)
-    text = "".join(map(str, digits)) + "0" * max(0, exponent)
-    whole, part = (text[: len(text) - scale], text[len(text) - scale :].rjust(scale, "0")) if scale else (text, "")
+    text = ("".join(map(str, digits)) + "0" * max(0, exponent)).rjust(scale, "0")
+    whole, part = text[: len(text) - scale], text[len(text) - scale :]
     whole = whole.rjust(-(-len(whole) // 4) * 4, "0")
     part = part.ljust(-(-len(part) // 4) * 4, "0")
     groups = [int((whole + part)[i : i + 4]) for i in range(0, len(whole) + len(part), 4)]

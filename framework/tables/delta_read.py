@@ -41,7 +41,7 @@ def _of_library(e: BaseException) -> bool:
 def unreadable(path: str, e: BaseException) -> SkybandError:
     """SKY-E400: the table cannot be read, in a line."""
     said = one_line(e)[:300] or type(e).__name__
-    hint = "may this user read its files? If the table is damaged, restore the whole sink from one backup, or make it anew: skyband rebuild SPEC"
+    hint = "may this user read its files? If it is damaged, restore the whole sink from one backup, or make it anew: skyband rebuild SPEC"
     return SkybandError("SKY-E400", f"the table at {path} cannot be read: {said}", hint=hint)
 
 
