@@ -43,7 +43,7 @@ class SourceNode:
     """Where rows come from; ``format`` is a name in ``sources.registry``. ``options`` may hold secrets: never print their values.
 
     ``written``: the path as the spec writes it, if something of it came from the environment. ``relative``: the path as seen from the
-    spec's folder, if it is given so.
+    spec's folder, if it is given so. ``plain``: the reader of the source looks at its JSON files itself (``sources.plain_json``).
     """
 
     format: str
@@ -56,6 +56,7 @@ class SourceNode:
     on_bad_file: Literal["stop", "reject"] = "stop"
     on_drift: Literal["stop", "warn"] = "stop"
     relative: str | None = None
+    plain: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from skyband.framework.plan.model import IntakeNode, Plan
 from skyband.framework.quality.row_rules import said
 from skyband.framework.quality.unparsed import Unparsed, unparsed
 from skyband.framework.quality.unusable import Use
+from skyband.framework.sources.text_options import encoding_of, folded
 
 if TYPE_CHECKING:
     from skyband.framework.tables.sink import Sink
@@ -25,6 +27,8 @@ LOUD: Final = 0.01
 """The share of a run's rows from which on a reason is pointed out."""
 TOO_MANY: Final = 4
 """Exit code of a run that rejected more than ``quality.max_rejected`` allows."""
+_BYTES: Final = re.compile(r"\\x[89A-F][0-9A-F]")
+"""A byte of a text that is none in its encoding, as table ``rejected`` shows it."""
 _LOOKED: Final = 1_000
 """Rows of a reason that are looked at."""
 
@@ -104,8 +108,10 @@ def explained(plan: Plan, header: Sequence[str] | None, reason: str, texts: Sequ
 
 
 def _parse(plan: Plan, header: Sequence[str] | None, texts: Sequence[str]) -> str:
-    if 2 * sum("\ufffd" in t for t in texts) > len(texts):
-        return f"their text is not UTF-8, such as {_first(texts)}; see source.options.encoding"
+    if 2 * sum("\ufffd" in t or _BYTES.search(t) is not None for t in texts) > len(texts):
+        encoding = encoding_of(folded(plan.source.options))
+        hint = f"declare theirs in source.options.encoding ({'windows-1252' if encoding == 'utf-8' else 'another one'}?)"
+        return f"their bytes are no text in {encoding.upper()}, such as {_first(texts)}; {hint}"
     found = [u for t in texts if (u := unparsed(plan.source, header, t)) is not None]
     if not found:
         return f"they do not parse, such as {_first(texts)}"

@@ -16,7 +16,9 @@ from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.quality.looks import Looks, fits_json, fits_text, looks_of
 from skyband.framework.sources import loose_json, nested
 from skyband.framework.sources.bad_files import separator_of
+from skyband.framework.sources.text_options import plain_digits
 
+_WORDS: Final = frozenset({"string", "boolean", "timestamp", "date"})
 _LONGEST: Final = 60
 """Characters of a value that are shown."""
 
@@ -62,7 +64,7 @@ def _of_csv(source: SourceNode, options: Mapping[str, str], columns: Sequence[st
             form = options[formats[f.type]]
             hint = f"source.options.{'timestampFormat' if f.type == 'timestamp' else 'dateFormat'} says {form}"
             doubtful = doubtful or _misfit(f, cells[i], None, hint)
-        elif not fits_text(f.type, cells[i]):
+        elif not fits_text(f.type, plain_digits(cells[i], options) if f.type not in _WORDS else cells[i]):
             return _misfit(f, cells[i], looks_of(f.type, str(f.source_name), cells[i]))
     return doubtful
 
@@ -80,6 +82,9 @@ def _of_json(source: SourceNode, text: str) -> Unparsed | None:
     try:
         row: Any = loose_json.value(text)
     except (ValueError, RecursionError):
+        if _several(text):
+            said = f"a line holds more than one value: {_shown(text)}"
+            return Unparsed(("several",), said, "one object a line, or options: {multiLine: true}")
         return Unparsed(("json",), f"a row is no JSON object: {_shown(text)}", "one object a line, or options: {multiLine: true}")
     if not isinstance(row, dict):
         return Unparsed(("json",), f"a row is no JSON object: {_shown(text)}", 'each row is an object: {"column": value, ...}')
@@ -92,6 +97,15 @@ def _of_json(source: SourceNode, text: str) -> Unparsed | None:
             shown = value if isinstance(value, str) else json.dumps(value)
             return _misfit(f, shown, looks_of(f.type, str(f.source_name), shown, quoted=isinstance(value, str)))
     return None
+
+
+def _several(text: str) -> bool:
+    """Whether a text begins with a JSON value and goes on behind it."""
+    try:
+        json.JSONDecoder().raw_decode(text.lstrip())
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _misfit(f: Field, value: str, looks: Looks | None, hint: str | None = None) -> Unparsed:

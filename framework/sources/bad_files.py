@@ -8,7 +8,7 @@ import gzip
 import re
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import IO, Any
 
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.text_options import codec_of, skipped
@@ -109,6 +109,12 @@ def _other_header(options: Mapping[str, str], columns: Sequence[str], path: str)
 
 def _opener(path: str) -> Any:
     return next((opener for ending, opener in _PACKED.items() if path.endswith(ending)), open)
+
+
+def opened(path: str) -> IO[bytes]:
+    """The bytes of a file, unpacked."""
+    made: IO[bytes] = _opener(path)(path, "rb")
+    return made
 
 
 def separator_of(options: Mapping[str, str]) -> str:

@@ -59,7 +59,7 @@ def files(
 
     The files at the URLs ``without`` are not opened; with ``drop`` rows have their file's ``CAP``. ``whole_origin``: the URLs are origins.
     """
-    own = text and source.format in _OWN
+    own = text and source.format in _OWN and not source.plain
     bound = {"maxFileAge": NEVER_TOO_OLD} | batch_bound(source)
 
     def load(format_: str, schema: StructType, options: Mapping[str, str]) -> DataFrame:

@@ -38,10 +38,15 @@ _LAST: Final = 253_402_128_000_000_000
 _DAYS: Final = NEVER // 86_400_000_000
 
 
-def odd(said: str) -> tuple[str, bool] | None:
-    """(why, whether for good) if the query failed with ``said`` because the engine has to read its files; else None."""
-    found = _SAID.search(said)
+def odd(message: str) -> tuple[str, bool] | None:
+    """(why, whether for good) if the query failed with ``message`` because the engine has to read its files; else None."""
+    found = _SAID.search(message)
     return None if found is None else (found[2].strip(), found[1] == _LASTING)
+
+
+def said(why: str) -> str:
+    """The message of an error for which the job is handed over for good: see ``odd``."""
+    return f"{_LASTING}: {why}"
 
 
 class Readable(Protocol):

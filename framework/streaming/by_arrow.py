@@ -14,8 +14,10 @@ from skyband.framework.plan.reader import below, doubled, engine_reads, separato
 from skyband.framework.sources.arrow_csv import ArrowCsv
 from skyband.framework.sources.arrow_files import ArrowFiles, Odd
 from skyband.framework.sources.drop import NO_ROWS, Span
+from skyband.framework.sources.logs import local_path
+from skyband.framework.sources.plain_json import may_be_plain, why_not_plain
 from skyband.framework.spec.places import without_scheme
-from skyband.framework.streaming.arrow_intake import Readable, accepted_times, judged
+from skyband.framework.streaming.arrow_intake import Readable, accepted_times, judged, said
 from skyband.framework.streaming.executors import as_the_driver
 from skyband.framework.streaming.layout import JobFile
 from skyband.framework.streaming.worker_pools import INTAKE, pool
@@ -26,6 +28,25 @@ def by_arrow(plan: Plan, job: JobFile) -> bool:
     named = plan.source.format != "csv" or job.header is not None
     # Only rows that the engine reads wake buckets that have states to take up.
     return named and not job.engine_reads and job.filling is None and engine_reads(plan.source, plan.intake) is None
+
+
+def by_spark(plan: Plan, job: JobFile) -> bool:
+    """Whether Spark's own reader reads JSON files, each of which ``look`` looks at before its rows count."""
+    return not job.engine_reads and may_be_plain(plan.source)
+
+
+def look(plan: Plan, job: JobFile, urls: Iterable[str]) -> None:
+    """Raises RuntimeError (see ``arrow_intake.odd``) for JSON files that Spark's own reader does not read right. O(bytes)."""
+    if not by_spark(plan, job):
+        return
+    for url in urls:
+        path = local_path(url)
+        try:
+            why = "a file is not on this machine" if path is None else why_not_plain(plan.source, path)
+        except OSError as e:
+            why = f"a file cannot be read ({type(e).__name__})"
+        if why is not None:
+            raise RuntimeError(said(why))
 
 
 def readable(plan: Plan, job: JobFile, columns: Sequence[str] | None = None) -> Readable:

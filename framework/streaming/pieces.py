@@ -14,6 +14,7 @@ from skyband.framework.reasons import BAD_FILE
 from skyband.framework.sources.logs import last_batch
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming import rejects
+from skyband.framework.streaming.by_arrow import look
 from skyband.framework.streaming.layout import JobFile, Layout
 from skyband.framework.tables.sink import Sink
 
@@ -27,6 +28,7 @@ class Pieces:
         self, spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, sink: Sink, committed: bool, warn: Warn = warning_to_stderr
     ) -> None:
         self.spark = spark
+        self.plan, self.job = plan, job
         self.sink = sink
         self.warn = warn
         self.reject = plan.source.on_bad_file == "reject"
@@ -48,9 +50,13 @@ class Pieces:
         return self.watch.left_out() if self.watch is not None else []
 
     def before_commit(self, batch: int, counts: Tally) -> pa.Table:
-        """Rows of ``rejected`` for what ``batch`` does without, counted. Raises SkybandError SKY-E301 if a piece of it is gone."""
+        """Rows of ``rejected`` for what ``batch`` does without, counted. Raises SkybandError SKY-E301 if a piece of it is gone,
+
+        and as ``by_arrow.look``.
+        """
         if self.watch is None:
             return rejects.SCHEMA.empty_table()
+        look(self.plan, self.job, self.watch.files(batch))
         self._tell(self.watch.before_commit(batch))
         rows = self.watch.rejected(batch)
         counts[ROWS_IN] += len(rows)

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -22,7 +23,7 @@ from skyband.framework.sources.logs import last_batch, owed
 from skyband.framework.sources.registry import source_format
 from skyband.framework.sources.structs import struct
 from skyband.framework.streaming.arrow_intake import URL, ReadAndPack
-from skyband.framework.streaming.by_arrow import by_arrow, readable
+from skyband.framework.streaming.by_arrow import by_arrow, by_spark, readable
 from skyband.framework.streaming.config import WATERMARK, HostConfig
 from skyband.framework.streaming.delivery import Delivery, number_batch
 from skyband.framework.streaming.filling import filling
@@ -72,7 +73,8 @@ def build(
         if by_arrow(plan, job):
             packed = _read_by_arrow(spark, plan, layout, job, config, without, drop, deliver, send)
         else:
-            source = source_format(plan.source.format).stream(spark, plan.source, job.header, without, drop)
+            read = replace(plan.source, plain=by_spark(plan, job))
+            source = source_format(plan.source.format).stream(spark, read, job.header, without, drop)
             rows = intake(source, plan.intake)
             rows = with_control(spark, rows, str(layout.control), plan.intake.event_time)
             packed = rows.mapInArrow(Pack(config, deliver, send), _PACKED)

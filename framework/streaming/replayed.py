@@ -31,6 +31,7 @@ from skyband.framework.redaction import redacted
 from skyband.framework.sources.logs import next_watermark
 from skyband.framework.sources.protocol import Lying
 from skyband.framework.sources.registry import source_format
+from skyband.framework.sources.text_options import folded, skipped
 from skyband.framework.streaming.engine_log import first_cause
 from skyband.framework.streaming.intake import intake
 from skyband.framework.streaming.layout import JobFile, Layout
@@ -129,8 +130,10 @@ def _without(source: SourceNode, header: bool, path: Path, data: bytes, keep: Se
             pq.write_table(rows.filter(pa.array(keep)), sink)
             return bytes(sink.getvalue())
     else:
-        comment = {k.lower(): v for k, v in source.options}.get("comment", "").encode()
-        top, lines = _lines(data, header, comment)
+        options = folded(source.options)
+        titles = data.splitlines(keepends=True)[: skipped(options)]
+        top, lines = _lines(data[sum(map(len, titles)) :], header, options.get("comment", "").encode())
+        top = [*titles, *top]
         if len(lines) == len(keep):
             return b"".join([*top, *(line for line, kept in zip(lines, keep, strict=True) if kept)])
     hint = "leave them out of the file yourself: `skyband rejected` explains the reasons"

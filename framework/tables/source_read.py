@@ -22,6 +22,7 @@ from skyband.framework.sources.bad_files import separator_of
 from skyband.framework.sources.files import files_to_read
 from skyband.framework.sources.ledger import Ledger
 from skyband.framework.sources.logs import local_path
+from skyband.framework.sources.text_options import skipped
 from skyband.framework.storage.kept import kept_of
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.source_rows import found_by, source_schema
@@ -41,7 +42,9 @@ READING: Final[dict[str, str | bool | int | float | list[str]]] = {
 _LOOK: Final = frozenset({"pathglobfilter", "recursivefilelookup", "mergeschema", "maxcolumns", "maxcharspercolumn"})
 """Options that do not change what a row of a file that was taken holds."""
 _KNOWN: Final[Mapping[str, frozenset[str]]] = {
-    "csv": _LOOK | {"header", "sep", "delimiter", "quote", "escape", "nullvalue", "multiline", "encoding", "charset", "timezone"},
+    "csv": _LOOK
+    | {"header", "sep", "delimiter", "quote", "escape", "nullvalue", "multiline", "encoding", "charset", "timezone"}
+    | {"skip_lines"},
     "json": _LOOK | {"encoding", "charset", "timezone"},
     "parquet": _LOOK,
     "orc": _LOOK,
@@ -139,7 +142,7 @@ def reader(source: SourceNode, files: Sequence[str], header: Sequence[str] | Non
     return (
         f"read_csv({listed}, auto_detect = false, header = {headed}, columns = {columns}, "
         f"delim = {text(separator_of(options))}, quote = {text(quote)}, "
-        f"escape = {text(escape)}, nullstr = [{nulls}], allow_quoted_nulls = false, ignore_errors = true)"
+        f"escape = {text(escape)}, skip = {skipped(options)}, nullstr = [{nulls}], allow_quoted_nulls = false, ignore_errors = true)"
     )
 
 

@@ -6,6 +6,7 @@ import time as clock
 from dataclasses import dataclass, field
 from typing import Any
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError, SpecErrors
 from skyband.framework.lines import Lines
 from skyband.framework.plan.model import Plan
@@ -21,6 +22,7 @@ from skyband.framework.verify.progress import Progress
 from skyband.framework.verify.replay import replay
 from skyband.framework.verify.sample import compare
 from skyband.framework.verify.shares import Share, number, summary, together
+from skyband.framework.verify.source_count import compare_count
 from skyband.framework.verify.stored import Stored, runs_gone
 from skyband.framework.verify.told import told
 
@@ -95,6 +97,7 @@ class _Verification:
         nothing = None if self._changes(stored, clocks) else "the tables hold no change of any result"
         self._books(stored, clocks)
         if sample is not None:
+            self._count(stored, layout, job)
             try:
                 nothing = self._source(stored, clocks, layout, job, sample)
             except SkybandError as e:
@@ -139,6 +142,13 @@ class _Verification:
         self.shares.append(Share("batches", None, batches, stored.last_batch + 1))
         said = f"DIFFERENT\n{told(off)}" if off else "runs, heads and rejected add up with the other tables"
         self.report("books", f"books: {said}", differences=len(off))
+
+    def _count(self, stored: Stored, layout: Layout, job: JobFile) -> None:
+        rows, off = compare_count(stored, layout, job)
+        self._differ(len(off))
+        if rows is not None:
+            said = f"DIFFERENT\n{told(off)}" if off else f"{counted(rows, 'row')} counted in its files, as many as runs has"
+            self.report("counted", f"source: {said}", rows=rows, differences=len(off))
 
     def _source(self, stored: Stored, clocks: Clocks, layout: Layout, job: JobFile, sample: Sample) -> str | None:
         """Why nothing has been shown, if so."""
