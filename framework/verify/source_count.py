@@ -64,14 +64,11 @@ def rows_of(source: SourceNode, path: str, header: bool) -> int | None:
         lines = io.TextIOWrapper(raw, "iso-8859-1", newline=None)
         mark = options.get("comment", "") if source.format == "csv" else ""
         comment = mark.encode(codec_of(options).removesuffix("-sig"), "replace").decode("iso-8859-1")
-        rows = 0
+        rows, titles = 0, skipped(options)
         for number, line in enumerate(lines):
             text = line.removeprefix("\xef\xbb\xbf") if number == 0 and encoding_of(options) == "utf-8" else line
-            if (
-                number < skipped(options)
-                or not text.strip(_BLANK if source.format == "csv" else " \t\r\n")
-                or (comment and text.startswith(comment))
-            ):
+            empty = not text.strip(_BLANK if source.format == "csv" else " \t\r\n")
+            if number < titles or empty or (comment and text.startswith(comment)):
                 continue
             if source.format == "json" and text.lstrip(" \t").startswith("["):
                 return None  # a list of rows, or a row that is none

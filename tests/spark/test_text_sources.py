@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,13 @@ from skyband.framework.sources.arrow_csv import ArrowCsv
 from skyband.framework.sources.arrow_files import Odd
 from skyband.framework.sources.protocol import CORRUPT
 from skyband.framework.sources.registry import source_format
+from skyband.framework.streaming.layout import JobFile, Layout
+from skyband.framework.streaming.runner import Runner
+from skyband.framework.tables.writer_factory import writer_for
+from skyband.framework.verify.source_count import compare_count
+from skyband.framework.verify.stored import Stored
+from skyband.jobs.spec import load_plan
+from tests.spark.jobs import table
 
 pytestmark = pytest.mark.spark
 
@@ -192,3 +201,84 @@ def test_rows_of_a_file_larger_than_a_batch_of_arrow_are_all_there(spark: SparkS
     text = "t\nid,x\n" + "".join(f"{i},{i}\n" for i in range(many))
     rows = read(spark, tmp_path, "csv", text.encode(), {"id": "bigint", "x": "double"}, skip_lines="1", comment="#")
     assert pa.array([r[0] for r in rows]).equals(pa.array(range(many)))
+
+
+JOB = """\
+job: begun
+source:
+  format: csv
+  path: "{folder}/in"
+  schema: {{id: string, ts: timestamp, x: double}}
+  id: [id]
+  event_time: {{column: ts}}
+window: {{count: 100}}
+scoring: {{x: {{expression: x, direction: max}}}}
+queries:
+  top: {{type: topk, scoring: x, k: 20}}
+sink: {{path: "{folder}/out"}}
+"""
+
+
+def test_a_job_that_began_with_the_backslash_goes_on_with_it(spark: SparkSession, tmp_path: Path) -> None:
+    def run(name: str, quoted: str, minute: int) -> None:
+        (tmp_path / "in" / name).write_text(f'id,ts,x\n"{quoted}",2024-01-01 00:0{minute}:00,{minute}\n')
+        plan = load_plan(str(tmp_path / "spec.yaml"))
+        Runner(spark, plan, writer_for(plan.sink, spark), lambda _: None).run(once=True, finish=True)
+
+    def names() -> list[str]:
+        return sorted(table(tmp_path, "top_now")["id"].to_pylist())
+
+    (tmp_path / "in").mkdir()
+    spec = JOB.format(folder=tmp_path)
+    (tmp_path / "spec.yaml").write_text(spec.replace("  schema:", '  options: {escape: "\\\\"}\n  schema:'))
+    run("1.csv", '1\\" pipe', 1)
+    # As a former version left it: the spec says nothing, and neither does the job file.
+    job = tmp_path / "out" / "_skyband" / "job.json"
+    told = json.loads(job.read_text())
+    assert told.pop("escape") == "\\"
+    job.write_text(json.dumps(told))
+    (tmp_path / "spec.yaml").write_text(spec)
+    assert "escape" not in dict(load_plan(str(tmp_path / "spec.yaml")).source.options)
+    run("2.csv", '2\\" pipe', 2)
+    assert names() == ['1" pipe', '2" pipe']
+    assert json.loads(job.read_text())["escape"] == "\\"
+    # A job that begins now doubles quotes.
+    (tmp_path / "spec.yaml").write_text(spec.replace("/out", "/new"))
+    (tmp_path / "in" / "1.csv").unlink()
+    (tmp_path / "in" / "2.csv").unlink()
+    run("3.csv", '3"" pipe', 3)
+    assert json.loads((tmp_path / "new" / "_skyband" / "job.json").read_text())["escape"] == '"'
+    assert load_plan(str(tmp_path / "spec.yaml")).source.options == (("header", "true"), ("escape", '"'))
+
+
+def test_a_line_with_two_objects_hands_the_job_to_the_exact_reader(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    spec = JOB.format(folder=tmp_path).replace("format: csv", "format: json").replace("window:", "quality: {max_rejected: 100%}\nwindow:")
+    (tmp_path / "spec.yaml").write_text(spec)
+
+    def run(name: str, text: str) -> JobFile:
+        (tmp_path / "in" / name).write_text(text)
+        plan = load_plan(str(tmp_path / "spec.yaml"))
+        Runner(spark, plan, writer_for(plan.sink, spark), lambda _: None).run(once=True, finish=True)
+        return Layout(plan.sink).known()
+
+    good = '{"id":"a","ts":"2024-01-01T00:01:00Z","x":1.0}'
+    assert run("1.json", good).engine_reads == ""
+    two = '{"id":"b","ts":"2024-01-01T00:02:00Z","x":2.0}{"id":"c","ts":"2024-01-01T00:03:00Z","x":3.0}'
+    three = '{"id":"d","ts":"2024-01-01T00:04:00Z","x":1e309}'
+    last = '{"id":"e","ts":"2024-01-01T00:05:00Z","x":5.0}'
+    job = run("2.json", "\n".join([two, three, last]))
+    assert job.engine_reads == "a file has lines that are not one plain object"
+    assert sorted(table(tmp_path, "rejected")["text"].to_pylist()) == sorted([two, three])
+    assert sum(table(tmp_path, "runs")["rows_in"].to_pylist()) == 4
+    assert sorted(table(tmp_path, "top_now")["id"].to_pylist()) == ["a", "e"]
+    plan = load_plan(str(tmp_path / "spec.yaml"))
+    assert compare_count(Stored(plan), Layout(plan.sink), job) == (4, [])
+    # The file holds more than the run has counted: what a reader that stops early would leave.
+    path = tmp_path / "in" / "1.json"
+    at = path.stat().st_mtime_ns
+    path.write_text(f"{good}\n{good}\n")
+    os.utime(path, ns=(at, at))
+    rows, off = compare_count(Stored(plan), Layout(plan.sink), job)
+    assert rows == 5
+    assert [d.what for d in off] == ["its rows_in are 4 rows together, the files that were taken hold 5"]
