@@ -253,14 +253,10 @@ def what(plan: Plan) -> str:
 
 def _tell_former(plan: Plan, told: Lines) -> None:
     """Say which sets of tokens are made by the rules of a former version, since the job was."""
-    from skyband.framework.plan.former import former_sets
+    from skyband.framework.plan.former import former_rules, former_sets
 
     if names := former_sets(plan):
-        text = (
-            f"a former version made this job: the tokens of {', '.join(names)} stay as it made them (no normalization, words end at "
-            "combining marks, short rows are rejected); skyband rebuild SPEC makes the job by the present rules"
-        )
-        told.tell("info", "former_tokens", text, tokens=names)
+        told.tell("info", "former_tokens", former_rules(names), tokens=names)
 
 
 def _once(args: argparse.Namespace, plan: Plan) -> bool:

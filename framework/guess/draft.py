@@ -10,6 +10,7 @@ from typing import Final
 
 import yaml
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError, printable
 from skyband.framework.guess.columns import Guess, guess_column, quoted
 from skyband.framework.guess.roles import Roles, roles_of
@@ -145,10 +146,10 @@ def _place(path: Path, spec: Path) -> str:
 
 def _looked_at(path: Path, sample: Sample) -> str:
     """What the guesses are made of, in words."""
-    of = "" if sample.of in (None, 1) else f" of {sample.files:,} of its {sample.of:,} files"
+    of = "" if sample.of in (None, 1) else f" of {sample.files:,} of its {counted(sample.of, 'file')}"
     if sample.of is not None and sample.files == sample.of > 1:
-        of = f" of its {sample.of:,} files"
-    return f"{_comment(path.name)}, by {'all' if sample.whole else 'the first'} {sample.rows:,} rows{of}"
+        of = f" of its {counted(sample.of, 'file')}"
+    return f"{_comment(path.name)}, by {'all' if sample.whole else 'the first'} {counted(sample.rows, 'row')}{of}"
 
 
 def _column(c: Guess) -> str:

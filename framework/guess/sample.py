@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final
 
-from skyband.framework.counts import counted
+from skyband.framework.counts import agree, counted
 from skyband.framework.errors import SkybandError
 from skyband.framework.guess import csv_forms
 from skyband.framework.plan.model import SourceNode
@@ -106,7 +106,8 @@ def _files_of(path: Path) -> tuple[list[Path], list[tuple[str, str | bool]], lis
         found = listing(SourceNode("csv", str(path), ((RECURSIVE, "true"),), ()))
         assert found is not None
         return _there(found.files), [(RECURSIVE, True)], ["the files of all subdirectories are read"]
-    unread = f"{len(found.unread):,} files below are not read: set source.options {RECURSIVE}: true to read them"
+    n = len(found.unread)
+    unread = f"{counted(n, 'file')} below {agree(n, 'is', 'are')} not read: set source.options {RECURSIVE}: true to read all directories"
     return _there(found.files), [], [unread] if found.unread else []
 
 

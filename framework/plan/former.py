@@ -6,7 +6,7 @@ mention ``normalize``. A rebuild makes the job by the present rules.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +29,14 @@ def as_made(plan: Plan, kept: Mapping[str, Any]) -> Plan:
 def former_sets(plan: Plan) -> list[str]:
     """Return the names of the sets of ``plan`` that are made by former rules."""
     return [t.name for t in plan.intake.tokens if t.normalize is None or t.short is None]
+
+
+def former_rules(names: Sequence[str]) -> str:
+    """Return the message that the sets ``names`` are made by former rules."""
+    return (
+        f"a former version made this job: the tokens of {', '.join(names)} stay as it made them (no normalization, words end at "
+        "combining marks, short rows are rejected); skyband rebuild SPEC makes the job by the present rules"
+    )
 
 
 def _is_former(kept: Any) -> bool:

@@ -36,6 +36,8 @@ def share_of(plan: Plan) -> tuple[list[SkybandError], str]:
 def _absent(plan: Plan, first: FirstRows) -> SkybandError:
     """SKY-E206: columns that no row has."""
     names = [str(f.source_name) for f in plan.source.fields if f.name in first.absent]
-    said = f"none of the first {len(first.rows):,} rows has the column{'s' if len(names) > 1 else ''} {', '.join(map(repr, names))}"
+    said = (
+        f"none of the first {counted(len(first.rows), 'row')} has the column{'s' if len(names) > 1 else ''} {', '.join(map(repr, names))}"
+    )
     hint = "'from:' gives a column another name, or names a member of an object: from: user.score"
     return SkybandError("SKY-E206", f"{said} (first file: {first.files[0]})", hint=hint)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError
 from skyband.framework.lines import Lines
 from skyband.framework.plan.model import Plan, QueryNode, TokenNode
@@ -78,14 +79,14 @@ def report(plan: Plan, use: Use, first: bool, lines: Lines) -> int:
 
 
 def _all(rows: int) -> str:
-    return "the only row" if rows == 1 else f"all {rows:,} rows"
+    return "the only row" if rows == 1 else f"all {counted(rows, 'row')}"
 
 
 def _share(part: int, whole: int) -> str:
     """How many rows, with their share: ``all 20 rows``, ``3 of the 20 rows (15.0 %)``."""
     if part == whole:
         return f"{_all(whole)} of this run that it asks for"
-    return f"{part:,} of the {whole:,} rows of this run that it asks for ({min(99.9, 100 * part / whole):.1f} %)"
+    return f"{part:,} of the {counted(whole, 'row')} of this run that it asks for ({min(99.9, 100 * part / whole):.1f} %)"
 
 
 def _where_from(plan: Plan, column: str) -> str:
@@ -110,5 +111,5 @@ def _reasons(plan: Plan, query: QueryNode, empty: list[str]) -> Iterator[str]:
 
 
 def _short(node: TokenNode) -> str:
-    least = "no token" if node.least == 1 else f"fewer than {node.least:,} tokens"
+    least = "no token" if node.least == 1 else f"fewer than {counted(node.least, 'token')}"
     return f"they have {least} (tokens.{node.name}.min_tokens)"

@@ -15,6 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 from sqlglot import exp, parse_one
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError
 from skyband.framework.extras import extra
 from skyband.framework.plan.model import Plan
@@ -221,7 +222,9 @@ def answer(duck: duckdb.DuckDBPyConnection, sql: str, limits: Limits, started: C
             taken.append(batch)
             rows, size = rows + batch.num_rows, size + batch.nbytes
             if rows > limits.rows:
-                raise Refused("54000", f"the answer has more than {limits.rows:,} rows", "add a limit, or start the server with --rows N")
+                raise Refused(
+                    "54000", f"the answer has more than {counted(limits.rows, 'row')}", "add a limit, or start the server with --rows N"
+                )
             if size > limits.memory_mb * 1_000_000:
                 raise Refused("53200", f"the answer needs more than {limits.memory_mb} MB", "ask for less, or start with --memory MB")
         return pa.Table.from_batches(taken, reader.schema)

@@ -10,6 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError
 from skyband.framework.serve import wire
 from skyband.framework.serve.commands import REPORTED, Client, Done, Shown
@@ -152,7 +153,7 @@ class Session:
         formats = [body.int16() for _ in range(body.int16())]
         count = body.int16()
         if count != len(prepared.oids):
-            raise Refused("08P01", f"the statement has {len(prepared.oids)} parameters, and {count} values came")
+            raise Refused("08P01", f"the statement has {counted(len(prepared.oids), 'parameter')}, and {counted(count, 'value')} came")
         values = []
         for i in range(count):
             size = body.int32()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote
 
+from skyband.framework.counts import counted
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.spec.places import without_scheme
 
@@ -135,7 +136,7 @@ def not_read(source: SourceNode) -> str | None:
     if found is None or not found.unread:
         return None
     n = len(found.unread)
-    said = f"{'1 file' if n == 1 else f'{n:,} files'} below {source.path} {'is' if n == 1 else 'are'} not read (first: {found.unread[0]})"
+    said = f"{counted(n, 'file')} below {source.path} {'is' if n == 1 else 'are'} not read (first: {found.unread[0]})"
     if found.partitioned:
         return f"{said}: beside directories such as year=2024 Spark reads only the files in these; move {'it' if n == 1 else 'them'} there"
     return f"{said}: set source.options {RECURSIVE}: true to read all subdirectories"

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, TypeVar
 from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
+from skyband.framework.counts import counted
 from skyband.framework.storage.places import is_object
 from skyband.framework.storage.sinks import odd
 
@@ -93,7 +94,7 @@ def content(path: Path) -> bytes:
             if not stat.S_ISREG(found.st_mode):
                 raise Unfit("it is a directory" if stat.S_ISDIR(found.st_mode) else "it is no regular file")
             if found.st_size > LARGEST:
-                raise Unfit(f"it has {found.st_size:,} bytes")
+                raise Unfit(f"it has {counted(found.st_size, 'byte')}")
             return file.read()
     except FileNotFoundError:
         raise

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from skyband.framework.counts import counted
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.queries.protocol import QueryType, Question
 from skyband.framework.tables.schemas import changes_name, identity_columns, stream_columns, trajectory_name
@@ -29,7 +30,7 @@ def compare_result(plan: Plan, query: QueryNode, stream: Key, at: int, expected:
         alone = [i for i, row in enumerate(sides[side]) if row not in there]
         shown.append([{"rank": i + 1, **dict(zip(names, rows[i][0], strict=True)), **_score(query, rows[i][1])} for i in alone])
     where = place(f"query {query.name}", stream_columns(plan, query), stream, at)
-    said = f"the result in table {query.name} ({len(got):,} rows) is not that of the definition ({len(expected):,} rows)"
+    said = f"the result in table {query.name} ({counted(len(got), 'row')}) is not that of the definition ({counted(len(expected), 'row')})"
     yield Difference(where, said, shown[0], shown[1], at)
 
 
@@ -65,7 +66,7 @@ def compare_steps(of: Stream, stream: Key, at: int, steps: Sequence[Sequence[Tol
         for side in (steps, told)
     ]
     where = place(f"query {query.name}", of.names, stream, at)
-    said = f"its changes at this instant ({len(told)} steps) are not those of the definition ({len(steps)} steps)"
+    said = f"its changes at this instant ({counted(len(told), 'step')}) are not those of the definition ({counted(len(steps), 'step')})"
     yield Difference(where, said, shown[0], shown[1], at)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.framework.counts import agree, counted
 from skyband.framework.reasons import DUPLICATE_ID, LATE, NO_TARGET
 from skyband.framework.streaming import rejects
 from skyband.framework.streaming.deletions import DELETES
@@ -50,4 +51,4 @@ class Refused:
 
 
 def _rows(count: int) -> str:
-    return "1 row is" if count == 1 else f"{count:,} rows are"
+    return f"{counted(count, 'row')} {agree(count, 'is', 'are')}"

@@ -14,6 +14,7 @@ from itertools import islice
 
 import pyarrow as pa
 
+from skyband.framework.counts import counted
 from skyband.framework.plan.model import LogicalQuery, QueryNode
 from skyband.framework.queries.protocol import QueryType, Question
 from skyband.framework.queries.registry import query_type
@@ -147,7 +148,9 @@ class _Comparison:
         """Compares until all is done or the time is over, but at least one key, and one instant of every query."""
         found = self.found
         if progress is not None:
-            progress.doing(lambda: f"comparing with the source: {found.keys:,} of {found.of_keys:,} keys, {found.looked:,} results so far")
+            progress.doing(
+                lambda: f"comparing with the source: {found.keys:,} of {counted(found.of_keys, 'key')}, {found.looked:,} results so far"
+            )
         self.budget.sampling()
         for late in (_never, self.budget.late):
             while not late():

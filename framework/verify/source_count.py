@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 from typing import Final
 
+from skyband.framework.counts import counted
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.bad_files import opened
 from skyband.framework.sources.forgetting import forgotten
@@ -49,7 +50,7 @@ def compare_count(stored: Stored, layout: Layout, job: JobFile) -> tuple[int | N
     said = sum(stored.table("runs")["rows_in"].to_pylist())
     if said == total:
         return total, []
-    return total, [Difference("table runs", f"its rows_in are {said:,} rows together, the files that were taken hold {total:,}")]
+    return total, [Difference("table runs", f"its rows_in add up to {counted(said, 'row')}, the files that were taken hold {total:,}")]
 
 
 def rows_of(source: SourceNode, path: str, header: bool) -> int | None:
