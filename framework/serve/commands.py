@@ -75,6 +75,8 @@ _FORGET: Final = re.compile(
     re.IGNORECASE,
 )
 _SHOW: Final = re.compile(rf"show\s+(time\s+zone|transaction\s+isolation\s+level|session\s+authorization|{_NAME})", re.IGNORECASE)
+_OPTION: Final = re.compile(r"(?:-c\s*|--)(?P<name>\w+)=(?P<value>(?:\\.|\S)*)")
+"""Settings in the option ``options`` of libpq."""
 _LISTS: Final[Mapping[str, str]] = {
     "tables": (
         "select table_schema, table_name, table_type from information_schema.tables "
@@ -116,6 +118,22 @@ class Client:
         self.settings = dict(self._defaults)
         self.status = b"I"
         self.path = list(schemas)
+
+    def begin(self, startup: Mapping[str, str]) -> None:
+        """Take the settings that the client sent as it connected; those that are not taken here are ignored, as they come from drivers.
+
+        Raises Refused for an encoding that the server does not have, and for replication.
+        """
+        if startup.get("replication", "false").lower() not in ("false", "off", "no", "0"):
+            raise Refused("0A000", "this server has no replication")
+        options = [(o["name"], o["value"]) for o in _OPTION.finditer(startup.get("options", ""))]
+        for name, value in (*startup.items(), *options):
+            if name.lower() in self.settings:
+                try:
+                    self.set(name, value)
+                except Refused:
+                    if name.lower() == "client_encoding":
+                        raise
 
     @property
     def seconds(self) -> float | None:

@@ -143,6 +143,8 @@ class Server:
         process = os.fork()
         if process == 0:
             with _ends_here(self._report):
+                # Else the pipe would not end with the server.
+                control.close()
                 self._become(sock, theirs, secret, entered)
         theirs.close()
         control.setblocking(False)
@@ -150,8 +152,9 @@ class Server:
 
     def _become(self, sock: socket.socket, control: socket.socket, secret: int, entered: Entered) -> None:
         """Be the process of one connection until it ends."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_DFL)
+        # Ctrl-C in a terminal reaches every process: the server ends, and ends this one.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         self._selector.close()
         self._listener.close()
         for handshake in self._waiting.values():
@@ -166,6 +169,8 @@ class Server:
             session = Session(sock, self._database, control, entered.startup)
             session.greet(os.getpid(), secret)
             session.serve()
+        except Refused as e:
+            _refuse(sock, e)
         except WireError as e:
             _refuse(sock, Refused("08P01", str(e)))
         except (EOFError, OSError):

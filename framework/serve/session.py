@@ -60,6 +60,7 @@ class Session:
     def __init__(self, sock: socket.socket, database: Database, control: socket.socket, startup: Mapping[str, str]) -> None:
         self._sock, self._database = sock, database
         self._client = Client(database.schemas, startup.get("application_name", ""))
+        self._client.begin(startup)
         self._parser = Parser()
         self._watch = Watch(control, lambda reason: self._send(wire.failure(reason, "FATAL")))
         self._prepared: dict[str, Prepared] = {}

@@ -231,6 +231,11 @@ def test_settings_of_clients_are_taken_and_have_no_effect(server: Served) -> Non
         ):  # fmt: skip
             c.execute(harmless)
         assert c.execute("show timezone").fetchone() == ("UTC",)
+    with server.connect(options="-c statement_timeout=1500 -c search_path=nothing -c work_mem=1GB -c unknown.x=1") as c:
+        assert c.execute("show statement_timeout").fetchone() == ("1500",) and c.execute("show search_path").fetchone() == ("",)
+    with pytest.raises(psycopg.OperationalError, match="no other client_encoding than UTF8"):
+        server.connect(client_encoding="latin1")
+    with server.connect() as c:
         assert c.execute("select '2024-01-01 00:00:00+00'::timestamptz::text").fetchone() == ("2024-01-01 00:00:00+00",)
 
 

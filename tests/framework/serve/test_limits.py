@@ -6,6 +6,7 @@ import socket
 import struct
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -126,12 +127,25 @@ def test_idle_and_slow_clients_hold_up_nobody(server: Served) -> None:
             c.close()
 
 
-def test_a_server_of_a_dead_process_leaves_no_other_behind(server: Served) -> None:
+def test_a_message_that_is_too_long_ends_its_connection_alone(server: Served) -> None:
     with server.connect() as c:
-        child = c.pgconn.backend_pid
-        assert child != server.process.pid
-        with pytest.raises(psycopg.errors.ProtocolViolation, match="at most"):
-            with socket.socket(fileno=socket.dup(c.pgconn.socket)) as raw:
-                raw.sendall(b"Q\x7f\xff\xff\xff")
+        assert c.pgconn.backend_pid != server.process.pid
+        with socket.socket(fileno=socket.dup(c.pgconn.socket)) as raw:
+            raw.sendall(b"Q\x7f\xff\xff\xff")
+        with pytest.raises(psycopg.OperationalError, match="at most"):
             c.execute("select 1")
     assert server.ask("select 1") == [(1,)]
+
+
+def test_connections_end_with_a_server_that_is_killed(tmp_path: Path) -> None:
+    with served(tmp_path) as s:
+        c = s.connect()
+        s.process.kill()
+        s.process.wait()
+        with socket.socket(fileno=socket.dup(c.pgconn.socket)) as raw:
+            raw.settimeout(120)
+            # The process of the connection ends with the server: the client sees the end, and the port is free.
+            assert raw.recv(1) == b""
+        with socket.socket() as again:
+            again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            again.bind(("127.0.0.1", s.port))
