@@ -22,6 +22,7 @@ from skyband.framework.sources.bad_files import separator_of
 from skyband.framework.sources.files import files_to_read
 from skyband.framework.sources.ledger import Ledger
 from skyband.framework.sources.logs import local_path
+from skyband.framework.sources.nested import path_of, paths_of
 from skyband.framework.sources.text_options import skipped
 from skyband.framework.storage.kept import kept_of
 from skyband.framework.tables import delta_read
@@ -90,6 +91,11 @@ def _rows(duck: duckdb.DuckDBPyConnection, plan: Plan) -> pa.Table:
     nothing = {k.lower(): v for k, v in source.options}.get("nullvalue", "") if source.format == "csv" else ""
     for f in source.fields:
         column = there.get(str(f.source_name).lower())
+        member = _member(source, str(f.source_name), there)
+        if member is not None:
+            value = member if column is None else f"coalesce({quoted(column)}, {member})"
+            columns.append(f"try_cast({value} as {type_of(f.type)}) as {quoted(f.name)}")
+            continue
         cell = "null" if column is None else f"nullif({quoted(column)}, {text(nothing)})" if nothing else quoted(column)
         columns.append(f"try_cast({cell} as {type_of(f.type)}) as {quoted(f.name)}")
     cut = _cut(source, list(there.values()))
@@ -97,6 +103,17 @@ def _rows(duck: duckdb.DuckDBPyConnection, plan: Plan) -> pa.Table:
     return duck.sql(
         f"with told as (select {', '.join(columns)} from {relation}{cut}) select distinct told.* from told semi join wanted on {on}"
     ).to_arrow_table()
+
+
+def _member(source: SourceNode, name: str, there: Mapping[str, str]) -> str | None:
+    """The member of an object that ``name`` may name, as DuckDB has it; None if there is none. ``there``: columns by lower case."""
+    path = path_of(source, name)
+    if path is None or path[0].lower() not in there:
+        return None
+    top = quoted(there[path[0].lower()])
+    if source.format != "json":
+        return ".".join([top, *map(quoted, path[1:])])
+    return f"{top} ->> {text('$' + ''.join('.' + json.dumps(p, ensure_ascii=False) for p in path[1:]))}"
 
 
 def _relation(duck: duckdb.DuckDBPyConnection, plan: Plan) -> str | None:
@@ -131,6 +148,7 @@ def reader(source: SourceNode, files: Sequence[str], header: Sequence[str] | Non
     if source.format == "parquet":
         return f"read_parquet({listed}, union_by_name = true)"
     named = {n: "VARCHAR" for n in (header if header is not None else [str(f.source_name) for f in source.fields])}
+    named |= {path[0]: "JSON" for path, _ in paths_of(source) if source.format == "json"}
     named |= {str(f.source_name): "VARCHAR[]" for f in source.fields if f.type.startswith("array<")}
     columns = "{" + ", ".join(f"{text(n)}: '{kind}'" for n, kind in named.items()) + "}"
     if source.format == "json":
