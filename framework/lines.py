@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import sys
 import threading
@@ -19,9 +20,21 @@ from typing import Any, Final, TextIO
 from skyband.framework.errors import SkybandError, shown, told
 
 FORMATS: Final = ("text", "json")
-SILENT: float = 3.0
-"""Seconds without a line after which a command says what it is at."""
+SILENCE: Final = "SKYBAND_SILENCE"
+"""Variable of the environment: seconds without a line after which a command says what it is at."""
 _MOST_SILENT: Final = 60.0
+
+
+def _seconds() -> float:
+    try:
+        seconds = float(os.environ.get(SILENCE, ""))
+    except ValueError:
+        seconds = 0.0
+    return min(seconds, 86_400.0) if seconds > 0 else 3.0
+
+
+SILENT: float = _seconds()
+"""What ``SILENCE`` says, by default three seconds."""
 
 
 class Lines:

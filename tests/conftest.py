@@ -25,6 +25,9 @@ os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *os.environ.get("PYTHONPA
 if not hasattr(sys.modules["__main__"], "__file__"):
     sys.modules["__main__"].__file__ = __file__
 
+# What a command's lines are held to does not depend on how busy the machine is; processes that tests start are told, too.
+os.environ["SKYBAND_SILENCE"] = "3600"
+
 _relaxed = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 settings.register_profile("ci", deadline=None, max_examples=100, derandomize=True, suppress_health_check=_relaxed)
 settings.register_profile("quick", deadline=None, max_examples=cases(100), derandomize=True, suppress_health_check=_relaxed)
@@ -46,12 +49,6 @@ def nothing_concealed() -> Iterator[None]:
 
     yield
     forget()
-
-
-@pytest.fixture(autouse=True)
-def no_lines_of_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test holds a command's lines to does not depend on how busy the machine is."""
-    monkeypatch.setattr("skyband.framework.lines.SILENT", 3600.0)
 
 
 @pytest.fixture(scope="session")

@@ -169,6 +169,16 @@ def test_what_takes_long_says_what_it_is_at(form: str, monkeypatch: pytest.Monke
     assert "never" not in err.getvalue()
 
 
+@pytest.mark.parametrize(
+    ("said", "seconds"), [(None, 3.0), ("10", 10.0), ("0.5", 0.5), ("soon", 3.0), ("0", 3.0), ("-1", 3.0), ("nan", 3.0)]
+)
+def test_who_runs_a_command_says_when(said: str | None, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    from skyband.framework import lines as module
+
+    monkeypatch.delenv(module.SILENCE) if said is None else monkeypatch.setenv(module.SILENCE, said)
+    assert module._seconds() == seconds
+
+
 def test_any_command_that_takes_long_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from skyband.jobs import status
     from skyband.jobs.answer import Answer
