@@ -6,6 +6,7 @@ cells is none, a cell that is no value of its column's type is null, and a sourc
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
