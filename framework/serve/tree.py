@@ -152,14 +152,13 @@ def _insert(root: Any, values: Mapping[str, Node]) -> None:
 
 def _walk(root: list[Node], names: Names, found: _Found) -> None:
     """Visit every node, parents first; replace what is translated."""
-    defined = {e["key"].lower() for node in _nodes(root) for e in (node.get("cte_map") or {}).get("map") or ()}
-    todo: list[tuple[Any, Any]] = [(root, i) for i in range(len(root))]
+    todo: list[tuple[Any, Any, frozenset[str]]] = [(root, i, frozenset()) for i in range(len(root))]
     visited = 0
     while todo:
-        holder, key = todo.pop()
+        holder, key, scope = todo.pop()
         node = holder[key]
         if isinstance(node, list):
-            todo += [(node, i) for i in range(len(node))]
+            todo += [(node, i, scope) for i in range(len(node))]
             continue
         if not isinstance(node, dict):
             continue
@@ -169,26 +168,20 @@ def _walk(root: list[Node], names: Names, found: _Found) -> None:
         while "class" in node and (made := names.translate(node)) is not None:
             holder[key] = node = made
             found.changed = True
-        _allowed(node, names, defined, found)
+        _allowed(node, names, scope, found)
         called = node.get("function") if node.get("type") == "TABLE_FUNCTION" and "class" not in node else None
         if isinstance(called, dict):
             _table_function(called, names, found)
-            todo.append((called, "arguments"))
-        todo += [(node, k) for k, v in node.items() if isinstance(v, (dict, list)) and v is not called]
+            todo.append((called, "arguments", scope))
+        for entry in (node.get("cte_map") or {}).get("map") or ():
+            # A definition sees those before it, and itself if it is recursive: any other name is that of a relation.
+            name, query = str(entry["key"]).lower(), entry["value"].get("query_node") or {}
+            todo.append((entry, "value", scope | {name} if query.get("type") == "RECURSIVE_CTE_NODE" else scope))
+            scope |= {name}
+        todo += [(node, k, scope) for k, v in node.items() if isinstance(v, (dict, list)) and v is not called and k != "cte_map"]
 
 
-def _nodes(root: Any) -> Iterator[Node]:
-    todo = [root]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, dict):
-            yield node
-            todo += node.values()
-        elif isinstance(node, list):
-            todo += node
-
-
-def _allowed(node: Node, names: Names, defined: set[str], found: _Found) -> None:
+def _allowed(node: Node, names: Names, defined: frozenset[str], found: _Found) -> None:
     """Refuse a node that is of no known kind, a relation that there is not, a function that is not offered."""
     kind, of = node.get("class"), node.get("type")
     if kind is not None:

@@ -297,3 +297,19 @@ def test_the_generated_token_is_printed_once(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.wait()
+
+
+SCOPES = {
+    "select (with pg_settings as (select 1 as n) select n from pg_settings), count(*) from pg_settings where name = 'memory_limit'": 0,
+    "with a as (select * from pg_settings), pg_settings as (select 1) select count(*) from a where name = 'memory_limit'": 0,
+    "with pg_settings as (select * from pg_settings) select count(*) from pg_settings where name = 'memory_limit'": 0,
+    "with recursive r as (select 1 as n union all select n + 1 from r where n < 5) select max(n) from r": 5,
+    "with a as materialized (select 1 as n), b as (select n + 1 as n from a) select n from b": 2,
+    "with two as (select 7 as n) select n from two": 7,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sql", SCOPES)
+def test_a_name_means_a_definition_only_where_it_is_in_scope(server: Served, sql: str) -> None:
+    """Elsewhere it is a relation of ours: DuckDB has catalogs of its own under such names, which nobody may read."""
+    assert server.ask(sql)[0][-1] == SCOPES[sql]
