@@ -6,9 +6,13 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from skyband.framework.storage.places import is_object
 
@@ -63,6 +67,20 @@ def delta_ids(log: Path) -> set[str]:
     for actions in _each(log, [p.name for p in log.iterdir() if _NAME.fullmatch(p.name)] if log.is_dir() else []):
         ids |= {str(a["metaData"].get("id")) for a in actions if isinstance(a.get("metaData"), dict)}
     return ids
+
+
+def has_transaction(log: Path, prefix: str) -> bool:
+    """Whether a commit or a checkpoint in the log has a transaction whose name begins with ``prefix``. O(bytes of the log)."""
+    names = [p.name for p in log.iterdir()] if log.is_dir() else []
+    if any(_own(actions, [prefix], None) for actions in _each(log, [n for n in names if _NAME.fullmatch(n)])):
+        return True
+    for name in names:
+        if ".checkpoint" in name and name.endswith(".parquet") and not name.startswith("."):
+            with suppress(OSError, pa.ArrowException), (log / name).open("rb") as file:
+                for txn in pq.read_table(file, columns=["txn"])["txn"].to_pylist():
+                    if txn and str(txn.get("appId")).startswith(prefix):
+                        return True
+    return False
 
 
 def _version(said: str) -> int:

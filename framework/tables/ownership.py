@@ -27,7 +27,7 @@ from skyband.framework.errors import SkybandError
 from skyband.framework.spec.names import JOB_RUNS
 from skyband.framework.storage.places import is_object, place
 from skyband.framework.tables import delta_read
-from skyband.framework.tables.commits import delta_ids, foreign
+from skyband.framework.tables.commits import delta_ids, foreign, has_transaction
 
 PROPERTY: Final = "skyband.job"
 """The Delta property with the job's id."""
@@ -163,7 +163,10 @@ class Owner:
         if self._before is None:
             return False
         job, generation = self._before
-        return table.transaction_version(f"{job}/{generation}/{name}") is not None
+        if table.transaction_version(f"{job}/{generation}/{name}") is not None:
+            return True
+        # Table `checks` has a transaction for each thing that was asked.
+        return has_transaction(self.root / name / "_delta_log", f"{job}/{generation}/{name}/")
 
     def need_own(self, name: str, table: DeltaTable | None = None) -> None:
         """Raise SkybandError SKY-E205 if the folder ``name`` holds something that is not proven to be the job's table."""

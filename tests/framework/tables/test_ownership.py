@@ -295,9 +295,21 @@ def former(tmp_path: Path) -> Job:
     record.begin("run", "spec.yaml")
     record.end({"status": "done"})
     made.run(BATCHES, BATCHES)
+    # As the gate writes what it has asked: each with a transaction of its own, none of the table's name alone.
+    row = pa.Table.from_pylist([{"run_id": "g"}], made.sink.specs["checks"].schema)
+    made.sink.writer.append("checks", row, made.sink.app_id("checks/asked"), 3)
     made.layout.save(replace(HEAD, fingerprint={"queries": {"near": {}, "near3": {}}}))
     of_before(made)
     return made
+
+
+def test_a_transaction_that_only_a_checkpoint_names_proves_it_too(former: Job) -> None:
+    log = former.root / "checks" / "_delta_log"
+    DeltaTable(str(former.root / "checks")).create_checkpoint()
+    for path in log.glob("*.json"):
+        path.unlink()
+    assert Owner(former.root).stranger("checks") is None
+    assert Owner(former.root, ("tests", "other")).stranger("checks") is not None
 
 
 def goes_on(plan: Plan, layout: Layout) -> None:
