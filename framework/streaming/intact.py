@@ -166,7 +166,8 @@ def advice(layout: Layout, losses: list[Loss]) -> str:
         anew = " and ".join(f"`{n}`" for n in sorted({x.table for x in losses if x.kind == "checks"}))
         return f"skyband run SPEC --rebuild-results makes the tables of results anew from the changes, and begins {anew} anew, empty"
     truth = ", ".join(dict.fromkeys(x.table for x in losses if x.kind == "truth"))
-    return f"{truth}: cannot be made again from the other tables. Restore the whole sink {layout.root} from one backup, or {AGAIN}"
+    back = "RESTORE it to the version that held the job's rows only. Or restore" if all(x.changed for x in losses) else "Restore"
+    return f"{truth}: cannot be made again from the other tables. {back} the whole sink {layout.root} from one backup, or {AGAIN}"
 
 
 def _runs(layout: Layout, plan: Plan, job: JobFile) -> tuple[dict[str, int], int]:
