@@ -84,7 +84,8 @@ def test_rows_that_another_writer_changed_are_noticed(job: Job, name: str, chang
     change(DeltaTable(str(job.root / name)))
     said = refused(job, name)
     assert "was changed by another writer" in said and f"version {before} is the last one" in said
-    assert ("RESTORE" in said) == (change is restored)
+    assert ("is RESTORE by" in said) == (change is restored)
+    assert ("RESTORE it to the version" in said) == (name in TRUTH)
     assert ("--rebuild-results" in said) == (name in DERIVED)
 
 
