@@ -116,7 +116,8 @@ def runs_gone(stored: Stored) -> str | None:
     if every == len(batches):
         return None
     first = f"batch {pc.min(batches).as_py():,}"
-    return f"rows of {every - len(batches):,} of {counted(every, 'batch', 'batches')} are gone (run.keep); sums over it begin with {first}"
+    gone = f"rows of {every - len(batches):,} of {counted(every, 'batch', 'batches')}"
+    return f"{gone} are no longer kept (run.keep); sums over it begin with {first}"
 
 
 def micros(table: pa.Table, name: str) -> list[int | None]:

@@ -26,6 +26,7 @@ from skyband.framework.tables.schemas import tables
 from skyband.framework.tables.sink import Sink
 from skyband.framework.tables.writer_upkeep import properties
 from skyband.jobs import maintain as maintain_command
+from skyband.jobs import reset as reset_command
 from skyband.jobs.cli import main
 from tests.framework.streaming.checkpoints import write
 from tests.framework.streaming.test_intact import BATCHES, HEAD, Job
@@ -201,7 +202,24 @@ def test_what_took_a_tables_place_is_refused_by_a_run_and_left_alone(job: Job, n
     assert any(x.table == name and x.kind == "stranger" for x in look(job.plan, job.layout, HEAD).losses)
 
 
-@pytest.mark.parametrize("other", OTHERS)
+LINKS = (link_to_a_table, link_to_nothing, link_to_an_empty_folder, linked_log)
+
+
+@pytest.mark.parametrize("other", LINKS)
+def test_maintain_and_reset_refuse_a_sink_with_a_link(
+    job: Job, other: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(upkeep, "MINUTES", dict.fromkeys(upkeep.MINUTES, 0))
+    before = put_in_place(job, "near", other)
+    for command in (maintain_command, reset_command):
+        monkeypatch.setattr(command, "load_plan", lambda spec: job.plan)
+    for words in (["maintain", "spec.yaml"], ["reset", "spec.yaml", "--yes"]):
+        assert main(words) == 2
+        assert f"SKY-E518 {job.root / 'near'}" in capsys.readouterr().err
+        assert everything(job.root.parent) == before
+
+
+@pytest.mark.parametrize("other", [o for o in OTHERS if o not in LINKS])
 def test_maintain_and_reset_leave_it_alone_and_say_so(
     job: Job, other: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -214,8 +232,6 @@ def test_maintain_and_reset_leave_it_alone_and_say_so(
     shown = capsys.readouterr().out
     assert f"left alone, as it is not proven to be a table of this job: {job.root / 'near'}" in shown
     assert {str(t): everything(t) for t in theirs} == before
-    from skyband.jobs import reset as reset_command
-
     monkeypatch.setattr(reset_command, "load_plan", lambda spec: job.plan)
     assert main(["reset", "spec.yaml", "--yes"]) == 0
     assert {str(t): everything(t) for t in theirs} == before

@@ -135,7 +135,7 @@ def test_what_the_tables_do_not_hold_is_refused(tmp_path: Path) -> None:
     for k, window, words in (
         (6, Window(10, None), "from 1 to 5"),
         (0, None, "from 1 to 5"),
-        (2, Window(1001, None), "1000 rows"),
+        (2, Window(1001, None), "1,000 rows"),
         (2, Window(None, 2**50), "1 hour"),
     ):
         with pytest.raises(SkybandError, match=words) as e:
