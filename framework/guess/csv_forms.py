@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from skyband.framework.quality.looks import fits_text
+from skyband.framework.sources.text_options import number_form
 
 ENCODINGS: Final = ("utf-8-sig", "windows-1252", "iso-8859-1")
 """Those that are tried, in this order: the last one reads any bytes."""
@@ -31,16 +32,20 @@ def title_lines(head: Sequence[str], separator: str) -> int:
 
 
 def number_marks(columns: Sequence[Sequence[str]]) -> dict[str, str]:
-    """The options ``decimal`` and ``thousands`` with which columns of numbers parse that do not without; empty if there are none."""
+    """The options ``decimal`` and ``thousands`` with which most columns of numbers parse that do not without; empty if there are none.
+
+    Where a comma may be either (``1,000``), it groups thousands.
+    """
     filled = [[c.strip() for c in column if c.strip()] for column in columns]
     plain = [column for column in filled if column and all(fits_text("double", c) for c in column)]
-    for point, group in ((",", None), *((",", g) for g in _GROUPS), (".", ",")):
+    found: list[tuple[int, dict[str, str]]] = []
+    for point, group in ((".", ","), (",", None), *((",", g) for g in _GROUPS)):
         form = re.compile(number_form(point, group))
         mark = "," if point == "," else group or ""
         mine = [c for c in filled if c and c not in plain and any(mark in v for v in c) and all(form.fullmatch(v) for v in c)]
         if mine and all(form.fullmatch(v) for column in plain for v in column):
-            return ({"decimal": ","} if point == "," else {}) | ({"thousands": group} if group is not None else {})
-    return {}
+            found.append((len(mine), ({"decimal": ","} if point == "," else {}) | ({"thousands": group} if group is not None else {})))
+    return max(found, key=lambda f: f[0], default=(0, {}))[1]
 
 
 def plain_number(text: str, marks: dict[str, str]) -> str:
@@ -50,15 +55,6 @@ def plain_number(text: str, marks: dict[str, str]) -> str:
     if re.fullmatch(number_form(point, group), bare) is None:
         return text
     return (bare.replace(group, "") if group is not None else bare).replace(point, ".")
-
-
-def number_form(point: str, group: str | None) -> str:
-    """A pattern of numbers with these marks."""
-    mark = re.escape(point)
-    form = rf"[0-9]+({mark}[0-9]*)?|{mark}[0-9]+"
-    if group is not None:
-        form = rf"[0-9]{{1,3}}({re.escape(group)}[0-9]{{3}})+({mark}[0-9]*)?|{form}"
-    return rf"[+-]?({form})"
 
 
 def slashed(head: Sequence[str]) -> bool:

@@ -24,6 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skyband.framework.errors import SkybandError
+from skyband.framework.guess.csv_forms import plain_number
 from skyband.framework.guess.draft import draft
 from skyband.framework.quality.looks import fits_text
 from skyband.framework.sources.options import CSV
@@ -393,12 +394,15 @@ def test_whatever_stands_in_a_file(tmp_path_factory: pytest.TempPathFactory, hea
     options = job["source"].get("options", {})
     names = [c.get("from", n) if isinstance(c, dict) else n for n, c in job["source"]["schema"].items()]
     types = [c["type"] if isinstance(c, dict) else c for c in job["source"]["schema"].values()]
-    cells = list(csv.reader(io.StringIO(path.read_bytes().decode(), newline=""), delimiter=options.get("sep", ",")))
+    text = "".join(path.read_bytes().decode().splitlines(keepends=True)[options.get("skip_lines", 0) :])
+    cells = list(csv.reader(io.StringIO(text, newline=""), delimiter=options.get("sep", ",")))
+    marks = {name: options[name] for name in ("decimal", "thousands") if name in options}
     body = cells if options.get("header") is False else cells[1:]
     assert options.get("header") is False or [n.replace("$${", "${") for n in names] == cells[0]
     for row in body:
         for type_, cell in zip(types, row, strict=False):
-            assert cell in ("", options.get("nullValue")) or len(row) != len(types) or fits_text(type_, cell)
+            read = plain_number(cell, marks) if type_ != "string" else cell
+            assert cell in ("", options.get("nullValue")) or len(row) != len(types) or fits_text(type_, read)
 
 
 @pytest.mark.real

@@ -120,7 +120,7 @@ def test_an_engine_that_does_not_end_is_named(tmp_path: Path, monkeypatch: pytes
     starting, waiting, refused = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert starting["event"] == "starting"
     assert (waiting["level"], waiting["event"], waiting["job"]) == ("warning", "waiting", "small")
-    assert refused["code"] == "SKY-E302" and "(process 4711)" in refused["message"] and "0.5 seconds" in refused["message"]
+    assert refused["code"] == "SKY-E302" and "(process 4711)" in refused["message"] and "0.5 s" in refused["message"]
 
 
 def test_a_wait_that_is_no_number_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
