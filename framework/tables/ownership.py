@@ -26,6 +26,7 @@ from skyband.framework import durable
 from skyband.framework.errors import SkybandError
 from skyband.framework.spec.names import JOB_RUNS
 from skyband.framework.storage.places import is_object, place
+from skyband.framework.storage.records import Unfit, content
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.commits import delta_ids, foreign, has_transaction
 
@@ -295,10 +296,12 @@ def _holds(folder: Path) -> bool:
 def _read(path: Path, model: type[Any]) -> Any:
     """The file as the model has it, None if it is not there. Raises SkybandError SKY-E303 if it holds anything else."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = content(path)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as e:
+    except Unfit as e:
+        if isinstance(e.__cause__, NotADirectoryError):
+            return None
         raise _unreadable(path) from e
     try:
         return model.model_validate_json(text)
