@@ -19,12 +19,14 @@ from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError
 from skyband.framework.extras import extra
 from skyband.framework.plan.model import Plan
-from skyband.framework.serve.catalog import DATABASE, FIRST_OID, PG, SYSTEM, Relation
+from skyband.framework.serve.catalog import FIRST_OID, PG, SYSTEM, Relation
 from skyband.framework.serve.catalog import table as catalog_table
 from skyband.framework.serve.failures import refused
 from skyband.framework.serve.macros import definitions, needed
 from skyband.framework.serve.tree import Checked
 from skyband.framework.serve.wire import Refused
+from skyband.framework.storage.places import place
+from skyband.framework.storage.sinks import half_swapped, need_readable, refuse_links_below
 from skyband.framework.tables import delta_read, source_read
 from skyband.framework.tables.dialects import plain
 from skyband.framework.tables.duck import LOCKED, described
@@ -36,6 +38,8 @@ from skyband.framework.tables.views import views
 with extra("sql", "the server of a job's tables"):
     import duckdb
 
+_HOME: Final = "skyband tables"
+"""DuckDB's database with the schemas of the jobs: no job's schema is called so, which would make names ambiguous."""
 _BATCH: Final = 8192
 """Rows that are taken from DuckDB at once."""
 
@@ -119,15 +123,16 @@ class Database:
         duck = duckdb.connect(config={**LOCKED, "memory_limit": memory, "threads": 2})
         try:
             duck.execute("set timezone = 'UTC'")
-            duck.execute(f"attach ':memory:' as {DATABASE}")
-            duck.execute(f"use {DATABASE}")
+            duck.execute(f"attach ':memory:' as {quoted(_HOME)}")
+            duck.execute(f"use {quoted(_HOME)}")
+            duck.execute("detach memory")
             self._jobs_relations(duck, [r for r in sorted(checked.reads) if r[0] not in SYSTEM], empty)
             system = {r for r in checked.reads if r[0] in SYSTEM}
             if system or checked.calls:
                 self._catalogs(duck, system, path, settings)
             known = [s for s in path if any(r[0] == s for r in checked.reads)]
             if known:
-                duck.execute(f"set search_path = '{','.join(f'{DATABASE}.{quoted(s)}' for s in known)}'")
+                duck.execute(f"set search_path = '{','.join(f'{quoted(_HOME)}.{quoted(s)}' for s in known)}'")
             duck.execute("set lock_configuration = true")
         except BaseException:
             duck.close()
@@ -153,6 +158,8 @@ class Database:
         made: set[tuple[str, str]] = set()
         for schema, name in reads:
             job, todo = self.jobs[schema], [name]
+            if half_swapped(place(job.plan.sink)):
+                need_readable(job.plan.sink)
             if name in job.views and name not in job.tables:
                 todo = [*job.views[name].reads, name]
             if schema not in {s for s, _ in made}:
@@ -164,6 +171,8 @@ class Database:
 
 
 def _make_table(duck: duckdb.DuckDBPyConnection, job: Job, name: str, empty: bool) -> None:
+    # The sink was looked through when the server started; a link may have come since.
+    refuse_links_below(place(job.plan.sink) / name)
     rows = delta_read.dataset(delta_read.open_table(job.root, name))
     _register(duck, job, name, rows.schema.empty_table() if empty else rows)
 
@@ -212,12 +221,33 @@ def _relations(jobs: Sequence[Job]) -> Iterable[Relation]:
             oid += 1
 
 
+_NOT_IN_ARROW: Final = {
+    "uhugeint": "UHUGEINT", "bignum": "BIGNUM", "bit": "BIT", "time with time zone": "TIME WITH TIME ZONE", "variant": "VARIANT",
+}  # fmt: skip
+"""Types whose values DuckDB hands over as other values, or as the bytes that it keeps inside."""
+
+
+def _kinds(kind: Any) -> Iterable[str]:
+    """Yield the names of ``kind`` and of the types inside of it."""
+    yield kind.id
+    if kind.id in ("list", "array", "struct", "map", "union"):
+        for _, child in kind.children:
+            if not isinstance(child, int):
+                yield from _kinds(child)
+
+
 def answer(duck: duckdb.DuckDBPyConnection, sql: str, limits: Limits, started: Callable[[], None] = lambda: None) -> pa.Table:
     """Return the rows of ``sql``. Raises Refused if they are too many, take too much memory, or DuckDB cannot make them."""
     taken, rows, size = list[pa.RecordBatch](), 0, 0
     try:
         started()
-        reader = duck.sql(sql).to_arrow_reader(_BATCH)
+        relation = duck.sql(sql)
+        for name, kind in zip(relation.columns, relation.types, strict=True):
+            found = next((k for k in _kinds(kind) if k in _NOT_IN_ARROW), None)
+            if found is not None:
+                said = f"the column {name!r} has values of the type {_NOT_IN_ARROW[found]}, which are not sent"
+                raise Refused("0A000", said, "cast(... as varchar)")
+        reader = relation.to_arrow_reader(_BATCH)
         for batch in reader:
             taken.append(batch)
             rows, size = rows + batch.num_rows, size + batch.nbytes

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from skyband.framework.serve import parameters
-from skyband.framework.serve.catalog import PG, Relation, known
+from skyband.framework.serve.catalog import DATABASE, PG, Relation, known
 from skyband.framework.serve.functions import ALLOWED
 from skyband.framework.serve.macros import CALLS, TABLE_CALLS
 from skyband.framework.serve.parameters import Node
@@ -60,6 +60,9 @@ class Names:
         if kind == "CAST":
             return _cast(node)
         if kind == "COLUMN_REF":
+            parts = [str(p) for p in node["column_names"]]
+            if len(parts) > 3 and parts[0].lower() == DATABASE and (parts[1].lower(), parts[2].lower()) in self._relations:
+                return {**node, "column_names": parts[1:]}
             return _column(node)
         if kind == "TYPE" and str(node["schema"]).lower() == "pg_catalog":
             return {**node, "schema": "", "qualified_name": {"path": [node["type_name"]]}}

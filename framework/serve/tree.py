@@ -208,6 +208,10 @@ def _allowed(node: Node, names: Names, defined: frozenset[str], found: _Found) -
             hint = did_you_mean(name, names.known()) or "show tables lists the tables and views"
             raise Refused("42P01", f"there is no relation {json.dumps(full, ensure_ascii=False)}", hint)
         found.reads.add(resolved)
+        if node["catalog_name"]:
+            node["catalog_name"], node["qualified_name"] = "", {"path": list(resolved)}
+            node["schema_name"], node["table_name"] = resolved
+            found.changed = True
         if resolved[0] in SYSTEM:
             node["schema_name"], node["table_name"] = resolved
             node["catalog_name"], node["qualified_name"] = "", {"path": list(resolved)}

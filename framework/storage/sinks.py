@@ -56,6 +56,14 @@ def refuse_links(root: Path) -> None:
         raise odd(path)
 
 
+def refuse_links_below(table: Path) -> None:
+    """Raise SkybandError SKY-E518 if the directory ``table``, or anything below it, is a link, a pipe or a device. O(its entries)."""
+    if is_object(table):
+        return
+    for path in [table] if table.is_symlink() else _odd_below(str(table)):
+        raise odd(path)
+
+
 def odd(path: Path) -> SkybandError:
     """SKY-E518: what is at ``path`` is no file and no directory."""
     what = f"a link to {os.readlink(path)}" if path.is_symlink() else "neither a file nor a directory"
