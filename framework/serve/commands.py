@@ -52,7 +52,7 @@ _MUST: Final[Mapping[str, tuple[str, str]]] = {
 _UNITS: Final = {"": 0.001, "us": 1e-6, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
 
 _NAME: Final = r"[A-Za-z_][\w.]*"
-_SET: Final = re.compile(rf"set\s+(?:session\s+|local\s+)?({_NAME})\s*(?:=|\s+to\s)\s*(.+)", re.IGNORECASE | re.DOTALL)
+_SET: Final = re.compile(rf"set\s+(?:session\s+|local\s+)?({_NAME})(?:\s*=|\s+to\s)\s*+(.+)", re.IGNORECASE | re.DOTALL)
 _SET_ZONE: Final = re.compile(r"set\s+(?:session\s+|local\s+)?time\s*zone\s+(.+)", re.IGNORECASE | re.DOTALL)
 _SET_NAMES: Final = re.compile(r"set\s+(?:session\s+|local\s+)?names\s+(.+)", re.IGNORECASE | re.DOTALL)
 _SET_TRANSACTION: Final = re.compile(

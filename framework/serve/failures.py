@@ -42,7 +42,12 @@ def refused(e: BaseException, memory_mb: int) -> Refused:
         )
     text = printable(one_line(e))[:500]
     kind = type(e).__name__
-    if isinstance(e, (MemoryError, pa.ArrowMemoryError)) or "bad_alloc" in text or kind == "OutOfMemoryException":
+    if (
+        isinstance(e, (MemoryError, pa.ArrowMemoryError))
+        or "bad_alloc" in text
+        or "Out of Memory Error" in text
+        or kind == "OutOfMemoryException"
+    ):
         return Refused(
             "53200", f"the statement needs more than the {memory_mb} MB that it may have", "ask for less, or start with --memory MB"
         )

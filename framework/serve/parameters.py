@@ -29,7 +29,7 @@ _ARRAYS: Final = {
 }  # fmt: skip
 """OID of an array's type -> that of its elements."""
 _UNKNOWN: Final = (0, 705)
-_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _ELEMENT: Final = re.compile(r'"((?:[^"\\]|\\.)*)"|([^,{}"\\]+)')
 
 

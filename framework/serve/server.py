@@ -78,8 +78,8 @@ class Server:
                 for key, _ in self._selector.select(_TICK):
                     if key.fileobj is self._listener:
                         self._accept()
-                    else:
-                        self._advance(self._waiting[key.fd])
+                    elif (waiting := self._waiting.get(key.fd)) is not None and waiting.sock is key.fileobj:
+                        self._advance(waiting)
                 self._overdue()
                 self._ended()
         finally:
@@ -91,8 +91,10 @@ class Server:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if len(self._waiting) >= _WAITING:
-                _refuse(sock, Refused("53300", "too many clients are connecting"))
-                return
+                # The one that waits longest: clients that only connect keep nobody out who has the token.
+                oldest = next(iter(self._waiting.values()))
+                self._forget(oldest)
+                _refuse(oldest.sock, Refused("53300", "too many clients are connecting"))
             self._waiting[sock.fileno()] = Handshake(sock, self._verifier)
             self._selector.register(sock, selectors.EVENT_READ)
 
@@ -138,9 +140,17 @@ class Server:
         if len(self._connections) >= limit:
             _refuse(sock, Refused("53300", f"{limit} clients are connected, more are not let in", "start the server with --connections N"))
             return
-        control, theirs = socket.socketpair()
-        secret = secrets.randbits(32)
-        process = os.fork()
+        pair: tuple[socket.socket, ...] = ()
+        try:
+            pair = control, theirs = socket.socketpair()
+            secret = secrets.randbits(32)
+            process = os.fork()
+        except OSError as e:
+            for end in pair:
+                end.close()
+            said = f"this machine has no room for another connection: {(e.strerror or str(e)).lower()}"
+            _refuse(sock, Refused("53000", said, "connect again when others have left"))
+            return
         if process == 0:
             with _ends_here(self._report):
                 # Else the pipe would not end with the server.
@@ -154,7 +164,8 @@ class Server:
         """Be the process of one connection until it ends."""
         # Ctrl-C in a terminal reaches every process: the server ends, and ends this one.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in (signal.SIGTERM, signal.SIGALRM):
+            signal.signal(number, signal.SIG_DFL)
         self._selector.close()
         self._listener.close()
         for handshake in self._waiting.values():

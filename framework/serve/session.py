@@ -11,7 +11,6 @@ from typing import Final
 import pyarrow as pa
 
 from skyband.framework.counts import counted
-from skyband.framework.errors import SkybandError
 from skyband.framework.serve import wire
 from skyband.framework.serve.commands import REPORTED, Client, Done, Shown
 from skyband.framework.serve.database import Database, answer
@@ -21,12 +20,14 @@ from skyband.framework.serve.parameters import Node, literal
 from skyband.framework.serve.syntax import split
 from skyband.framework.serve.tree import Parser
 from skyband.framework.serve.values import columns_of, encoded
-from skyband.framework.serve.watch import Watch
-from skyband.framework.serve.wire import Body, Refused
+from skyband.framework.serve.watch import GRACE, Watch, alarm
+from skyband.framework.serve.wire import Body, Refused, WireError
 
 _EXPLAIN: Final = re.compile(r"explain\b(?:\s+(analyze)\b)?(?:\s+verbose\b)?(?:\s*\([\w\s,]*\))?\s*", re.IGNORECASE)
 _CHUNK: Final = 2000
 """Rows that are encoded and sent at once."""
+_MOST: Final = 32767
+"""Columns and parameters at most: the protocol counts them in 2 bytes."""
 _PREPARED: Final = 1000
 """Prepared statements and portals of one connection at most."""
 _IGNORED: Final = frozenset(b"dcfH")
@@ -68,7 +69,17 @@ class Session:
         self._skipping = False
 
     def _send(self, data: bytes) -> None:
-        self._sock.sendall(data)
+        # A client may be slow to read: only the time of the server's own work is bounded.
+        alarm(0)
+        try:
+            self._sock.sendall(data)
+        except OSError as e:
+            raise EOFError from e
+        self._bound_time()
+
+    def _bound_time(self) -> None:
+        """Bound the work until the next answer, beyond what the watch of a statement allows."""
+        alarm(self._database.limits.seconds + 2 * GRACE)
 
     def greet(self, process: int, secret: int) -> None:
         """Tell the client the settings, how to cancel a statement, and that it may ask."""
@@ -78,7 +89,9 @@ class Session:
     def serve(self) -> None:
         """Answer messages until the client ends the connection. Raises WireError for what is no message."""
         while True:
+            alarm(0)
             kind, content = wire.read_message(self._sock)
+            self._bound_time()
             if kind == b"X":
                 return
             if kind == b"S":
@@ -111,7 +124,9 @@ class Session:
                 if portal.rows is not None:
                     self._send(self._described(portal.rows.schema, ()))
                 self._finish(portal, 0)
-        except (Refused, SkybandError) as e:
+        except (EOFError, WireError):
+            raise
+        except Exception as e:
             self._failed(e)
         self._ready()
 
@@ -122,9 +137,11 @@ class Session:
             if step is None:
                 if kind == b"F":
                     raise Refused("0A000", "functions cannot be called without SQL here")
-                raise wire.WireError(f"there is no message of the kind {kind!r}")
+                raise WireError(f"there is no message of the kind {kind!r}")
             step(body)
-        except (Refused, SkybandError) as e:
+        except (EOFError, WireError):
+            raise
+        except Exception as e:
             self._skipping = True
             self._failed(e)
 
@@ -139,6 +156,8 @@ class Session:
             raise Refused("54000", f"a connection has at most {_PREPARED} prepared statements", "deallocate all")
         count = self._parameters(sql) if "$" in sql else 0
         count = max(count, len(given))
+        if count > _MOST:
+            raise Refused("54000", f"a statement has at most {_MOST} parameters")
         self._prepared[name] = Prepared(sql, tuple([*given, *[0] * (count - len(given))]))
         self._send(wire.message(b"1"))
 
@@ -198,6 +217,8 @@ class Session:
 
     def _described(self, schema: pa.Schema, formats: Sequence[int]) -> bytes:
         columns = columns_of(schema)
+        if len(columns) > _MOST:
+            raise Refused("54011", f"an answer has at most {_MOST} columns")
         return wire.row_description(columns, [_format(formats, i) for i in range(len(columns))])
 
     def _execute(self, body: Body) -> None:

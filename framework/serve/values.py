@@ -94,7 +94,11 @@ def _plain(column: pa.ChunkedArray, oid: int) -> Sequence[Any]:
     elif oid == TEXT:
         values = [None if v is None else v if isinstance(v, str) else str(v) for v in column.to_pylist()]
     else:
-        values = column.to_pylist()
+        try:
+            values = column.to_pylist()
+        except (OverflowError, ValueError) as e:
+            said = "a date or an instant inside of a list, a struct or a map is outside of the years 1 to 9999"
+            raise Refused("22008", said, "cast(... as varchar)") from e
     return values
 
 

@@ -1,9 +1,13 @@
-"""The limits of a running statement: it is interrupted when its time is over, when the client cancels it, and when the server ends."""
+"""The limits of a running statement: it is interrupted when its time is over, when the client cancels it, and when the server ends.
+
+The thread that does so needs Python's lock. ``alarm`` is the bound for work that holds this lock: the kernel ends the process.
+"""
 
 from __future__ import annotations
 
 import os
 import select
+import signal
 import socket
 import threading
 import time
@@ -18,6 +22,11 @@ CANCEL: Final = b"c"
 GRACE: Final = 5.0
 """Seconds that DuckDB has to heed an interrupt. After them the process ends, and the connection with it."""
 _TICK: Final = 0.05
+
+
+def alarm(seconds: float) -> None:
+    """Have the kernel end this process after ``seconds``, whatever it does then; 0 calls that off."""
+    signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 class Watch:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import signal
 import socket
 import struct
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +16,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.framework.serve.support import Served, served
+from skyband.framework.serve.database import Database, Limits, job
+from skyband.framework.serve.server import Server
+from tests.framework.serve.support import TOKEN, Served, free_port, job_at, served
 
 FOREVER = "select count(*) from range(1000000000000) t(x) where hash(x) = 1"
 
@@ -35,6 +42,11 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         ("select array_agg(repeat('y', 10000000)) from range(100)", "53200"),
         ("select " + "(" * 5000 + "1" + ")" * 5000, "42601"),
         ("select " + " + ".join(["1"] * 20000), "42601"),
+        ("set a" + " " * 300_000 + "x", "42501"),
+        ("select [date '5877641-06-01']", "22008"),
+        ("select {'at': timestamptz 'infinity'}", "22008"),
+        ("select md5_number('x')", "0A000"),
+        ("select [timetz '10:00:00+02']", "0A000"),
     ],
     ids=str,
 )
@@ -44,6 +56,54 @@ def test_a_statement_beyond_a_limit_ends_in_an_error_and_the_connection_goes_on(
             c.execute(sql)
         assert e.value.sqlstate == state, e.value
         assert c.execute("select count(*) from range(1000)").fetchone() == (1000,)
+
+
+def test_values_of_parameters_are_read_in_linear_time(strict: Served) -> None:
+    with strict.connect() as c:
+        result = c.pgconn.exec_params(b"select $1", [b"1" * 300_000 + b"x"], [1700])
+        assert result.error_field(psycopg.pq.DiagnosticField.SQLSTATE) == b"22P02", result.error_message
+        assert c.execute("select 1").fetchone() == (1,)
+
+
+def test_more_parameters_than_the_protocol_counts_are_refused(strict: Served) -> None:
+    with strict.connect() as c:
+        result = c.pgconn.prepare(b"p", b"select " + b",".join(b"$%d" % i for i in range(1, 32769)))
+        assert result.error_field(psycopg.pq.DiagnosticField.SQLSTATE) == b"54000", result.error_message
+        assert c.execute("select 1").fetchone() == (1,)
+
+
+def test_the_kernel_ends_a_process_whose_work_holds_pythons_lock() -> None:
+    work = "import re; from skyband.framework.serve.watch import alarm; alarm(0.5); re.fullmatch('(a*)*b', 'a' * 60)"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    assert subprocess.run([sys.executable, "-c", work], env=env, check=False).returncode == -signal.SIGALRM
+
+
+def test_clients_that_only_connect_keep_nobody_out(server: Served) -> None:
+    silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(120)]
+    try:
+        assert server.ask("select 1") == [(1,)]
+    finally:
+        for s in silent:
+            s.close()
+
+
+def test_a_machine_without_room_for_a_process_refuses_the_client_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room() -> int:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    plan, _ = job_at(tmp_path)
+    running = Server(Database([job(plan)], Limits()), TOKEN, free_port(), print)
+    stopped = threading.Event()
+    thread = threading.Thread(target=running.run, args=(stopped.is_set,))
+    monkeypatch.setattr(os, "fork", no_room)
+    thread.start()
+    try:
+        for _ in range(2):
+            with pytest.raises(psycopg.OperationalError, match="no room for another connection"):
+                psycopg.connect(host="127.0.0.1", port=running.port, user="skyband", password=TOKEN, dbname="skyband")
+    finally:
+        stopped.set()
+        thread.join()
 
 
 def test_a_statement_that_heeds_no_interrupt_ends_its_connection_alone(strict: Served) -> None:
