@@ -169,7 +169,7 @@ def test_what_is_no_port_no_limit_or_no_job_is_refused(tmp_path: Path, capsys: p
     spec = tmp_path / "cuts.yaml"
     spec.write_text(SPEC)
     for options, said in (
-        (["--port", "0"], "SKY-E201 --port 0 is no port"),
+        (["--port", "0"], "SKY-E201 --port takes a whole number from 1 to 65,535, not 0"),
         (["--seconds", "0"], "SKY-E201 --seconds 0.0 is no limit"),
         (["--rows", "-1"], "SKY-E201 --rows -1 is no limit"),
         (["--memory", "nan"], "invalid int value"),
