@@ -33,6 +33,10 @@ _NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII
 _ELEMENT: Final = re.compile(r'"((?:[^"\\]|\\.)*)"|([^,{}"\\]+)')
 
 
+_ELEMENTS: Final = 20_000
+"""Elements of an array at most: a statement has no more parts."""
+
+
 def literal(raw: bytes | None, oid: int, form: int) -> Node:
     """Return the node of one value. Raises Refused for a type or a value that the server does not know."""
     if oid not in _CASTS and oid not in _ARRAYS and oid != pg.NUMERIC and oid not in _UNKNOWN:
@@ -87,6 +91,8 @@ def _elements(text: str) -> list[str | None]:
         raise Refused("22P02", "an array parameter has to be written as {a,b}")
     inner, made, at = text[1:-1], list[str | None](), 0
     while at < len(inner):
+        if len(made) >= _ELEMENTS:
+            raise Refused("54000", f"an array parameter has at most {_ELEMENTS} elements")
         found = _ELEMENT.match(inner, at)
         if found is None:
             raise Refused("22P02", "an array parameter is malformed, or has more than one dimension")

@@ -7,6 +7,7 @@ connection and no other. The server itself runs one thread, opens no table and r
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import resource
 import secrets
@@ -30,6 +31,7 @@ HOST: Final = "127.0.0.1"
 _WAITING: Final = 100
 """Clients at most that have connected and not yet proven the token."""
 _TICK: Final = 0.2
+_FULL: Final = (errno.EMFILE, errno.ENFILE)
 _SPARE_MB: Final = 1024
 """Memory of a connection's process beyond that of its statement: Python, the libraries, the answer on its way."""
 
@@ -86,17 +88,27 @@ class Server:
             self._close()
 
     def _accept(self) -> None:
-        with contextlib.suppress(OSError):
+        try:
             sock, _ = self._listener.accept()
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if len(self._waiting) >= _WAITING:
-                # The one that waits longest: clients that only connect keep nobody out who has the token.
-                oldest = next(iter(self._waiting.values()))
-                self._forget(oldest)
-                _refuse(oldest.sock, Refused("53300", "too many clients are connecting"))
-            self._waiting[sock.fileno()] = Handshake(sock, self._verifier)
-            self._selector.register(sock, selectors.EVENT_READ)
+        except OSError as e:
+            if e.errno in _FULL and not self._make_room():
+                time.sleep(_TICK)
+            return
+        if len(self._waiting) >= _WAITING:
+            self._make_room()
+        self._waiting[sock.fileno()] = Handshake(sock, self._verifier)
+        self._selector.register(sock, selectors.EVENT_READ)
+
+    def _make_room(self) -> bool:
+        """End the client that has waited longest, so that those who only connect keep nobody out. Return whether there was one."""
+        oldest = next(iter(self._waiting.values()), None)
+        if oldest is None:
+            return False
+        self._forget(oldest)
+        _refuse(oldest.sock, Refused("53300", "too many clients are connecting"))
+        return True
 
     def _forget(self, handshake: Handshake) -> None:
         del self._waiting[handshake.sock.fileno()]
@@ -141,9 +153,9 @@ class Server:
             _refuse(sock, Refused("53300", f"{limit} clients are connected, more are not let in", "start the server with --connections N"))
             return
         pair: tuple[socket.socket, ...] = ()
+        secret = secrets.randbits(32)
         try:
-            pair = control, theirs = socket.socketpair()
-            secret = secrets.randbits(32)
+            pair = control, theirs = self._pair()
             process = os.fork()
         except OSError as e:
             for end in pair:
@@ -159,6 +171,15 @@ class Server:
         theirs.close()
         control.setblocking(False)
         self._connections[process] = _Connection(process, secret, control, sock)
+
+    def _pair(self) -> tuple[socket.socket, socket.socket]:
+        """Return the two ends of a pipe. A client that proved the token goes before those that have not."""
+        while True:
+            try:
+                return socket.socketpair()
+            except OSError as e:
+                if e.errno not in _FULL or not self._make_room():
+                    raise
 
     def _become(self, sock: socket.socket, control: socket.socket, secret: int, entered: Entered) -> None:
         """Be the process of one connection until it ends."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import signal
 import socket
 import struct
@@ -85,6 +86,18 @@ def test_clients_that_only_connect_keep_nobody_out(server: Served) -> None:
     finally:
         for s in silent:
             s.close()
+
+
+def test_clients_that_only_connect_leave_room_when_there_are_no_more_descriptors(tmp_path: Path) -> None:
+    with served(tmp_path) as s:
+        resource.prlimit(s.process.pid, resource.RLIMIT_NOFILE, (64, 64))
+        silent = [socket.create_connection(("127.0.0.1", s.port), timeout=60) for _ in range(90)]
+        try:
+            assert b"too many clients are connecting" in silent[0].recv(1000)
+            assert s.ask("select 1") == [(1,)]
+        finally:
+            for client in silent:
+                client.close()
 
 
 def test_a_machine_without_room_for_a_process_refuses_the_client_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
