@@ -33,12 +33,16 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """The sizes before and after. SkybandError SKY-E302 if a run is active, SKY-E402 if there was none yet."""
+    """Return the sizes before and after.
+
+    Raises SkybandError SKY-E302 if a run is active, SKY-E402 if there was none yet, SKY-E205 and SKY-E518 as ``own_sink``.
+    """
     plan = load_plan(args.spec)
 
     import pyarrow as pa
 
     from skyband.framework.storage.sinks import half_swapped
+    from skyband.framework.streaming.generations import own_sink
     from skyband.framework.streaming.layout import Layout
     from skyband.framework.streaming.locks import one_run
     from skyband.framework.tables.driver_writer import DriverWriter
@@ -46,6 +50,7 @@ def run(args: argparse.Namespace) -> Answer:
     from skyband.framework.tables.schemas import tables
 
     layout = Layout(plan.sink)
+    own_sink(plan, layout, named=False)
     if not half_swapped(layout.root):
         _known(layout, args.spec)
     with one_run(layout, plan.job, lambda text: print(told(text), file=sys.stderr)):

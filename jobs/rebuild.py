@@ -56,13 +56,12 @@ def run(args: argparse.Namespace) -> int:
     begin(args)
     plan, layout = opened(args, anew=not args.added)
     need_folder(plan.sink, "rebuild")
-    from skyband.framework.streaming.generations import own_job, staged
+    from skyband.framework.streaming.generations import staged
     from skyband.framework.streaming.layout import Layout
     from skyband.framework.streaming.locks import one_run
     from skyband.jobs.recorded import recorded
 
     built, wait = Layout(staged(plan, layout).sink), waits(args.lines)
-    own_job(plan, layout)
     with one_run(layout, plan.job, wait):
         if args.undo or args.drop_old:
             return _of_before(args, layout)

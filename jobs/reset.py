@@ -38,15 +38,14 @@ def run(args: argparse.Namespace) -> Answer:
     plan = load_plan(args.spec)
     need_folder(plan.sink, "reset")
     from skyband.framework.storage.sinks import half_swapped
-    from skyband.framework.streaming.generations import bytes_in, clear, own_job, tables_in
-    from skyband.framework.streaming.layout import Layout, own_place
+    from skyband.framework.streaming.generations import bytes_in, clear, own_sink, tables_in
+    from skyband.framework.streaming.layout import Layout
     from skyband.framework.streaming.locks import one_run
     from skyband.framework.tables.ownership import Owner
     from skyband.framework.tables.schemas import batch_tables
 
     layout = Layout(plan.sink)
-    own_place(plan, layout, named=False)
-    own_job(plan, layout)
+    own_sink(plan, layout, named=False)
     if not (half_swapped(layout.root) or any(p.exists() for p in (layout.file, layout.checkpoint))):
         hint = "nothing has run there yet; what else is there is yours to remove"
         raise SkybandError("SKY-E512", f"{layout.root} is no job's sink: it has no {layout.file.relative_to(layout.root)}", hint=hint)

@@ -183,21 +183,22 @@ def begin(args: argparse.Namespace) -> None:
 
 
 def opened(args: argparse.Namespace, anew: bool = False) -> tuple[Plan, Layout]:
-    """The plan of a command that streams a spec's rows, and the place of its tables, which is the job's own. SkybandError if it is not.
+    """Return the plan of a command that streams rows and the layout of its sink. SkybandError if that is not the job's own.
 
     ``anew``: see ``load_plan``.
     """
     plan = getattr(args, "plan", None) or load_plan(args.spec, anew=anew)
     from skyband.framework.quality.row_rules import demoted
     from skyband.framework.streaming.engine_log import own_log
-    from skyband.framework.streaming.layout import Layout, own_place
+    from skyband.framework.streaming.generations import own_sink
+    from skyband.framework.streaming.layout import Layout
 
     args.lines.job = plan.job
     args.recorded.place((plan.source.path, plan.sink), args.spec)
     own_log((plan.source.path, plan.sink))
     plan = demoted(plan, args.demote)
     layout = Layout(plan.sink)
-    own_place(plan, layout)
+    own_sink(plan, layout)
     return plan, layout
 
 

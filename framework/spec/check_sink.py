@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from skyband.framework.errors import did_you_mean
 from skyband.framework.sources.kafka_client import NO_PASSWORD, TEXTS, TOPIC, lacking
 from skyband.framework.spec.document import Path
-from skyband.framework.spec.places import is_root, overlap, unusable
+from skyband.framework.spec.places import is_root, overlap, parts, unusable
 from skyband.framework.spec.scope import Scope
 from skyband.framework.spec.sink_models import KafkaSink, topics
+
+_HOME: Final = "_skyband"
 
 
 def check_sink(s: Scope) -> None:
@@ -30,6 +33,9 @@ def _place(s: Scope) -> None:
         s.doc.add("SKY-E119", said, s.doc.where_value(path), hint)
     elif is_root(sink):
         s.doc.add("SKY-E119", "the sink cannot be the root of a file system", s.doc.where_value(path), "give the job a folder of its own")
+    elif _HOME in parts(sink):
+        said = f"the sink cannot lie in a directory {_HOME}, in which a job keeps its state"
+        s.doc.add("SKY-E119", said, s.doc.where_value(path), "give the job a folder of its own")
     elif source is not None and not s.doc.bad(("source", "path")) and overlap(source, sink):
         said = "the sink cannot be the folder of the source, or lie above or below it"
         s.doc.add("SKY-E119", said, s.doc.where_value(path), "give the job a folder of its own")

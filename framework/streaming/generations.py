@@ -34,10 +34,10 @@ from skyband.framework.sources.logs import AGAIN, local_path, taken
 from skyband.framework.spec.names import JOB_RUNS, JOB_TABLES, TRAJECTORY, query_tables
 from skyband.framework.storage.places import is_object
 from skyband.framework.storage.records import STRICT, TOLERANT, Name, Unfit, read
-from skyband.framework.storage.sinks import HOME, JOURNAL, entries_below, half_swapped
+from skyband.framework.storage.sinks import HOME, JOURNAL, entries_below, half_swapped, refuse_links
 from skyband.framework.streaming.checkpoint import CONTROL
 from skyband.framework.streaming.intact import check
-from skyband.framework.streaming.layout import ADDED, NEXT, RUNNING, Layout, fitting_job
+from skyband.framework.streaming.layout import ADDED, NEXT, RUNNING, Layout, fitting_job, own_place
 from skyband.framework.tables.ownership import OWNER, Owner
 
 OLD: Final = "old"
@@ -99,9 +99,21 @@ def job_of(home: Path) -> str | None:
     return _said(home).job
 
 
+def own_sink(plan: Plan, layout: Layout, named: bool = True) -> None:
+    """Check that the job may write into the sink. Raises SkybandError SKY-E518 for a link in it, SKY-E205 if it is not the job's.
+
+    ``named``: see ``own_place``.
+    """
+    refuse_links(layout.root)
+    own_place(plan, layout, named)
+    own_job(plan, layout)
+
+
 def own_job(plan: Plan, layout: Layout) -> None:
     """Raises SkybandError SKY-E205 if the sink is another job's."""
-    other = job_of(layout.home)
+    # A swap that was interrupted may have left no job file in its place.
+    homes = [layout.home] if is_object(layout.home) else [layout.home, *(layout.home / part / HOME for part in (OLD, BACK, NEXT))]
+    other = next((job for home in homes if (job := job_of(home)) is not None), None)
     if other is not None and other != plan.job:
         hint = "give the job a folder of its own in sink.path"
         raise SkybandError("SKY-E205", f"the sink {layout.root} is that of job {other!r}", hint=hint)
@@ -216,7 +228,8 @@ def _move(layout: Layout, journal: Journal) -> None:
 def settle(layout: Layout) -> bool:
     """Completes a swap that was interrupted; whether there was one. For a moment when the job's lock is held.
 
-    Raises SkybandError SKY-E303 for a journal that no swap has written; then nothing has been moved.
+    Raises SkybandError SKY-E303 for a journal that no swap has written, SKY-E205 if it moves a table that is not the job's; in both cases
+    nothing has been moved.
     """
     if not half_swapped(layout.root):
         if (layout.home / BACK).exists() and not (layout.home / OLD).exists():
@@ -235,6 +248,8 @@ def _checked(layout: Layout) -> Journal:
         journal = read(file, _JOURNAL)
         if journal is None:
             raise Unfit("it has gone")
+        if (journal.source == ADDED) != (journal.away == GONE):
+            raise Unfit(f"no swap moves from {journal.source!r} to {journal.away!r}")
         new, old = layout.home / journal.source, layout.home / journal.away
         tables = _named(layout.home) | _named(new / HOME) | _named(old / HOME)
         for (here, there, away), leaving, coming in zip(_places(layout, journal), journal.leaving, journal.coming, strict=True):
@@ -248,6 +263,11 @@ def _checked(layout: Layout) -> Journal:
     except Unfit as e:
         hint = f"if something else has put it there, remove {file}; if not, restore the whole sink from one backup, or {AGAIN}"
         raise SkybandError("SKY-E303", f"{file} is no journal of a swap: {e}", hint=hint) from e
+    # The notes that prove it are moved after the last table.
+    owner = Owner(layout.root)
+    for name in journal.leaving[0]:
+        if not os.path.lexists(old / name):
+            owner.need_own(name)
     return journal
 
 

@@ -284,7 +284,7 @@ def own_place(plan: Plan, layout: Layout, named: bool = True) -> None:
         raise _not_own(layout, "is at, above or below the source")
     root = layout.root.resolve()
     for above in root.parents:
-        if (above / "_skyband" / "job.json").exists() and root != above / "_skyband" / NEXT:
+        if (above / "_skyband" / "job.json").exists() and (root != above / "_skyband" / NEXT or layout.root.parent.name != "_skyband"):
             raise _not_own(layout, f"lies inside the sink of another job ({above})")
     for table in tables(plan):
         if (root / table.name / "_skyband" / "job.json").exists():

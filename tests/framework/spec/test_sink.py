@@ -91,3 +91,14 @@ def test_what_it_refuses(said: str, code: str, part: str) -> None:
 def test_a_writers_errors_in_the_users_words(said: str, part: str) -> None:
     known = refused(said)
     assert known is not None and part in known[0] and refused("something else") is None
+
+
+@pytest.mark.parametrize(
+    "sink",
+    ["/srv/out/_skyband", "/srv/out/_skyband/next", "file:///srv//out/x/../_skyband/./old/y", "_skyband/next", "s3://b/out/_skyband/x"],
+)
+def test_it_lies_in_no_directory_that_keeps_a_jobs_state(sink: str) -> None:
+    _, errors = validate_text(SPEC.replace("/srv/out SAID", sink), {})
+    assert [(e.code, e.message) for e in errors] == [
+        ("SKY-E119", "the sink cannot lie in a directory _skyband, in which a job keeps its state")
+    ]

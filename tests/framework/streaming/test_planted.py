@@ -7,18 +7,22 @@ import json
 import os
 import shutil
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from skyband.framework.errors import SkybandError
 from skyband.framework.plan.fingerprint import concealed, fingerprint
 from skyband.framework.plan.model import Plan
 from skyband.framework.streaming import generations
 from skyband.framework.streaming.generations import JOURNAL, settle, swap, tables_in
-from skyband.framework.streaming.layout import JobFile, Layout
+from skyband.framework.streaming.layout import JobFile, Layout, own_place
 from skyband.framework.streaming.locks import one_run
+from skyband.framework.tables.ownership import PROPERTY
 from skyband.jobs.cli import main
 from skyband.jobs.spec import load_plan
 from tests.framework.streaming import checkpoints
@@ -94,6 +98,8 @@ JOURNALS = {
     "a part by a path": journal(coming=([], ["../../../victim"])),
     "a part that stays": journal(out=([], ["lock"])),
     "a table of nobody": journal(out=(["theirs"], [])),
+    "the job's own tables to where they are removed": journal(away="gone", out=(["near", "heads"], ["checkpoint", "job.json"])),
+    "an addition that keeps what leaves": journal("added", out=(["near"], [])),
     "nothing of the new one": journal(out=(["near", "runs"], ["job.json"]), coming=(["near"], ["job.json"])),
     "null": "null", "a list": "[]", "no JSON": "{", "empty": "", "numbers": journal(1, 2, [3, 4], 5), "deep": "[" * 100_000,
     "more fields": journal()[:-1] + ', "and": 1}', "zero bytes": "\0" * 100, "a dot": journal(out=(["."], [".."])),
@@ -228,3 +234,67 @@ def test_settle_of_a_sink_without_a_journal_does_nothing(job: tuple[Path, Layout
     with one_run(layout, "small"):
         assert not settle(layout)
     assert {p: w for p, w in everything(layout.root).items() if not p.endswith("lock")} == before
+
+
+@pytest.mark.parametrize("theirs", ["a table of another job", "a table of another writer", "files"])
+@pytest.mark.parametrize("named_by", ["job.json", "added/_skyband/job.json"])
+def test_a_planted_journal_moves_no_table_of_others(
+    job: tuple[Path, Layout], tmp_path: Path, capsys: pytest.CaptureFixture[str], named_by: str, theirs: str
+) -> None:
+    """The job file is data, too: it may name a query like a neighbour's directory."""
+    spec, layout = job
+    folder = layout.root / "theirs"
+    if theirs == "files":
+        checkpoints.write(folder / "a.csv", "1,2")
+    else:
+        marked = {PROPERTY: "0" * 32} if theirs == "a table of another job" else {}
+        schema = pa.schema([("x", pa.int64())])
+        DeltaTable.create(str(folder), schema, configuration=marked, raise_if_key_not_exists=False)
+    said = json.loads(layout.file.read_text())
+    said["fingerprint"]["queries"]["theirs"] = {}
+    checkpoints.write(layout.home / named_by, json.dumps(said))
+    checkpoints.write(layout.home / JOURNAL, journal("added", "gone", out=(["theirs"], [])))
+    before = everything(tmp_path)
+    for command in (["maintain"], ["reset", "--yes"], ["rebuild", "--drop-old", "--quiet"]):
+        code, text = shown(command, spec, tmp_path, capsys)
+        assert code == 2 and "SKY-E205" in text and str(folder) in text, (command, text)
+        assert {p: what for p, what in everything(tmp_path).items() if not p.endswith("lock")} == before
+
+
+@pytest.mark.parametrize("half_done", [False, True])
+@pytest.mark.parametrize(
+    "command",
+    [["run", "--quiet"], ["maintain"], ["reset", "--yes"], ["rebuild", "--quiet"], ["rebuild", "--undo"], ["rebuild", "--drop-old"]],
+    ids=" ".join,
+)
+def test_no_other_job_writes_into_a_sink(
+    job: tuple[Path, Layout],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    command: list[str],
+    half_done: bool,
+) -> None:
+    """Nor a record of the run that was refused, nor what a swap of the other job has left to do."""
+    spec, layout = job
+    if half_done:
+        half(layout, monkeypatch)
+    other = spec.with_name("other.yaml")
+    other.write_text(spec.read_text().replace("job: small", "job: other"))
+    before = everything(tmp_path)
+    code, said = shown(command, other, tmp_path, capsys)
+    assert code == 2 and "SKY-E205" in said and "is that of job 'small'" in said, said
+    assert everything(tmp_path) == before
+
+
+@pytest.mark.parametrize("way", ["a link to next", "a link to the directory that holds it"])
+def test_no_link_makes_the_next_generation_of_a_job_the_sink_of_another(job: tuple[Path, Layout], tmp_path: Path, way: str) -> None:
+    _, layout = job
+    layout.next.mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(layout.next if way == "a link to next" else layout.home)
+    sink = link if way == "a link to next" else link / "next"
+    plan = replace(load_plan(str(job[0])), job="other", sink=str(sink))
+    with pytest.raises(SkybandError, match="SKY-E205") as e:
+        own_place(plan, Layout(plan.sink))
+    assert "lies inside the sink of another job" in e.value.message

@@ -103,9 +103,10 @@ def test_not_beside_a_run_and_not_before_the_first(
     finally:
         done.set()
         other.join()
-    monkeypatch.setattr(command, "load_plan", lambda spec: make_plan(str(tmp_path / "nowhere")))
+    nowhere = tmp_path.with_name("nowhere")
+    monkeypatch.setattr(command, "load_plan", lambda spec: make_plan(str(nowhere)))
     assert main(["maintain", "spec.yaml"]) == 2
-    assert "SKY-E402 there are no tables" in capsys.readouterr().err and not (tmp_path / "nowhere").exists()
+    assert "SKY-E402 there are no tables" in capsys.readouterr().err and not nowhere.exists()
 
 
 def test_tables_of_later_versions_may_be_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
