@@ -174,7 +174,7 @@ def _runs(layout: Layout, plan: Plan, job: JobFile) -> tuple[dict[str, int], int
     """(table -> last batch, as the last row of ``runs`` says, that row's batch); nothing of ``runs`` that older versions wrote."""
     try:
         table = delta_read.open_table(layout.root, "runs")
-        last = table.transaction_version(f"{plan.job}/{job.generation}/runs")
+        last = delta_read.transaction(table, f"{plan.job}/{job.generation}/runs")
         if last is None or COMMITTED not in pa.schema(table.schema().to_arrow()).names:
             return {}, -1 if last is None else int(last)
         rows = delta_read.read(table, [COMMITTED], pc.field("batch_id") == int(last))

@@ -125,7 +125,7 @@ def _actions(path: Path) -> list[Action]:
     for line in text.splitlines():
         try:
             action = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(action, dict):
             found.append(action)

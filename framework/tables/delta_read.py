@@ -45,6 +45,17 @@ def unreadable(path: str, e: BaseException) -> SkybandError:
     return SkybandError("SKY-E400", f"the table at {path} cannot be read: {said}", hint=hint)
 
 
+def transaction(table: DeltaTable, app_id: str) -> int | None:
+    """Return the version that the table's log has of a transaction, None if it has none. SkybandError SKY-E400 for an unreadable log."""
+    try:
+        found = table.transaction_version(app_id)
+    except BaseException as e:
+        if not _of_library(e):
+            raise
+        raise unreadable(table.table_uri, e) from e
+    return None if found is None else int(found)
+
+
 def exists(root: str | Path, name: str) -> bool:
     """Whether there is a table ``name`` below ``root``."""
     path = f"{root}/{name}"
@@ -61,7 +72,18 @@ def dataset(table: DeltaTable) -> ds.FileSystemDataset:
 
     delta-rs' own dataset turns a bound that a file does not have (infinite scores, text) into a comparison with null, and then loses the
     file's rows [measured, 1.6.6]. A local folder is read by Arrow itself: Python callbacks in its reading threads may abort at exit.
+
+    Raises SkybandError SKY-E400 for a log that names a file outside of the table, or holds values of another type.
     """
+    try:
+        return _dataset(table)
+    except BaseException as e:
+        if not _of_library(e):
+            raise
+        raise unreadable(table.table_uri, e) from e
+
+
+def _dataset(table: DeltaTable) -> ds.FileSystemDataset:
     schema = pa.schema(table.schema().to_arrow())
     uri = table.table_uri
     local = unquote(uri.removeprefix("file://")) if uri.startswith("file://") else uri

@@ -261,7 +261,7 @@ class Reader:
         if kept is None:
             return 0, 0
         ids = ((t, f"{self.plan.job}/{kept.generation}/{t}") for t in (query.name, "runs"))
-        found = [delta_read.open_table(self.root, t).transaction_version(app) for t, app in ids]
+        found = [delta_read.transaction(delta_read.open_table(self.root, t), app) for t, app in ids]
         return tuple(-1 if v is None else int(v) for v in found)  # type: ignore[return-value]
 
     def _chosen(self, query: QueryNode, key: Mapping[str, str] | None) -> tuple[pc.Expression | None, pc.Expression | None]:

@@ -14,6 +14,7 @@ from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.storage.kept import kept_of
 from skyband.framework.storage.places import place
+from skyband.framework.tables import delta_read
 from skyband.framework.tables.delta_read import open_table, read
 from skyband.framework.tables.expected import need_columns
 from skyband.framework.tables.schemas import changes_name, now_name, stream_columns, tables, trajectory_name
@@ -51,7 +52,7 @@ class Stored:
 
     def upto(self, name: str) -> int:
         """The last batch that ``table(name)`` was written in (of results: up to which they are derived), -1 if none."""
-        version = self._opened[name].transaction_version(f"{self.plan.job}/{self._generation}/{name}")
+        version = delta_read.transaction(self._opened[name], f"{self.plan.job}/{self._generation}/{name}")
         return -1 if version is None else int(version)
 
     def derived_upto(self, query: QueryNode) -> int:

@@ -298,3 +298,26 @@ def test_no_link_makes_the_next_generation_of_a_job_the_sink_of_another(job: tup
     with pytest.raises(SkybandError, match="SKY-E205") as e:
         own_place(plan, Layout(plan.sink))
     assert "lies inside the sink of another job" in e.value.message
+
+
+LOGGED = {
+    "a file outside of the table": (
+        '{"add": {"path": "../../../victim/x", "partitionValues": PARTS, "size": 1, "modificationTime": 1, "dataChange": true}}'
+    ),
+    "a transaction that is a list": '{"txn": ["a"]}',
+    "deep": '{"commitInfo": ' + "[" * 100_000 + "]" * 100_000 + "}",
+}
+
+
+@pytest.mark.parametrize("table", ["near", "runs"])
+@pytest.mark.parametrize("logged", LOGGED)
+def test_no_commit_in_a_tables_log_ends_in_a_defect(
+    job: tuple[Path, Layout], tmp_path: Path, capsys: pytest.CaptureFixture[str], logged: str, table: str
+) -> None:
+    spec, layout = job
+    opened = DeltaTable(str(layout.root / table))
+    parts = json.dumps(dict.fromkeys(opened.metadata().partition_columns, "0"))
+    (layout.root / table / "_delta_log" / f"{opened.version() + 1:020}.json").write_text(LOGGED[logged].replace("PARTS", parts))
+    for command in (["status"], ["query", "near"], ["verify", "--replay-only"], ["sql", f"select * from {table}"]):
+        code, said = shown(command, spec, tmp_path, capsys)
+        assert code in (0, 1, 2) and "SKY-E900" not in said, (command, said)
