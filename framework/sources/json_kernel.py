@@ -40,6 +40,9 @@ def _text_end(data: Bytes, at: int, end: int) -> int:
         c = data[at]
         if c == 34:
             return at
+        if c == 13 or (c == 92 and at + 1 < end and data[at + 1] == 10):
+            # A line ends here for Spark.
+            return -1
         if c == 92:
             unit = _unit(data, at, end)
             if 0xD800 <= unit < 0xDC00:
@@ -83,14 +86,14 @@ def _day(data: Bytes, at: int, end: int) -> bool:
 @jit
 def _small(data: Bytes, at: int, end: int, kind: int) -> bool:
     """Whether the number at ``at`` cannot be too large: of a double, or of the seconds of an instant."""
-    digits, exponent = 0, False
+    digits, exponent, before = 0, False, 0
     if kind == 2 and data[at] < 97:
         return False
     while at < end and data[at] != 44 and data[at] != 125 and data[at] != 93 and data[at] > 32:
         c = data[at]
         if c in (101, 69):
             exponent = True
-            digits = 0
+            before, digits = digits, 0
             if at + 1 < end and data[at + 1] == 45:
                 return kind == 3
         elif 48 <= c <= 57:
@@ -99,7 +102,7 @@ def _small(data: Bytes, at: int, end: int, kind: int) -> bool:
             # A word: null, true. A word for what is not finite begins with a capital.
             return bool(c >= 97)
         at += 1
-    return digits <= 1 if exponent else digits <= (12 if kind == 1 else 37)
+    return digits <= 1 and before <= 28 if exponent else digits <= (12 if kind == 1 else 37)
 
 
 @jit

@@ -1,10 +1,11 @@
 """JSON files read with Spark: lines as texts, then values, so that what follows the first value of a line is seen.
 
-Spark's own reader stops behind it. Here a line is put between marks of ours: it is one value if the mark behind it is read too.
+Spark's own reader stops behind it. Here a line is put into an array before a mark of ours: it is one value if the mark is the second.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -25,8 +26,8 @@ from skyband.framework.sources.protocol import CORRUPT
 from skyband.framework.sources.structs import struct
 from skyband.framework.sources.text_options import WIDE, codec_of, encoding_of, folded
 
-_MARK: Final = "__skyband"
-_VALUE, _END = f"{_MARK}_value", f"{_MARK}_end"
+_MARK: Final = f"__skyband_{secrets.token_hex(8)}"
+"""Of this process alone: a line that could know it might close what is put around it, and be passed over from there on."""
 _LINE: Final = "__line"
 _TEXT: Final = "__text"
 _PIECES: Final = struct(**{_LINE: "binary", NAME: "string", URL: "string"})
@@ -46,21 +47,24 @@ def read(load: Load, source: SourceNode) -> DataFrame:
     named = {str(f.source_name): f for f in source.fields}
     types = {n: _read_as(f, options) for n, f in named.items()}
     members = tree((path, types[n]) for n in named if (path := path_of(source, n)) is not None)
-    inner = ", ".join(f"{_quoted(n)}: {_ddl(t)}" for n, t in {**types, **members}.items())
+    inner = ", ".join(f"{_quoted(n)}: {_ddl(t)}" for n, t in {**types, **members, _MARK: "int"}.items())
     known = {name.lower() for name in JSON} - {name.lower() for name in FILES} - {"encoding", "charset", "linesep", "multiline"}
     given = {n: v for n, v in options.items() if n in known} | {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
 
     def parsed(type_: str) -> Column:
-        whole = F.concat(F.lit(f'{{"{_VALUE}":'), text, F.lit(f',"{_END}":1}}'))
-        return F.from_json(whole, f"{_VALUE} {type_}, {_END} int, {CORRUPT} string", given)
+        # In an array with our mark behind it, a line of two values, or of a value and a further field, makes another number of elements.
+        end = f'{{"{_MARK}":1}}' if type_.startswith("struct") else f'[{{"{_MARK}":1}}]'
+        whole = F.concat(F.lit(f'{{"{_MARK}":['), text, F.lit(f",{end}]}}"))
+        return F.from_json(whole, f"{_MARK} array<{type_}>, {CORRUPT} string", given)
 
     one, many = F.col("__one"), F.col("__many")
     rows = lines.withColumn("__one", F.when(~array, parsed(f"struct<{inner}>")))
     rows = rows.withColumn("__many", F.when(array, parsed(f"array<struct<{inner}>>")))
-    sound = F.when(array, _sound(many)).otherwise(_sound(one)) & ~text.contains(_MARK) & ~values.undecodable(text, options)
+    sound = F.when(array, _sound(many, F.get(_second(many), F.lit(0)))).otherwise(_sound(one, _second(one)))
+    sound = sound & ~values.undecodable(text, options)
     rows = rows.withColumn("__sound", sound & (F.instr(text, "\\u").eqNullSafe(0) | ~_lone(text)))
     # What is no array of objects is one row, whatever it is.
-    each = F.when(F.col("__sound") & array, many[_VALUE]).otherwise(F.array(F.when(F.col("__sound"), one[_VALUE])))
+    each = F.when(F.col("__sound") & array, _first(many)).otherwise(F.array(F.when(F.col("__sound"), _first(one))))
     rows = rows.select(_TEXT, "__sound", NAME, URL, *of_directories(held), F.explode(each).alias("__row"))
     made, bad = [], [~F.col("__sound")]
     for f in source.fields:
@@ -77,9 +81,18 @@ def read(load: Load, source: SourceNode) -> DataFrame:
     return rows.select(*made, corrupt.alias(CORRUPT), NAME, URL)
 
 
-def _sound(parsed: Column) -> Column:
-    """Whether a line was one value and nothing behind it, and its fields were of their types."""
-    return F.coalesce(parsed[_END].isNotNull() & parsed[CORRUPT].isNull() & parsed[_VALUE].isNotNull(), F.lit(False))
+def _first(parsed: Column) -> Column:
+    return F.get(parsed[_MARK], F.lit(0))
+
+
+def _second(parsed: Column) -> Column:
+    return F.get(parsed[_MARK], F.lit(1))
+
+
+def _sound(parsed: Column, mark: Column) -> Column:
+    """Whether a line was one value and nothing behind it but the ``mark``, and its fields were of their types."""
+    alone = (F.size(parsed[_MARK]) == 2) & mark[_MARK].isNotNull() & _first(parsed).isNotNull()
+    return F.coalesce(alone & parsed[CORRUPT].isNull(), F.lit(False))
 
 
 def _quoted(name: str) -> str:

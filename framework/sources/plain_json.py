@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.framework.plan.model import SourceNode
+from skyband.framework.sources.nested import path_of
 from skyband.framework.sources.options import FILES
 from skyband.framework.sources.text_options import folded
 from skyband.operators.jit import HAVE_NUMBA
@@ -34,8 +35,12 @@ def why_not_plain(source: SourceNode, path: str) -> str | None:
     """What of the file at ``path`` only ``json_reading`` reads right, in words; None if it is plain. Raises OSError. O(bytes)."""
     from skyband.framework.sources.json_kernel import plain_lines
 
-    names = {str(f.source_name): _KINDS.get(f.type, 0) for f in source.fields}
-    asked = {n: kind for n, kind in names.items() if kind}
+    asked: dict[str, int] = {}
+    for f in source.fields:
+        inside = path_of(source, str(f.source_name))
+        for name in {str(f.source_name)} if inside is None else {str(f.source_name), inside[-1]}:
+            if (kind := _KINDS.get(f.type, 0)) and asked.setdefault(name, kind) != kind:
+                return "two columns of objects have one name and two types"
     spelled = np.frombuffer("".join(asked).encode() or b" ", np.uint8)
     ends = np.cumsum([0, *map(len, asked)]).astype(np.int64)
     kinds = np.array([*asked.values()], np.int64)

@@ -282,3 +282,17 @@ def test_a_line_with_two_objects_hands_the_job_to_the_exact_reader(spark: SparkS
     rows, off = compare_count(Stored(plan), Layout(plan.sink), job)
     assert rows == 5
     assert [d.what for d in off] == ["its rows_in are 4 rows together, the files that were taken hold 5"]
+
+
+def test_a_line_that_closes_what_is_put_around_it_loses_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    odd = [
+        '{"id":"a"},"x":2',
+        '{"id":"a"},{"id":"b"}',
+        '{"id":"a"}],"y":[1',
+        '[{"id":"a"}],"x":1',
+        '[{"id":"a"}],[{"id":"b"}]',
+        '{"id":"a"},"\\u005f_skyband_value":{"id":"c"}',
+        '{"id":"a"},"\\u005f_skyband_end":1} {"id":"z"}',
+    ]
+    text = "\n".join([*odd, '{"id":"__skyband"}', '[{"id":"a"},{"id":"b"}]', ""])
+    assert read(spark, tmp_path, "json", text.encode(), {"id": "string"}) == [*odd, ("__skyband", None), ("a", None), ("b", None)]

@@ -49,6 +49,9 @@ ODD = [
     '{"x" : 1e99}',
     '{"x":[1e309]}',
     '{"s":"\\ud83dx"}',
+    '{"s":"x\\\n{"id":2} {"id":3} "}',
+    '{"s":"x\r{"id":2} {"id":3} "}',
+    f'{{"x":{"9" * 400}e1}}',
 ]
 
 
@@ -79,3 +82,16 @@ def test_options_leave_files_to_the_exact_reader() -> None:
 
 def test_pieces_lose_nothing() -> None:
     assert list(pieces(b'{"a":[1,2]} {"b":"}"}\n x [5,{"c":1}] "open')) == [b'{"a":[1,2]}', b'{"b":"}"}', b"x", b"5", b'{"c":1}', b'"open']
+
+
+def test_members_of_objects_are_looked_at_like_columns(tmp_path: Path) -> None:
+    fields = (Field("x", "double", "text", "u.x"), Field("t", "timestamp", "text", "u.t"))
+    node = SourceNode("json", "in", (), fields)
+    path = tmp_path / "a.json"
+    path.write_text('{"u":{"x":1.5,"t":"2024-01-01"}}\n')
+    assert why_not_plain(node, str(path)) is None
+    for text in ('{"u":{"x":1e309}}', '{"u":{"t":"10:00"}}', '{"u":{"t":1706954400000000}}'):
+        path.write_text(text + "\n")
+        assert why_not_plain(node, str(path)) is not None
+    both = SourceNode("json", "in", (), (*fields, Field("x2", "date", "text", "v.x")))
+    assert why_not_plain(both, str(path)) is not None
