@@ -217,14 +217,16 @@ class Untitled:
         options = dict(self.options)
         comment = mangled(options.get("comment", ""), options).encode("iso-8859-1")
         file: tuple[str, int] | None = None
-        titles, headed = 0, True
+        titles, headed, full = 0, True, False
         for batch in batches:
             lines, urls, starts = (batch.column(n).to_pylist() for n in (_LINE, URL, _START))
             keep = []
             for line, url, start in zip(lines, urls, starts, strict=True):
                 if (url, start) != file:
-                    file = (url, start)
+                    self._need(file, headed, full)
+                    file, full = (url, start), False
                     titles, headed = (self.skip, self.header is None) if start == 0 else (0, True)
+                full = full or bool(line.strip())
                 if titles:
                     titles -= 1
                     keep.append(False)
@@ -237,6 +239,12 @@ class Untitled:
             kept = batch.filter(pa.array(keep, pa.bool_()))
             if kept.num_rows:
                 yield kept.select([n for n in kept.schema.names if n != _START])
+        self._need(file, headed, full)
+
+    def _need(self, file: tuple[str, int] | None, headed: bool, full: bool) -> None:
+        """A file that ends among its titles has no row that could be told of."""
+        if file is not None and full and not headed:
+            self._check(b"", file[0], dict(self.options))
 
     def _check(self, line: bytes, url: str, options: Mapping[str, str]) -> None:
         text = line.decode(codec_of(options), "replace")

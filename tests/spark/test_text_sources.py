@@ -296,3 +296,13 @@ def test_a_line_that_closes_what_is_put_around_it_loses_nothing(spark: SparkSess
     ]
     text = "\n".join([*odd, '{"id":"__skyband"}', '[{"id":"a"},{"id":"b"}]', ""])
     assert read(spark, tmp_path, "json", text.encode(), {"id": "string"}) == [*odd, ("__skyband", None), ("a", None), ("b", None)]
+
+
+def test_a_file_that_ends_among_its_title_lines_is_no_empty_file(spark: SparkSession, tmp_path: Path) -> None:
+    fields = {"id": "string", "x": "double"}
+    for text in (b"id,x\na,1\n", b"t\nid,x\na,1\n\n"):
+        with pytest.raises(Exception, match="CSV header does not conform"):
+            read(spark, tmp_path, "csv", text, fields, skip_lines="5")
+    assert read(spark, tmp_path, "csv", b"", fields, skip_lines="5") == []
+    assert read(spark, tmp_path, "csv", b"\n\n", fields, skip_lines="5") == []
+    assert read(spark, tmp_path, "csv", b"t\nid,x\n", fields, skip_lines="1") == []
