@@ -87,6 +87,13 @@ def whole(path: Path) -> Iterator[IO[str]]:
 
 
 def _need(path: Path, option: str, places: Sequence[str | None], spec: str | None) -> None:
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as e:
+        why = (e.strerror if isinstance(e, OSError) else None) or str(e)
+        raise SkybandError("SKY-E203", f"{option} {path} cannot be written: {why.lower()}", hint="name another place") from e
     if path.is_symlink():
         raise SkybandError("SKY-E202", f"{option} {path} is a link", hint="name the file or directory itself")
     real = os.path.realpath(path)

@@ -181,3 +181,12 @@ def test_a_file_that_cannot_be_written_whole_leaves_nothing(tmp_path: Path) -> N
     with whole(tmp_path / "more.csv") as out:
         out.write("whole")
     assert sorted(os.listdir(tmp_path)) == ["more.csv", "rows.csv"]
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b", "file/below.html"])
+def test_a_name_that_no_file_can_have_is_an_error_of_ours(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").write_text("")
+    for check in (output_file, output_directory):
+        with pytest.raises(SkybandError) as e:
+            check(tmp_path / name, "--out")
+        assert e.value.code == "SKY-E203"
