@@ -123,6 +123,8 @@ def _value(cell: Column, f: Field, member: str, options: Mapping[str, str]) -> t
     if f.type in ("double", "float"):
         spelled = F.col(_TEXT).rlike(rf'"(\Q{f.source_name}\E|\Q{member}\E)"\s*:\s*"?[+-]?(?i:inf)')
         return cell, (F.abs(cell) == F.lit(float("inf"))) & ~spelled
+    if f.type == "string":
+        return _number_as_spelled(cell, member)
     if not _own(f, options):
         return cell, None
     if f.type == "date":
@@ -137,6 +139,22 @@ def _value(cell: Column, f: Field, member: str, options: Mapping[str, str]) -> t
     return F.when(number & reached, F.timestamp_seconds(F.when(reached, seconds))).otherwise(value), F.when(number, ~reached).otherwise(
         wrong
     )
+
+
+def _number_as_spelled(cell: Column, member: str) -> tuple[Column, Column]:
+    """A text that is a number in the file as the file spells it, as ``1.10``: the value that is read has gone through a double.
+
+    None of its type if the line has several spellings of the number, or the number also as a text: which is the cell's, nobody knows.
+    """
+    number = cell.rlike(r'^(-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?|"-?Infinity")$') & cell.rlike("[.eEI]")
+    name = F.concat(F.lit('"\\Q'), F.lit(member.replace("\\E", r"\E\\E\Q")), F.lit('\\E"\\s*:\\s*'))
+    spelled = F.regexp_extract_all(F.col(_TEXT), F.concat(name, F.lit("(-?[0-9][0-9.eE+-]*)")), F.lit(1))
+    value = F.btrim(cell, F.lit('"')).try_cast("double")
+    same = F.array_distinct(F.filter(spelled, lambda s: s.try_cast("double") == value))
+    found = number & (F.size(same) > 0)
+    # Other texts become no part of a pattern.
+    quoted = F.regexp_like(F.col(_TEXT), F.concat(name, F.lit('"\\Q'), F.when(found, cell), F.lit('\\E"')))
+    return F.when(found, F.get(same, F.lit(0))).otherwise(cell), found & ((F.size(same) > 1) | quoted)
 
 
 def _lone(text: Column) -> Column:

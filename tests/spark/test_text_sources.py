@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -306,3 +307,18 @@ def test_a_file_that_ends_among_its_title_lines_is_no_empty_file(spark: SparkSes
     assert read(spark, tmp_path, "csv", b"", fields, skip_lines="5") == []
     assert read(spark, tmp_path, "csv", b"\n\n", fields, skip_lines="5") == []
     assert read(spark, tmp_path, "csv", b"t\nid,x\n", fields, skip_lines="1") == []
+
+
+def test_numbers_in_columns_of_text_stay_as_they_are_spelled(spark: SparkSession, tmp_path: Path) -> None:
+    """Both readers give them alike: else ids 1.10 and 1.1 would be one as soon as a line of the job is no plain object."""
+    exact = ["1.10", "1.1", "1e400", "-0.0", "0.12345678901234567890", "12345678901234567890123", "1E5", "100.00"]
+    lines = [f'{{"id":{n},"x":2.50}}' for n in exact]
+    text = "\n".join([*lines, '{"id":"1.10"}', '{"id":"1e400"}', '{"id":"\\\\E["}', '{"id":"a"} b', ""])
+    found = read(spark, tmp_path, "json", text.encode(), {"id": "string"})
+    assert found == [*((n, None) for n in exact), ("1.10", None), ("1e400", None), ("\\E[", None), '{"id":"a"} b']
+    node = replace(source(tmp_path, "json", {"id": "string"}, {}), plain=True)
+    (tmp_path / "a.json").write_text("\n".join(lines))
+    plain = reading.files(spark, node, None, True, [str(tmp_path / "a.json")]).toArrow()
+    assert plain["id"].to_pylist() == exact
+    two = '[{"id":1.10},{"id":1.1}]'
+    assert read(spark, tmp_path, "json", two.encode(), {"id": "string"}) == [two, two]
