@@ -34,7 +34,7 @@ def launcher(python: str, directories: Iterable[Path]) -> str:
     for directory in directories:
         program = directory / name
         with suppress(OSError):
-            if not program.is_file() or program.read_bytes() != script:
+            if program.is_symlink() or not program.is_file() or program.read_bytes() != script:
                 program.unlink(missing_ok=True)
                 with program.open("xb") as out:
                     out.write(script)

@@ -109,3 +109,16 @@ def test_the_module_is_the_one_that_pyspark_has() -> None:
     """If this fails PySpark has moved its driver worker: find its new name, and look at how it connects (``driver_worker.connect``)."""
     source = Path(pyspark.__file__).parent.joinpath(*MODULE.split(".")[1:]).with_suffix(".py").read_text()
     assert "with get_sock_file_to_executor() as sock_file:\n        main(sock_file, sock_file)" in source
+
+
+def test_a_link_in_the_launchers_place_is_replaced_whatever_it_leads_to(tmp_path: Path) -> None:
+    """What it leads to may be exchanged after it was compared."""
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    program = Path(launcher("/usr/bin/python3", [mine]))
+    other = tmp_path / "other"
+    other.write_bytes(program.read_bytes())
+    program.unlink()
+    program.symlink_to(other)
+    assert launcher("/usr/bin/python3", [mine]) == str(program)
+    assert not program.is_symlink() and program.is_file()
