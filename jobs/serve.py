@@ -12,7 +12,7 @@ from skyband.framework.counts import counted
 from skyband.framework.errors import SkybandError, printable, told
 from skyband.framework.storage.places import need_folder
 from skyband.jobs.answer import Answer, show
-from skyband.jobs.arguments import whole
+from skyband.jobs.arguments import positive, whole
 from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
 
@@ -22,10 +22,10 @@ TOKEN: Final = "SKYBAND_SERVE_TOKEN"
 SHORTEST: Final = 12
 """Characters of a token at least."""
 _LIMITS: Final = {
-    "seconds": (float, 60.0, "S", "a statement may take S seconds"),
-    "memory": (int, 1024, "MB", "a statement may use MB megabytes"),
-    "rows": (int, 1_000_000, "N", "an answer may have N rows"),
-    "connections": (int, 20, "N", "N clients may be connected at once"),
+    "seconds": (lambda given: positive("--seconds", given), 60.0, "S", "a statement may take S seconds"),
+    "memory": (whole("--memory", 1), 1024, "MB", "a statement may use MB megabytes"),
+    "rows": (whole("--rows", 1), 1_000_000, "N", "an answer may have N rows"),
+    "connections": (whole("--connections", 1), 20, "N", "N clients may be connected at once"),
 }
 
 
@@ -58,10 +58,6 @@ def run(args: argparse.Namespace) -> int:
 
     SkybandError SKY-E201 for a port, a limit or a token that cannot be used, SKY-E400 if a job has no tables.
     """
-    for name in _LIMITS:
-        value = getattr(args, name)
-        if not 0 < value < 1e9:
-            raise SkybandError("SKY-E201", f"--{name} {value} is no limit", hint="a number above 0")
     token, generated = _token()
     plans = [load_plan(spec) for spec in args.specs]
     for plan in plans:

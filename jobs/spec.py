@@ -47,33 +47,29 @@ def load_plan(path: str, env: Mapping[str, str] | None = None, anew: bool = Fals
     if errors or job is None:
         raise SpecErrors(errors)
     plan = compile_job(job)
-    return plan if anew else _as_begun(_as_made(plan), job)
+    return plan if anew else _as_made(plan, job)
 
 
-def _as_begun(plan: Plan, job: Job) -> Plan:
-    """``plan`` with its CSV files read as the job's runs so far have read them, if the spec itself says nothing of ``escape``.
+def _as_made(plan: Plan, job: Job) -> Plan:
+    """``plan`` by the rules of the version that made the job, where the spec itself does not say otherwise.
 
-    RFC 4180 (a doubled quote) is the default of jobs that begin now; before it was Spark's, a backslash.
+    RFC 4180 (a doubled quote) is the default of CSV files of jobs that begin now; before it was Spark's, a backslash. For tokens see
+    ``plan.former``.
     """
-    if plan.source.format != "csv" or any(name.lower() == "escape" for name in job.source.options):
-        return plan
-    from skyband.framework.streaming.layout import Layout
-
-    try:
-        begun = Layout(plan.sink).load()
-    except SkybandError:
-        return plan  # what is wrong with the job file is said by the command that needs it
-    if begun is None or begun.escape != "\\":
-        return plan
-    options = tuple((name, value) for name, value in plan.source.options if name.lower() != "escape")
-    return replace(plan, source=replace(plan.source, options=options))
-
-
-def _as_made(plan: Plan) -> Plan:
-    if not plan.intake.tokens:
+    csv = plan.source.format == "csv" and not any(name.lower() == "escape" for name in job.source.options)
+    if not csv and not plan.intake.tokens:
         return plan
     from skyband.framework.plan.former import as_made
+    from skyband.framework.storage.kept import kept_of
     from skyband.framework.storage.places import place
-    from skyband.framework.streaming.generations import kept_fingerprint
 
-    return as_made(plan, kept_fingerprint(place(plan.sink) / "_skyband"))
+    try:
+        kept = kept_of(place(plan.sink) / "_skyband")
+    except SkybandError:
+        return plan  # what is wrong with the sink is said by the command that needs it
+    if kept is None:
+        return plan
+    if csv and kept.escape == "\\":
+        options = tuple((name, value) for name, value in plan.source.options if name.lower() != "escape")
+        plan = replace(plan, source=replace(plan.source, options=options))
+    return as_made(plan, {"tokens": kept.fingerprint.tokens})

@@ -19,7 +19,6 @@ from skyband.framework.sources.ledger import Ledger
 from skyband.framework.sources.logs import local_path, taken, unusable
 from skyband.framework.sources.lying import LyingFiles
 from skyband.framework.sources.options import Options, unsafe
-from skyband.framework.sources.plain_json import may_be_plain, why_not_plain
 from skyband.framework.sources.protocol import Mistake, Section
 from skyband.framework.sources.watch import FileWatch
 from skyband.framework.spec.places import without_scheme
@@ -127,6 +126,7 @@ class Files:
 
         def rows(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
             from skyband.framework.sources import reading
+            from skyband.framework.sources.plain_json import may_be_plain, why_not_plain
 
             plain = may_be_plain(source) and all(why_not_plain(source, p) is None for u in paths if (p := local_path(u)) is not None)
             return reading.files(spark, replace(source, plain=plain), columns, self.text, paths, whole_origin=True)

@@ -143,7 +143,7 @@ def not_read(source: SourceNode) -> str | None:
 
 
 def without_marks(named: str | None) -> str:
-    """``pathGlobFilter`` for the files that ``named`` (a glob; None: all) matches and whose names Spark does not take for patterns.
+    """``pathGlobFilter`` for those files of ``named`` (a glob; None: all) whose names Spark does not take for patterns.
 
     Globs have no repetition: the longest name has 255 characters, each of which may be left out with all that follow.
     """

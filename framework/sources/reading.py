@@ -157,7 +157,7 @@ def _base(source: SourceNode, paths: Sequence[str]) -> dict[str, str]:
 
 
 def _load_path(source: SourceNode) -> str | None:
-    """The path for Spark. One that names a file is written as a pattern that matches it alone: else Spark wants a directory."""
+    """The path for Spark. One that names a file is written as a pattern of that file alone: else Spark wants a directory."""
     root = root_of(source)
     if root is None or not os.path.isfile(root) or marked(root):
         return source.path

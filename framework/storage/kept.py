@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from pydantic import ConfigDict, TypeAdapter
 
@@ -12,11 +12,22 @@ from skyband.framework.storage.records import TOLERANT, Name, Unfit, read
 
 
 @dataclass(frozen=True, slots=True)
+class _Shape:
+    tokens: dict[str, Any] = field(default_factory=dict)
+    __pydantic_config__: ClassVar[ConfigDict] = TOLERANT
+
+
+@dataclass(frozen=True, slots=True)
 class Kept:
-    """``header``: the columns of CSV files, as the job's first run found them."""
+    """``header``: the columns of CSV files, as the job's first run found them; ``escape``: what escapes a quote in them.
+
+    A job file from before RFC 4180 became the default does not state ``escape``: a backslash. ``fingerprint``: of it the sets of tokens.
+    """
 
     generation: Name
     header: list[str] | None = None
+    escape: str = "\\"
+    fingerprint: _Shape = field(default_factory=_Shape)
     __pydantic_config__: ClassVar[ConfigDict] = TOLERANT
 
 

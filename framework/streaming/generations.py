@@ -70,7 +70,6 @@ class Journal:
 class _Shape:
     queries: dict[str, Any] = field(default_factory=dict)
     states: dict[str, Any] = field(default_factory=dict)
-    tokens: dict[str, Any] = field(default_factory=dict)
     __pydantic_config__: ClassVar[ConfigDict] = TOLERANT
 
 
@@ -122,11 +121,6 @@ def own_job(plan: Plan, layout: Layout) -> None:
 def generation_of(home: Path) -> str | None:
     """The name of the generation that ``home`` (``_skyband``) is of, None before its first run."""
     return _said(home).generation
-
-
-def kept_fingerprint(home: Path) -> dict[str, Any]:
-    """Return what the job file of ``home`` (``_skyband``) says of sets of tokens; empty if there is no file that can be read."""
-    return {"tokens": _said(home).fingerprint.tokens}
 
 
 def tables_in(root: Path, known: Iterable[str] = ()) -> list[str]:

@@ -18,11 +18,15 @@ HINT: Final = (
 )
 
 
+class OtherColumns(SkybandError):
+    """SKY-E400: a table's columns are not those that the spec gives it."""
+
+
 def need_columns(table: DeltaTable, name: str, schema: pa.Schema, columns: Sequence[str] | None = None) -> None:
     """Raise SkybandError SKY-E400 unless ``table`` has ``columns`` (default: all) of ``schema``, of the same kinds of types."""
     wrong = difference(pa.schema(table.schema().to_arrow()), schema, columns)
     if wrong is not None:
-        raise SkybandError("SKY-E400", f"{table.table_uri} is not table {name!r} as Skyband writes it: {wrong}", hint=HINT)
+        raise OtherColumns("SKY-E400", f"{table.table_uri} is not table {name!r} as Skyband writes it: {wrong}", hint=HINT)
 
 
 def difference(found: pa.Schema, schema: pa.Schema, columns: Sequence[str] | None = None) -> str | None:

@@ -29,15 +29,18 @@ _BLANK: Final = "".join(map(chr, range(33)))
 def compare_count(stored: Stored, layout: Layout, job: JobFile) -> tuple[int | None, list[Difference]]:
     """(rows of the files that were taken, None if they cannot be counted; what ``runs`` says otherwise). O(bytes of the source)."""
     checkpoint = layout.checkpoint
+    if stored.plan.source.format not in ("csv", "json"):
+        return None, []
     whole = last_batch(checkpoint / "offsets") == last_batch(checkpoint / "commits") and not forgotten(checkpoint)
-    if not whole or runs_gone(stored) is not None:
+    files = list(taken(checkpoint / "sources" / "0"))
+    if not whole or not files or runs_gone(stored) is not None:
         return None, []
     aside = Ledger.load(layout.home)
-    total = 0
-    for t in taken(checkpoint / "sources" / "0"):
+    # A file that is set aside, which Spark may never have taken, counts as one row.
+    total = len(aside.aside)
+    for t in files:
         path = local_path(t.url)
         if t.url in aside.aside:
-            total += 1
             continue
         try:
             same = path is not None and Path(path).stat().st_mtime_ns // 1_000_000 == aside.read_as.get(t.url, t.modified_ms)

@@ -153,7 +153,7 @@ def test_a_gate_that_fails_between_batches_is_told_once_and_the_run_goes_on(tmp_
     [
         ("/no/such/command", "/no/such/command: No such file or directory"),
         (f'"{sys.executable}" -c "import sys; sys.exit(3)"', "ended with exit code 3"),
-        (f'"{sys.executable}" -c "import time; time.sleep(60)"', "no answer within 0.2 seconds"),
+        (f'"{sys.executable}" -c "import time; time.sleep(60)"', "no answer within 0.2 s"),
     ],
 )
 def test_a_command_that_fails_is_told_and_changes_nothing(command: str, said: str) -> None:

@@ -55,7 +55,7 @@ def test_a_spec_may_name_them_all() -> None:
     job, errors = validate_text(SPEC, {})
     assert job is not None, [e.render() for e in errors]
     plan = compile_job(job)
-    assert dict(plan.source.options) == {"header": "true", "sep": "\t"}
+    assert dict(plan.source.options) == {"header": "true", "sep": "\t", "escape": '"'}
     assert len(plan.operators) == 2 and len(plan.checks) == 1
 
 

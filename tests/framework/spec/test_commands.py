@@ -116,7 +116,7 @@ def test_a_file_that_is_not_utf8(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rate", ["0", "-1", "x", "nan", "inf"])
 def test_a_bad_rate_is_refused(rate: str) -> None:
-    with pytest.raises(SystemExit):
+    with pytest.raises(SkybandError, match="SKY-E201 --rate takes a number above 0"):
         run("explain", "x.yaml", "--rate", rate)
 
 

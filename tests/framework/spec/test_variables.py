@@ -30,10 +30,12 @@ def test_a_missing_variable_is_marked_where_it_stands() -> None:
 
 
 def test_a_value_cannot_change_the_structure() -> None:
-    evil = 'x"}\nqueries: {}\njob: evil # '
-    job, errors = validate_text(SENSORS, {**ENV, "WAREHOUSE": evil})
+    evil = """x"
+queries: none
+job: evil # """
+    job, errors = validate_text(SENSORS, {**ENV, "LANDING": evil})
     assert errors == [] and job is not None
-    assert job.job == "sensor-anomalies" and job.sink.path == f"{os.getcwd()}/{evil}/sensor_anomalies"
+    assert job.job == "sensor-anomalies" and job.source.path == f"{os.getcwd()}/{evil}/sensors/"
 
 
 def test_numbers_may_come_from_variables() -> None:

@@ -32,7 +32,7 @@ def spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = write_spec(tmp_path_factory.mktemp("edits"), queries=NEAR + FAR)
     plan = small.make(path, stream(3, ROWS))
     kept = concealed(fingerprint(plan), plan, "s")
-    Layout(plan.sink).save(JobFile(plan.job, "g", kept, 2, None, salt="s", rules=rules_of(plan, "s")))
+    Layout(plan.sink).save(JobFile(plan.job, "g", kept, 2, None, salt="s", rules=rules_of(plan, "s"), escape='"'))
     return path
 
 

@@ -87,7 +87,7 @@ def test_no_executor_for_too_long_is_an_error(monkeypatch: pytest.MonkeyPatch) -
         if seconds == 1 and len(looked) == 4:
             with pytest.raises(SkybandError) as e:
                 watch.look()
-            assert e.value.code == "SKY-E614" and "no executor for 10 seconds" in e.value.message
+            assert e.value.code == "SKY-E614" and "no executor for 10 s" in e.value.message
         else:
             looked.append(watch.look())
     assert looked == [False, True, False, False]

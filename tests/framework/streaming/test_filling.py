@@ -27,6 +27,7 @@ from skyband.framework.streaming.outbox import as_it_is
 from skyband.framework.streaming.pack import Pack
 from skyband.framework.streaming.processor import HostProcessor
 from skyband.framework.streaming.query import cache_key
+from skyband.framework.tables.ownership import Owner
 from tests.framework.streaming import checkpoints
 from tests.framework.streaming.engine_store import Store
 from tests.framework.streaming.test_bucket import SPEC, table_of
@@ -38,6 +39,14 @@ STEPS = 12
 
 class Killed(BaseException):
     """As a signal would."""
+
+
+@pytest.fixture(autouse=True)
+def own_tables() -> Iterator[None]:
+    """The tables here are no real ones: whose a folder is, is tested in tests/framework/tables/test_ownership.py."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Owner, "stranger", lambda *_: None)
+        yield
 
 
 def job_file(filling: Waiting | None) -> JobFile:
