@@ -190,10 +190,11 @@ class Job:
             hint = did_you_mean(name, self.tables) or f"its tables: {one_of(self.tables)}"
             raise SkybandError("SKY-E201", f"the job has no table {name!r}", hint=hint)
         from skyband.framework.storage.sinks import need_readable
-        from skyband.framework.tables.reader import Reader
+        from skyband.framework.tables import delta_read
 
         need_readable(self._plan.sink)
-        return Reader(self._plan).read(name)
+        # As it is: after an edit of the spec it may have other columns than the spec says.
+        return delta_read.read(delta_read.open_table(self._plan.sink.removeprefix("file://"), name))
 
     def status(self) -> Status:
         """Where the job stands: whether it runs, how far it has come, what waits, what is wrong. Only reads."""

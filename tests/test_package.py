@@ -145,9 +145,8 @@ def test_everything_else_that_is_imported_is_needed_by_every_installation() -> N
         "yaml",
         "numba",
     }
-    always |= {"llvmlite", "sortedcontainers", "google", "sqlglot", "rich", "shtab", "skyband", "typing_extensions"} | set(
-        sys.stdlib_module_names
-    )
+    always |= {"llvmlite", "sortedcontainers", "google", "sqlglot", "rich", "shtab", "skyband", "typing_extensions"}
+    always |= set(sys.stdlib_module_names)
     brought = {module for modules in EXTRAS.values() for module in modules}
     for path in source_files():
         if not module_of(path).startswith(("skyband.airflow_dags", "skyband.jobs.plugin_template.tests")):
