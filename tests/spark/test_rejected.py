@@ -72,7 +72,9 @@ def test_rows_that_wait_are_counted_and_come_with_the_next_run(spark, tmp_path):
 
 def test_text_that_is_no_utf8_is_rejected_repaired_and_verified(spark, tmp_path):
     spec = write_spec(
-        tmp_path, scoring="tokens:\n  words: {column: side}", queries="  twins: {type: similar_sets, tokens: words, min_score: 0.5}\n"
+        tmp_path,
+        scoring="tokens:\n  words: {column: side, short: reject}",
+        queries="  twins: {type: similar_sets, tokens: words, min_score: 0.5}\n",
     )
     spec.write_text(spec.read_text().replace("format: csv", "format: parquet").replace("  options: {header: true}\n", ""))
     texts = [b"a b", b"\xff! a", None, b"b a", b"a \xc3\xa9"]

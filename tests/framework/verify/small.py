@@ -154,7 +154,9 @@ def of_tables(plan: Plan, name: str) -> list[Difference]:
 
 def of_source(plan: Plan, name: str, rows: list[list[object]]) -> Compared:
     """Everything of one query held against the source's ``rows``."""
-    stored = Stored(replace(plan, queries=tuple(q for q in plan.queries if q.name == name)))
+    (query,) = [q for q in plan.queries if q.name == name]
+    operators = tuple(replace(o, skyband=o.skyband and i == query.operator) for i, o in enumerate(plan.operators))
+    stored = Stored(replace(plan, queries=(query,), operators=operators))
     source = _rows(plan, rows).select([f.name for f in plan.intake.fields])
     return compare_rows(stored, Clocks(stored), source, Sample(everything=True), Budget(None))
 
