@@ -60,7 +60,8 @@ def _of_job_runs(rows: list[Row], batches: list[Row], starts: Sequence[Start]) -
     seen = -1
     for row in (r for r in rows if r["first_batch_id"] is not None):
         first, last = row["first_batch_id"], row["last_batch_id"]
-        if first <= seen or last < first:
+        # A batch that is in the tables and not yet in Spark's log of commits comes again in the next run.
+        if first < seen or last < first:
             yield f"job_runs has batches {first} to {last} in run {row['run_id']}, after batch {seen}"
         mine = [b for b in batches if first <= b["batch_id"] <= last]
         sums = {name: sum(b[name] for b in mine) for name in SUMMED}
