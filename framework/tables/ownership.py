@@ -136,12 +136,13 @@ class Owner:
         making = self._tables is not None and name in self._tables.making
         if table is None:
             if not delta_read.exists(self.root, name):
-                return None if making or not _holds(folder) else "holds files, but no table of this job"
+                own = not _holds(folder) or (making and _half_a_table(folder))
+                return None if own else "holds files, but no table of this job"
             try:
                 table = delta_read.open_table(self.root, name)
             except SkybandError:
                 known = self.noted.get(name)
-                own = making or (known is not None and known.id in delta_ids(folder / "_delta_log"))
+                own = (making and _half_a_table(folder)) or (known is not None and known.id in delta_ids(folder / "_delta_log"))
                 return None if own else "holds a table that cannot be read"
         return self._not_own(name, table)
 
@@ -152,10 +153,11 @@ class Owner:
             return "holds a table that was created anew by another writer"
         if marked is not None:
             return None if marked == self.id else "holds a table of another job"
-        if known is not None or self._of_generation(name, table):
+        # Not by a note alone: who can write it could name a table of somebody else.
+        if self._of_generation(name, table):
             return None
         # Of a version without notes: a table that has no row yet, or the one of the job's runs.
-        of_before = self._before is not None and not self.knows and set(metadata.configuration) >= _GIVEN
+        of_before = self._before is not None and (known is not None or not self.knows) and set(metadata.configuration) >= _GIVEN
         if of_before and (not table.file_uris() or (name == JOB_RUNS and table.transaction_version(JOB_RUNS) is not None)):
             return None
         return "holds a table that this job did not make"
@@ -283,6 +285,15 @@ def _no_directory(folder: Path) -> str | None:
     if is_link(folder):
         return "is a link"
     return "is not a directory" if folder.exists() and not folder.is_dir() else None
+
+
+def _half_a_table(folder: Path) -> bool:
+    """Whether the folder holds no more than what a run that was killed leaves of a table: data files and parts of a log."""
+    for path in folder.rglob("*"):
+        inside = path.relative_to(folder).parts[0] == "_delta_log"
+        if path.is_symlink() or not (inside or path.is_dir() or path.name.endswith((".parquet", ".parquet.crc"))):
+            return False
+    return True
 
 
 def _holds(folder: Path) -> bool:

@@ -202,6 +202,25 @@ def test_what_took_a_tables_place_is_refused_by_a_run_and_left_alone(job: Job, n
     assert any(x.table == name and x.kind == "stranger" for x in look(job.plan, job.layout, HEAD).losses)
 
 
+@pytest.mark.parametrize("other", [table_of_another, files_of_another, table_of_another_job])
+def test_forged_notes_make_nothing_the_jobs(job: Job, other: Callable[[Path], None]) -> None:
+    """Who can write `_skyband` can name a folder of somebody else in its notes: the folder itself has to prove it."""
+    shutil.rmtree(job.root / "near")
+    other(job.root / "near")
+    notes = json.loads((job.layout.home / TABLES).read_text())
+    notes["making"] = ["near"]
+    del notes["made"]["near"]
+    if (job.root / "near" / "_delta_log").exists():
+        table = DeltaTable(str(job.root / "near"))
+        notes["made"]["near"] = {"id": str(table.metadata().id), "version": table.version()}
+    (job.layout.home / TABLES).write_text(json.dumps(notes))
+    before = everything(job.root / "near")
+    assert Owner(job.root).stranger("near") is not None
+    with pytest.raises(SkybandError) as e:
+        clear(job.layout, ["near"])
+    assert e.value.code == "SKY-E205" and everything(job.root / "near") == before
+
+
 LINKS = (link_to_a_table, link_to_nothing, link_to_an_empty_folder, linked_log)
 
 
