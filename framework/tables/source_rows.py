@@ -73,12 +73,12 @@ def rows_view(plan: Plan, query: QueryNode) -> Iterator[View]:
         pairs = list(_same_row(plan, query, part))
         on = " and ".join(f"{side}.{quoted(c)} = r.{quoted(of)}" for c, of in pairs)
         wanted.append(f"select {', '.join(f'{quoted(of)} as {quoted(c)}' for c, of in pairs)} from {quoted(table)}")
-        joins.append(f"left join found {side} on {side}.{quoted(nth)} = 1 and {on}")
+        joins.append(f"left join _found {side} on {side}.{quoted(nth)} = 1 and {on}")
     of_row = listed(found_by(plan))
     sql = (
-        f"with told as (select distinct {listed(f.name for f in plan.source.fields)} from {SOURCE}), "
-        f"found as (select {by('told.', [f.name for f in plan.source.fields])}count(*) over (partition by {of_row}) as {quoted(many)}, "
-        f"row_number() over (partition by {of_row} order by {of_row}) as {quoted(nth)} from told) "
+        f"with _rows as (select distinct {listed(f.name for f in plan.source.fields)} from {SOURCE}), "
+        f"_found as (select {by('_rows.', [f.name for f in plan.source.fields])}count(*) over (partition by {of_row}) as {quoted(many)}, "
+        f"row_number() over (partition by {of_row} order by {of_row}) as {quoted(nth)} from _rows) "
         f"select r.*, {', '.join(columns)} from {quoted(table)} r {' '.join(joins)}"
     )
     what = "Everything that was in the result" if query.item.lasting else "Everything that was told"

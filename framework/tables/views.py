@@ -85,14 +85,14 @@ def _ranks(plan: Plan, query: QueryNode) -> View:
         f"select {by('', streams)}{c} as changes_at from {quoted(name)} where {c} is not null" for c in ("valid_from", "valid_to")
     )
     sql = (
-        f"with instants as ({at}), placed as ("
+        f"with _instants as ({at}), _placed as ("
         f"select {by('r.', columns)}r.valid_to, i.changes_at, "
         f'row_number() over (partition by {by("r.", streams)}i.changes_at order by {order_by(query, "r.")}) as "rank" '
-        f"from {quoted(name)} r join instants i on {same('r', 'i', streams)} "
+        f"from {quoted(name)} r join _instants i on {same('r', 'i', streams)} "
         "and r.valid_from <= i.changes_at and (r.valid_to is null or i.changes_at < r.valid_to)), "
-        f'told as (select placed.*, lag("rank") over ({stay}) as former from placed) '
+        f'_moved as (select _placed.*, lag("rank") over ({stay}) as former from _placed) '
         f'select {by("", shown)}"rank", changes_at as valid_from, coalesce(lead(changes_at) over ({stay}), valid_to) as valid_to '
-        'from told where former is null or former <> "rank"'
+        'from _moved where former is null or former <> "rank"'
     )
     said = {
         "rank": "place in the result, from 1, from valid_from on",
@@ -114,13 +114,13 @@ def _summary(plan: Plan, query: QueryNode) -> View:
     of_items = f"{by('r.', identity)}r.valid_from, r.valid_to, r.from_step"
     ended = f"select {by('', streams)}max(as_of) as as_of from {quoted(now)}" + (f" group by {listed(streams)}" if streams else "")
     sql = (
-        f"with ended as ({ended}), told as (select {of_items}, e.as_of, "
+        f"with _ended as ({ended}), _stays as (select {of_items}, e.as_of, "
         f"row_number() over (partition by {named or '1'} order by r.from_step) as nth "
-        f"from {quoted(name)} r left join ended e on {same('r', 'e', streams)}) "
+        f"from {quoted(name)} r left join _ended e on {same('r', 'e', streams)}) "
         f"select {by('', streams)}count(case when nth = 1 then 1 end) as {quoted(items)}, "
         f"count(*) as {quoted(entries)}, count(case when valid_to is null then 1 end) as {quoted(still)}, avg({lasted}) as {quoted(mean)}, "
         f"max({lasted}) as {quoted(longest)}, min(valid_from) as {quoted(first)}, "
-        f"max(coalesce(valid_to, valid_from)) as {quoted(last)} from told"
+        f"max(coalesce(valid_to, valid_from)) as {quoted(last)} from _stays"
     )
     sql += f" group by {listed(streams)}" if streams else " having count(*) > 0"
     said = {

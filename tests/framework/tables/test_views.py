@@ -13,7 +13,9 @@ import pytest
 import sqlglot
 
 from skyband.framework.items import rank_key
+from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Plan, QueryNode
+from skyband.framework.spec.load import validate_text
 from skyband.framework.tables import views as module
 from skyband.framework.tables.dialects import DIALECTS, view
 from skyband.framework.tables.dictionary import dictionary
@@ -215,6 +217,16 @@ queries:
   top_rows: {type: topk, scoring: high, k: 1}
 sink: {path: out}
 """
+
+
+@pytest.mark.parametrize("name", ["told", "ended", "placed", "found", "instants", "rows", "r", "e", "i", "moved", "stays"])
+def test_a_query_may_have_any_name_beside_those_of_views(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Views have names of their own inside, which no query's table has."""
+    monkeypatch.chdir(tmp_path)
+    text = QUERY_CALLED_LIKE_A_VIEW.replace("  top_rows: {type: topk, scoring: high, k: 1}\n", "").replace("  top:", f"  {name}:")
+    job, errors = validate_text(text, {})
+    assert job is not None, errors
+    assert set(described(compile_job(job))) == {f"{name}_{view}" for view in ("history", "ranks", "summary", "rows")}
 
 
 def test_a_view_whose_name_is_taken_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
