@@ -91,7 +91,7 @@ def test_commands_read_what_the_job_was_made_by_and_a_rebuild_does_not(tmp_path:
     spec.write_text(SPEC)
     assert former_sets(load_plan(str(spec))) == []
     home.mkdir(parents=True)
-    made = json.dumps({"fingerprint": {"tokens": KEPT}})
+    made = json.dumps({"generation": "g", "fingerprint": {"tokens": KEPT}})
     for text, former in ((made, True), ("null", False), ("{", False), ('{"fingerprint": 1}', False)):
         (home / "job.json").write_text(text)
         assert bool(former_sets(load_plan(str(spec)))) == former, text

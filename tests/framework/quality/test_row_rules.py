@@ -61,7 +61,7 @@ def test_an_unknown_rule_is_a_mistake_of_the_command_line(spec: Path, capsys: py
 def test_a_rule_that_stops_a_run_has_the_exit_code_of_a_failed_run(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stopped(*_: object) -> int:
+    def stopped(*_: object, **__: object) -> int:
         raise SkybandError("SKY-E502", "a row of batch 3 breaks x")
 
     monkeypatch.setattr("skyband.jobs.run.load_plan", stopped)

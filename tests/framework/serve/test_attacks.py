@@ -170,16 +170,12 @@ def test_what_is_no_port_no_limit_or_no_job_is_refused(tmp_path: Path, capsys: p
     spec.write_text(SPEC)
     for options, said in (
         (["--port", "0"], "SKY-E201 --port takes a whole number from 1 to 65,535, not 0"),
-        (["--seconds", "0"], "SKY-E201 --seconds 0.0 is no limit"),
-        (["--rows", "-1"], "SKY-E201 --rows -1 is no limit"),
-        (["--memory", "nan"], "invalid int value"),
+        (["--seconds", "0"], "SKY-E201 --seconds takes a number above 0"),
+        (["--rows", "-1"], "SKY-E201 --rows takes a whole number from 1 "),
+        (["--memory", "nan"], "SKY-E201 --memory takes a whole number from 1 "),
         ([], "SKY-E400 there is no table 'runs'"),
     ):
-        if "invalid" in said:
-            with pytest.raises(SystemExit):
-                main(["serve", str(spec), *options])
-        else:
-            assert main(["serve", str(spec), *options]) == 2
+        assert main(["serve", str(spec), *options]) == 2
         assert said in capsys.readouterr().err
     spec.write_text(SPEC.replace("job: cuts", "job: pg-catalog"))
     assert main(["serve", str(spec)]) == 2
