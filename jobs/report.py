@@ -28,7 +28,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         ),
     )
     p.add_argument("spec")
-    p.add_argument("--out", metavar="FILE", help="file to write, replaced if it is there (default: JOB_report.html here)")
+    p.add_argument("--out", metavar="FILE", help="file to write; a report that is there is replaced (default: JOB_report.html here)")
     p.set_defaults(run=run)
 
 
@@ -41,12 +41,12 @@ def run(args: argparse.Namespace) -> Answer:
 
 
 def write(plan: Plan, path: Path, spec: str | None = None) -> Path:
-    """The report of ``plan`` at ``path``, whole or not at all. SkybandError as ``outputs.output_file``."""
+    """The report of ``plan`` at ``path``, whole or not at all. SkybandError as ``outputs.output_file``: only a report is replaced."""
     from skyband.framework.outputs import output_file, replace
-    from skyband.framework.report.page import report
+    from skyband.framework.report.page import is_report, report
     from skyband.framework.streaming.edited_spec import tables_of
 
-    output_file(path, "--out", (plan.source.path, plan.sink), spec)
+    output_file(path, "--out", (plan.source.path, plan.sink), spec, own=is_report)
     with tables_of(plan):
         text = report(plan, datetime.now(UTC))
     replace(path, "--out", text)

@@ -32,6 +32,9 @@ QUERIES: Final = 20
 """Queries that have a section, the first of the spec."""
 
 _HERE: Final = Path(__file__).parent
+_FIRST: Final = b"<!doctype html>"
+_LINK: Final = b'<a class="skip" href="#main">Skip to the results</a>'
+"""What every report begins with and holds, those of earlier versions too."""
 
 
 def report(plan: Plan, now: datetime) -> str:
@@ -50,6 +53,11 @@ def report(plan: Plan, now: datetime) -> str:
     said = f"Made {text(now.astimezone(UTC).replace(microsecond=0))} UTC. All instants are event times in UTC"
     said += f"; all events before {text(complete)} have been processed." if complete is not None else "."
     return html(f"Job {plan.job}", said, sections)
+
+
+def is_report(content: bytes) -> bool:
+    """Whether a file's content is a report, or nothing."""
+    return not content or (content.startswith(_FIRST) and _LINK in content)
 
 
 def html(title: str, said: str, sections: list[Section]) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from skyband.framework.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.report import job_figures, page, query_figures
 from skyband.framework.report.figures import CELL, Figure, Section, text
@@ -194,3 +195,16 @@ def test_the_policy_stops_what_would_get_past_the_escaping(tmp_path: Path) -> No
     file.write_text(text.replace("<main", OWNED.removeprefix("</script>") + "<main", 1), encoding="utf-8")
     document, console = opened(file)
     assert "<title>t</title>" in document and "Content Security Policy" in "".join(console)
+
+
+def test_a_report_replaces_a_report_and_nothing_else(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A file that the spec includes, a table of queries, anything of the user's stays as it is."""
+    plan, _ = job(tmp_path, ())
+    out = tmp_path_factory.mktemp("pages") / "page.html"
+    out.write_text("queries: {}\n")
+    with pytest.raises(SkybandError) as e:
+        command.write(plan, out)
+    assert e.value.code == "SKY-E202" and out.read_text() == "queries: {}\n"
+    out.write_text("")
+    for _ in range(2):
+        assert page.is_report(command.write(plan, out).read_bytes())
