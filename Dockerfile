@@ -20,6 +20,6 @@ ENV PATH=/opt/skyband/bin:$PATH PYTHONUNBUFFERED=1
 USER skyband
 WORKDIR /work
 # The first start of the engine fetches the jars.
-RUN /opt/skyband/bin/python -P -c "from skyband.framework.streaming.session import get_session; get_session('image').stop()"
+RUN /opt/skyband/bin/python -P -c "from skyband.framework.streaming.spark.session import get_session; get_session('image').stop()"
 ENTRYPOINT ["skyband"]
 CMD ["--help"]

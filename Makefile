@@ -28,7 +28,7 @@ test-all: lint ## also the slow tests, those that kill processes, and those on m
 
 fuzz: setup ## damage 20,000 specs and 300 sinks, send 3,000 statements to serve; more: make fuzz cases=100000 sinks=3000 statements=50000
 	@$(BIN)/python -m tests.framework.spec.fuzz $(or $(cases),20000)
-	@$(BIN)/python -m tests.framework.streaming.fuzz $(or $(sinks),300)
+	@$(BIN)/python -m tests.framework.streaming.job.fuzz $(or $(sinks),300)
 	@$(BIN)/python -m tests.framework.spec.worst_cases
 	@$(BIN)/python -m tests.framework.serve.fuzz $(or $(statements),3000)
 
@@ -44,7 +44,7 @@ format: setup ## put the source in its standard form
 	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format .
 
 bench: setup ## benchmarks; one of them: make bench only=topk_pairs
-	@$(BIN)/python -m tests.bench $(only)
+	@$(BIN)/python -m bench $(only)
 
 PIN := pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --strip-extras --allow-unsafe
 

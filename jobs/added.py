@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from skyband.framework.counts import counted
+from skyband.framework.base.counts import counted
 from skyband.jobs.run import look, stream, watch
 
 if TYPE_CHECKING:
-    from skyband.framework.lines import Lines
+    from skyband.framework.console.lines import Lines
     from skyband.framework.plan.model import Plan
-    from skyband.framework.streaming.layout import Layout
+    from skyband.framework.streaming.job.layout import Layout
     from skyband.jobs.recorded import Recorded
 
 
@@ -22,9 +22,9 @@ def added(args: argparse.Namespace, plan: Plan, layout: Layout, record: Recorded
     ``addable`` and ``add``.
     """
     from skyband.framework.quality.newest_checks import newest_checks
-    from skyband.framework.streaming.edits import addable
-    from skyband.framework.streaming.jars import packages
-    from skyband.framework.streaming.session import get_session
+    from skyband.framework.streaming.job.edits import addable
+    from skyband.framework.streaming.spark.jars import packages
+    from skyband.framework.streaming.spark.session import get_session
 
     told: Lines = args.lines
     job = layout.known()
@@ -37,9 +37,9 @@ def added(args: argparse.Namespace, plan: Plan, layout: Layout, record: Recorded
             names = ", ".join(found.queries)
             told.tell("info", "starting", f"making {names} of the rows so far; the tables of job {plan.job} stay as they are meanwhile")
             spark = get_session(plan.job, packages=packages(plan), home=layout.home)
-            from skyband.framework.streaming.added import add
-            from skyband.framework.streaming.locks import engine_lock
-            from skyband.framework.streaming.sent import Sent
+            from skyband.framework.streaming.job.locks import engine_lock
+            from skyband.framework.streaming.job.sent import Sent
+            from skyband.framework.streaming.rebuild.add_queries import add
 
             # Of a query that takes the place of another of its name, all is to be sent.
             Sent(layout, job).forget(found.queries)

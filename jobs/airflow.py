@@ -44,8 +44,8 @@ def run_install(args: argparse.Namespace) -> Answer:
 
 def run_describe(args: argparse.Namespace) -> Answer:
     """A line a spec, good or broken, as soon as it is known: who reads may stop at any line."""
-    from skyband.framework.describe import describe
-    from skyband.framework.errors import printable
+    from skyband.framework.base.errors import printable
+    from skyband.framework.plan.describe import describe
 
     found = []
     for path in args.spec:

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from skyband.framework import durable
-from skyband.framework.errors import SkybandError
-from skyband.framework.outputs import output_directory, output_file, outside
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.storage import durable
+from skyband.framework.storage.outputs import output_directory, output_file, outside
 
 LOADER: Final = "skyband_dags.py"
 PACKAGE: Final = "skyband_airflow"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, Final
 
-from skyband.framework.errors import SkybandError, printable, shown, told
+from skyband.framework.base.errors import SkybandError, printable, shown, told
 
 FORMATS: Final = ("text", "json")
 """What ``--format`` takes, if a command does not say otherwise."""

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 
 MOST: Final = 1_000_000_000
 """The greatest number of rows, or of anything else, that can be asked for: larger ones mean "all", which is said by leaving them out."""

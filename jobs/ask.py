@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.jobs.arguments import text, texts, whole_number
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def ask(
     instant = None if at is None else parse_instant(at)
     within = parse_window(text("window", window)) if window is not None else None
     from skyband.framework.storage.sinks import need_readable
-    from skyband.framework.streaming.edited_spec import tables_of
+    from skyband.framework.streaming.job.edited_spec import tables_of
     from skyband.framework.tables.reader import Reader
 
     need_readable(plan.sink)
@@ -63,7 +63,7 @@ def parse_instant(at: datetime | str) -> datetime:
 
 def parse_window(said: str) -> Window:
     """A window as ``1 day`` or ``500 rows`` (or both, with a comma). SkybandError SKY-E201 if it is none."""
-    from skyband.framework.spec import units
+    from skyband.framework.base import units
 
     try:
         return units.parse_window(said)

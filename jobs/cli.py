@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from typing import NoReturn, TextIO
 
 from skyband import __version__
-from skyband.framework.errors import SkybandError, SpecErrors, told
-from skyband.framework.lines import Lines, lines
-from skyband.framework.outcome import Outcome
-from skyband.framework.streaming.engine import ENGINE, Stray
-from skyband.framework.streaming.engine_log import close_log
-from skyband.framework.streaming.failures import DEFECT, exit_code, failure
-from skyband.framework.streaming.python_path import leave_working_folder
-from skyband.framework.streaming.stopping import SIGNALLED, STOP
+from skyband.framework.base.errors import SkybandError, SpecErrors, told
+from skyband.framework.console.lines import Lines, lines
+from skyband.framework.console.outcome import Outcome
+from skyband.framework.streaming.spark.failures import DEFECT, exit_code, failure
+from skyband.framework.streaming.spark.jvm import ENGINE, Stray
+from skyband.framework.streaming.spark.log import close_log
+from skyband.framework.streaming.spark.python_path import leave_working_folder
+from skyband.framework.streaming.spark.stop_signal import SIGNALLED, STOP
 from skyband.jobs.answer import Answer, refusal, show
 from skyband.jobs.described import EXIT_CODES, Parser, UsageError, asks_json, complete
 from skyband.jobs.profile import SpecParser, choose_profile
@@ -107,7 +107,7 @@ class _Command:
     def _lines_for(self, args: argparse.Namespace) -> Lines:
         form = getattr(args, "log_format", "text")
         if form == "text" and args.command in LIVE:
-            from skyband.framework.live import LiveLines, on_terminal
+            from skyband.framework.console.live import LiveLines, on_terminal
 
             if on_terminal(self.stderr):
                 return LiveLines(self.stderr)

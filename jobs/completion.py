@@ -29,7 +29,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> Answer:
     """The script. SkybandError SKY-E200 without the library that writes it."""
-    from skyband.framework.errors import SkybandError
+    from skyband.framework.base.errors import SkybandError
     from skyband.jobs.cli import command_line
 
     try:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from skyband.framework.errors import printable
+from skyband.framework.base.errors import printable
 from skyband.jobs import run as run_job
 from skyband.jobs.arguments import whole
 from skyband.jobs.described import described
@@ -52,8 +52,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from skyband.framework.extras import need
-    from skyband.framework.outputs import output_directory
+    from skyband.framework.base.extras import need
+    from skyband.framework.storage.outputs import output_directory
     from skyband.jobs.demo_data import write_itineraries, write_landing
     from skyband.jobs.report import write
     from skyband.jobs.spec import load_plan

@@ -27,8 +27,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from skyband.framework.errors import SkybandError
-from skyband.framework.extras import need
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.extras import need
 
 DAYS = 365
 """Days there are files for: 2013-01-01 to 2013-12-31."""

@@ -33,8 +33,8 @@ def run(args: argparse.Namespace) -> Answer:
     plan = load_plan(args.spec)
     import pyarrow as pa
 
-    from skyband.framework.streaming.layout import Layout, not_run
-    from skyband.framework.streaming.run_records import history
+    from skyband.framework.streaming.job.layout import Layout, not_run
+    from skyband.framework.streaming.job.run_records import history
     from skyband.framework.tables.render import text_table
 
     rows = history(Layout(plan.sink), args.limit)

@@ -47,8 +47,8 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> Answer:
     """Write the spec, or the project; a file that is there already is never touched (SkybandError SKY-E202)."""
-    from skyband.framework.errors import SkybandError
-    from skyband.framework.outputs import outside
+    from skyband.framework.base.errors import SkybandError
+    from skyband.framework.storage.outputs import outside
 
     if args.plugin is not None:
         from skyband.jobs.init_plugin import write_plugin
@@ -84,8 +84,8 @@ def run(args: argparse.Namespace) -> Answer:
 
 def _put_schema(path: Path) -> None:
     """Puts the schema beside a spec, in the place of an older one; whatever else has its name stays. Without it the spec is no worse."""
-    from skyband.framework.durable import replace
     from skyband.framework.spec.schema import is_schema, schema_text
+    from skyband.framework.storage.durable import replace
 
     with contextlib.suppress(OSError, UnicodeDecodeError):
         if not path.exists() or (path.is_file() and is_schema(path.read_text(encoding="utf-8"))):

@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from skyband.framework.errors import SkybandError
-from skyband.framework.outputs import output_directory
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.storage.outputs import output_directory
 
 TEMPLATE: Final = Path(__file__).parent / "plugin_template"
 _OWN_NAME: Final = "skyband.jobs.plugin_template.package"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from skyband.framework.errors import SkybandError, SpecErrors, did_you_mean, one_of, told
-from skyband.framework.lines import Lines
+from skyband.framework.base.errors import SkybandError, SpecErrors, did_you_mean, one_of, told
+from skyband.framework.console.lines import Lines
 from skyband.jobs.arguments import listed, path_of, positive, text, texts, whole_number
 from skyband.jobs.spec import load_plan
 from skyband.jobs.validate import mistakes
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from skyband.framework.plan.model import Plan
-    from skyband.framework.streaming.edits import Edit
-    from skyband.framework.streaming.status import Status
+    from skyband.framework.streaming.job.edits import Edit
+    from skyband.framework.streaming.job.status import Status
     from skyband.framework.tables.reader import Answer
     from skyband.framework.verify.whole import Verified
 
@@ -103,7 +103,7 @@ class Job:
 
     def plan(self) -> Edit:
         """Whether the next run goes on with what the sink holds (``fits``), what stands in the way, and what all again would cost."""
-        from skyband.framework.streaming.edits import edited
+        from skyband.framework.streaming.job.edits import edited
 
         return edited(self._plan)
 
@@ -116,9 +116,9 @@ class Job:
         of every batch (warnings go to stderr if nobody does). Raises SkybandError or SpecErrors where the command ends with code 2 or 3;
         checks that fail and too many rejected rows are results. Continuous runs are the command's.
         """
-        from skyband.framework.outcome import Outcome
-        from skyband.framework.streaming.engine import ENGINE
-        from skyband.framework.streaming.in_process import end_with_process
+        from skyband.framework.console.outcome import Outcome
+        from skyband.framework.streaming.spark.in_process import end_with_process
+        from skyband.framework.streaming.spark.jvm import ENGINE
         from skyband.jobs import run
 
         rules = [text("demote", rule) for rule in listed("demote", demote)]
@@ -178,7 +178,7 @@ class Job:
         """The rows of one DuckDB query over the job's tables and views; it can read nothing else. SkybandError SKY-E404, E201, E400."""
         text("statement", statement)
         limit = None if limit is None else whole_number("limit", limit)
-        from skyband.framework.streaming.edited_spec import tables_of
+        from skyband.framework.streaming.job.edited_spec import tables_of
         from skyband.framework.tables.duck import Statements
 
         with tables_of(self._plan):
@@ -198,7 +198,7 @@ class Job:
 
     def status(self) -> Status:
         """Where the job stands: whether it runs, how far it has come, what waits, what is wrong. Only reads."""
-        from skyband.framework.streaming.status import status_of
+        from skyband.framework.streaming.job.status import status_of
 
         return status_of(self._plan)
 
@@ -218,7 +218,7 @@ class Job:
 
         sample = Sample(keys, instants, seed, seconds, everything) if source else None
         if source:
-            from skyband.framework.streaming.in_process import end_with_process
+            from skyband.framework.streaming.spark.in_process import end_with_process
 
             end_with_process()
         return verify(self._plan, sample, _Heard(lambda text: None))

@@ -7,13 +7,13 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from skyband.framework.errors import SkybandError, told
+from skyband.framework.base.errors import SkybandError, told
 from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
 
 if TYPE_CHECKING:
-    from skyband.framework.streaming.layout import Layout
+    from skyband.framework.streaming.job.layout import Layout
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -42,9 +42,9 @@ def run(args: argparse.Namespace) -> Answer:
     import pyarrow as pa
 
     from skyband.framework.storage.sinks import half_swapped
-    from skyband.framework.streaming.generations import own_sink
-    from skyband.framework.streaming.layout import Layout
-    from skyband.framework.streaming.locks import one_run
+    from skyband.framework.streaming.job.generations import own_sink
+    from skyband.framework.streaming.job.layout import Layout
+    from skyband.framework.streaming.job.locks import one_run
     from skyband.framework.tables.driver_writer import DriverWriter
     from skyband.framework.tables.render import text_table
     from skyband.framework.tables.schemas import tables

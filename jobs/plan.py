@@ -6,13 +6,13 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from skyband.framework.counts import agree, counted
+from skyband.framework.base.counts import agree, counted
 from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
 
 if TYPE_CHECKING:
-    from skyband.framework.streaming.edits import Edit
+    from skyband.framework.streaming.job.edits import Edit
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -35,14 +35,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> Answer:
     """Code 0 if the next run goes on, 1 if it would refuse. SpecErrors go to the caller."""
     plan = load_plan(args.spec)
-    from skyband.framework.streaming.edits import edited
+    from skyband.framework.streaming.job.edits import edited
 
     found = edited(plan)
     return Answer({**asdict(found), "fits": found.fits}, "\n".join(_lines(found, args.spec)), 0 if found.fits else 1)
 
 
 def _lines(found: Edit, spec: str) -> list[str]:
-    from skyband.framework.streaming.edits import SAYS
+    from skyband.framework.streaming.job.edits import SAYS
 
     lines = [f"job {found.job}: {SAYS[found.verdict]}"]
     lines += [f"  {d}" for d in found.differences]

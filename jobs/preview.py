@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from skyband.framework.counts import counted
+from skyband.framework.base.counts import counted
 from skyband.jobs.answer import Answer
 from skyband.jobs.arguments import whole
 from skyband.jobs.described import described
@@ -56,8 +56,8 @@ def run(args: argparse.Namespace) -> Answer:
 
     if args.sample <= 2_000 and args.alone:
         compile_nothing()
+    from skyband.framework.base.reasons import REASON
     from skyband.framework.preview.judged import judged, results_of
-    from skyband.framework.reasons import REASON
 
     found = judged(plan, args.sample, read=_by_engine if args.engine else None)
     results = dict(results_of(plan, found))
@@ -70,15 +70,15 @@ def run(args: argparse.Namespace) -> Answer:
 
 
 def _by_engine(plan: Plan, most: int) -> tuple[FirstRows, pa.Table]:
-    from skyband.framework.streaming.first_rows import engine_rows
-    from skyband.framework.streaming.jars import packages
-    from skyband.framework.streaming.session import get_session
+    from skyband.framework.preview.spark_rows import engine_rows
+    from skyband.framework.streaming.spark.jars import packages
+    from skyband.framework.streaming.spark.session import get_session
 
     return engine_rows(plan, most, get_session("skyband-preview", packages=packages(plan)))
 
 
 def _rows(plan: Plan, found: Judged, shown: int) -> Iterator[str]:
-    from skyband.framework.reasons import REASON
+    from skyband.framework.base.reasons import REASON
     from skyband.framework.sources.listing import not_read
     from skyband.framework.tables.render import text_table
 

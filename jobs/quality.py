@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from skyband.framework.counts import counted
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError
 from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
@@ -33,10 +33,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> Answer:
     """Code 0 if nothing critical failed, 1 if something did. SkybandError for everything a user can mend."""
     plan = load_plan(args.spec)
-    from skyband.framework.outputs import output_directory
     from skyband.framework.quality import checks, run_rules
     from skyband.framework.quality.gate import broken, unseen
     from skyband.framework.quality.outcome import failed, said
+    from skyband.framework.storage.outputs import output_directory
     from skyband.framework.tables.published import PUBLISHED
     from skyband.jobs.ran import ran
 

@@ -6,8 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from skyband.framework.counts import counted
-from skyband.framework.errors import SkybandError, shown, told
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError, shown, told
 from skyband.jobs.answer import Answer
 from skyband.jobs.arguments import whole
 from skyband.jobs.ask import ask
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> Answer:
     key = dict(_pair(k) for k in args.key)
     limit = args.limit
     plan = load_plan(args.spec)
-    from skyband.framework.streaming.layout import Layout, changed_since
+    from skyband.framework.streaming.job.layout import Layout, changed_since
     from skyband.framework.tables import render
     from skyband.framework.tables.dialects import complete
     from skyband.framework.tables.reader import Reader, first

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from skyband.framework.plan.model import Plan
 from skyband.framework.storage.sinks import need_readable
-from skyband.framework.streaming.layout import JobFile, Layout, not_run
+from skyband.framework.streaming.job.layout import JobFile, Layout, not_run
 from skyband.framework.tables.driver_writer import DriverWriter
 from skyband.framework.tables.sink import Sink
 

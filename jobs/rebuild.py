@@ -6,18 +6,18 @@ import argparse
 import time as clock
 from typing import TYPE_CHECKING
 
-from skyband.framework.counts import counted
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.storage.places import need_folder
 from skyband.jobs.added import added
 from skyband.jobs.described import described
 from skyband.jobs.run import add_arguments, begin, libraries_there, look, opened, quick, stream, unread, waits, watch, what
 
 if TYPE_CHECKING:
-    from skyband.framework.lines import Lines
-    from skyband.framework.outcome import Outcome
+    from skyband.framework.console.lines import Lines
+    from skyband.framework.console.outcome import Outcome
     from skyband.framework.plan.model import Plan
-    from skyband.framework.streaming.layout import Layout
+    from skyband.framework.streaming.job.layout import Layout
     from skyband.jobs.recorded import Recorded
 
 
@@ -56,9 +56,9 @@ def run(args: argparse.Namespace) -> int:
     begin(args)
     plan, layout = opened(args, anew=not args.added)
     need_folder(plan.sink, "rebuild")
-    from skyband.framework.streaming.generations import staged
-    from skyband.framework.streaming.layout import Layout
-    from skyband.framework.streaming.locks import one_run
+    from skyband.framework.streaming.job.generations import staged
+    from skyband.framework.streaming.job.layout import Layout
+    from skyband.framework.streaming.job.locks import one_run
     from skyband.jobs.recorded import recorded
 
     built, wait = Layout(staged(plan, layout).sink), waits(args.lines)
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _of_before(args: argparse.Namespace, layout: Layout) -> int:
-    from skyband.framework.streaming.generations import OLD, drop, undo
+    from skyband.framework.streaming.job.generations import OLD, drop, undo
 
     if args.undo:
         undo(layout)
@@ -89,9 +89,9 @@ def _of_before(args: argparse.Namespace, layout: Layout) -> int:
 
 def _rebuilt(args: argparse.Namespace, plan: Plan, layout: Layout, built: Layout, record: Recorded, began: float) -> int:
     from skyband.framework.quality.newest_checks import newest_checks
-    from skyband.framework.streaming.generations import OLD, bytes_in, drop, goes_on, staged, swap
-    from skyband.framework.streaming.layout import NEXT
-    from skyband.framework.streaming.resting import waiting
+    from skyband.framework.streaming.job.generations import OLD, bytes_in, drop, goes_on, staged, swap
+    from skyband.framework.streaming.job.idle import waiting
+    from skyband.framework.streaming.job.layout import NEXT
 
     told: Lines = args.lines
     outcome: Outcome = args.recorded
@@ -130,7 +130,7 @@ def _rebuilt(args: argparse.Namespace, plan: Plan, layout: Layout, built: Layout
 
 def _all_there(layout: Layout) -> None:
     """SkybandError SKY-E510 if files that the present generation has read are gone from the source."""
-    from skyband.framework.streaming.generations import gone_files
+    from skyband.framework.streaming.job.generations import gone_files
 
     gone, known = gone_files(layout)
     if gone:

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from skyband.framework.errors import SkybandError
-from skyband.framework.outcome import Outcome, status_of
-from skyband.framework.streaming.failures import exit_code, failure
-from skyband.framework.streaming.stopping import SIGNALLED, STOP
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.console.outcome import Outcome, status_of
+from skyband.framework.streaming.spark.failures import exit_code, failure
+from skyband.framework.streaming.spark.stop_signal import SIGNALLED, STOP
 
 if TYPE_CHECKING:
-    from skyband.framework.streaming.layout import Layout
+    from skyband.framework.streaming.job.layout import Layout
 
 
 class Recorded:
@@ -23,7 +23,7 @@ class Recorded:
     """
 
     def __init__(self, args: argparse.Namespace, command: str, layout: Layout, built: Layout | None) -> None:
-        from skyband.framework.streaming.run_records import RunRecord
+        from skyband.framework.streaming.job.run_records import RunRecord
 
         self._args, self._command, self._places = args, command, (built, layout)
         self._record = RunRecord(layout)
@@ -64,7 +64,7 @@ class Recorded:
             self._args.lines.tell("warning", "warning", f"WARNING: this run is not recorded in table job_runs: {said}")
 
     def _ended(self, code: int, error: SkybandError | None) -> dict[str, Any]:
-        from skyband.framework.streaming.generations import generation_of
+        from skyband.framework.streaming.job.generations import generation_of
 
         first = next(iter(self._args.lines.failures), error)
         generation = next(filter(None, (generation_of(place.home) for place in self._places if place)), None)

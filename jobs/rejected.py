@@ -6,14 +6,14 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skyband.framework.counts import agree, counted
-from skyband.framework.errors import SkybandError, did_you_mean, one_of
+from skyband.framework.base.counts import agree, counted
+from skyband.framework.base.errors import SkybandError, did_you_mean, one_of
 from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
 
 if TYPE_CHECKING:
-    from skyband.framework.streaming.layout import Layout
+    from skyband.framework.streaming.job.layout import Layout
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -38,11 +38,11 @@ def run(args: argparse.Namespace) -> Answer:
     if args.export is not None and args.reason is None:
         raise SkybandError("SKY-E201", "--export needs --reason", hint="`skyband rejected SPEC` shows which reasons there are")
     plan = load_plan(args.spec)
-    from skyband.framework.outputs import new_file
     from skyband.framework.quality.rejected_rows import export, groups, lines_of
     from skyband.framework.quality.rejections import explained
+    from skyband.framework.storage.outputs import new_file
     from skyband.framework.storage.sinks import need_readable
-    from skyband.framework.streaming.layout import Layout
+    from skyband.framework.streaming.job.layout import Layout
     from skyband.framework.tables.delta_read import open_table
     from skyband.framework.tables.driver_writer import DriverWriter
     from skyband.framework.tables.expected import need_columns
@@ -77,7 +77,7 @@ def _put_back(layout: Layout) -> list[dict[str, Any]]:
     """The files of mended rows, each with how many of its rows were rejected again."""
     import pyarrow.compute as pc
 
-    from skyband.framework.streaming.replay_records import records
+    from skyband.framework.streaming.job.replay_records import records
     from skyband.framework.tables.delta_read import dataset, open_table
 
     rejected = dataset(open_table(layout.root, "rejected"))

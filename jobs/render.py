@@ -31,10 +31,10 @@ def run(args: argparse.Namespace) -> Answer:
     """The spec as YAML. SpecErrors and SkybandError SKY-E201 go to the caller."""
     import yaml
 
-    from skyband.framework.errors import SpecErrors
+    from skyband.framework.base.errors import SpecErrors
+    from skyband.framework.base.units import format_duration
     from skyband.framework.plan.compile import compile_job
     from skyband.framework.spec.rendered import rendered
-    from skyband.framework.spec.units import format_duration
     from skyband.jobs.spec import validated
 
     found = validated(args.spec)

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 from pathlib import Path
 
-from skyband.framework.errors import SkybandError, SpecErrors
+from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.storage.places import need_folder
 from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
@@ -40,11 +40,11 @@ def run(args: argparse.Namespace) -> Answer:
     choose_engine(args)
     plan = load_plan(args.spec)
     need_folder(plan.sink, "replay-rejected")
-    from skyband.framework.streaming import replayed
-    from skyband.framework.streaming.jars import packages
-    from skyband.framework.streaming.layout import changed_since
-    from skyband.framework.streaming.replay_records import folder_of, said
-    from skyband.framework.streaming.session import get_session
+    from skyband.framework.streaming.job import replays
+    from skyband.framework.streaming.job.layout import changed_since
+    from skyband.framework.streaming.job.replay_records import folder_of, said
+    from skyband.framework.streaming.spark.jars import packages
+    from skyband.framework.streaming.spark.session import get_session
     from skyband.jobs.ran import ran
 
     layout, job, _, last = ran(plan)
@@ -53,5 +53,5 @@ def run(args: argparse.Namespace) -> Answer:
         raise SpecErrors(changed)
     folder_of(plan)
     spark = get_session(plan.job, packages=packages(plan), home=layout.home)
-    found = replayed.replay(spark, plan, layout, job, Path(args.file), last, args.even_late)
+    found = replays.replay(spark, plan, layout, job, Path(args.file), last, args.even_late)
     return Answer(asdict(found), "\n".join(said(found)), 1 if found.left_out else 0)

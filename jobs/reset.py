@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from skyband.framework.counts import counted
-from skyband.framework.errors import SkybandError, printable, told
-from skyband.framework.spec.names import JOB_RUNS
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError, printable, told
+from skyband.framework.base.table_names import JOB_RUNS
 from skyband.framework.storage.places import need_folder
 from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
@@ -38,9 +38,9 @@ def run(args: argparse.Namespace) -> Answer:
     plan = load_plan(args.spec)
     need_folder(plan.sink, "reset")
     from skyband.framework.storage.sinks import half_swapped
-    from skyband.framework.streaming.generations import bytes_in, clear, own_sink, tables_in
-    from skyband.framework.streaming.layout import Layout
-    from skyband.framework.streaming.locks import one_run
+    from skyband.framework.streaming.job.generations import bytes_in, clear, own_sink, tables_in
+    from skyband.framework.streaming.job.layout import Layout
+    from skyband.framework.streaming.job.locks import one_run
     from skyband.framework.tables.ownership import Owner
     from skyband.framework.tables.schemas import batch_tables
 

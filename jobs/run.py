@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from skyband.framework.errors import SkybandError, SpecErrors
-from skyband.framework.failpoints import failpoint
-from skyband.framework.lean_arrow import lean_arrow
-from skyband.framework.lines import FORMATS, Lines
-from skyband.framework.messages import ACCEPTED, ROWS_IN
-from skyband.framework.notify import Receivers
-from skyband.framework.reasons import FILTERED
+from skyband.framework.base.errors import SkybandError, SpecErrors
+from skyband.framework.base.failpoints import failpoint
+from skyband.framework.base.lean_arrow import lean_arrow
+from skyband.framework.base.messages import ACCEPTED, ROWS_IN
+from skyband.framework.base.reasons import FILTERED
+from skyband.framework.console.lines import FORMATS, Lines
+from skyband.framework.console.notify import Receivers
 from skyband.framework.settings.engine import engine_settings
-from skyband.framework.streaming.stopping import SIGNALLED, STOP
+from skyband.framework.streaming.spark.stop_signal import SIGNALLED, STOP
 from skyband.jobs.described import described
 from skyband.jobs.engine_options import add_engine_options, choose_engine
 from skyband.jobs.spec import load_plan
@@ -27,12 +27,12 @@ from skyband.jobs.spec import load_plan
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from skyband.framework.outcome import Outcome
+    from skyband.framework.console.outcome import Outcome
     from skyband.framework.plan.model import Plan, SourceNode
-    from skyband.framework.streaming.intact import Found
-    from skyband.framework.streaming.layout import JobFile, Layout
-    from skyband.framework.streaming.runner import Batch
-    from skyband.framework.streaming.start_ahead import Engine
+    from skyband.framework.streaming.job.consistency import Found
+    from skyband.framework.streaming.job.layout import JobFile, Layout
+    from skyband.framework.streaming.run.runner import Batch
+    from skyband.framework.streaming.spark.start_ahead import Engine
     from skyband.framework.tables.sink import Sink
 
 QUICK_BYTES: Final = 64 << 20
@@ -92,21 +92,21 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 def engine_for(plan: Plan) -> Engine:
     """The engine that runs of ``plan`` ask for."""
-    from skyband.framework.streaming.jars import packages
-    from skyband.framework.streaming.start_ahead import Engine
+    from skyband.framework.streaming.spark.jars import packages
+    from skyband.framework.streaming.spark.start_ahead import Engine
 
     return Engine(plan.job, packages(plan))
 
 
 def engine_ahead(spec: str) -> None:
     """Starts the engine of a run of ``spec`` that will soon be over, if one is expected. What is wrong is told where it matters."""
-    from skyband.framework.streaming.start_ahead import expected
+    from skyband.framework.streaming.spark.start_ahead import expected
 
     engine = expected(spec)
     if engine is None:
         return
-    from skyband.framework.streaming.session import start_ahead
-    from skyband.framework.streaming.worker_pools import SOON_OVER
+    from skyband.framework.streaming.spark.session import start_ahead
+    from skyband.framework.streaming.spark.worker_pools import SOON_OVER
 
     with suppress(SkybandError, OSError):
         start_ahead(engine.job, engine.packages, SOON_OVER)
@@ -138,11 +138,11 @@ def run(args: argparse.Namespace) -> int:
     plan, layout = opened(args)
     libraries_there(plan)
     from skyband.framework.quality.newest_checks import newest_checks
-    from skyband.framework.streaming.layout import fitting_job, reshaped
-    from skyband.framework.streaming.locks import one_run
-    from skyband.framework.streaming.resting import at_rest, waiting
-    from skyband.framework.streaming.sent import all_sent
-    from skyband.framework.streaming.start_ahead import note
+    from skyband.framework.streaming.job.idle import at_rest, waiting
+    from skyband.framework.streaming.job.layout import fitting_job, reshaped
+    from skyband.framework.streaming.job.locks import one_run
+    from skyband.framework.streaming.job.sent import all_sent
+    from skyband.framework.streaming.spark.start_ahead import note
     from skyband.jobs.recorded import recorded
 
     outcome: Outcome = args.recorded
@@ -188,10 +188,10 @@ def opened(args: argparse.Namespace, anew: bool = False) -> tuple[Plan, Layout]:
     ``anew``: see ``load_plan``.
     """
     plan = getattr(args, "plan", None) or load_plan(args.spec, anew=anew)
-    from skyband.framework.quality.row_rules import demoted
-    from skyband.framework.streaming.engine_log import own_log
-    from skyband.framework.streaming.generations import own_sink
-    from skyband.framework.streaming.layout import Layout
+    from skyband.framework.row_rules.rules import demoted
+    from skyband.framework.streaming.job.generations import own_sink
+    from skyband.framework.streaming.job.layout import Layout
+    from skyband.framework.streaming.spark.log import own_log
 
     args.lines.job = plan.job
     args.recorded.place((plan.source.path, plan.sink), args.spec)
@@ -204,7 +204,7 @@ def opened(args: argparse.Namespace, anew: bool = False) -> tuple[Plan, Layout]:
 
 def libraries_there(plan: Plan) -> None:
     """SkybandError SKY-E200 if the gate would ask a library that is not installed."""
-    from skyband.framework.extras import need
+    from skyband.framework.base.extras import need
     from skyband.framework.quality.checks import asks_library
 
     if any(asks_library(c) for c in plan.checks):
@@ -280,8 +280,8 @@ def _rest(args: argparse.Namespace, plan: Plan, layout: Layout, job: JobFile, be
     """The run of a job that has nothing to do: all that a run looks at is looked at, but no engine is started."""
     from skyband.framework.quality.gate import Gate
     from skyband.framework.sources.watch import FileWatch
-    from skyband.framework.streaming.intact import check
-    from skyband.framework.streaming.progress import Progress
+    from skyband.framework.streaming.job.consistency import check
+    from skyband.framework.streaming.run.progress import Progress
     from skyband.framework.tables.derive import derive
     from skyband.framework.tables.schemas import derived_tables
     from skyband.framework.tables.sink import Sink
@@ -308,9 +308,9 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
     ``soon_over``: see ``quick``. For who holds the job's lock.
     """
     from skyband.framework.quality.newest_checks import newest_checks
-    from skyband.framework.streaming.progress import Progress
-    from skyband.framework.streaming.session import get_session
-    from skyband.framework.streaming.worker_pools import SOON_OVER
+    from skyband.framework.streaming.run.progress import Progress
+    from skyband.framework.streaming.spark.session import get_session
+    from skyband.framework.streaming.spark.worker_pools import SOON_OVER
 
     def warn(text: str) -> None:
         told.tell("warning", "warning", f"WARNING: {text}")
@@ -343,11 +343,11 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
     from skyband.framework.quality import unusable
     from skyband.framework.quality.gate import Gate
     from skyband.framework.quality.rejections import report
-    from skyband.framework.quality.row_rules import tell_warned
+    from skyband.framework.row_rules.rules import tell_warned
     from skyband.framework.sources.share import Share
-    from skyband.framework.streaming import executors
-    from skyband.framework.streaming.fork_ahead import fork_ahead
-    from skyband.framework.streaming.runner import Runner
+    from skyband.framework.streaming.run.fork_ahead import fork_ahead
+    from skyband.framework.streaming.run.runner import Runner
+    from skyband.framework.streaming.spark import executors
     from skyband.framework.tables.writer_factory import writer_for
 
     if engine_settings().local:
@@ -384,14 +384,14 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
 
 def _import_ahead() -> None:
     """Imports what is needed once the engine is there. No thread does that: two that import each other's modules get half of them."""
-    for module in ("skyband.framework.streaming.runner", "skyband.framework.quality.gate"):
+    for module in ("skyband.framework.streaming.run.runner", "skyband.framework.quality.gate"):
         importlib.import_module(module)
 
 
 def looked_ahead(plan: Plan, layout: Layout) -> list[Found]:
     """What the tables of earlier runs hold, if there were any: needs no engine, and who has the job's lock is alone with them."""
-    from skyband.framework.streaming.intact import look as look_at_tables
-    from skyband.framework.streaming.layout import fitting_job
+    from skyband.framework.streaming.job.consistency import look as look_at_tables
+    from skyband.framework.streaming.job.layout import fitting_job
 
     with suppress(SkybandError):
         # What is wrong is told where it is looked at next, once the engine is there.

@@ -8,8 +8,8 @@ import secrets
 import sys
 from typing import Final
 
-from skyband.framework.counts import counted
-from skyband.framework.errors import SkybandError, printable, told
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError, printable, told
 from skyband.framework.storage.places import need_folder
 from skyband.jobs.answer import Answer, show
 from skyband.jobs.arguments import positive, whole
@@ -66,8 +66,8 @@ def run(args: argparse.Namespace) -> int:
     from skyband.framework.serve.database import Database, Limits, job
     from skyband.framework.serve.server import HOST, Server
     from skyband.framework.storage.sinks import need_readable
-    from skyband.framework.streaming.layout import Layout, changed_since
-    from skyband.framework.streaming.stopping import STOP
+    from skyband.framework.streaming.job.layout import Layout, changed_since
+    from skyband.framework.streaming.spark.stop_signal import STOP
     from skyband.framework.tables.views import left_out, said_left_out
 
     for plan in plans:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from skyband.framework.errors import SkybandError, SpecErrors
+from skyband.framework.base.errors import SkybandError, SpecErrors
 
 if TYPE_CHECKING:
     from skyband.framework.plan.model import Plan

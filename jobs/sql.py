@@ -7,8 +7,8 @@ import re
 import sys
 from typing import Final
 
-from skyband.framework.counts import counted
-from skyband.framework.errors import SkybandError, printable, told
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError, printable, told
 from skyband.jobs.answer import Answer, plain
 from skyband.jobs.arguments import text, whole
 from skyband.jobs.described import described
@@ -45,8 +45,8 @@ def run(args: argparse.Namespace) -> Answer:
     if not text("the statement", statement).strip():
         raise SkybandError("SKY-E201", "there is no statement", hint='skyband sql SPEC "select ..."')
     plan = load_plan(args.spec)
-    from skyband.framework.streaming.edited_spec import tables_of
-    from skyband.framework.streaming.layout import Layout, changed_since
+    from skyband.framework.streaming.job.edited_spec import tables_of
+    from skyband.framework.streaming.job.layout import Layout, changed_since
     from skyband.framework.tables import render
     from skyband.framework.tables.duck import Statements
     from skyband.framework.tables.views import left_out, said_left_out

@@ -7,12 +7,12 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from skyband.framework.counts import counted
+from skyband.framework.base.counts import counted
 from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
 
 if TYPE_CHECKING:
-    from skyband.framework.streaming.status import Status
+    from skyband.framework.streaming.job.status import Status
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -33,7 +33,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> Answer:
     """Code 0, or 1 if something is wrong with what the job has stored."""
-    from skyband.framework.streaming.status import status_of
+    from skyband.framework.streaming.job.status import status_of
     from skyband.jobs.spec import load_plan
 
     found = status_of(load_plan(args.spec))

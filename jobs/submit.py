@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.settings.engine import engine_settings
 from skyband.jobs import run as running
 from skyband.jobs.described import described
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         raise SkybandError("SKY-E611", f"{_PYTHON} is said by submit itself", "skyband run heeds it")
     # A master that is not there is told before anything is packed, as mistakes in the spec are.
     from skyband.framework.environment.archive import ENVIRONMENT, packed
-    from skyband.framework.streaming.cluster import network
+    from skyband.framework.streaming.spark.cluster import network
 
     network(asked.master)
 

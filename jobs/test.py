@@ -6,8 +6,8 @@ import argparse
 import time as clock
 from typing import TYPE_CHECKING, Any
 
-from skyband.framework.counts import counted
-from skyband.framework.errors import SkybandError, SpecErrors, told
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError, SpecErrors, told
 from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
 
@@ -83,7 +83,7 @@ def _in_memory() -> Play:
 def _by_engine() -> Play:
     """The session starts with the first test that is run."""
     from skyband.framework.spec_tests.by_engine import tables_of
-    from skyband.framework.streaming.session import get_session
+    from skyband.framework.streaming.spark.session import get_session
 
     return lambda plan, test: tables_of(plan, test, get_session("skyband-test", alone=True))
 

@@ -12,7 +12,7 @@ from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
 
 if TYPE_CHECKING:
-    from skyband.framework.errors import SkybandError
+    from skyband.framework.base.errors import SkybandError
     from skyband.framework.spec.models import Job
 
 
@@ -38,7 +38,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> Answer:
     """Code 0 if all specs are good, 2 if any is not. Mistakes go to stderr."""
-    from skyband.framework.errors import printable, shown, told
+    from skyband.framework.base.errors import printable, shown, told
     from skyband.framework.spec.assemble import PROFILE
 
     good, found = [], []
@@ -72,7 +72,7 @@ def mistakes(path: str, data: bool = False, env: Mapping[str, str] | None = None
 
 def _of_data(job: Job) -> tuple[list[SkybandError], str]:
     """(what is wrong with the source of a good spec, or keeps its plan from being made; what its first rows are like, in words)."""
-    from skyband.framework.errors import SkybandError
+    from skyband.framework.base.errors import SkybandError
     from skyband.framework.plan.compile import compile_job
     from skyband.framework.sources import preflight
     from skyband.framework.sources.listing import not_read

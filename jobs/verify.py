@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from skyband.framework.lines import FORMATS, Lines
+from skyband.framework.console.lines import FORMATS, Lines
 from skyband.framework.verify.budget import KEYS, SECONDS, Sample
 from skyband.jobs.answer import Answer
 from skyband.jobs.described import described

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from skyband.framework.errors import told
+from skyband.framework.base.errors import told
 from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
 from skyband.jobs.query import DIALECTS

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
 
@@ -46,8 +46,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> Answer:
     """Where the archive is. SkybandError SKY-E200 or SKY-E300 if the engine does not start. Without an archive runs start more slowly."""
-    from skyband.framework.streaming.engine import ENGINE
-    from skyband.framework.streaming.session import archive, get_session
+    from skyband.framework.streaming.spark.jvm import ENGINE
+    from skyband.framework.streaming.spark.session import archive, get_session
 
     if args.packages:
         get_session("skyband-warm", alone=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from skyband.framework.errors import SkybandError, did_you_mean, one_of
+from skyband.framework.base.errors import SkybandError, did_you_mean, one_of
 from skyband.jobs.answer import Answer
 from skyband.jobs.ask import parse_instant
 from skyband.jobs.described import described
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> Answer:
         raise SkybandError("SKY-E201", f"no query {entry!r} in this spec", hint=did_you_mean(entry, names) or f"queries: {one_of(names)}")
     if query.members and member not in query.members:
         raise SkybandError("SKY-E201", f"{entry} is a table of queries", hint=f"write {entry}/NAME: {one_of(query.members)}")
-    from skyband.framework.streaming.edited_spec import tables_of
+    from skyband.framework.streaming.job.edited_spec import tables_of
     from skyband.framework.why.history import history
     from skyband.framework.why.item import item_of
     from skyband.jobs.ran import ran

@@ -39,9 +39,9 @@ apt_install() {
 . scripts/python.sh
 
 # --- Java 17 or 21.
-if ! "$python" -I framework/java.py >/dev/null; then
+if ! "$python" -I framework/base/java.py >/dev/null; then
     { apt_install openjdk-17-jre-headless || apt_install openjdk-21-jre-headless; } 2>/dev/null || true
-    "$python" -I framework/java.py >/dev/null || fail "Java 17 or 21 is needed and was not found; install it (for example: sudo apt-get install openjdk-17-jre-headless), or set JAVA_HOME to it"
+    "$python" -I framework/base/java.py >/dev/null || fail "Java 17 or 21 is needed and was not found; install it (for example: sudo apt-get install openjdk-17-jre-headless), or set JAVA_HOME to it"
 fi
 
 # --- The environment. The stamp's first line is what it was made by and where (if that changes it is made anew), its second what is in it.

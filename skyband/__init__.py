@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skyband.framework.errors import SkybandError, SpecErrors
+    from skyband.framework.base.errors import SkybandError, SpecErrors
     from skyband.jobs.job import Job, RunResult, load, validate
 
 __version__ = "0.1.0"
@@ -14,7 +14,7 @@ __all__ = ["Job", "RunResult", "SkybandError", "SpecErrors", "__version__", "loa
 def __getattr__(name: str) -> Any:
     # Every import of a part of Skyband passes here: what that part does not need is not loaded with it.
     if name in ("SkybandError", "SpecErrors"):
-        from skyband.framework import errors
+        from skyband.framework.base import errors
 
         return getattr(errors, name)
     if name in __all__:

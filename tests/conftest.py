@@ -45,7 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def nothing_concealed() -> Iterator[None]:
     """What one test's spec took from the environment does not change the messages of the next."""
-    from skyband.framework.redaction import forget
+    from skyband.framework.base.redaction import forget
 
     yield
     forget()
@@ -60,7 +60,7 @@ def root() -> Path:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One Spark session for the whole test process: two cores, two shuffle partitions."""
-    from skyband.framework.streaming.session import get_session
+    from skyband.framework.streaming.spark.session import get_session
 
     session = get_session(app_name="skyband-tests", shuffle_partitions=2, master="local[2]")
     yield session

@@ -13,14 +13,14 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from bench.against.duck import Duck
+from bench.against.ours import Exact
+from bench.against.payments import QUERIES, Answer, Batches, answer, batches, rows, spec, unranked, write
+from bench.against.polars_loop import Polars
+from bench.against.spark_sql import SparkSql
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.rehearsal.rehearsal import Rehearsal
 from skyband.framework.spec.load import validate_text
-from tests.bench.against.duck import Duck
-from tests.bench.against.ours import Exact
-from tests.bench.against.payments import QUERIES, Answer, Batches, answer, batches, rows, spec, unranked, write
-from tests.bench.against.polars_loop import Polars
-from tests.bench.against.spark_sql import SparkSql
 
 WINDOW, COUNT = 240, 640
 WAYS = {"DuckDB": Duck, "Polars": Polars}

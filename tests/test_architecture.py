@@ -25,7 +25,7 @@ ARROWS = {
     "skyband": {"framework", "jobs"},
 }
 SPARK = {"pyspark", "delta", "py4j"}
-"""Only ``framework``'s ``sources``, ``streaming``, ``tables`` and ``verify`` import these."""
+"""Only ``preview``, ``sources``, ``streaming``, ``tables`` and ``verify`` of ``framework`` import these."""
 
 
 def source_files() -> list[Path]:
@@ -76,7 +76,7 @@ def misplaced_imports(path: Path) -> Iterator[str]:
         other = rest.split(".")[0]
         if top == "skyband" and other in ARROWS and other not in ARROWS[part]:
             yield f"{relative} imports {name}: {part} may not use {other}"
-        if top in SPARK and relative.parts[:2] not in {("framework", p) for p in ("sources", "streaming", "tables", "verify")}:
+        if top in SPARK and relative.parts[:2] not in {("framework", p) for p in ("preview", "sources", "streaming", "tables", "verify")}:
             yield f"{relative} imports {name}"
 
 

@@ -7,9 +7,9 @@ import ast
 import re
 from pathlib import Path
 
-from skyband.framework.errors import CODES
+from skyband.framework.base.errors import CODES
 from skyband.framework.quality.rejections import TOO_MANY
-from skyband.framework.streaming.stopping import SIGNALLED, SIGNALS
+from skyband.framework.streaming.spark.stop_signal import SIGNALLED, SIGNALS
 from skyband.jobs import run, verify
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -92,7 +92,7 @@ def test_every_event_and_field_of_json_lines_is_listed() -> None:
 
 
 def test_libraries_have_stderr_to_themselves_while_a_job_runs() -> None:
-    """What is printed to stderr there goes to the engine's log: a job's own words go through ``framework/lines.py``."""
+    """What is printed to stderr there goes to the engine's log: a job's own words go through ``framework/console/lines.py``."""
     printing = re.compile(r"file=sys\.stderr|sys\.stderr\.write")
     mine = [ROOT / "jobs" / f"{name}.py" for name in ("run", "verify", "demo")]
     files = [p for p in (*(ROOT / "framework").rglob("*.py"), *mine) if printing.search(p.read_text(encoding="utf-8"))]

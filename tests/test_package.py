@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from skyband.framework import extras
-from skyband.framework.errors import SkybandError
-from skyband.framework.extras import EXTRAS, extra, need
+from skyband.framework.base import extras
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.extras import EXTRAS, extra, need
 from tests.test_architecture import ROOT, SOURCE, module_of, source_files, tracked_files
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

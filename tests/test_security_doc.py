@@ -30,14 +30,14 @@ def test_libraries_get_text_of_a_spec_in_these_places_only() -> None:
     assert holders(r"^\s*import great_expectations|expectation_class\(gx, check") == {"framework/quality/checks.py"}
     assert holders(r"sqlglot\.(parse|tokenize)\(") == {"framework/spec/sql.py"}
     assert holders(r"F\.expr\(|\.selectExpr\(|spark\.sql\(") <= {
-        "framework/streaming/intake.py",
+        "framework/streaming/rows/intake.py",
         "framework/tables/spark_writer.py",
     }
     readers = {f"framework/sources/{name}.py" for name in ("reading", "kafka_reading")}
-    assert holders(r"\.options\(\*\*") == {*readers, "framework/tables/spark_writer.py", "framework/streaming/outlet.py"}
+    assert holders(r"\.options\(\*\*") == {*readers, "framework/tables/spark_writer.py", "framework/streaming/run/kafka_sink.py"}
     assert holders(r"\b(eval|exec|__import__)\(|yaml\.(load|unsafe_load|full_load)\(|pickle\.load\(|os\.system\(") == set()
     # What the driver has packed of itself for its own workers, in the same object.
-    assert holders(r"pickle\.loads\(") == holders(r"pickle\.dumps\(") == {"framework/streaming/processor.py"}
+    assert holders(r"pickle\.loads\(") == holders(r"pickle\.dumps\(") == {"framework/streaming/bucket/processor.py"}
     locked = {"framework/tables/duck.py", "framework/serve/tree.py", "framework/serve/database.py"}
     assert holders(r"duckdb\.connect\(config=(LOCKED|\{\*\*LOCKED, [^}]*\})\)") == locked
     assert (

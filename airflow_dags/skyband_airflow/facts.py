@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 FORMAT: Final = 1
-"""The form of data that this loader takes: ``skyband.framework.describe``'s."""
+"""The form of data that this loader takes: ``skyband.framework.plan.describe``'s."""
 SECONDS: Final = 20.0
 """For all specs that are not known yet; Airflow gives a file 30. Those that are left are asked for by the next parse."""
 SHARE: Final = 25

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Final
 
-from skyband.framework.counts import counted
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.extras import extra
 from skyband.framework.environment.contents import Environment, needed, own_files, own_fingerprint
-from skyband.framework.errors import SkybandError
-from skyband.framework.extras import extra
 from skyband.operators.jit import cache_folder
 
 ENVIRONMENT: Final = "environment"

@@ -21,7 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 
 OWN: Final = "skyband"
 _DRIVERS: Final = ("cluster", "demo", "dev", "quality", "report", "sql")

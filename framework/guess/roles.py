@@ -9,7 +9,7 @@ from datetime import date
 from itertools import combinations
 from typing import Any, Final
 
-from skyband.framework.counts import counted
+from skyband.framework.base.counts import counted
 from skyband.framework.guess.columns import Guess, quoted
 
 _PARTS: Final = ("year", "month", "day", "hour", "minute", "second")

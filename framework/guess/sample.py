@@ -12,8 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final
 
-from skyband.framework.counts import agree, counted
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.counts import agree, counted
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.guess import csv_forms
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.quality.looks import fits_text

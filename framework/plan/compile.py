@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.table_names import append_only
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, job_window, query_window
 from skyband.framework.plan.model import (
     KEEP,
@@ -24,13 +25,12 @@ from skyband.framework.plan.model import (
     TokenNode,
 )
 from skyband.framework.plan.row_nodes import predicate, texts_of
-from skyband.framework.quality.row_expectations import arguments, default_name
 from skyband.framework.queries.registry import query_type
+from skyband.framework.row_rules.row_expectations import arguments, default_name
 from skyband.framework.sources.registry import source_format
 from skyband.framework.spec.carried import carried, written
 from skyband.framework.spec.columns import column_types, derived
 from skyband.framework.spec.models import DerivedColumn, DeriveStep, Job, Source, SourceColumn, WhereStep, kind_of
-from skyband.framework.spec.names import append_only
 from skyband.framework.spec.quality_models import RowCondition
 from skyband.framework.spec.sink_models import topics
 from skyband.framework.spec.words import WORDS
@@ -217,7 +217,7 @@ def _rules(job: Job, fields: tuple[Field, ...]) -> tuple[RowRule, ...]:
             made.append(RowRule(r.name, r.expect, r.severity))
             continue
         # sqlglot takes its time to load: a spec without such rules need not wait for it.
-        from skyband.framework.quality.row_conditions import condition
+        from skyband.framework.row_rules.row_conditions import condition
 
         given = r.model_extra or {}
         name = r.name or default_name(r.expectation, arguments(r.expectation, given))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from skyband.framework.counts import counted
+from skyband.framework.base.counts import counted
+from skyband.framework.base.table_names import JOB_RUNS, JOB_TABLES
+from skyband.framework.base.units import format_duration
 from skyband.framework.plan.explain_parts import format_bytes, format_window, window_rows
 from skyband.framework.plan.graph import tables_of_query
 from skyband.framework.plan.model import Derive, Filter, OperatorNode, Plan, QueryNode, only_retained
 from skyband.framework.plan.reader import engine_reads
 from skyband.framework.queries.protocol import QueryType
 from skyband.framework.queries.registry import query_type
-from skyband.framework.spec.names import JOB_RUNS, JOB_TABLES
-from skyband.framework.spec.units import format_duration
 from skyband.operators.base import Window
 from skyband.operators.expressions.canonical import canonical
 

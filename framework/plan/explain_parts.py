@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from skyband.framework.counts import counted
+from skyband.framework.base.counts import counted
+from skyband.framework.base.units import format_duration
 from skyband.framework.plan.model import OperatorNode, Plan
-from skyband.framework.spec.units import format_duration
 from skyband.operators.base import Window
 from skyband.operators.expressions.ast import Node
 from skyband.operators.expressions.canonical import canonical

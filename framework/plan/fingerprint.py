@@ -20,10 +20,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from skyband.framework.counts import counted
+from skyband.framework.base.counts import counted
+from skyband.framework.base.units import format_duration
 from skyband.framework.plan.model import Derive, LogicalQuery, Plan, QueryNode, TokenNode
 from skyband.framework.queries.registry import query_type
-from skyband.framework.spec.units import format_duration
 from skyband.operators.base import Window
 
 VERSION: Final = 3

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from skyband.framework.counts import counted
-from skyband.framework.errors import told
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import told
+from skyband.framework.base.table_names import TRAJECTORY
 from skyband.framework.plan.model import Plan, QueryNode
-from skyband.framework.spec.names import TRAJECTORY
 
 
 def tables_of_query(q: QueryNode) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.fingerprint import concealed, fingerprint, same
 from skyband.framework.plan.model import Plan
 from skyband.operators.state_keys import state_keys

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
-from skyband.framework.items import ItemShape
+from skyband.framework.base.items import ItemShape
 from skyband.operators.base import Column, Kind, Operator, Window, object_columns
 from skyband.operators.expressions.ast import Node
 

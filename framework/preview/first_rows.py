@@ -18,12 +18,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.reasons import PARSE
 from skyband.framework.guess.sample import lines_of, whole_text
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.quality.looks import Spelled, fits_json, fits_text
 from skyband.framework.quality.unparsed import Unparsed, unparsed
-from skyband.framework.reasons import PARSE
 from skyband.framework.rehearsal.rows import in_engine
 from skyband.framework.sources import loose_json, nested, preflight, typed
 from skyband.framework.sources.bad_files import separator_of

@@ -9,12 +9,12 @@ from typing import Final
 
 import pyarrow as pa
 
+from skyband.framework.base.reasons import FILTERED, REASON
 from skyband.framework.plan.model import Plan
 from skyband.framework.preview.first_rows import FirstRows, first_rows
-from skyband.framework.reasons import FILTERED, REASON
 from skyband.framework.rehearsal.rehearsal import Rehearsal
 from skyband.framework.rehearsal.rows import Rows
-from skyband.framework.streaming import reports, tokens
+from skyband.framework.streaming.rows import reports, tokens
 from skyband.framework.tables.schemas import changes_name, now_name
 
 LOOKED: Final = 1_000

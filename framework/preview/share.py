@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from skyband.framework.counts import counted
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.preview.first_rows import FirstRows, texts_of
 from skyband.framework.preview.judged import judged

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from skyband.framework.errors import SkybandError
-from skyband.framework.extras import extra
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.extras import extra
+from skyband.framework.base.table_names import append_only
 from skyband.framework.plan.model import Check, Plan
 from skyband.framework.quality.expectations import EXPECTATIONS, ROW_CONDITION, SHAPE, Wrong, arguments
 from skyband.framework.quality.frames import MOST, by_row, named, pieces
 from skyband.framework.quality.outcome import EXAMPLES, Outcome
 from skyband.framework.quality.own_expectations import OWN, OwnExpectation
-from skyband.framework.spec.names import append_only
 
 if TYPE_CHECKING:
     from skyband.framework.tables.writer import Writer

@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from skyband.framework import durable
-from skyband.framework.errors import told
-from skyband.framework.extras import extra
+from skyband.framework.base.errors import told
+from skyband.framework.base.extras import extra
 from skyband.framework.quality.outcome import Outcome, said
+from skyband.framework.storage import durable
 
 Found = Sequence[tuple[Outcome, Any]]
 

@@ -13,7 +13,7 @@ from datetime import date, datetime
 from re import _parser  # type: ignore[attr-defined]
 from typing import Any, Final
 
-from skyband.framework.errors import did_you_mean, one_of
+from skyband.framework.base.errors import did_you_mean, one_of
 from skyband.framework.quality.own_expectations import OWN
 
 MAX_REGEX: Final = 200

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.framework.counts import counted
-from skyband.framework.failpoints import failpoint
-from skyband.framework.lines import Lines
+from skyband.framework.base.counts import counted
+from skyband.framework.base.failpoints import failpoint
+from skyband.framework.console.lines import Lines
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.quality import checks, run_rules
 from skyband.framework.quality.checks import Span

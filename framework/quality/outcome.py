@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
-from skyband.framework.counts import counted
-from skyband.framework.errors import SkybandError
-from skyband.framework.redaction import redacted
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.redaction import redacted
 
 EXAMPLES: Final = 5
 """Values that do not meet an expectation, of those that are stored and shown."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from skyband.framework.plugins import Registry
+from skyband.framework.base.plugins import Registry
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow.compute as pc
 
-from skyband.framework import reasons
-from skyband.framework.counts import agree, counted
-from skyband.framework.errors import SkybandError
-from skyband.framework.lines import Lines
+from skyband.framework.base import reasons
+from skyband.framework.base.counts import agree, counted
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.console.lines import Lines
 from skyband.framework.plan.model import IntakeNode, Plan
-from skyband.framework.quality.row_rules import said
 from skyband.framework.quality.unparsed import Unparsed, unparsed
 from skyband.framework.quality.unusable import Use
+from skyband.framework.row_rules.rules import said
 from skyband.framework.sources.text_options import encoding_of, folded
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.framework.base.types import STAMP
+from skyband.framework.base.units import format_duration
 from skyband.framework.plan.model import Plan, RunRule
 from skyband.framework.quality.checks import Span
 from skyband.framework.quality.outcome import Outcome
 from skyband.framework.quality.rejections import RunRows
 from skyband.framework.quality.unusable import too_many
-from skyband.framework.spec.units import format_duration
 from skyband.framework.tables.delta_read import dataset
-from skyband.framework.tables.types import STAMP
 
 if TYPE_CHECKING:
     from skyband.framework.tables.writer import Writer

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from skyband.framework.counts import counted
+from skyband.framework.base.counts import counted
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.quality.looks import Looks, fits_json, fits_text, looks_of
 from skyband.framework.sources import loose_json, nested

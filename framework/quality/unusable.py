@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from skyband.framework.counts import counted
-from skyband.framework.errors import SkybandError
-from skyband.framework.lines import Lines
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.console.lines import Lines
 from skyband.framework.plan.model import Plan, QueryNode, TokenNode
 
 LOUD: Final = 0.01

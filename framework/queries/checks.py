@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skyband.framework.errors import did_you_mean, one_of
+from skyband.framework.base.errors import did_you_mean, one_of
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.spec.document import Path
 from skyband.framework.spec.models import GlobalScoring, LinearScoring

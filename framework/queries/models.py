@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from skyband.framework.spec.units import WHOLE, Name, PositiveDuration, Text
+from skyband.framework.base.units import WHOLE, Name, PositiveDuration, Text
 
 K = Annotated[int, Field(ge=1, le=1_000_000), WHOLE]
 """How many items a query asks for."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from skyband.framework.items import SCORE, ItemShape
+from skyband.framework.base.items import SCORE, ItemShape
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.plan.model import LogicalQuery, OperatorNode, Plan, QueryNode
 from skyband.framework.queries.models import QueryModel

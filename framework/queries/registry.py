@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from skyband.framework.errors import SkybandError, one_of
-from skyband.framework.plugins import Registry
+from skyband.framework.base.errors import SkybandError, one_of
+from skyband.framework.base.plugins import Registry
 from skyband.framework.queries.protocol import QueryType
 
 

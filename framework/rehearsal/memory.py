@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.tables.data_files import DataFile
 from skyband.framework.tables.delta_read import to_schema
 from skyband.framework.tables.schemas import TableSpec

@@ -15,15 +15,15 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from skyband.framework.messages import COUNTS, FRONTIER, HOST, NEWEST, PENDING, RUNS, STOPPING, Skyband, Tally, addressed
+from skyband.framework.base.messages import COUNTS, FRONTIER, HOST, NEWEST, PENDING, RUNS, STOPPING, Skyband, Tally, addressed
 from skyband.framework.plan.model import Plan
-from skyband.framework.quality.row_rules import stopped_by_rule
 from skyband.framework.rehearsal.memory import MemoryWriter
 from skyband.framework.rehearsal.rows import Rows
-from skyband.framework.streaming import blocks
-from skyband.framework.streaming.bucket import Bucket
-from skyband.framework.streaming.config import HostConfig
-from skyband.framework.streaming.pack import Pack
+from skyband.framework.row_rules.rules import stopped_by_rule
+from skyband.framework.streaming.bucket.bucket import Bucket
+from skyband.framework.streaming.rows import blocks
+from skyband.framework.streaming.rows.config import HostConfig
+from skyband.framework.streaming.rows.pack import Pack
 from skyband.framework.tables.derive import derive
 from skyband.framework.tables.sink import Sink
 

@@ -12,12 +12,12 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from skyband.framework.base.reasons import FILTERED, INT_RANGE, NULL_ID, NULL_KEY, NULL_TIME, REASON, RULE, STOPS, TIME_RANGE
+from skyband.framework.base.types import arrow_type
 from skyband.framework.plan.model import Derive, IntakeNode
-from skyband.framework.reasons import FILTERED, INT_RANGE, NULL_ID, NULL_KEY, NULL_TIME, REASON, RULE, STOPS, TIME_RANGE
 from skyband.framework.rehearsal.sql import condition, expression
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
-from skyband.framework.streaming.config import ID_HASHES, KEY_HASHES, WARNED
-from skyband.framework.tables.types import arrow_type
+from skyband.framework.streaming.rows.config import ID_HASHES, KEY_HASHES, WARNED
 from skyband.operators.base import NEVER, NULL
 
 Row = dict[str, Any]

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from sqlglot import exp
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.rehearsal.sql_functions import FUNCTIONS, casting, wrap
 from skyband.framework.rehearsal.sql_instants import Unclear
 from skyband.framework.spec.column_names import Columns

@@ -9,8 +9,8 @@ from typing import Any, Final, TypeAlias
 
 from sqlglot import exp
 
-from skyband.framework.quality.both_regex import for_java
 from skyband.framework.rehearsal.sql_instants import Unclear, of_number, of_parts, of_text, whole_quotient
+from skyband.framework.row_rules.both_regex import for_java
 from skyband.framework.spec.cells import instant
 
 Value: TypeAlias = Callable[[Any], Any]

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from skyband.framework.errors import printable
+from skyband.framework.base.errors import printable
 from skyband.framework.tables.render import instant_text
 
 CELL: Final = 120

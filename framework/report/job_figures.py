@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from skyband.framework.counts import agree, counted
-from skyband.framework.errors import told
+from skyband.framework.base.counts import agree, counted
+from skyband.framework.base.errors import told
+from skyband.framework.base.reasons import REASONS
+from skyband.framework.base.units import format_duration
 from skyband.framework.plan.explain import explain
 from skyband.framework.plan.model import Plan
-from skyband.framework.reasons import REASONS
 from skyband.framework.report import charts
 from skyband.framework.report.figures import Figure, Section, cells, few_of, text
-from skyband.framework.spec.units import format_duration
 from skyband.framework.tables.duck import Statements
 
 BATCHES: Final = 120

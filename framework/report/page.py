@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from skyband.framework.counts import counted
-from skyband.framework.errors import printable
-from skyband.framework.extras import extra
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import printable
+from skyband.framework.base.extras import extra
 from skyband.framework.plan.model import Plan
 from skyband.framework.report import job_figures
 from skyband.framework.report.figures import Section, text

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from skyband.framework.counts import agree, counted
-from skyband.framework.items import ItemColumn
+from skyband.framework.base.counts import agree, counted
+from skyband.framework.base.items import ItemColumn
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.report import charts
 from skyband.framework.report.figures import Figure, Section, cells, few_of, millis, text

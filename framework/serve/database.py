@@ -15,9 +15,9 @@ from typing import Any, Final
 import pyarrow as pa
 from sqlglot import exp, parse_one
 
-from skyband.framework.counts import counted
-from skyband.framework.errors import SkybandError
-from skyband.framework.extras import extra
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.extras import extra
 from skyband.framework.plan.model import Plan
 from skyband.framework.serve.catalog import FIRST_OID, PG, SYSTEM, Relation
 from skyband.framework.serve.catalog import table as catalog_table

@@ -6,9 +6,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from skyband.framework.errors import SkybandError, printable, told
-from skyband.framework.extras import extra
-from skyband.framework.machine import one_line
+from skyband.framework.base.errors import SkybandError, printable, told
+from skyband.framework.base.extras import extra
+from skyband.framework.base.machine import one_line
 from skyband.framework.serve.wire import Refused
 
 with extra("sql", "the server of a job's tables"):

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.serve import scram, wire
 from skyband.framework.serve.database import Database
 from skyband.framework.serve.handshake import Cancel, Entered, Handshake

@@ -10,7 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from skyband.framework.counts import counted
+from skyband.framework.base.counts import counted
 from skyband.framework.serve import wire
 from skyband.framework.serve.commands import REPORTED, Client, Done, Shown
 from skyband.framework.serve.database import Database, answer

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from skyband.framework.errors import did_you_mean
-from skyband.framework.extras import extra
-from skyband.framework.machine import one_line
+from skyband.framework.base.errors import did_you_mean
+from skyband.framework.base.extras import extra
+from skyband.framework.base.machine import one_line
 from skyband.framework.serve.catalog import SYSTEM
 from skyband.framework.serve.functions import ALLOWED, TABLE
 from skyband.framework.serve.macros import CALLS, TABLE_CALLS

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from skyband.framework.errors import SkybandError
-from skyband.framework.redaction import conceal
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.redaction import conceal
 from skyband.framework.settings.project_file import read, unusable
 from skyband.framework.spec.positions import is_secret
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from skyband.framework.errors import SkybandError, Where, did_you_mean, one_of
+from skyband.framework.base.errors import SkybandError, Where, did_you_mean, one_of
 from skyband.framework.settings.fixed import refusal
 
 CONFIG: Final = "SKYBAND_CONFIG"

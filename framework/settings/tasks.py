@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 
 TASKS: Final = "SKYBAND_SHUFFLE_PARTITIONS"
 """The variable that says so."""

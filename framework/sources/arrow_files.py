@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from skyband.framework.base.types import STAMP, arrow_type
 from skyband.framework.plan.model import Field
 from skyband.framework.sources.logs import local_path
-from skyband.framework.tables.types import STAMP, arrow_type
 
 _ROWS: Final = 65_536
 """Rows that are held at a time."""

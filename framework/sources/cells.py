@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.framework.tables.types import arrow_type
+from skyband.framework.base.types import arrow_type
 from skyband.operators.jit import HAVE_NUMBA
 
 Read = Callable[[pa.Array, pa.DataType], pa.Array | None]

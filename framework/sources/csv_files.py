@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.bad_files import first_line, separator_of
 from skyband.framework.sources.files import MEND, Files

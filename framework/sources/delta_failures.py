@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 
 CHANGED: Final = "SKY-E207"
 _ANEW: Final = "skyband rebuild SPEC makes all anew from what the table holds now; or run the job into a new sink.path"

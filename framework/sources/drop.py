@@ -14,9 +14,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from skyband.framework import durable
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.sources.logs import AGAIN
+from skyband.framework.storage import durable
 
 DROP: Final = "drop.json"
 NEVER: Final = 1 << 62

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from skyband.framework.counts import counted
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.bad_files import named_in, other_type, why
 from skyband.framework.sources.drop import Drop
@@ -21,7 +21,7 @@ from skyband.framework.sources.lying import LyingFiles
 from skyband.framework.sources.options import Options, unsafe
 from skyband.framework.sources.protocol import Mistake, Section
 from skyband.framework.sources.watch import FileWatch
-from skyband.framework.spec.places import without_scheme
+from skyband.framework.storage.overlap import without_scheme
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,10 +18,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from skyband.framework import durable
-from skyband.framework.plain_json import loads, mapping, number, whole
+from skyband.framework.base.plain_json import loads, mapping, number, whole
 from skyband.framework.sources.logs import FORGOTTEN, last_batch, local_path, offset, unusable
-from skyband.framework.spec.places import without_scheme
+from skyband.framework.storage import durable
+from skyband.framework.storage.overlap import without_scheme
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MARKS: Final = 64

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from skyband.framework.plain_json import mapping, whole
+from skyband.framework.base.plain_json import mapping, whole
 from skyband.framework.sources.logs import last_batch, unusable
 
 META: Final[Mapping[str, str]] = {"$key": "string", "$topic": "string", "$partition": "int", "$offset": "bigint", "$timestamp": "timestamp"}

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
-from skyband.framework import durable
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.sources.logs import AGAIN
+from skyband.framework.storage import durable
 
 LEDGER: Final = "files.json"
 

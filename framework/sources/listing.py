@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote
 
-from skyband.framework.counts import counted
+from skyband.framework.base.counts import counted
 from skyband.framework.plan.model import SourceNode
-from skyband.framework.spec.places import without_scheme
+from skyband.framework.storage.overlap import without_scheme
 
 PATTERN: Final = "[]{}*?\\"
 """Characters of a path for which Spark looks for the files that match it."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from skyband.framework.errors import SkybandError
-from skyband.framework.plain_json import loads, mapping, number, whole
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.plain_json import loads, mapping, number, whole
 
 FORGOTTEN: Final = "file:///_skyband/forgotten/"
 """How the path of the line begins that says how many lines have been dropped (``forgetting``): it names no file."""

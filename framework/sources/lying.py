@@ -13,7 +13,7 @@ from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.bad_files import named_in, plain, suspects
 from skyband.framework.sources.drop import NO_ROWS, Piece, Span, fits
 from skyband.framework.sources.logs import last_batch, local_path, offset, taken
-from skyband.framework.spec.places import without_scheme
+from skyband.framework.storage.overlap import without_scheme
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

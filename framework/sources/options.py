@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from skyband.framework.errors import did_you_mean, one_of
+from skyband.framework.base.errors import did_you_mean, one_of
 from skyband.framework.sources.protocol import Mistake, Section
 
 MAX_VALUE: Final = 1_000

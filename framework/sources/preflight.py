@@ -14,12 +14,12 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from skyband.framework.counts import agree
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.counts import agree
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.bad_files import first_line
 from skyband.framework.sources.listing import listing, marked, root_of, values_of
-from skyband.framework.spec.places import without_scheme
+from skyband.framework.storage.overlap import without_scheme
 
 if TYPE_CHECKING:
     from skyband.framework.sources.typed_files import TypedFile

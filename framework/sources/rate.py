@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from skyband.framework.errors import SkybandError, did_you_mean, one_of
+from skyband.framework.base.errors import SkybandError, did_you_mean, one_of
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.drop import Drop
 from skyband.framework.sources.protocol import Mistake, Section

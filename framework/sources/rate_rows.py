@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from pathlib import Path
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.logs import last_batch, offset
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from skyband.framework.plugins import Registry
+from skyband.framework.base.plugins import Registry
 from skyband.framework.sources.csv_files import CsvFiles
 from skyband.framework.sources.delta_table import DeltaTable
 from skyband.framework.sources.files import Files

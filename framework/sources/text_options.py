@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from skyband.framework.errors import did_you_mean, one_of
+from skyband.framework.base.errors import did_you_mean, one_of
 from skyband.framework.sources.protocol import Mistake, Section
 
 SKIP_MOST: Final = 1_000

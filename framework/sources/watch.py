@@ -9,15 +9,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyband.framework.counts import counted
-from skyband.framework.errors import SkybandError
-from skyband.framework.failpoints import failpoint
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.failpoints import failpoint
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.bad_files import named_in, plain, suspects
 from skyband.framework.sources.ledger import Ledger, SetAside
 from skyband.framework.sources.listing import PATTERN, listing, marked
 from skyband.framework.sources.logs import AGAIN, Taken, files_log_damage, forget_plan, last_batch, local_path, offset, taken, unusable
-from skyband.framework.spec.places import without_scheme
+from skyband.framework.storage.overlap import without_scheme
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ from typing import Final
 
 import yaml
 
-from skyband.framework.errors import Where, did_you_mean, one_of
+from skyband.framework.base.errors import Where, did_you_mean, one_of
 from skyband.framework.spec.document import PROFILES, TOO_MUCH, Builder, Document, TooMuch
 from skyband.framework.spec.fragments import INCLUDE, included
 from skyband.framework.spec.overlay import Overlay, Pair, taken

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from skyband.framework.items import ItemShape
+from skyband.framework.base.items import ItemShape
+from skyband.framework.base.table_names import FIXED_COLUMNS
 from skyband.framework.queries.models import QueryModel
-from skyband.framework.spec.names import FIXED_COLUMNS
 
 
 def written(query: QueryModel, shape: ItemShape, id_: Sequence[str], keys: Sequence[str]) -> tuple[str, ...]:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from skyband.framework.errors import did_you_mean, one_of
+from skyband.framework.base.errors import did_you_mean, one_of
+from skyband.framework.base.table_names import append_only
 from skyband.framework.quality.expectations import ROW_CONDITION, Mistake, mistakes
-from skyband.framework.quality.row_expectations import MOST_COLUMNS, arguments, default_name, row_mistakes
+from skyband.framework.row_rules.row_expectations import MOST_COLUMNS, arguments, default_name, row_mistakes
 from skyband.framework.sources.protocol import Section
 from skyband.framework.sources.registry import source_format
 from skyband.framework.spec.check_examples import check_examples
@@ -22,7 +23,6 @@ from skyband.framework.spec.cron import check_cron
 from skyband.framework.spec.document import Document, Path
 from skyband.framework.spec.limits import MAX_MISTAKES
 from skyband.framework.spec.models import DerivedColumn, DeriveStep, Job, SourceColumn, WhereStep
-from skyband.framework.spec.names import append_only
 from skyband.framework.spec.quality_models import RowCondition, RowExpectation, TableCheck
 from skyband.framework.spec.scope import ROW_SIDES, Scope
 from skyband.framework.spec.sql import SqlResult, check_sql

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from skyband.framework.errors import did_you_mean, one_of
+from skyband.framework.base.errors import did_you_mean, one_of
+from skyband.framework.base.table_names import query_tables
 from skyband.framework.spec.cells import cell
 from skyband.framework.spec.columns import source_types
 from skyband.framework.spec.document import Path
 from skyband.framework.spec.models import kind_of
-from skyband.framework.spec.names import query_tables
 from skyband.framework.spec.scope import Scope
 from skyband.framework.spec.table_columns import table_columns, without_table
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from skyband.framework.counts import counted
-from skyband.framework.errors import did_you_mean, one_of
-from skyband.framework.items import ItemShape
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import did_you_mean, one_of
+from skyband.framework.base.items import ItemShape
+from skyband.framework.base.table_names import FIXED_COLUMNS, HEAD_COLUMNS, JOB_RUNS, JOB_TABLES, QUERY_COLUMN, TRAJECTORY, query_tables
+from skyband.framework.base.units import format_duration
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.queries.registry import QUERY_TYPES, query_type
 from skyband.framework.spec.document import Path
 from skyband.framework.spec.expressions import is_linear, scoring_text, term_columns
 from skyband.framework.spec.models import ExpressionScoring, FunctionScoring, GlobalScoring, LinearScoring
-from skyband.framework.spec.names import FIXED_COLUMNS, HEAD_COLUMNS, JOB_RUNS, JOB_TABLES, QUERY_COLUMN, TRAJECTORY, query_tables
 from skyband.framework.spec.scope import PAIR_SIDES, ROW_SIDES, Scope
 from skyband.framework.spec.scoring_functions import SCORING_FUNCTIONS
-from skyband.framework.spec.units import format_duration
 from skyband.operators.base import Kind, Window
 
 FLOAT: Kind = "float"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from skyband.framework.base.units import format_duration
 from skyband.framework.plan.model import KEEP
 from skyband.framework.spec.document import Path
 from skyband.framework.spec.scope import Scope
-from skyband.framework.spec.units import format_duration
 
 
 def check_run_rules(s: Scope) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from skyband.framework.errors import did_you_mean
+from skyband.framework.base.errors import did_you_mean
 from skyband.framework.sources.kafka_client import NO_PASSWORD, TEXTS, TOPIC, lacking
 from skyband.framework.spec.document import Path
-from skyband.framework.spec.places import is_root, overlap, parts, unusable
 from skyband.framework.spec.scope import Scope
 from skyband.framework.spec.sink_models import KafkaSink, topics
+from skyband.framework.storage.overlap import is_root, overlap, parts, unusable
 
 _HOME: Final = "_skyband"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.spec.column_names import Columns
 from skyband.framework.spec.models import DerivedColumn, DeriveStep, Job, SourceColumn, WhereStep
 from skyband.framework.spec.sql import check_sql

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from skyband.framework.counts import counted
+from skyband.framework.base.counts import counted
 
 _FIELDS: Final = (("minute", 0, 59), ("hour", 0, 23), ("day of month", 1, 31), ("month", 1, 12), ("day of week", 0, 7))
 _NAMES: Final = {

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import yaml
 
-from skyband.framework.errors import SkybandError, Where, did_you_mean
+from skyband.framework.base.errors import SkybandError, Where, did_you_mean
 from skyband.framework.spec.limits import MAX_MISTAKES, Work
 from skyband.framework.spec.positions import Key, Place, SourceText, is_secret
 from skyband.framework.spec.variables import Problem, resolve

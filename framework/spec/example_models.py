@@ -6,8 +6,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Discriminator, Field, Tag
 
+from skyband.framework.base.units import Name, Text
 from skyband.framework.spec.base_model import Model
-from skyband.framework.spec.units import Name, Text
 
 DROP: Final = "drop"
 RESTART: Final = "restart"

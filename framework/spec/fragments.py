@@ -9,7 +9,7 @@ from typing import Final
 
 import yaml
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.spec.positions import SourceText
 from skyband.framework.spec.yaml_recovery import MAX_BYTES, Composed, compose
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from skyband.framework.errors import SkybandError, SpecErrors, Where, sort_errors
+from skyband.framework.base.errors import SkybandError, SpecErrors, Where, sort_errors
 from skyband.framework.spec.assemble import read_text
 from skyband.framework.spec.check import check
 from skyband.framework.spec.document import Document

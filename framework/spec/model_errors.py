@@ -12,14 +12,14 @@ from typing import Any, Final, TypeAlias
 
 from pydantic import BaseModel
 
-from skyband.framework.errors import Where, one_of
+from skyband.framework.base.errors import Where, one_of
+from skyband.framework.base.units import DURATION_HINT
 from skyband.framework.spec import models
 from skyband.framework.spec.document import Document, Path
 from skyband.framework.spec.model_shapes import fields_of, homes
 from skyband.framework.spec.model_walk import EMPTY, MISSING, NO_TYPE, UNKNOWN, WRONG_TYPE, Problem, walk
 from skyband.framework.spec.positions import Place
 from skyband.framework.spec.query_models import query_type_names
-from skyband.framework.spec.units import DURATION_HINT
 from skyband.operators.spelling import closest
 
 _TYPES_ELSEWHERE: Final[dict[str, str]] = {

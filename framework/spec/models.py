@@ -13,14 +13,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, ConfigDict, Discriminator, Field, PlainValidator, PrivateAttr, Tag, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from skyband.framework.queries.models import QueryModel
-from skyband.framework.sources.registry import SOURCES
-from skyband.framework.spec.base_model import Model
-from skyband.framework.spec.example_models import SpecTest
-from skyband.framework.spec.quality_models import Quality
-from skyband.framework.spec.schedule_models import Schedule
-from skyband.framework.spec.sink_models import Sink
-from skyband.framework.spec.units import (
+from skyband.framework.base.units import (
     NUMBER,
     WHOLE,
     Duration,
@@ -34,6 +27,13 @@ from skyband.framework.spec.units import (
     any_case,
     written,
 )
+from skyband.framework.queries.models import QueryModel
+from skyband.framework.sources.registry import SOURCES
+from skyband.framework.spec.base_model import Model
+from skyband.framework.spec.example_models import SpecTest
+from skyband.framework.spec.quality_models import Quality
+from skyband.framework.spec.schedule_models import Schedule
+from skyband.framework.spec.sink_models import Sink
 from skyband.framework.spec.words import WORDS
 from skyband.operators.base import Kind
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from skyband.framework.errors import Where
+from skyband.framework.base.errors import Where
 
 _BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _SECRET: Final = re.compile(

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
+from skyband.framework.base.units import WHOLE, Batches, Name, Percent, PositiveDuration, Text
 from skyband.framework.spec.base_model import Model
-from skyband.framework.spec.units import WHOLE, Batches, Name, Percent, PositiveDuration, Text
 
 RuleSeverity = Annotated[
     Literal["warn", "reject", "fail"],

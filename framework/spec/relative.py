@@ -9,7 +9,7 @@ from skyband.framework.queries.models import QueryModel
 from skyband.framework.queries.single_rows.table_file import ROOTS, outside
 from skyband.framework.spec.document import Document
 from skyband.framework.spec.models import Job
-from skyband.framework.spec.places import without_scheme
+from skyband.framework.storage.overlap import without_scheme
 
 
 def beside(doc: Document, job: Job, folder: str, env: Mapping[str, str]) -> Job:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from skyband.framework.errors import SkybandError, told
+from skyband.framework.base.errors import SkybandError, told
 from skyband.framework.spec.document import Document, Path
 from skyband.framework.spec.models import Job
 from skyband.framework.spec.positions import is_secret

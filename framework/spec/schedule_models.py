@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
+from skyband.framework.base.units import WHOLE, PositiveDuration, Text
 from skyband.framework.spec.base_model import Model
-from skyband.framework.spec.units import WHOLE, PositiveDuration, Text
 
 
 class Retries(Model):

@@ -14,11 +14,11 @@ from typing import Annotated, Any, Final, Union
 from pydantic import Field, create_model
 from pydantic.fields import FieldInfo
 
+from skyband.framework.base.units import Name
 from skyband.framework.queries.registry import QUERY_TYPES
 from skyband.framework.spec.models import Job
 from skyband.framework.spec.schema_parts import FRAGMENT, of_specs
 from skyband.framework.spec.schema_values import for_editors
-from skyband.framework.spec.units import Name
 
 SCHEMA_PATH: Final = Path(__file__).resolve().parents[2] / "specs" / "job.schema.json"
 """Where the generated schema is kept in the repository."""

@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from skyband.framework.errors import Where, did_you_mean, one_of
+from skyband.framework.base.errors import Where, did_you_mean, one_of
+from skyband.framework.base.table_names import JOB_TABLES, query_tables
 from skyband.framework.spec.column_names import Columns
 from skyband.framework.spec.document import Document, Path
 from skyband.framework.spec.expressions import check_expression
 from skyband.framework.spec.limits import CHARACTERS_OF_A_TOKEN
 from skyband.framework.spec.models import Job, kind_of
-from skyband.framework.spec.names import JOB_TABLES, query_tables
 from skyband.operators.base import Kind
 
 PAIR_SIDES: Final = ("a", "b")

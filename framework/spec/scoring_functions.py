@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from string import Template
 from typing import Final
 
-from skyband.framework.plugins import Registry
+from skyband.framework.base.plugins import Registry
 
 
 @dataclass(frozen=True, slots=True)

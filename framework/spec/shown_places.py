@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from skyband.framework.redaction import place
+from skyband.framework.base.redaction import place
 from skyband.framework.spec.positions import is_secret
 
 _PLACES: Final = (("source", "path"), ("sink", "path"))

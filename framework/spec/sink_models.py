@@ -7,8 +7,8 @@ from typing import Final, Literal
 
 from pydantic import Field
 
+from skyband.framework.base.units import Name, Text
 from skyband.framework.spec.base_model import Model
-from skyband.framework.spec.units import Name, Text
 
 TOPIC: Final = "{job}.{query}.changes"
 """The name of a topic unless a spec says otherwise."""

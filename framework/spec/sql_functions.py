@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from skyband.framework.errors import did_you_mean
+from skyband.framework.base.errors import did_you_mean
 from skyband.framework.sources.options import FILES, JSON, SPARK_CSV
 
 _CODE: Final = "it runs arbitrary Java code"

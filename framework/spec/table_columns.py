@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from skyband.framework.items import Value
-from skyband.framework.messages import TIMES
+from skyband.framework.base.items import Value
+from skyband.framework.base.messages import TIMES
+from skyband.framework.base.reasons import REASONS
+from skyband.framework.base.table_names import QUERY_COLUMN, TRAJECTORY, query_tables
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.queries.registry import query_type
-from skyband.framework.reasons import REASONS
 from skyband.framework.spec.carried import carried
 from skyband.framework.spec.models import kind_of
-from skyband.framework.spec.names import QUERY_COLUMN, TRAJECTORY, query_tables
 from skyband.framework.spec.scope import Scope
 from skyband.operators.base import Kind
 

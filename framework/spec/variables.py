@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from skyband.framework.errors import did_you_mean
-from skyband.framework.redaction import conceal
+from skyband.framework.base.errors import did_you_mean
+from skyband.framework.base.redaction import conceal
 
 _REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^}]{0,200})\}|\$\{")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

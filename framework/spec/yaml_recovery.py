@@ -12,7 +12,7 @@ from typing import Final
 
 import yaml
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.spec.document import MAX_NODES, TOO_MUCH
 from skyband.framework.spec.positions import SourceText
 

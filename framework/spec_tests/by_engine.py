@@ -20,7 +20,7 @@ from skyband.framework.tables.delta_read import exists, open_table, read
 
 def tables_of(plan: Plan, test: SpecTest, spark: Any) -> Tables:
     """The job's tables after the test's rows. Seconds a drop. ``spark``: a session. Raises SkybandError as runs do, and SKY-E530."""
-    from skyband.framework.streaming.runner import Runner
+    from skyband.framework.streaming.run.runner import Runner
     from skyband.framework.tables.writer_factory import writer_for
 
     given = drops(plan, test)

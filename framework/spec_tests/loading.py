@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from skyband.framework.errors import SpecErrors
+from skyband.framework.base.errors import SpecErrors
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Plan
 from skyband.framework.spec.load import Validated, validated_file

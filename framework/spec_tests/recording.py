@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from skyband.framework import durable
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.spec.example_models import SpecTest
 from skyband.framework.spec.load import Validated, validate_text
@@ -17,6 +16,7 @@ from skyband.framework.spec_tests.expected import columns_of, compared, row_text
 from skyband.framework.spec_tests.loading import environment
 from skyband.framework.spec_tests.recorded import CannotEdit, Edits
 from skyband.framework.spec_tests.tables import Tables, looked_at, recorded_tables
+from skyband.framework.storage import durable
 
 
 @dataclass(frozen=True, slots=True)

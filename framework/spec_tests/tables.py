@@ -11,12 +11,12 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from skyband.framework.base.types import STAMP, arrow_type
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.spec.cells import cell
 from skyband.framework.spec.models import kind_of
 from skyband.framework.tables.schemas import changes_name, identity_columns, now_name, stream_columns, trajectory_name
 from skyband.framework.tables.schemas import tables as table_specs
-from skyband.framework.tables.types import STAMP, arrow_type
 from skyband.operators.base import Kind
 
 Row = dict[str, Any]

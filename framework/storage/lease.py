@@ -16,8 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from skyband.framework.errors import SkybandError
-from skyband.framework.extras import extra
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.extras import extra
 from skyband.framework.settings.engine import seconds
 from skyband.framework.storage.holders import DEFAULT, EPOCHS, LEASE
 from skyband.framework.storage.paths import ObjectPath

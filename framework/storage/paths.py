@@ -16,8 +16,8 @@ from functools import cache
 from pathlib import PosixPath
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from skyband.framework.errors import SkybandError
-from skyband.framework.extras import extra
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.extras import extra
 from skyband.framework.storage.settings import options
 
 with extra("s3", "object storage"):

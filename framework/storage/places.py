@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from skyband.framework.errors import SkybandError
-from skyband.framework.spec.places import without_scheme
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.storage.overlap import without_scheme
 from skyband.framework.storage.settings import SCHEMES, scheme_of
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, TypeVar
 from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
-from skyband.framework.counts import counted
+from skyband.framework.base.counts import counted
 from skyband.framework.storage.places import is_object
 from skyband.framework.storage.sinks import odd
 

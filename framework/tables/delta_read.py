@@ -15,8 +15,8 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
 from pyarrow import fs
 
-from skyband.framework.errors import SkybandError
-from skyband.framework.machine import one_line
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.machine import one_line
 from skyband.framework.storage.settings import options
 
 

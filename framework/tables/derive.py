@@ -15,11 +15,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.framework.errors import SkybandError
-from skyband.framework.failpoints import failpoint
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.failpoints import failpoint
+from skyband.framework.base.table_names import QUERY_COLUMN
+from skyband.framework.base.types import STAMP
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.quality.outcome import Outcome
-from skyband.framework.spec.names import QUERY_COLUMN
 from skyband.framework.tables import invariants
 from skyband.framework.tables.data_files import DataFile
 from skyband.framework.tables.delta_read import to_schema
@@ -28,7 +29,6 @@ from skyband.framework.tables.motion import latest, moved, reached
 from skyband.framework.tables.parts import Made, Part, Spread, cut, here
 from skyband.framework.tables.schemas import changes_name, identity_columns, now_name, stream_columns, trajectory_name
 from skyband.framework.tables.sink import FILLED_BATCH, Sink
-from skyband.framework.tables.types import STAMP
 
 I64 = npt.NDArray[np.int64]
 

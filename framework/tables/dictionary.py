@@ -7,9 +7,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from skyband.framework.counts import counted
+from skyband.framework.base.counts import counted
+from skyband.framework.base.units import format_duration
 from skyband.framework.plan.model import Plan, QueryNode
-from skyband.framework.spec.units import format_duration
 from skyband.framework.tables.schemas import tables
 from skyband.framework.tables.views import views
 

@@ -15,8 +15,8 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_d
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
-from skyband.framework.errors import SkybandError
-from skyband.framework.machine import HINT, WRITABLE, gave_out, one_line
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.machine import HINT, WRITABLE, gave_out, one_line
 from skyband.framework.storage.holders import taken_over
 from skyband.framework.storage.settings import options, reached_by_tasks
 from skyband.framework.tables import delta_read

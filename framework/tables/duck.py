@@ -14,9 +14,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from skyband.framework.errors import SkybandError, did_you_mean
-from skyband.framework.extras import extra
-from skyband.framework.machine import one_line
+from skyband.framework.base.errors import SkybandError, did_you_mean
+from skyband.framework.base.extras import extra
+from skyband.framework.base.machine import one_line
 from skyband.framework.plan.model import Plan
 from skyband.framework.storage.sinks import need_readable
 from skyband.framework.tables import delta_read, source_read

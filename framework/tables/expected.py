@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 
 _KIND: Final = re.compile(r"[\[(<].*")
 HINT: Final = (

@@ -21,11 +21,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.framework.base.table_names import QUERY_COLUMN
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.quality.outcome import BROKEN, EXAMPLES, Outcome
 from skyband.framework.queries.protocol import Limits
 from skyband.framework.queries.registry import query_type
-from skyband.framework.spec.names import QUERY_COLUMN
 from skyband.framework.tables.keys import order_by
 from skyband.framework.tables.schemas import checks_schema, stream_columns
 from skyband.framework.tables.sink import Sink

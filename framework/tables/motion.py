@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.framework.errors import SkybandError
-from skyband.framework.items import Motion
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.items import Motion
 from skyband.framework.tables.keys import key_numbers, last_of_each
 
 I64 = npt.NDArray[np.int64]

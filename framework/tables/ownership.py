@@ -22,9 +22,9 @@ from typing import Annotated, Any, Final
 from deltalake import DeltaTable
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from skyband.framework import durable
-from skyband.framework.errors import SkybandError
-from skyband.framework.spec.names import JOB_RUNS
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.table_names import JOB_RUNS
+from skyband.framework.storage import durable
 from skyband.framework.storage.places import is_object, place
 from skyband.framework.storage.records import Unfit, content
 from skyband.framework.tables import delta_read

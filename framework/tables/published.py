@@ -16,8 +16,8 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from skyband.framework.counts import counted
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.storage.places import absent
 from skyband.framework.storage.settings import options

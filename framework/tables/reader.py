@@ -12,12 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.framework.counts import counted
-from skyband.framework.errors import SkybandError, did_you_mean, one_of
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError, did_you_mean, one_of
+from skyband.framework.base.table_names import QUERY_COLUMN
+from skyband.framework.base.types import STAMP
+from skyband.framework.base.units import format_duration
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
 from skyband.framework.queries.registry import query_type
-from skyband.framework.spec.names import QUERY_COLUMN
-from skyband.framework.spec.units import format_duration
 from skyband.framework.storage.kept import kept_of
 from skyband.framework.storage.places import place
 from skyband.framework.tables import delta_read, sql
@@ -34,7 +35,6 @@ from skyband.framework.tables.schemas import (
     tables,
     trajectory_name,
 )
-from skyband.framework.tables.types import STAMP
 from skyband.operators.base import Window
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from skyband.framework.errors import printable
+from skyband.framework.base.errors import printable
 
 MAX_CELL = 40
 

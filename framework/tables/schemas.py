@@ -12,12 +12,12 @@ from typing import Final, Literal
 
 import pyarrow as pa
 
-from skyband.framework.items import ItemShape
-from skyband.framework.messages import TIMES
+from skyband.framework.base.items import ItemShape
+from skyband.framework.base.messages import TIMES
+from skyband.framework.base.reasons import REASONS
+from skyband.framework.base.table_names import JOB_RUNS, QUERY_COLUMN, TRAJECTORY
+from skyband.framework.base.types import STAMP, arrow_type
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
-from skyband.framework.reasons import REASONS
-from skyband.framework.spec.names import JOB_RUNS, QUERY_COLUMN, TRAJECTORY
-from skyband.framework.tables.types import STAMP, arrow_type
 
 _INT: Final = pa.int64()
 _TEXT: Final = pa.string()

@@ -18,14 +18,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.framework.failpoints import failpoint
-from skyband.framework.messages import HEADS, REJECTED, RUNS, Changes, Skyband, Trajectory, addressed
+from skyband.framework.base.failpoints import failpoint
+from skyband.framework.base.messages import HEADS, REJECTED, RUNS, Changes, Skyband, Trajectory, addressed
+from skyband.framework.base.types import STAMP
 from skyband.framework.plan.model import Plan
 from skyband.framework.tables.data_files import DataFile
 from skyband.framework.tables.delta_read import to_schema
 from skyband.framework.tables.keys import key_numbers, last_of_each
 from skyband.framework.tables.schemas import DURATIONS, TableSpec, changes_name, derived_tables, skyband_name, tables, trajectory_name
-from skyband.framework.tables.types import STAMP
 from skyband.framework.tables.writer import Writer
 
 FILLED_BATCH = -1

@@ -15,9 +15,9 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from skyband.framework.errors import SkybandError
-from skyband.framework.extras import extra
-from skyband.framework.machine import one_line
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.extras import extra
+from skyband.framework.base.machine import one_line
 from skyband.framework.plan.model import Plan, SourceNode
 from skyband.framework.sources.bad_files import separator_of
 from skyband.framework.sources.files import files_to_read

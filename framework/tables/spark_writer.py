@@ -16,10 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
-from skyband.framework.errors import SkybandError
-from skyband.framework.machine import WRITABLE
-from skyband.framework.streaming.causes import machine_refused
-from skyband.framework.streaming.engine_log import log_file
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.machine import WRITABLE
+from skyband.framework.streaming.spark.causes import machine_refused
+from skyband.framework.streaming.spark.log import log_file
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.data_files import DataFile
 from skyband.framework.tables.ownership import Owner, file_mark

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
+from skyband.framework.base.table_names import QUERY_COLUMN
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
-from skyband.framework.spec.names import QUERY_COLUMN
 from skyband.framework.tables.schemas import changes_name, identity_columns, now_name, skyband_name, stream_columns, trajectory_name
 from skyband.operators.base import Window
 

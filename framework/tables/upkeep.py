@@ -28,7 +28,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable
 
-from skyband.framework.failpoints import failpoint
+from skyband.framework.base.failpoints import failpoint
 from skyband.framework.storage.places import is_object
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.commits import MARK, named

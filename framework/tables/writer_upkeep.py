@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.tables.data_files import bounded
 from skyband.framework.tables.ownership import PROPERTY
 from skyband.framework.tables.schemas import TableSpec

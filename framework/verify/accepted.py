@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
+from skyband.framework.base.reasons import DUPLICATE_ID, LATE, NO_TARGET, REASON
 from skyband.framework.plan.model import IntakeNode, Plan
-from skyband.framework.reasons import DUPLICATE_ID, LATE, NO_TARGET, REASON
 from skyband.framework.sources.registry import source_format
-from skyband.framework.streaming import rejects, reports, tokens
-from skyband.framework.streaming.deletions import DELETES
-from skyband.framework.streaming.intake import intake
-from skyband.framework.streaming.layout import JobFile, Layout
+from skyband.framework.streaming.bucket.deletions import DELETES
+from skyband.framework.streaming.job.layout import JobFile, Layout
+from skyband.framework.streaming.rows import rejects, reports, tokens
+from skyband.framework.streaming.rows.intake import intake
 from skyband.framework.verify.expressions import holds
 from skyband.framework.verify.objects import Accepted, values_of
 from skyband.operators.base import Window

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from skyband.framework.counts import counted
-from skyband.framework.reasons import REASONS, count_of
+from skyband.framework.base.counts import counted
+from skyband.framework.base.reasons import REASONS, count_of
 from skyband.framework.tables.delta_read import open_table
 from skyband.framework.tables.schemas import changes_name
 from skyband.framework.verify.clocks import Clocks

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from skyband.framework.counts import counted
+from skyband.framework.base.counts import counted
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.queries.protocol import QueryType, Question
 from skyband.framework.tables.schemas import changes_name, identity_columns, stream_columns, trajectory_name

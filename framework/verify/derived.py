@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from skyband.framework.base.types import STAMP
 from skyband.framework.plan.model import QueryNode
 from skyband.framework.tables.schemas import identity_columns, now_schema, results_schema, stream_columns
-from skyband.framework.tables.types import STAMP
 from skyband.framework.verify.stored import BEFORE, Key, Stored, exact, key_of, keys_of, micros, row_of
 from skyband.framework.verify.told import Difference, place
 

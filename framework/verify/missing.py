@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.framework.base.table_names import QUERY_COLUMN
 from skyband.framework.plan.model import QueryNode
-from skyband.framework.spec.names import QUERY_COLUMN
 from skyband.framework.tables.schemas import (
     changes_name,
     changes_schema,

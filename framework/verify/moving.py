@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from skyband.framework.items import rank_key
+from skyband.framework.base.items import rank_key
 from skyband.framework.plan.model import QueryNode
 from skyband.framework.tables.schemas import identity_columns, now_name, stream_columns, trajectory_name
 from skyband.framework.verify.stored import Item, Key, Stored, keys_of, micros, smallest_first

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.framework.plan.model import Plan, QueryNode, TokenNode
-from skyband.framework.streaming.columns import TextCodes, operator_column
-from skyband.framework.streaming.tokens import tokens
+from skyband.framework.streaming.rows.columns import TextCodes, operator_column
+from skyband.framework.streaming.rows.tokens import tokens
 from skyband.framework.verify.expressions import Values, text_number
 from skyband.operators.base import NEVER, AnyArray, Window
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
-from skyband.framework.lines import Lines
+from skyband.framework.console.lines import Lines
 
 FIRST: Final = 3.0
 THEN: Final = 10.0

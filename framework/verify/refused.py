@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.framework.counts import agree, counted
-from skyband.framework.reasons import DUPLICATE_ID, LATE, NO_TARGET
-from skyband.framework.streaming import rejects
-from skyband.framework.streaming.deletions import DELETES
+from skyband.framework.base.counts import agree, counted
+from skyband.framework.base.reasons import DUPLICATE_ID, LATE, NO_TARGET
+from skyband.framework.streaming.bucket.deletions import DELETES
+from skyband.framework.streaming.rows import rejects
 from skyband.framework.verify.objects import Accepted
 from skyband.framework.verify.stored import Stored
 from skyband.framework.verify.told import Difference

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from skyband.framework.items import rank_key
+from skyband.framework.base.items import rank_key
 from skyband.framework.plan.model import QueryNode
 from skyband.framework.queries.registry import query_type
 from skyband.framework.tables.schemas import changes_name, identity_columns, now_name, results_schema, stream_columns

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skyband.framework.items import SCORE, rank_key
+from skyband.framework.base.items import SCORE, rank_key
 from skyband.framework.plan.model import QueryNode
 from skyband.framework.tables.schemas import identity_columns, stream_columns
 from skyband.framework.verify.objects import I64, Found

@@ -14,13 +14,13 @@ from itertools import islice
 
 import pyarrow as pa
 
-from skyband.framework.counts import counted
+from skyband.framework.base.counts import counted
 from skyband.framework.plan.model import LogicalQuery, QueryNode
 from skyband.framework.queries.protocol import QueryType, Question
 from skyband.framework.queries.registry import query_type
-from skyband.framework.streaming.jars import packages
-from skyband.framework.streaming.layout import JobFile, Layout
-from skyband.framework.streaming.session import get_session
+from skyband.framework.streaming.job.layout import JobFile, Layout
+from skyband.framework.streaming.spark.jars import packages
+from skyband.framework.streaming.spark.session import get_session
 from skyband.framework.verify import instants
 from skyband.framework.verify.accepted import accepted, source_rows, with_deletions, without_late
 from skyband.framework.verify.budget import Budget, Sample

@@ -11,14 +11,14 @@ import re
 from pathlib import Path
 from typing import Final
 
-from skyband.framework.counts import counted
+from skyband.framework.base.counts import counted
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.bad_files import opened
 from skyband.framework.sources.forgetting import forgotten
 from skyband.framework.sources.ledger import Ledger
 from skyband.framework.sources.logs import last_batch, local_path, taken
 from skyband.framework.sources.text_options import codec_of, encoding_of, folded, skipped
-from skyband.framework.streaming.layout import JobFile, Layout
+from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.verify.stored import Stored, runs_gone
 from skyband.framework.verify.told import Difference
 

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.framework.counts import counted
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.storage.kept import kept_of
 from skyband.framework.storage.places import place

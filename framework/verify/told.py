@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
-from skyband.framework.counts import counted
+from skyband.framework.base.counts import counted
 
 MOST: Final = 12
 """Rows of one side that are shown."""

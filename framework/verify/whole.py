@@ -6,14 +6,14 @@ import time as clock
 from dataclasses import dataclass, field
 from typing import Any
 
-from skyband.framework.counts import counted
-from skyband.framework.errors import SkybandError, SpecErrors
-from skyband.framework.lines import Lines
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError, SpecErrors
+from skyband.framework.console.lines import Lines
 from skyband.framework.plan.model import Plan
 from skyband.framework.storage.sinks import need_readable
-from skyband.framework.streaming.intact import Loss, look
-from skyband.framework.streaming.intact import told as losses_told
-from skyband.framework.streaming.layout import JobFile, Layout, changed_since
+from skyband.framework.streaming.job.consistency import Loss, look
+from skyband.framework.streaming.job.consistency import told as losses_told
+from skyband.framework.streaming.job.layout import JobFile, Layout, changed_since
 from skyband.framework.verify.books import compare_books
 from skyband.framework.verify.budget import Budget, Clock, Sample
 from skyband.framework.verify.clocks import Clocks

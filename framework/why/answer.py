@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from skyband.framework.counts import agree, counted
+from skyband.framework.base.counts import agree, counted
+from skyband.framework.base.units import format_duration
 from skyband.framework.plan.model import LogicalQuery, Plan, QueryNode
 from skyband.framework.queries.protocol import Question
 from skyband.framework.queries.registry import query_type
-from skyband.framework.spec.units import format_duration
 from skyband.framework.spec_tests.tables import plain_value
 from skyband.framework.verify.accepted import accepted, with_deletions, without_late
 from skyband.framework.verify.objects import Accepted, Found, Objects, objects, window_of

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from skyband.framework.counts import agree, counted
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.counts import agree, counted
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import LogicalQuery, Plan, QueryNode
-from skyband.framework.streaming.layout import JobFile, Layout
+from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.tables.schemas import stream_columns
 from skyband.framework.verify.replay import stream_of
 from skyband.framework.verify.stored import Key, Stored

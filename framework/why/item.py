@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from skyband.framework.errors import SkybandError, did_you_mean, one_of
+from skyband.framework.base.errors import SkybandError, did_you_mean, one_of
+from skyband.framework.base.types import arrow_type
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.spec.cells import cell
 from skyband.framework.spec_tests.tables import plain_value
-from skyband.framework.tables.types import arrow_type
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,19 +8,19 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.reasons import REASON
 from skyband.framework.plan.model import Plan
 from skyband.framework.preview.first_rows import first_rows
 from skyband.framework.preview.judged import of_intake, with_reasons
-from skyband.framework.reasons import REASON
 from skyband.framework.sources.files import files_to_read
 from skyband.framework.sources.forgetting import forgotten
 from skyband.framework.sources.ledger import Ledger
 from skyband.framework.sources.logs import local_path
 from skyband.framework.sources.preflight import FORMATS
-from skyband.framework.streaming.jars import packages
-from skyband.framework.streaming.layout import JobFile, Layout
-from skyband.framework.streaming.session import get_session
+from skyband.framework.streaming.job.layout import JobFile, Layout
+from skyband.framework.streaming.spark.jars import packages
+from skyband.framework.streaming.spark.session import get_session
 from skyband.framework.verify.accepted import source_rows
 
 MOST: Final = 2_000_000

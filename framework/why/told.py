@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from skyband.framework.base.types import arrow_type
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.spec_tests.tables import plain_value
 from skyband.framework.tables.render import cell_text
-from skyband.framework.tables.types import arrow_type
 from skyband.framework.verify.replay import Stream
 from skyband.framework.verify.told import instant
 from skyband.framework.why.answer import Verdict

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from skyband.airflow_dags.skyband_airflow import doc, facts
-from skyband.framework import describe
+from skyband.framework.plan import describe
 from skyband.framework.spec.load import validate_text
 from skyband.framework.spec.schedule_models import Schedule
 from skyband.jobs import cli

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from skyband.framework.errors import SkybandError
-from skyband.framework.redaction import redacted
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.redaction import redacted
 from skyband.framework.settings.engine import Asked, engine_settings
 from skyband.framework.spec.variables import resolve
-from skyband.framework.streaming import cluster
+from skyband.framework.streaming.spark import cluster
 from skyband.jobs.cli import main
 
 FILE = """\

@@ -20,7 +20,7 @@ def said(root: Path, code: str, **environment: str) -> list[str]:
 
 def test_arrow_without_pandas_is_the_same_when_pandas_is_asked_for(root: Path) -> None:
     code = """
-from skyband.framework.lean_arrow import lean_arrow
+from skyband.framework.base.lean_arrow import lean_arrow
 lean_arrow()
 import pyarrow as pa, pyarrow.dataset
 rows = pa.table({"a": pa.array([1.5, None]), "b": ["x", None]})
@@ -37,11 +37,11 @@ def test_what_a_run_without_news_loads(root: Path, tmp_path: Path) -> None:
     """Neither the compiler, nor the engine's library, nor pandas: a plan is made and a gate is there without."""
     (tmp_path / "in").mkdir()
     code = f"""
-from skyband.framework.lean_arrow import lean_arrow
+from skyband.framework.base.lean_arrow import lean_arrow
 lean_arrow()
 os.environ["WARM"] = {str(tmp_path)!r}
 from skyband.jobs.spec import load_plan
-import skyband.framework.quality.gate, skyband.framework.streaming.progress, skyband.framework.tables.writer_factory
+import skyband.framework.quality.gate, skyband.framework.streaming.run.progress, skyband.framework.tables.writer_factory
 load_plan({str(root / "skyband" / "jobs" / "warm_job.yaml")!r})
 print(*(m for m in ("numba", "scipy", "pyspark", "pandas") if m in sys.modules))
 """
@@ -51,9 +51,9 @@ print(*(m for m in ("numba", "scipy", "pyspark", "pandas") if m in sys.modules))
 def test_what_a_driver_loads(root: Path) -> None:
     """No compiler: kernels run in tasks. The engine's library is there, but not pandas."""
     code = """
-from skyband.framework.lean_arrow import lean_arrow
+from skyband.framework.base.lean_arrow import lean_arrow
 lean_arrow()
-import skyband.framework.streaming.runner, skyband.framework.tables.writer_factory
+import skyband.framework.streaming.run.runner, skyband.framework.tables.writer_factory
 print(*(m for m in ("numba", "scipy", "pandas") if m in sys.modules))
 """
     assert said(root, code) == []
@@ -64,9 +64,9 @@ def test_what_a_task_loads_for_a_small_file(root: Path, tmp_path: Path) -> None:
     lines = ["id,ts,name,x,flag,day", *(f'{i},2024-02-29 10:00:0{i}.5Z,"a,{i}",{i}.5,true,2024-02-29' for i in range(9)), ""]
     (tmp_path / "rows.csv").write_text("\n".join(lines))
     code = f"""
-from skyband.framework.streaming import daemon
+from skyband.framework.streaming.spark import daemon
 daemon.prepare()
-import skyband.framework.streaming.arrow_intake
+import skyband.framework.streaming.rows.arrow_intake
 from skyband.framework.plan.model import Field
 from skyband.framework.sources.arrow_csv import ArrowCsv
 types = {{"id": "bigint", "ts": "timestamp", "name": "string", "x": "double", "flag": "boolean", "day": "date"}}

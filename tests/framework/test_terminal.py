@@ -8,7 +8,7 @@ import unicodedata
 import pyarrow as pa
 import pytest
 
-from skyband.framework.errors import SkybandError, Where, printable
+from skyband.framework.base.errors import SkybandError, Where, printable
 from skyband.framework.spec.load import validate_text
 from skyband.framework.tables.render import csv_text, text_table
 from skyband.jobs.answer import Answer, show

@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-from skyband.framework.errors import SkybandError
-from skyband.framework.streaming import session
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.streaming.spark import session
 from skyband.jobs import run
 from skyband.jobs.cli import _Command, main
 from tests.spark.cuts import stream, write

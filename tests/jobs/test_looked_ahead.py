@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from skyband.framework.errors import SkybandError
-from skyband.framework.streaming.intact import check, look
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.streaming.job.consistency import check, look
 from skyband.jobs.run import looked_ahead
-from tests.framework.streaming.test_intact import HEAD, Job
+from tests.framework.streaming.job.test_consistency import HEAD, Job
 
 
 @pytest.fixture

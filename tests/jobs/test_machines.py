@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from skyband import __version__
-from skyband.framework.live import LiveLines
-from skyband.framework.outcome import Outcome
+from skyband.framework.console.live import LiveLines
+from skyband.framework.console.outcome import Outcome
 from skyband.framework.plan.fingerprint import concealed, fingerprint
 from skyband.framework.plan.model import Plan
-from skyband.framework.streaming.layout import JobFile, Layout
+from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.jobs.cli import _Command, main
 from tests.framework.verify import small
 from tests.spark.cuts import stream

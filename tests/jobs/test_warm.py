@@ -14,8 +14,8 @@ from skyband.jobs.spec import load_plan
 from skyband.jobs.warm import PARTS, compile_modules, text, write
 
 CLASSES_OF = """\
-from skyband.framework.streaming.engine import ENGINE
-from skyband.framework.streaming.session import get_session
+from skyband.framework.streaming.spark.jvm import ENGINE
+from skyband.framework.streaming.spark.session import get_session
 assert get_session("warmed", master="local[1]").range(3).count() == 3
 print([line.split()[-1] for line in open(f"/proc/{ENGINE.pids()[0]}/maps") if line.rstrip().endswith(".jsa")])
 """

@@ -202,7 +202,7 @@ def test_leaves_call_leaves_and_hand_arrays_to_leaves_only() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize(("fn", "text", "direction"), [(0, "abs(a.x - b.x) + abs(a.y - b.y)", "min"), (2, "a.x * b.x * a.y * b.y", "max")])
 def test_the_benchmarks_scase_finds_the_same_skyband(fn: int, text: str, direction: Any) -> None:
-    from tests.bench import scase_numba
+    from bench import scase_numba
 
     rng = np.random.default_rng(3)
     x = rng.integers(0, 60, (900, 2)) / 8.0

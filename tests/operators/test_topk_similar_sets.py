@@ -18,11 +18,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench import similar_sets
 from skyband.operators.base import Arrivals, Ragged, Window
 from skyband.operators.pair_rows.queries import Between, PairQuery
 from skyband.operators.set_index.configuration import SIMILARITIES
 from skyband.operators.topk_similar_sets.operator import TopKSimilarSets
-from tests.bench import similar_sets
 from tests.operators.host import band_of
 from tests.operators.pairs_host import text_of
 from tests.operators.sets_host import Case, Sets, cuts_of, drive, ragged, random_case, random_stream
@@ -165,7 +165,7 @@ def test_sets_without_tokens_are_counted_and_pair_with_nothing() -> None:
 
 @pytest.mark.long
 def test_the_benchmarks_scase_finds_the_same_skyband() -> None:
-    from tests.bench import sets_numba
+    from bench import sets_numba
 
     rng = np.random.default_rng(3)
     sets = [sorted(rng.choice(30, int(rng.integers(1, 9)), replace=False).tolist()) for _ in range(900)]

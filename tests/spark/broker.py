@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyspark
 
-from skyband.framework.java import find_java_home
+from skyband.framework.base.java import find_java_home
 
 VERSION = "3.9.1"
 JARS = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "skyband-tests" / f"kafka-{VERSION}"

@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from skyband.framework.streaming.runner import Batch
+    from skyband.framework.streaming.run.runner import Batch
 
 START = datetime(2020, 1, 1, tzinfo=UTC)
 COLUMNS = ("id", "ts", "grp", "x", "y", "side")
@@ -100,7 +100,7 @@ def write_spec(
 
 def run(spark: SparkSession, spec: Path, finish: bool = True, partitions: int = 2) -> list[Batch]:
     """Runs the job in this process; its batches."""
-    from skyband.framework.streaming.runner import Runner
+    from skyband.framework.streaming.run.runner import Runner
     from skyband.framework.tables.writer_factory import writer_for
     from skyband.jobs.spec import load_plan
 

@@ -314,7 +314,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="a file for the figures, as JSON")
     parser.add_argument("--folder", type=Path, help="where jobs go (default: a temporary folder); those with a fault stay there")
     args = parser.parse_args(argv)
-    from skyband.framework.streaming.session import get_session
+    from skyband.framework.streaming.spark.session import get_session
 
     spark = get_session("skyband-kills", 2, "local[2]")
     folder = args.folder or Path(tempfile.mkdtemp(prefix="skyband-kills-"))

@@ -80,7 +80,7 @@ class Cluster:
     def _start(self, name: str, main: str, *arguments: str) -> None:
         import pyspark
 
-        from skyband.framework.java import find_java_home
+        from skyband.framework.base.java import find_java_home
 
         home = Path(pyspark.__file__).parent
         options = f"-Dspark.deploy.recoveryMode=FILESYSTEM -Dspark.deploy.recoveryDirectory={self.folder}/recovery"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skyband.framework.streaming.layout import Layout
+from skyband.framework.streaming.job.layout import Layout
 from skyband.jobs import cli
 from skyband.jobs.spec import load_plan
 from tests.spark.equality import SUMS, differences

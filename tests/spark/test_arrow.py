@@ -17,10 +17,10 @@ from deltalake import DeltaTable
 from skyband.framework.sources import reading
 from skyband.framework.sources.arrow_files import ArrowFiles, Odd
 from skyband.framework.sources.protocol import ORIGIN
-from skyband.framework.streaming import query, runner
-from skyband.framework.streaming.arrow_intake import judged
-from skyband.framework.streaming.intake import intake
-from skyband.framework.streaming.layout import Layout
+from skyband.framework.streaming.job.layout import Layout
+from skyband.framework.streaming.rows.arrow_intake import judged
+from skyband.framework.streaming.rows.intake import intake
+from skyband.framework.streaming.run import query, runner
 from skyband.jobs.spec import load_plan
 from tests.spark.jobs import run, sorted_rows, table
 

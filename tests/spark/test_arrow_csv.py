@@ -14,10 +14,10 @@ from skyband.framework.sources.arrow_csv import ArrowCsv
 from skyband.framework.sources.arrow_files import Odd
 from skyband.framework.sources.cells import READABLE, read
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
-from skyband.framework.streaming import query
-from skyband.framework.streaming.arrow_intake import judged
-from skyband.framework.streaming.intake import intake
-from skyband.framework.streaming.layout import Layout
+from skyband.framework.streaming.job.layout import Layout
+from skyband.framework.streaming.rows.arrow_intake import judged
+from skyband.framework.streaming.rows.intake import intake
+from skyband.framework.streaming.run import query
 from skyband.jobs.spec import load_plan
 from tests.framework.sources.test_cells import CELLS
 from tests.spark.cuts import stream, write

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skyband.framework.sources.logs import last_batch, partitions_of
-from skyband.framework.streaming.layout import Layout
+from skyband.framework.streaming.job.layout import Layout
 from skyband.jobs import cli
 from tests.spark.equality import assert_equal_tables
 from tests.spark.jobs import write_file

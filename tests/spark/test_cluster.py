@@ -153,9 +153,9 @@ def test_all_executors_lost(cluster: Cluster, alone: Path, tmp_path: Path) -> No
 SEE = """
 import os, sys
 from pathlib import Path
-from skyband.framework.errors import SkybandError
-from skyband.framework.streaming import executors
-from skyband.framework.streaming.session import get_session
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.streaming.spark import executors
+from skyband.framework.streaming.spark.session import get_session
 spark = get_session("see")
 there = Path("/proc/self/cwd/_skyband")  # what is there depends on who looks
 there.mkdir()

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from skyband.framework.streaming.outbox import LEAST
-from skyband.framework.streaming.parcels import Parcels
-from skyband.framework.streaming.scratch import scratch_folder
+from skyband.framework.streaming.rows.outbox import LEAST
+from skyband.framework.streaming.rows.shuffle_files import Parcels
+from skyband.framework.streaming.spark.scratch import scratch_folder
 from tests.spark.cuts import job, stream, without_spark
 from tests.spark.jobs import QUERIES, changes, run, stamp, table, write_file, write_spec
 

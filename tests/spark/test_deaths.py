@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from skyband.framework.streaming.session import DAEMON
+from skyband.framework.streaming.spark.session import DAEMON
 from tests.spark.cuts import stream, write
 from tests.spark.jobs import changes, run_apart, table, write_spec
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skyband.framework.streaming.outbox import LEAST
+from skyband.framework.streaming.rows.outbox import LEAST
 from skyband.framework.tables import parts
 from tests.seeds import cases
 from tests.spark.equality import assert_equal_tables

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from tests.spark.cuts import verified
 from tests.spark.jobs import START, run, table, write_spec
 

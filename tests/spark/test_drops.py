@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.sources.logs import watermark
 from skyband.framework.sources.lying import LyingFiles
-from skyband.framework.streaming.by_arrow import spans
-from skyband.framework.streaming.drops import Drops
-from skyband.framework.streaming.layout import JobFile, Layout
+from skyband.framework.streaming.job.layout import JobFile, Layout
+from skyband.framework.streaming.run.backlog import Drops
+from skyband.framework.streaming.run.by_arrow import spans
 from skyband.jobs.spec import load_plan
 from tests.spark.cuts import stream
 from tests.spark.equality import assert_equal_tables
@@ -27,7 +27,7 @@ from tests.spark.jobs import run, run_apart, table, write_file, write_spec
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from skyband.framework.streaming.runner import Batch
+    from skyband.framework.streaming.run.runner import Batch
 
 pytestmark = pytest.mark.spark
 
@@ -68,7 +68,7 @@ def test_neither_order_nor_bounds_of_a_drop_matter(spark: SparkSession, tmp_path
 
 def cut_short(spark: SparkSession, spec: Path, batch: int) -> None:
     """A run that fails when ``batch`` is in the tables and the engine does not know yet: it will be repeated."""
-    from skyband.framework.streaming.runner import Runner
+    from skyband.framework.streaming.run.runner import Runner
     from skyband.framework.tables.writer_factory import writer_for
     from skyband.jobs.spec import load_plan
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from skyband.framework.streaming.runner import Runner
+from skyband.framework.streaming.run.runner import Runner
 from skyband.framework.tables.sink import Sink
 from skyband.framework.tables.writer_factory import writer_for
 from skyband.jobs.cli import main

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from skyband.framework.streaming import runner
-from skyband.framework.streaming.stopping import STOP
+from skyband.framework.streaming.run import runner
+from skyband.framework.streaming.spark.stop_signal import STOP
 from skyband.jobs.cli import main
 from tests.spark.cuts import stream, verified, write
 from tests.spark.equality import assert_equal_tables

@@ -39,7 +39,7 @@ sink: {{path: "{folder}/out"}}
 WRITE = """\
 import sys
 from skyband.framework.sources.kafka_client import JAR
-from skyband.framework.streaming.session import get_session
+from skyband.framework.streaming.spark.session import get_session
 spark = get_session(packages=(JAR,))
 for topic in sys.argv[2].split(","):
     rows = [(bytearray.fromhex(v) if v != "-" else None,) for v in open(f"{sys.argv[3]}/{topic}").read().split()]

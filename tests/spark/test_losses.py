@@ -19,8 +19,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from skyband.framework.errors import SkybandError
-from skyband.framework.streaming.runner import Runner
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.streaming.run.runner import Runner
 from skyband.framework.tables.sink import Files, Sink
 from skyband.framework.tables.writer_factory import writer_for
 from skyband.jobs import cli

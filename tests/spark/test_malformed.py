@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from skyband.framework.errors import SkybandError
-from skyband.framework.streaming.runner import Runner
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.streaming.run.runner import Runner
 from skyband.framework.tables.sink import Sink
 from skyband.framework.tables.writer_factory import writer_for
 from skyband.jobs.spec import load_plan

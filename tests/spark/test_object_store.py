@@ -21,7 +21,7 @@ from deltalake import DeltaTable
 
 from skyband.framework.storage.holders import LEASE
 from skyband.framework.storage.places import place
-from skyband.framework.streaming.outbox import LEAST
+from skyband.framework.streaming.rows.outbox import LEAST
 from tests.object_store import environment, object_store
 from tests.spark import ranked
 from tests.spark.cuts import stream, write

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.sources.logs import last_batch, owed
-from skyband.framework.streaming.runner import Runner
+from skyband.framework.streaming.run.runner import Runner
 from tests.spark.cuts import write
 from tests.spark.equality import assert_equal_tables
 from tests.spark.jobs import run, table

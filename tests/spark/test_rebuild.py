@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from skyband.framework.streaming.generations import generation_of
+from skyband.framework.streaming.job.generations import generation_of
 from skyband.jobs import cli
 from tests.spark.cuts import stream
 from tests.spark.equality import assert_equal_tables

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.framework.streaming.test_large_sets import MEGABYTES, MILLION, names
+from tests.framework.streaming.bucket.test_large_sets import MEGABYTES, MILLION, names
 from tests.spark.cuts import verified
 from tests.spark.jobs import START, run, stamp, table, write_file, write_spec
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Plan
 from skyband.framework.quality.rejected_rows import export, groups
 from skyband.framework.spec.load import validate_file
-from skyband.framework.streaming.layout import JobFile, Layout
-from skyband.framework.streaming.replay_records import Replay, records, said
-from skyband.framework.streaming.replayed import replay
+from skyband.framework.streaming.job.layout import JobFile, Layout
+from skyband.framework.streaming.job.replay_records import Replay, records, said
+from skyband.framework.streaming.job.replays import replay
 from skyband.framework.tables.driver_writer import DriverWriter
 from skyband.framework.tables.sink import Sink
 from tests.spark.jobs import COLUMNS, run, stamp, table, write_file, write_spec

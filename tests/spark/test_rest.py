@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
-from skyband.framework.streaming.layout import Layout
-from skyband.framework.streaming.resting import at_rest, waiting
-from skyband.framework.streaming.runner import Runner
+from skyband.framework.streaming.job.idle import at_rest, waiting
+from skyband.framework.streaming.job.layout import Layout
+from skyband.framework.streaming.run.runner import Runner
 from skyband.framework.tables.writer_factory import writer_for
 from skyband.jobs import cli
 from skyband.jobs.spec import load_plan
@@ -68,7 +68,7 @@ def test_a_run_with_nothing_to_do(
     check = "{table: far5, expectation: expect_table_row_count_to_be_between, min_value: 1}"
     spec.write_text(spec.read_text().replace("quality:\n", f"quality:\n  tables:\n    - {check}\n"))
     outcome = tmp_path / "outcome.json"
-    monkeypatch.setattr("skyband.framework.streaming.session.get_session", no_engine)
+    monkeypatch.setattr("skyband.framework.streaming.spark.session.get_session", no_engine)
     assert cli.main(["run", str(spec), "--once", "--finish", "--outcome", str(outcome)]) == 0
     said = capsys.readouterr().err
     assert "done: 0 rows, 0 rejected, 0 changes" in said and "the results up to batch" in said and "are published" in said

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 
 from skyband.framework.quality.checks import _context, expectation_class, import_gx
 from skyband.framework.quality.expectations import arguments as table_arguments
-from skyband.framework.quality.row_conditions import condition
-from skyband.framework.quality.row_expectations import OF_ROWS, columns_of, family, row_mistakes
+from skyband.framework.row_rules.row_conditions import condition
+from skyband.framework.row_rules.row_expectations import OF_ROWS, columns_of, family, row_mistakes
 
 pytestmark = pytest.mark.spark
 

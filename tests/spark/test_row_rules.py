@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from skyband.framework.errors import SkybandError
-from skyband.framework.quality.row_rules import demoted
-from skyband.framework.streaming.runner import Batch, Runner
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.row_rules.rules import demoted
+from skyband.framework.streaming.run.runner import Batch, Runner
 from skyband.framework.tables.writer_factory import writer_for
 from skyband.jobs.spec import load_plan
 from tests.spark.cuts import verified

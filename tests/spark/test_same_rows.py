@@ -17,13 +17,13 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.reasons import REASON
 from skyband.framework.guess.draft import draft
 from skyband.framework.plan.model import Plan
 from skyband.framework.preview.judged import judged
-from skyband.framework.reasons import REASON
+from skyband.framework.preview.spark_rows import engine_rows
 from skyband.framework.spec.load import validate_file
-from skyband.framework.streaming.first_rows import engine_rows
 from skyband.jobs.spec import load_plan
 from skyband.jobs.validate import mistakes
 from tests.framework.preview.test_first_rows import shown

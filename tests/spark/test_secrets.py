@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
-from skyband.framework.streaming import engine_log
+from skyband.framework.streaming.spark import log as spark_log
 from skyband.jobs import cli
 from tests.spark.jobs import START, table
 
@@ -95,7 +95,7 @@ def test_no_value_of_the_environment_is_stored_or_printed(spark, tmp_path: Path,
 
     # What the engine itself says, as its log has it.
     spark._jvm.java.lang.System.err.println(f"cannot read {VALUES['PLACE']}\x1b")
-    reader = next(t for t in threading.enumerate() if isinstance(t, engine_log._Pump) and not t.ended)
+    reader = next(t for t in threading.enumerate() if isinstance(t, spark_log._Pump) and not t.ended)
     reader.drain()
-    log = engine_log.log_file()
+    log = spark_log.log_file()
     assert log is not None and "cannot read ${PLACE}\\u001b\n" in log.read_text() and told(log.read_bytes()) == []

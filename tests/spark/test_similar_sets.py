@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import pytest
 
+from bench.similar_sets import WORD
 from skyband.framework.tables.reader import Reader
 from skyband.jobs.demo_data import flights, itineraries, write_itineraries
 from skyband.jobs.spec import load_plan
-from tests.bench.similar_sets import WORD
 from tests.conftest import ROOT
 from tests.spark.cuts import stream, verified, whole_and_in_parts
 from tests.spark.jobs import changes, run, sorted_rows, table

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.tables.reader import Reader
 from skyband.jobs.demo_data import write_landing
 from skyband.jobs.spec import load_plan

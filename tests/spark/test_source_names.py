@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.jobs import cli
 from tests.spark.jobs import run, stamp, table
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spark
 
 SEEN = """\
 import os, sys
-import skyband.framework.streaming.engine_process as process
+import skyband.framework.streaming.spark.process as process
 opened = process.Start._open
 def noted(self, *how):
     opened(self, *how)

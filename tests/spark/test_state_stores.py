@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from skyband.framework.errors import SkybandError
-from skyband.framework.streaming import runner, state_stores
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.streaming.run import runner
+from skyband.framework.streaming.spark import state_stores
 from skyband.framework.tables.sink import Sink
 from tests.spark.jobs import run, stamp, write_file, write_spec
 

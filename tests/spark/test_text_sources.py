@@ -19,8 +19,8 @@ from skyband.framework.sources.arrow_csv import ArrowCsv
 from skyband.framework.sources.arrow_files import Odd
 from skyband.framework.sources.protocol import CORRUPT
 from skyband.framework.sources.registry import source_format
-from skyband.framework.streaming.layout import JobFile, Layout
-from skyband.framework.streaming.runner import Runner
+from skyband.framework.streaming.job.layout import JobFile, Layout
+from skyband.framework.streaming.run.runner import Runner
 from skyband.framework.tables.writer_factory import writer_for
 from skyband.framework.verify.source_count import compare_count
 from skyband.framework.verify.stored import Stored

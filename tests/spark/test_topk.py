@@ -13,7 +13,7 @@ import duckdb
 import pandas as pd
 import pytest
 
-from skyband.framework.errors import SkybandError, SpecErrors
+from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.tables.reader import Reader
 from skyband.jobs.demo_data import write_landing
 from skyband.jobs.spec import load_plan

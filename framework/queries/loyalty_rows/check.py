@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from skyband.framework.base.table_names import FIXED_COLUMNS
 from skyband.framework.queries.loyalty_rows.items import LOYALTY, SLOPE
 from skyband.framework.queries.loyalty_rows.model import LoyaltyRows
 from skyband.framework.spec.document import Path
-from skyband.framework.spec.names import FIXED_COLUMNS
 from skyband.framework.spec.scope import ROW_SIDES, Scope
 
 _NAMING: Final = ("string", "int", "bigint", "boolean", "timestamp", "date")

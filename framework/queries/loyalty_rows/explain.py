@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from skyband.framework.base.units import format_duration
 from skyband.framework.plan.explain_parts import canonical_text
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
-from skyband.framework.spec.units import format_duration
 
 SHARES_STATE: Final = "object, criteria (or updates), where, stale_after and window"
 """What queries that share a state have in common."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from skyband.framework.items import ItemShape, Motion, Part, RankTerm, Value
+from skyband.framework.base.items import ItemShape, Motion, Part, RankTerm, Value
 
 LOYALTY: Final = "loyalty_seconds"
 SLOPE: Final = "slope"

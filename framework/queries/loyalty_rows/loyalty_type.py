@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from skyband.framework.items import ItemShape
+from skyband.framework.base.items import ItemShape
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.plan.model import LogicalQuery, OperatorNode, Plan, QueryNode
 from skyband.framework.queries.loyalty_rows import explain

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
+from skyband.framework.base.units import Name, PositiveDuration, Text
 from skyband.framework.queries.models import QueryModel
-from skyband.framework.spec.units import Name, PositiveDuration, Text
 
 
 def _one_or_several(value: Any) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
-from skyband.framework.items import ItemShape
+from skyband.framework.base.items import ItemShape
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.queries.matches.compile import compile_sets
 from skyband.framework.queries.matches.model import Matches

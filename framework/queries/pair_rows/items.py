@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skyband.framework.items import SCORE_VALUE, ItemShape, Part, by_score
+from skyband.framework.base.items import SCORE_VALUE, ItemShape, Part, by_score
 from skyband.framework.queries.pair_rows.model import Between
 
 _BY_AGE = (Part("older", "the older object of the pair"), Part("newer", "the newer object of the pair"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from skyband.framework.base.units import Name
 from skyband.framework.queries.models import QueryPart
-from skyband.framework.spec.units import Name
 
 
 class Between(QueryPart):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skyband.framework.errors import did_you_mean, one_of
+from skyband.framework.base.errors import did_you_mean, one_of
 from skyband.framework.queries.pair_rows.check import check_between, check_room
 from skyband.framework.queries.set_pairs.model import DISTANCES, SHARES, SetPairs
 from skyband.framework.spec.document import Path

@@ -6,9 +6,9 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from skyband.framework.base.units import NUMBER, Name
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.queries.pair_rows.model import Between
-from skyband.framework.spec.units import NUMBER, Name
 
 Similarity = Literal["jaccard", "cosine", "dice", "overlap", "hamming"]
 

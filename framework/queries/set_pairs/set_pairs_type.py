@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from skyband.framework.items import ItemShape
+from skyband.framework.base.items import ItemShape
 from skyband.framework.plan.model import OperatorNode, QueryNode
 from skyband.framework.queries.pair_rows.items import pair_of
 from skyband.framework.queries.protocol import QueryType, Question

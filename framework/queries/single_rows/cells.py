@@ -12,11 +12,11 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from skyband.framework.counts import counted
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.queries.single_rows.model import QueriesFrom
 from skyband.framework.queries.single_rows.table_file import read_bytes, why_not
-from skyband.framework.spec.places import without_scheme
+from skyband.framework.storage.overlap import without_scheme
 
 MAX_ROWS = 30_000
 """Queries of one table: their numbers have to fit 16 bits."""

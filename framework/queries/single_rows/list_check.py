@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from skyband.framework.counts import counted
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.drafts import job_window, query_window
 from skyband.framework.queries.single_rows.cells import Cells, read_cells
 from skyband.framework.queries.single_rows.list_rows import QueryRows, interpret

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final, Literal
 
-from skyband.framework.counts import counted
-from skyband.framework.errors import did_you_mean, one_of
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import did_you_mean, one_of
+from skyband.framework.base.units import format_duration, parse_window
 from skyband.framework.queries.single_rows.cells import Cells, shown
 from skyband.framework.queries.single_rows.model import ScoredRows
-from skyband.framework.spec.units import format_duration, parse_window
 from skyband.operators.base import Kind, Window
 
 MAX_WHERE: Final = 62

@@ -8,8 +8,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from skyband.framework.base.units import Name, Text
 from skyband.framework.queries.models import QueryModel, QueryPart
-from skyband.framework.spec.units import Name, Text
 
 
 class QueriesFrom(QueryPart):

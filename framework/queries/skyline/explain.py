@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from skyband.framework.counts import counted
+from skyband.framework.base.counts import counted
 from skyband.framework.plan.explain_parts import assumed_rows, assuming, canonical_text, format_bytes, per_key, window_rows
 from skyband.framework.plan.model import OperatorNode, Plan
 

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from skyband.framework.base.units import WHOLE, Name
 from skyband.framework.queries.models import QueryModel
-from skyband.framework.spec.units import WHOLE, Name
 
 
 class Skyline(QueryModel):

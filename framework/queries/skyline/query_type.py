@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
-from skyband.framework.counts import counted
-from skyband.framework.items import ROW, ItemShape, Value, newest_first
+from skyband.framework.base.counts import counted
+from skyband.framework.base.items import ROW, ItemShape, Value, newest_first
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
 from skyband.framework.queries.protocol import QueryType, Question

@@ -7,8 +7,8 @@ from typing import ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
+from skyband.framework.base.units import Number
 from skyband.framework.queries.single_rows.model import ScoredRows
-from skyband.framework.spec.units import Number
 
 BOUNDS = ("above", "at_least", "below", "at_most")
 

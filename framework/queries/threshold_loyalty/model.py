@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from skyband.framework.base.units import PositiveDuration
 from skyband.framework.queries.loyalty_rows.model import LoyaltyRows
-from skyband.framework.spec.units import PositiveDuration
 
 
 class ThresholdLoyalty(LoyaltyRows):

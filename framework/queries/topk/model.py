@@ -7,9 +7,9 @@ from typing import ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
+from skyband.framework.base.units import Number
 from skyband.framework.queries.models import K
 from skyband.framework.queries.single_rows.model import ScoredRows
-from skyband.framework.spec.units import Number
 
 
 class TopK(ScoredRows):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
-from skyband.framework.items import ROW, SCORE_VALUE, ItemShape, by_score
+from skyband.framework.base.items import ROW, SCORE_VALUE, ItemShape, by_score
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
 from skyband.framework.queries.protocol import QueryType, Question

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from skyband.framework.counts import counted
+from skyband.framework.base.counts import counted
 from skyband.framework.plan.explain_parts import assumed_rows, canonical_text, state_size
 from skyband.framework.plan.model import OperatorNode, Plan
 from skyband.operators.pair_rows.capped.limits import limits_of

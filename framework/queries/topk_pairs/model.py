@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import Field
 
+from skyband.framework.base.units import Name, Number
 from skyband.framework.queries.models import K, QueryModel
 from skyband.framework.queries.pair_rows.model import Between
-from skyband.framework.spec.units import Name, Number
 
 
 class TopKPairs(QueryModel):

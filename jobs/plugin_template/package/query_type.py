@@ -12,14 +12,14 @@ from typing import Any, Final, Literal
 import numpy as np
 from pydantic import Field
 
-from skyband.framework.items import ItemShape, Part, RankTerm, Value
+from skyband.framework.base.items import ItemShape, Part, RankTerm, Value
+from skyband.framework.base.units import Name
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.plan.model import QueryNode
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.queries.protocol import QueryType, Question
 from skyband.framework.spec.document import Path
 from skyband.framework.spec.scope import Scope
-from skyband.framework.spec.units import Name
 from skyband.framework.verify.objects import Found, window_of
 from skyband.operators.base import NULL
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.environment import archive, contents
 from skyband.framework.environment.contents import Environment, left_out, needed, own_files, own_fingerprint
-from skyband.framework.errors import SkybandError
-from skyband.framework.streaming.cluster import stand_in
+from skyband.framework.streaming.spark.cluster import stand_in
 from skyband.jobs.cli import main
 from tests.spark.jobs import write_spec
 

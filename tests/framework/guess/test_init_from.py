@@ -23,7 +23,7 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.guess.csv_forms import plain_number
 from skyband.framework.guess.draft import draft
 from skyband.framework.quality.looks import fits_text

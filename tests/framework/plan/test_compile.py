@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.drafts import query_window
 from skyband.framework.plan.model import Check, Derive, Field, Filter, Plan, RowRule

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.explain import explain
 from skyband.framework.plan.fingerprint import compare, fingerprint

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.reasons import REASON
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Plan
 from skyband.framework.preview.first_rows import first_rows, texts_of
 from skyband.framework.preview.judged import judged, results_of
-from skyband.framework.reasons import REASON
 from skyband.framework.spec.load import validate_text
 from skyband.jobs.cli import main
 
@@ -113,7 +113,7 @@ def shown(table: pa.Table) -> list[dict[str, Any]]:
 @pytest.mark.spark
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_rows_are_read_as_the_engine_reads_them(spark: SparkSession, tmp_path: Path, form: str) -> None:
-    from skyband.framework.streaming.first_rows import engine_rows
+    from skyband.framework.preview.spark_rows import engine_rows
 
     text = csv_of([*variants(), GOOD[:-1], [*GOOD, "more"]]) if form == "csv" else json_of(variants())
     write(tmp_path, f"a.{form}", text)
@@ -134,7 +134,7 @@ def test_rows_are_read_as_the_engine_reads_them(spark: SparkSession, tmp_path: P
 
 @pytest.mark.spark
 def test_the_engine_shows_what_only_it_reads(spark: SparkSession, tmp_path: Path) -> None:
-    from skyband.framework.streaming.first_rows import engine_rows
+    from skyband.framework.preview.spark_rows import engine_rows
 
     read = lambda plan, most: engine_rows(plan, most, spark)  # noqa: E731
     plan = plan_of(tmp_path, "csv", '{header: true, escape: "|"}')

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from skyband.framework.lines import Lines
+from skyband.framework.console.lines import Lines
 from skyband.framework.plan.model import Check, Plan
 from skyband.framework.quality.checks import expectation_class, import_gx
 from skyband.framework.quality.gate import Gate

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Field, Plan
 from skyband.framework.quality.rejected_rows import EXAMPLES, LONGEST, export, groups, lines_of
 from skyband.framework.tables.driver_writer import DriverWriter

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from skyband.framework import reasons
-from skyband.framework.lines import Lines
+from skyband.framework.base import reasons
+from skyband.framework.base.reasons import REASONS
+from skyband.framework.console.lines import Lines
 from skyband.framework.quality.rejections import TOO_MANY, RunRows, explained, report
-from skyband.framework.reasons import REASONS
 from skyband.framework.spec.load import validate_text
 from tests.framework.plan.test_compile import plan_of
 from tests.framework.spec.examples import ENV, SENSORS, other

@@ -10,18 +10,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from skyband.framework.lines import Lines
-from skyband.framework.messages import COUNTS, Tally, asked_of, null_of, unusable_of
+from skyband.framework.base.messages import COUNTS, Tally, asked_of, null_of, unusable_of
+from skyband.framework.console.lines import Lines
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Plan
 from skyband.framework.quality.unusable import TOO_MANY, Use, report
 from skyband.framework.rehearsal.rehearsal import Rehearsal
 from skyband.framework.rehearsal.rows import Rows
 from skyband.framework.spec.load import validate_text
-from skyband.framework.streaming.config import HostConfig
-from skyband.framework.streaming.pack import Pack
-from skyband.framework.streaming.progress import Progress
-from skyband.framework.streaming.runner import Batch
+from skyband.framework.streaming.rows.config import HostConfig
+from skyband.framework.streaming.rows.pack import Pack
+from skyband.framework.streaming.run.progress import Progress
+from skyband.framework.streaming.run.runner import Batch
 
 SPEC = """\
 job: use

@@ -20,9 +20,9 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.queries.protocol import Question
 from skyband.framework.queries.registry import QUERY_TYPES
 from skyband.framework.spec.load import validate_text
-from skyband.framework.streaming.blocks import bytes_table, table_bytes
-from skyband.framework.streaming.bucket import Bucket
-from skyband.framework.streaming.config import HostConfig
+from skyband.framework.streaming.bucket.bucket import Bucket
+from skyband.framework.streaming.rows.blocks import bytes_table, table_bytes
+from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.verify.objects import Accepted, objects
 from skyband.jobs import cli
 from skyband.jobs.plugin_template.package.query_type import EXAMPLE, FREQUENT

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Plan
 from skyband.framework.rehearsal.rehearsal import Rehearsal

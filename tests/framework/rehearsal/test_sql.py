@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.rehearsal.rows import arrow_column
 from skyband.framework.rehearsal.sql import expression
 from skyband.framework.spec.sql import check_sql

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.report import job_figures, page, query_figures
 from skyband.framework.report.figures import CELL, Figure, Section, text

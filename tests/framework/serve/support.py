@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 
 from skyband.framework.plan.model import Plan
-from tests.framework.streaming.test_bucket_loyalty import SPEC
+from tests.framework.streaming.bucket.test_bucket_loyalty import SPEC
 from tests.framework.tables.test_motion import plan_at, rows_of, write
 
 TOKEN = "a-token-for-tests-only"

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.jobs.cli import main
 from skyband.jobs.serve import _token
 from tests.framework.serve.support import CANARY, TOKEN, Served, job_at
@@ -164,7 +164,7 @@ def test_a_token_that_is_none_is_refused(token: str, monkeypatch: pytest.MonkeyP
 
 
 def test_what_is_no_port_no_limit_or_no_job_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from tests.framework.streaming.test_bucket_loyalty import SPEC
+    from tests.framework.streaming.bucket.test_bucket_loyalty import SPEC
 
     spec = tmp_path / "cuts.yaml"
     spec.write_text(SPEC)

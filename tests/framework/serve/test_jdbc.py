@@ -16,7 +16,7 @@ import pytest
 from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JJavaError
 
-from skyband.framework.java import find_java_home
+from skyband.framework.base.java import find_java_home
 from skyband.framework.tables.schemas import tables
 from skyband.framework.tables.views import views
 from tests.framework.serve.support import TOKEN, Served

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.serve.database import Database, Limits, answer, job
 from skyband.framework.serve.names import Names
 from skyband.framework.serve.tree import Parser

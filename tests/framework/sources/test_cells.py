@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skyband.framework.base.types import arrow_type
 from skyband.framework.sources import cells
 from skyband.framework.sources.cells import LEAST, READABLE, read
-from skyband.framework.tables.types import arrow_type
 
 INSTANT = re.compile(r"(19|[2-9]\d)\d\d-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?Z?")
 FRACTION = re.compile(r"-?(\d+\.?\d*|\.\d+)([eE]-?\d{1,2})?")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skyband.framework.sources.registry import source_format
-from skyband.framework.streaming.failures import exit_code
+from skyband.framework.streaming.spark.failures import exit_code
 
 QUERY = "[STREAM_FAILED] Query [id = ff113909, runId = d3b7177f] terminated with exception: "
 CHANGES = (

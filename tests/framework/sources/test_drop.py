@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.drop import DROP, NEVER, NO_ROWS, UNKNOWN, Drop, Piece, Span, caps, fits, least
 from skyband.framework.sources.logs import watermark

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.sources import forgetting
 from skyband.framework.sources.files import files_taken
 from skyband.framework.sources.forgetting import forget, forgotten

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.sources.kafka import KafkaTopic
 from skyband.framework.sources.kafka_records import taken
 from skyband.framework.spec.load import validate_text

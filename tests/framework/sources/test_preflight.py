@@ -83,7 +83,7 @@ def test_a_wrong_source_is_told_before_the_engine_starts(
     def never(*_: object, **__: object) -> None:
         raise AssertionError("an engine is started")
 
-    monkeypatch.setattr("skyband.framework.streaming.session.get_session", never)
+    monkeypatch.setattr("skyband.framework.streaming.spark.session.get_session", never)
     spec = tmp_path / "spec.yaml"
 
     def said(format_: str = "csv", type_: str = "double") -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.files import files_taken
@@ -143,7 +143,7 @@ def test_files_taken_are_those_of_the_engines_log(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_a_format_of_ones_own_is_read_and_read_again(spark: SparkSession, tmp_path: Path, lines: None) -> None:
-    from skyband.framework.streaming.intake import REASON, intake
+    from skyband.framework.streaming.rows.intake import REASON, intake
 
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.txt").write_text("1|2020-01-01T00:00:00Z|2.5\n2|2020-01-01T00:01:00Z|\n")

@@ -14,7 +14,7 @@ import pyarrow.orc
 import pyarrow.parquet
 import pytest
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.bad_files import named_in, suspects, why
 from skyband.framework.sources.ledger import Ledger, SetAside

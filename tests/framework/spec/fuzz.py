@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from skyband.framework.errors import CODES
+from skyband.framework.base.errors import CODES
 from skyband.framework.spec.assemble import PROFILE
 from skyband.framework.spec.load import validate_text
 from tests.framework.spec.examples import ENV, FAMILY, OTHERS, SENSORS, other

@@ -12,9 +12,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skyband.framework.describe import describe
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.compile import compile_job
+from skyband.framework.plan.describe import describe
 from skyband.framework.plan.fingerprint import fingerprint
 from skyband.framework.spec.assemble import PROFILE, read_text
 from skyband.framework.spec.load import validate_file, validate_text

@@ -7,7 +7,7 @@ import pytest
 from skyband.framework.plan.fingerprint import fingerprint
 from skyband.framework.plan.model import Plan
 from skyband.framework.spec.load import validate_text
-from skyband.framework.streaming.config import HostConfig
+from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.tables.schemas import tables
 from tests.framework.plan.test_compile import plan_of
 from tests.framework.plan.test_compile_rows import with_queries

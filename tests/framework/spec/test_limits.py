@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.spec.column_names import Columns
 from skyband.framework.spec.limits import MAX_MISTAKES, MAX_NESTING, MAX_TOKENS, MAX_TYPE_NESTING, Work
 from skyband.framework.spec.load import validate_text

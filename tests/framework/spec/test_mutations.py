@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skyband.framework.errors import CODES
+from skyband.framework.base.errors import CODES
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.spec.load import validate_text
 from tests.framework.spec.examples import ENV, OTHERS, SENSORS, other

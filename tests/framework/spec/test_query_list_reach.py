@@ -9,7 +9,7 @@ import deltalake
 import pyarrow as pa
 import pytest
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.queries.single_rows import table_file
 from skyband.framework.queries.single_rows.cells import read_cells
 from skyband.framework.queries.single_rows.model import QueriesFrom

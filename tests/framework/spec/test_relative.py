@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from skyband.framework.base.redaction import redacted
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.fingerprint import fingerprint
 from skyband.framework.plan.model import Plan
-from skyband.framework.redaction import redacted
 from skyband.framework.spec.load import load_job, validate_text
 from tests.framework.spec.examples import ENV, SENSORS
 

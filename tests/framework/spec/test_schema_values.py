@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from skyband.framework.spec import models, units
+from skyband.framework.base import units
+from skyband.framework.spec import models
 from skyband.framework.spec.assemble import read_text
 from skyband.framework.spec.load import validate_text
 from skyband.framework.spec.schema import fragment_schema, job_schema

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.spec.columns import column_types
 from skyband.framework.spec.load import validate_text
 from skyband.framework.spec.model_walk import walk

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import sys
 
-from skyband.framework.errors import SkybandError
-from skyband.framework.failpoints import failpoint
-from skyband.framework.streaming.layout import Layout
-from skyband.framework.streaming.locks import one_run
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.failpoints import failpoint
+from skyband.framework.streaming.job.layout import Layout
+from skyband.framework.streaming.job.locks import one_run
 from skyband.framework.tables.sink import Sink
 from skyband.framework.tables.writer_factory import writer_for
 from tests.framework.tables.plans import make_plan, random_changes

@@ -7,7 +7,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.storage.holders import EPOCHS
 from skyband.framework.storage.places import place
 from skyband.framework.tables.driver_writer import DriverWriter

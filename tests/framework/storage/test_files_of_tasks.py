@@ -11,22 +11,24 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark import cloudpickle
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.settings import engine
 from skyband.framework.settings.engine import CONF, MASTER, Asked
 from skyband.framework.storage.places import place
 from skyband.framework.storage.settings import executors_env, options, reached_by_tasks, workers_env
-from skyband.framework.streaming import blocks, delivery, executors
-from skyband.framework.streaming.delivery import Delivery
-from skyband.framework.streaming.outbox import LEAST
-from skyband.framework.streaming.received import Received
+from skyband.framework.streaming.rows import blocks
+from skyband.framework.streaming.rows.outbox import LEAST
+from skyband.framework.streaming.run import delivery
+from skyband.framework.streaming.run.delivery import Delivery
+from skyband.framework.streaming.run.received import Received
+from skyband.framework.streaming.spark import executors
 from skyband.framework.tables import data_files, parts, upkeep
 from skyband.framework.tables.derive import derive
 from skyband.framework.tables.driver_writer import DriverWriter
 from skyband.framework.tables.parts import Made, Make, Part
 from skyband.framework.tables.sink import Sink
-from tests.framework.streaming import test_delivery, test_deriving
-from tests.framework.streaming.test_delivery import REJECTED, ROWS, Task, bad_rows, heads_block, messages, sink_of
+from tests.framework.streaming.run import test_delivery, test_deriving
+from tests.framework.streaming.run.test_delivery import REJECTED, ROWS, Task, bad_rows, heads_block, messages, sink_of
 from tests.framework.tables.plans import random_changes
 from tests.framework.tables.test_sink import NAMES, flat, replay
 

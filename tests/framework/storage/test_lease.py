@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.storage.holders import LEASE, epoch_of, holder_of
 from skyband.framework.storage.lease import Lease
 from skyband.framework.storage.places import place

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.storage.places import place
 from skyband.framework.storage.settings import options
-from skyband.framework.streaming.layout import Layout, own_place
+from skyband.framework.streaming.job.layout import Layout, own_place
 from skyband.framework.tables.driver_writer import DriverWriter
 from skyband.framework.tables.ownership import PROPERTY, Owner
 from skyband.framework.tables.sink import Sink

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from skyband.framework import durable
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.storage import durable
 from skyband.framework.storage.places import absent, is_object, place, remove_tree
 from skyband.framework.storage.settings import engine_conf, options, scheme_of
 

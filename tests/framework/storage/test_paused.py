@@ -13,7 +13,7 @@ import pytest
 
 from skyband.framework.storage.holders import LEASE
 from skyband.framework.storage.places import place
-from skyband.framework.streaming.layout import Layout
+from skyband.framework.streaming.job.layout import Layout
 from tests.framework.storage.run_of_batches import sink_at
 
 pytestmark = [pytest.mark.chaos, pytest.mark.slow]

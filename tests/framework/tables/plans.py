@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 
-from skyband.framework.items import SCORE_VALUE, ItemShape, Part, by_score
+from skyband.framework.base.items import SCORE_VALUE, ItemShape, Part, by_score
 from skyband.framework.plan.model import Check, Field, IntakeNode, OperatorNode, Plan, QueryNode, SourceNode
 from skyband.framework.tables.schemas import changes_schema, heads_schema, skyband_schema
 from skyband.operators.base import Column, Window

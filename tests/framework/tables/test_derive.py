@@ -12,7 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.tables import delta_read
 from skyband.framework.tables import derive as module
 from skyband.framework.tables.derive import intervals, ranked

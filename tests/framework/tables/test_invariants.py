@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from skyband.framework.lines import Lines
+from skyband.framework.console.lines import Lines
 from skyband.framework.plan.model import LogicalQuery, Plan, QueryNode
 from skyband.framework.quality.gate import Gate
 from skyband.framework.quality.outcome import BROKEN

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from skyband.framework import failpoints
-from skyband.framework.failpoints import failpoint
+from skyband.framework.base import failpoints
+from skyband.framework.base.failpoints import failpoint
 from skyband.framework.tables import delta_read
 
 BATCHES = 5

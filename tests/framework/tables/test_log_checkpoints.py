@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.tables.driver_writer import DriverWriter
 from skyband.framework.tables.log_checkpoints import LEAST, Checkpoint, due, last
 from skyband.framework.tables.sink import Sink

@@ -15,16 +15,16 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from skyband.framework.errors import SkybandError
-from skyband.framework.items import Motion
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.items import Motion
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Plan
 from skyband.framework.queries.loyalty_rows.brute_force import most_loyal
 from skyband.framework.queries.protocol import Question
 from skyband.framework.spec.load import validate_text
-from skyband.framework.streaming.blocks import bytes_table, table_bytes
-from skyband.framework.streaming.bucket import Bucket
-from skyband.framework.streaming.config import HostConfig
+from skyband.framework.streaming.bucket.bucket import Bucket
+from skyband.framework.streaming.rows.blocks import bytes_table, table_bytes
+from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.tables.derive import derive
 from skyband.framework.tables.driver_writer import DriverWriter
 from skyband.framework.tables.motion import moved
@@ -34,8 +34,8 @@ from skyband.framework.tables.sink import Sink
 from skyband.framework.verify.accepted import Accepted
 from skyband.framework.verify.objects import objects
 from skyband.framework.verify.trajectories import Point, differences, off_line
-from tests.framework.streaming.test_bucket import MINUTE, table_of
-from tests.framework.streaming.test_bucket_loyalty import SPEC
+from tests.framework.streaming.bucket.test_bucket import MINUTE, table_of
+from tests.framework.streaming.bucket.test_bucket_loyalty import SPEC
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MOTION = Motion("loyalty_seconds", "slope")

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
-from skyband.framework.streaming.generations import clear, swap, swap_in, undo
-from skyband.framework.streaming.intact import check, look
-from skyband.framework.streaming.layout import Layout, fitting_job, own_place
-from skyband.framework.streaming.run_records import RunRecord
+from skyband.framework.streaming.job.consistency import check, look
+from skyband.framework.streaming.job.generations import clear, swap, swap_in, undo
+from skyband.framework.streaming.job.layout import Layout, fitting_job, own_place
+from skyband.framework.streaming.job.run_records import RunRecord
 from skyband.framework.tables import upkeep
 from skyband.framework.tables.driver_writer import DriverWriter
 from skyband.framework.tables.ownership import OWNER, PROPERTY, TABLES, Owner
@@ -29,7 +29,7 @@ from skyband.jobs import maintain as maintain_command
 from skyband.jobs import reset as reset_command
 from skyband.jobs.cli import main
 from tests.framework.streaming.checkpoints import write
-from tests.framework.streaming.test_intact import BATCHES, HEAD, Job
+from tests.framework.streaming.job.test_consistency import BATCHES, HEAD, Job
 from tests.framework.tables.plans import make_plan
 
 FOREIGN = pa.table({"station": ["a", "b"], "wind": [1.0, 2.0]})

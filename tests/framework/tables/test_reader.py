@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.fingerprint import fingerprint
 from skyband.framework.plan.model import Plan
-from skyband.framework.streaming.layout import JobFile
+from skyband.framework.streaming.job.layout import JobFile
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.derive import derive
 from skyband.framework.tables.driver_writer import DriverWriter

@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 
 from skyband.framework.plan.fingerprint import fingerprint
 from skyband.framework.plan.model import Field, Plan
-from skyband.framework.streaming.layout import JobFile
+from skyband.framework.streaming.job.layout import JobFile
 from skyband.framework.tables.derive import derive
 from skyband.framework.tables.driver_writer import DriverWriter
 from skyband.framework.tables.duck import Statements

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.tables.derive import derive
 from skyband.framework.tables.driver_writer import DriverWriter

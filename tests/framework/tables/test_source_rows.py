@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
-from skyband.framework.errors import SkybandError
+from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Field, Plan, SourceNode
 from skyband.framework.tables import source_rows
 from skyband.framework.tables.duck import Statements

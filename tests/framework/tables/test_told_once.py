@@ -15,14 +15,14 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from skyband.framework.errors import SkybandError
-from skyband.framework.lines import Lines
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.console.lines import Lines
 from skyband.framework.plan.explain import tables_of
 from skyband.framework.plan.fingerprint import fingerprint
 from skyband.framework.plan.model import Plan
 from skyband.framework.quality.gate import Gate
-from skyband.framework.streaming.intact import check
-from skyband.framework.streaming.layout import JobFile, Layout
+from skyband.framework.streaming.job.consistency import check
+from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.tables.derive import derive
 from skyband.framework.tables.driver_writer import DriverWriter
 from skyband.framework.tables.reader import NEWEST, Reader

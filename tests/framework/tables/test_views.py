@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import sqlglot
 
-from skyband.framework.items import rank_key
+from skyband.framework.base.items import rank_key
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.spec.load import validate_text

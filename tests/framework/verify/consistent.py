@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from itertools import groupby, pairwise
 from typing import Any
 
-from skyband.framework.items import rank_key
+from skyband.framework.base.items import rank_key
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.tables.schemas import changes_name, identity_columns, now_name, results_schema, stream_columns, trajectory_name
 from skyband.framework.verify.derived import _complete

@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
-from skyband.framework.messages import ACCEPTED, CHANGED, COUNTS, FRONTIER, NEWEST, PENDING, ROWS_IN, Skyband, Tally, addressed
+from skyband.framework.base.messages import ACCEPTED, CHANGED, COUNTS, FRONTIER, NEWEST, PENDING, ROWS_IN, Skyband, Tally, addressed
+from skyband.framework.base.reasons import REASONS
 from skyband.framework.plan.model import Plan
-from skyband.framework.reasons import REASONS
-from skyband.framework.streaming import reports, tokens
-from skyband.framework.streaming.blocks import bytes_table, table_bytes
-from skyband.framework.streaming.bucket import Bucket
-from skyband.framework.streaming.config import HostConfig
-from skyband.framework.streaming.fill_files import write_state
+from skyband.framework.streaming.bucket.bucket import Bucket
+from skyband.framework.streaming.bucket.fill_files import write_state
+from skyband.framework.streaming.rows import reports, tokens
+from skyband.framework.streaming.rows.blocks import bytes_table, table_bytes
+from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.tables.derive import derive
 from skyband.framework.tables.sink import Sink
 from skyband.framework.tables.writer_factory import writer_for

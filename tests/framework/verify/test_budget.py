@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from skyband.framework.errors import SkybandError
-from skyband.framework.lines import JsonLines, Lines
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.console.lines import JsonLines, Lines
 from skyband.framework.plan.model import Plan
 from skyband.framework.verify import whole
 from skyband.framework.verify.budget import Budget, Sample

@@ -1,0 +1,98 @@
+"""Runs benchmarks: ``python -m bench [name ...]``, or ``make bench`` and ``make bench only=topk_pairs``.
+
+A benchmark is a module of this folder with a function ``run()`` that yields or returns measurements, each a flat-ish dictionary::
+
+    {"operator": str, "params": {...}, "cpu_ns_per_event": float, "wall_ns_per_event": float, "peers": {name: cpu_ns_per_event}}
+
+and whatever else it has to tell (``ms``: parts of a time; ``says``: texts by name, in a row without figures). Each is a line of
+``build/bench/<name>.jsonl`` as soon as it is made, and a row of the table printed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+OUT = HERE.parent.parent / "build" / "bench"
+
+
+def benchmarks() -> list[str]:
+    """Names of the modules of this folder that define ``run()``."""
+    return sorted(p.stem for p in HERE.glob("*.py") if not p.stem.startswith("_") and "\ndef run(" in p.read_text(encoding="utf-8"))
+
+
+def cell(value: object) -> str:
+    """A value as a table shows it."""
+    if isinstance(value, Mapping):
+        return " ".join(f"{k}={cell(v)}" for k, v in value.items()) or "-"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.3g}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def parts(rows: list[dict[str, Any]]) -> str:
+    """The parts of rows that have some, a line each: of a time (``ms``: name to milliseconds), or what a row ``says`` (name to text)."""
+    lines = []
+    for row in rows:
+        if "ms" in row:
+            lines.append(f"\nmilliseconds, {row['operator']} {cell(row['params'])}")
+            lines += [f"  {name:<16}{ms:>10,.1f}" for name, ms in row["ms"].items()]
+        if "says" in row:
+            lines.append(f"\n{cell(row['params'])}")
+            lines += [f"  {name:<16}{text}" for name, text in row["says"].items()]
+    return "\n".join(lines)
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Rows under the names of their fields, numbers to the right."""
+    rows = [row for row in rows if "says" not in row]
+    names = list(dict.fromkeys(name for row in rows for name in row if name != "ms"))
+    cells = [[cell(row[n]) if n in row else "" for n in names] for row in rows]
+    right = [all(isinstance(row.get(n, 0), int | float) for row in rows) for n in names]
+    width = [max(len(n), *(len(c[i]) for c in cells)) for i, n in enumerate(names)]
+    lines = [names, ["-" * w for w in width], *cells]
+    return "\n".join(
+        "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, width, right, strict=True)).rstrip() for line in lines
+    )
+
+
+def run(name: str) -> list[dict[str, Any]]:
+    """Run one benchmark, writing each measurement to its file as it comes."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    rows: list[dict[str, Any]] = []
+    with (OUT / f"{name}.jsonl").open("w", encoding="utf-8") as out:
+        for row in importlib.import_module(f"bench.{name}").run():
+            rows.append(dict(row))
+            out.write(json.dumps(row, allow_nan=False) + "\n")
+            out.flush()
+    return rows
+
+
+def main(names: list[str]) -> int:
+    """Run the benchmarks named, or all; 2 if a name is not one of them."""
+    known = benchmarks()
+    names = [n for name in names for n in name.split(",") if n] or known
+    unknown = [n for n in names if n not in known]
+    if unknown:
+        print(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(known) or 'none'}", file=sys.stderr)
+        return 2
+    print(f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores")
+    for name in names:
+        start = time.perf_counter()
+        rows = run(name)
+        print(f"\n{name}  ({time.perf_counter() - start:.0f} s, build/bench/{name}.jsonl)")
+        if rows:
+            print(table(rows), parts(rows), sep="\n", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,152 @@
+"""What a batch of one small file costs, whatever it holds, beside batches of the engine's that do nothing, in one session.
+
+``reads``: the engine lists and reads the same file and hands the rows to nobody. ``steps``: the same files through the same kinds of steps
+as a job's (a Python function over Arrow, a shuffle, a stateful Python step, rows to the driver), none of which does anything. The job and
+these take turns; times are medians of milliseconds, the first batches, which start workers and compile, left out; CPU is of all processes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from bench.pipeline import ROOT, tree_cpu
+
+WORK = ROOT / "build" / "bench" / "small_batch"
+FILES = int(os.environ.get("BENCH_FILES", "60"))
+WARM = int(os.environ.get("BENCH_WARM", "15"))
+ROUNDS = 2
+_PACKED = "node int, bucket int, kind int, data binary"
+
+
+def run() -> Iterator[dict[str, Any]]:
+    from skyband.framework.streaming.spark.session import get_session
+    from skyband.jobs.demo_data import write_landing
+    from skyband.jobs.spec import load_plan
+
+    shutil.rmtree(WORK, ignore_errors=True)
+    write_landing(WORK / "all")
+    landing = WORK / "landing"
+    landing.mkdir()
+    for path in sorted((WORK / "all").iterdir())[:FILES]:
+        shutil.copy2(path, landing)
+    os.environ |= {"LANDING": str(landing), "WAREHOUSE": str(WORK / "tables")}
+    demo = load_plan(str(ROOT / "specs" / "flights.yaml"))
+    demo = replace(demo, source=replace(demo.source, max_files_per_batch=1))
+    spark = get_session("skyband-bench", quick=False)
+    ways: dict[str, Callable[[], dict[str, list[float]]]] = {
+        "reads": lambda: _engine(spark, landing, steps=False),
+        "steps": lambda: _engine(spark, landing, steps=True),
+        "job": lambda: _job(spark, demo),
+    }
+    found: dict[str, dict[str, list[float]]] = {name: {} for name in ways}
+    cpu: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(ROUNDS):
+        for name, way in ways.items():
+            before = tree_cpu()
+            for part, values in way().items():
+                found[name].setdefault(part, []).extend(values)
+            cpu[name].append(1000 * (tree_cpu() - before) / FILES)
+    total = {name: statistics.median(parts["total"]) for name, parts in found.items()}
+    for name, measured in found.items():
+        yield {
+            "operator": "small batch",
+            "params": {"what": name, "files": FILES},
+            "total_ms": total[name],
+            "cpu_ms": min(cpu[name]),
+            "of_reads": total[name] / total["reads"],
+            "of_steps": total[name] / total["steps"],
+            "ms": {part: statistics.median(values) for part, values in measured.items()},
+        }
+
+
+_PARTS = {
+    "total": "triggerExecution",
+    "list files": "latestOffset",
+    "plan": "queryPlanning",
+    "log offsets": "walCommit",
+    "log commit": "commitOffsets",
+    "batch": "addBatch",
+}
+
+
+def _times(progress: dict[int, dict[str, int]]) -> dict[str, list[float]]:
+    """The parts of the batches' times, by the engine's own figures."""
+    seen = [parts for number, parts in sorted(progress.items()) if number >= WARM and parts.get("addBatch")]
+    return {name: [float(parts.get(key, 0)) for parts in seen] for name, key in _PARTS.items()}
+
+
+def _engine(spark: Any, landing: Path, steps: bool) -> dict[str, list[float]]:
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+    class Nothing(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self.value = handle.getValueState("value", "token string")
+
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:
+            self.value.update(("there",))
+            return iter(())
+
+        def close(self) -> None:
+            return None
+
+    def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        names, types = ["node", "bucket", "kind", "data"], [pa.int32(), pa.int32(), pa.int32(), pa.binary()]
+        for batch in batches:
+            assert batch.num_rows >= 0
+        yield pa.RecordBatch.from_arrays([pa.array([v], t) for v, t in zip([0, 0, 0, b""], types, strict=True)], names=names)
+
+    folder = WORK / ("steps" if steps else "reads")
+    shutil.rmtree(folder, ignore_errors=True)
+    schema = spark.read.csv(str(next(landing.iterdir())), header=True).schema
+    rows = spark.readStream.schema(schema).option("header", True).option("maxFilesPerTrigger", 1).csv(str(landing))
+    if steps:
+        keyed = rows.mapInArrow(pack, _PACKED).groupBy("node", "bucket")
+        rows = keyed.transformWithState(Nothing(), "kind int, data binary", "Append", "None")
+    progress: dict[int, dict[str, int]] = {}
+
+    def note() -> None:
+        progress.update({p["batchId"]: p["durationMs"] for p in query.recentProgress})
+
+    def take(frame: Any, number: int) -> None:
+        if steps:
+            frame.collect()
+        else:
+            frame.write.format("noop").mode("overwrite").save()
+
+    query = rows.writeStream.foreachBatch(take).option("checkpointLocation", str(folder)).trigger(availableNow=True).start()
+    while query.isActive:
+        time.sleep(0.5)
+        note()
+    query.awaitTermination()
+    note()
+    return _times(progress)
+
+
+def _job(spark: Any, plan: Any) -> dict[str, list[float]]:
+    """The demo job, a file a batch, with the job's own figures of its parts."""
+    from skyband.framework.streaming.run.runner import Batch, Runner
+    from skyband.framework.tables.writer_factory import writer_for
+
+    shutil.rmtree(plan.sink, ignore_errors=True)
+    batches: list[Batch] = []
+    progress: dict[int, dict[str, int]] = {}
+
+    def note(batch: Batch) -> None:
+        batches.append(batch)
+        # The engine keeps 100; to ask takes it longer than a table's commit.
+        for query in spark.streams.active if batch.number % 20 == 19 else ():
+            progress.update({p["batchId"]: p["durationMs"] for p in query.recentProgress})
+
+    Runner(spark, plan, writer_for(plan.sink, spark), note).run(once=True)
+    seen = [b for b in batches[WARM:] if b.get("rows_in")]
+    host = {f"host {name}": [b.get(f"us_{name}") / 1000 for b in seen] for name in ("load", "decode", "order", "operator", "state")}
+    return _times(progress) | {"job and tables": [b.seconds * 1000 for b in seen]} | host

@@ -1,0 +1,1 @@
+"""What all parts use: errors, messages, redaction, units, small files. Imports no other part."""

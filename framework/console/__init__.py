@@ -1,0 +1,1 @@
+"""What talks to people and programs that run Skyband: lines, progress, outcomes, notifications."""

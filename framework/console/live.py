@@ -1,0 +1,95 @@
+"""A command's lines on a terminal, with one that changes in place below them while something runs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TextIO
+
+from rich.console import Console
+from rich.live import Live
+from rich.spinner import Spinner
+
+from skyband.framework.base.errors import shown
+from skyband.framework.console.lines import Lines
+
+_PER_SECOND: Final = 8
+_CURSOR: Final = "\x1b[?25h"
+"""Shows a terminal's cursor again."""
+
+
+class LiveLines(Lines):
+    """Text lines on a terminal. Between ``show`` and ``close`` the last line shows what ``now`` says, several times a second."""
+
+    def __init__(self, err: TextIO) -> None:
+        super().__init__(err)
+        self._console = Console(file=err, highlight=False, markup=False, emoji=False, soft_wrap=True)
+        self._live: Live | None = None
+
+    @property
+    def live(self) -> bool:
+        """See ``Lines.live``."""
+        return True
+
+    def show(self, now: Callable[[], str]) -> None:
+        """From now on, until ``close``, the last line is ``now()``, which must be quick and may be called by another thread."""
+        spinner = Spinner("dots")
+
+        def line() -> Any:
+            spinner.update(text=_fitting(shown(now()), self._console.width - 3))
+            return spinner
+
+        live = Live(
+            get_renderable=line, console=self._console, refresh_per_second=_PER_SECOND, transient=True, redirect_stdout=False,
+            redirect_stderr=False,
+        )  # fmt: skip
+        self.close()
+        with contextlib.suppress(OSError, ValueError):
+            live.start()
+            self._live = live
+
+    def close(self) -> None:
+        """Takes the changing line away; the others stay."""
+        live, self._live = self._live, None
+        if live is not None:
+            with contextlib.suppress(OSError, ValueError, RuntimeError):
+                live.stop()
+
+    def batch(self, text: str | None, figures: Mapping[str, Any]) -> None:
+        """See ``Lines.batch``: the changing line has it."""
+
+    def tell(self, level: str, event: str, text: str, **figures: Any) -> None:
+        """See ``Lines.tell``: above the changing line, if there is one."""
+        self._print(shown(text))
+
+    def errors(self, errors: Any) -> None:
+        """See ``Lines.errors``."""
+        self.close()
+        super().errors(errors)
+
+    def stopped(self, number: int) -> None:
+        """See ``Lines.stopped``: called by a signal's handler, which may have interrupted a line."""
+        # Another thread takes the changing line away: the locks it needs may be held by what was interrupted.
+        closing = threading.Thread(target=self.close, daemon=True)
+        closing.start()
+        closing.join(1.0)
+        with contextlib.suppress(OSError, ValueError, RuntimeError):
+            self._console.file.write(_CURSOR)
+        super().stopped(number)
+
+    def _print(self, text: str) -> None:
+        with contextlib.suppress(OSError, ValueError, RuntimeError):
+            self._console.print(text)
+
+
+def _fitting(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+
+
+def on_terminal(err: TextIO) -> bool:
+    """Whether ``err`` is a terminal that can change a line in place."""
+    with contextlib.suppress(OSError, ValueError):
+        return err.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    return False

@@ -1,0 +1,180 @@
+"""What a run did, as a JSON file for schedulers (``run --outcome``; fields in docs/operations.md). Standard library only.
+
+Everything is added up in memory while the run goes on, so that the file can be written at any end, a signal's handler included.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time as clock
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.console.notify import Receivers
+from skyband.framework.storage import durable
+from skyband.framework.storage.outputs import output_file
+
+FORMAT: Final = 1
+"""Number of the file's format: grows when a field goes or changes its meaning, not when one is added."""
+STATUSES: Final = {0: "done", 1: "checks_failed", 2: "refused", 3: "failed", 4: "too_many_rejected"}
+"""By exit code; all others are ``stopped``. A notification in the middle of a run has ``running``."""
+CHECK_FIELDS: Final = ("table_name", "expectation", "arguments", "severity", "success", "observed", "rows_checked", "unexpected", "error")
+"""Columns of table ``checks`` that a check's outcome has."""
+
+Versions = Mapping[str, int | None]
+"""Table -> its Delta version, None if it is not there."""
+
+
+class Outcome:
+    """One run's. ``path``: the file, None if there shall be none. ``receivers``: who is told of a run that failed.
+
+    Unless there is one or the other, or it is ``wanted``, nothing is looked at.
+    """
+
+    def __init__(self, path: str | None, wanted: bool = False) -> None:
+        self.path = None if path is None else Path(path)
+        self._wanted = wanted or path is not None
+        self.receivers = Receivers()
+        self.job: str | None = None
+        self.batches: list[int] = []
+        self.rows: Counter[str] = Counter({"in": 0, "filtered": 0, "accepted": 0})
+        self.rejected: Counter[str] = Counter()
+        self.changes: Counter[str] = Counter()
+        self.pending: int | None = None
+        self.use: Mapping[str, Any] = {"unusable": {}, "empty_columns": []}
+        """What the run's rows were of use for: ``quality.unusable.Use.document``."""
+        self.checks: Sequence[Mapping[str, Any]] = ()
+        self.ending: Callable[[int], None] = lambda code: None
+        """Told the exit code at any end, a signal's handler included."""
+        self._before: Versions = {}
+        self._after: Versions | None = None
+        self._versions: Callable[[], Versions] | None = None
+        self._began = clock.monotonic()
+        self._started = datetime.now(UTC)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody asks for it."""
+        return self._wanted or bool(self.receivers)
+
+    def begin(self) -> None:
+        """Check the file as far as that can be done before the spec is read. SkybandError SKY-E201 and SKY-E202 (see ``outputs``)."""
+        self._checked(())
+
+    def place(self, places: Sequence[str | None], spec: str) -> None:
+        """Check the file against source and sink of the job and its ``spec``, and take away what an earlier run left in it.
+
+        SkybandError as ``begin``, SKY-E203 if its directory cannot be written.
+        """
+        self._checked(places, spec)
+        if self.path is not None:
+            try:
+                made, fd = durable.temporary(self.path)
+                os.close(fd)
+                os.unlink(made)
+                self.path.unlink(missing_ok=True)
+            except OSError as e:
+                raise SkybandError("SKY-E203", f"--outcome {self.path} cannot be written: {e.strerror}", "name a file in a folder") from e
+
+    def _checked(self, places: Sequence[str | None], spec: str | None = None) -> None:
+        """A file that is refused is not written at the end either."""
+        path, self.path = self.path, None
+        self.path = None if path is None else output_file(path, "--outcome", places, spec, own=_is_outcome)
+
+    def watch(self, job: str, queries: Sequence[str], versions: Callable[[], Versions]) -> None:
+        """The job is known; ``versions`` looks at its tables, now and when the run is over (``look``)."""
+        self.job = job
+        if self.wanted:
+            self.changes.update(dict.fromkeys(queries, 0))
+            self._versions, self._before = versions, versions()
+
+    def add(self, number: int, rows: Mapping[str, int], rejected: Mapping[str, int], changes: Mapping[str, int], pending: int) -> None:
+        """A batch is committed: rows ``in``, ``filtered``, ``accepted``; rejected ones by reason, changes by query; how many wait now."""
+        self.batches.append(number)
+        self.rows.update(rows)
+        self.rejected.update(rejected)
+        self.changes.update(changes)
+        self.pending = pending
+
+    def look(self, checks: Callable[[], Sequence[Mapping[str, Any]]]) -> None:
+        """The run is over: looks at the tables' versions and at what ``checks`` found."""
+        # A table that cannot be read is what the run itself failed with.
+        with contextlib.suppress(SkybandError):
+            if self._versions is not None:
+                self._after = self._versions()
+                self.checks = [{k: row[k] for k in CHECK_FIELDS} for row in checks()]
+
+    def figures(self) -> dict[str, int | None]:
+        """What the run did, in figures: its columns of table ``job_runs``."""
+        numbers = sorted(self.batches)
+        return {
+            "batches": len(numbers),
+            "first_batch_id": numbers[0] if numbers else None,
+            "last_batch_id": numbers[-1] if numbers else None,
+            "rows_in": self.rows["in"],
+            "accepted": self.rows["accepted"],
+            "rejected": self.rejected.total(),
+            "changes": self.changes.total(),
+        }
+
+    def anew(self) -> None:
+        """The tables are others than those that were there when the run began."""
+        self._before = {}
+
+    def write(self, code: int, errors: Sequence[SkybandError]) -> None:
+        """Writes the file in one step. ``errors``: all that were told. Raises OSError."""
+        self.ending(code)
+        if self.path is not None:
+            durable.replace(self.path, json.dumps(self.document(code, errors), indent=1) + "\n")
+
+    def notify(self, code: int | None, errors: Sequence[SkybandError]) -> list[SkybandError]:
+        """Tells the receivers of a run that failed; what went wrong with that. ``code``: None while it goes on, though its gate failed.
+
+        Nothing is told of a run that is done, or that a signal stopped: who sent it knows.
+        """
+        return self.receivers.tell(self.document(code, errors)) if code is None or STATUSES.get(code, "done") != "done" else []
+
+    def document(self, code: int | None, errors: Sequence[SkybandError]) -> dict[str, Any]:
+        """What the file holds. ``errors``: all that were told."""
+        numbers = sorted(self.batches)
+        after = self._after or {}
+        return {
+            "format": FORMAT,
+            "job": self.job,
+            "status": "running" if code is None else status_of(code),
+            "exit_code": code,
+            "started_at": self._started.isoformat(timespec="milliseconds"),
+            "ended_at": None if code is None else datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "wall_seconds": round(clock.monotonic() - self._began, 3),
+            "batches": {"count": len(numbers), "first": numbers[0] if numbers else None, "last": numbers[-1] if numbers else None},
+            "rows": {
+                **self.rows,
+                "rejected": dict(sorted(self.rejected.items())),
+                "pending": self.pending,
+            },
+            "changes": dict(self.changes),
+            **self.use,
+            "tables": {name: {"from": self._before.get(name), "to": version} for name, version in after.items()},
+            "checks": list(self.checks),
+            "errors": [e.plain() for e in errors],
+        }
+
+
+def _is_outcome(content: bytes) -> bool:
+    """Whether a file's content is an outcome that an earlier run wrote, or nothing."""
+    try:
+        said = json.loads(content or b'{"format": 0, "exit_code": 0}')
+    except ValueError:
+        return False
+    return isinstance(said, dict) and {"format", "exit_code"} <= set(said)
+
+
+def status_of(code: int) -> str:
+    """What an exit code of a run says."""
+    return STATUSES.get(code, "stopped")

@@ -1,0 +1,68 @@
+"""Row rules in words: what one says, the row for which a run stops, what rows that are used have broken, which rules are demoted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Final
+
+import pyarrow as pa
+
+from skyband.framework.base.counts import agree, counted
+from skyband.framework.base.errors import SkybandError, did_you_mean, one_of
+from skyband.framework.base.reasons import STOPS
+from skyband.framework.base.redaction import redacted
+from skyband.framework.console.lines import Lines
+from skyband.framework.plan.model import Plan, RowRule
+
+LONGEST: Final = 500
+"""Characters of a row, and of a rule, that are shown."""
+
+
+def said(plan: Plan, rule: RowRule) -> str:
+    """A rule's name and what it says; what came from the environment as the spec writes it."""
+    at = ("quality", "rows", plan.intake.rules.index(rule))
+    written = {path[3:]: text for path, text in plan.variables if path[:3] == at}
+    text = written.get(("expect",), rule.sql)
+    return rule.name if written and ("expect",) not in written else f"{rule.name} ({_short(text)})"
+
+
+def stopped_by_rule(plan: Plan, batch: int, rows: pa.Table, count: int) -> SkybandError:
+    """SKY-E502 for a batch of which ``count`` rows break rules of severity ``fail``; ``rows`` (at least one) are some of them."""
+    first = rows.sort_by([("origin", "ascending"), ("text", "ascending")]).slice(0, 1).to_pylist()[0]
+    names = first["reason"].removeprefix(STOPS).split(",")
+    broken = [said(plan, r) for r in plan.intake.rules if r.name in names]
+    many = f"a row of batch {batch} breaks"
+    if count > 1:
+        many = f"{counted(count, 'row')} of batch {batch} break rules of severity fail; one breaks"
+    text = f"{many} {', '.join(broken)}, in {redacted(str(first['origin']))}: {_short(first['text'])}"
+    again = " ".join(f"--demote {name}" for name in names)
+    hint = f"nothing of the batch is written. Mend the row or the rule and run again; or: skyband run SPEC {again} rejects such rows"
+    return SkybandError("SKY-E502", text, hint=hint)
+
+
+def tell_warned(plan: Plan, warned: Mapping[str, int], rows: int, lines: Lines) -> None:
+    """Says at the end of a run of ``rows`` rows how many break rules of severity ``warn``, by rule."""
+    for rule in plan.intake.rules_of("warn"):
+        n = warned.get(rule.name, 0)
+        if n:
+            some = f"{n:,} of the {counted(rows, 'row')} of this run {agree(n, 'breaks', 'break')} {said(plan, rule)}"
+            text = f"WARNING: {some}: {agree(n, 'it is', 'they are')} used"
+            lines.tell("warning", "warned", text, rule=rule.name, warned=n, rows=rows)
+
+
+def demoted(plan: Plan, names: Collection[str]) -> Plan:
+    """``plan`` with the rules of severity ``fail`` among ``names`` as ``reject``. SkybandError SKY-E201 if a name is no rule's."""
+    known = [r.name for r in plan.intake.rules]
+    for name in names:
+        if name not in known:
+            hint = did_you_mean(name, known) or (f"rules: {one_of(known)}" if known else "the spec has no quality.rows")
+            raise SkybandError("SKY-E201", f"--demote: no row rule '{name}' in this spec", hint=hint)
+    rules = tuple(replace(r, severity="reject") if r.name in names and r.severity == "fail" else r for r in plan.intake.rules)
+    return replace(plan, intake=replace(plan.intake, rules=rules))
+
+
+def _short(text: str) -> str:
+    # First what must not be seen, then the length: a part of a secret is not recognised.
+    shown = redacted(text)
+    return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 3]}..."

@@ -1,0 +1,1 @@
+"""A bucket of keys: its order, its state and its operators, in a Python worker of Spark."""

@@ -1,0 +1,33 @@
+"""Whole states of buckets in files: what a backfill is made from, and what it leaves for the job's next batch to take up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.storage import durable
+from skyband.framework.streaming.rows import blocks
+
+FILLED: Final = "filled"
+"""Name of the state value that says which filling a bucket has taken up last."""
+
+
+def write_state(folder: Path, bucket: int, values: Mapping[str, bytes]) -> None:
+    """The values of a bucket's state, by name, in a file of ``folder`` (which is made); on the disk when this returns."""
+    folder.mkdir(parents=True, exist_ok=True)
+    table = pa.table({"name": pa.array(values, pa.string()), "value": pa.array(values.values(), pa.large_binary())})
+    durable.replace(folder / str(bucket), blocks.table_bytes(table))
+
+
+def read_state(folder: Path, bucket: int) -> dict[str, bytes]:
+    """What ``write_state`` wrote. Raises SkybandError SKY-E303 if it cannot be read."""
+    try:
+        table = blocks.bytes_table((folder / str(bucket)).read_bytes())
+    except (OSError, pa.ArrowException) as e:
+        hint = "restore the whole sink from one backup, or start again from the source with skyband rebuild SPEC"
+        raise SkybandError("SKY-E303", f"{folder / str(bucket)} cannot be read: it is a part of the job's state", hint=hint) from e
+    return dict(zip(table["name"].to_pylist(), table["value"].to_pylist(), strict=True))

@@ -1,0 +1,140 @@
+"""From an operator's numbers to rows of tables: which objects, which keys, in the user's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband.framework.base.items import SCORE
+from skyband.framework.base.table_names import QUERY_COLUMN
+from skyband.framework.base.types import arrow_type
+from skyband.framework.plan.model import QueryNode
+from skyband.framework.streaming.bucket.objects import ObjectNumbers
+from skyband.framework.streaming.bucket.store import WindowStore
+from skyband.framework.streaming.rows.config import HostConfig
+from skyband.operators.base import CAUSES, F64, NULL, AnyArray, Changes, Items, Traces
+
+I64 = npt.NDArray[np.int64]
+KeyValues = Callable[[I64], pa.Table]
+_STAMP = pa.timestamp("us", "UTC")
+_CAUSES = pa.array(CAUSES, pa.string())
+_SIGNS = pa.array(["-", "+"], pa.string())
+
+
+class ItemRows:
+    """Builds blocks of ``<query>_changes`` and ``<state>_skyband`` rows (all columns but ``batch_id``)."""
+
+    def __init__(self, config: HostConfig, objects: Mapping[tuple[str, ...], ObjectNumbers]) -> None:
+        self.config = config
+        self.objects = objects
+        self.by_operator: list[list[QueryNode]] = [[] for _ in config.operators]
+        for q in config.queries:
+            self.by_operator[q.operator].append(q)
+        for queries in self.by_operator:
+            queries.sort(key=lambda q: q.index)
+        self.members = {q.name: pa.array(q.members, pa.string()) for q in config.queries if q.members}
+
+    def entry(self, operator: int, query: int) -> str:
+        """The spec's entry that query number ``query`` of an operator belongs to."""
+        queries = self.by_operator[operator]
+        return queries[0 if queries[0].members else query].name
+
+    def changes(self, operator: int, changes: Changes, store: WindowStore, keys: KeyValues) -> Iterator[tuple[str, pa.Table]]:
+        """(query, rows) for every query of ``operator`` that changed."""
+        for q in self.by_operator[operator]:
+            mine = np.arange(len(changes)) if q.members else np.nonzero(changes.query == q.index)[0]
+            if not len(mine):
+                continue
+            key = changes.key[mine]
+            columns: list[tuple[str, pa.Array | pa.ChunkedArray]] = []
+            if q.members:
+                columns.append((QUERY_COLUMN, self.members[q.name].take(pa.array(changes.query))))
+            columns += self._key_columns(keys, key)
+            columns += [
+                ("changed_at", pa.array(changes.at[mine]).cast(_STAMP)),
+                ("step", pa.array(changes.step[mine].astype(np.int64))),
+                ("pos", pa.array(changes.pos[mine].astype(np.int32))),
+            ]
+            if q.item.lasting:
+                columns.append(("change", _SIGNS.take(pa.array((changes.sign[mine] > 0).astype(np.int8)))))
+            columns += self._items(q, key, changes.items[mine], store)
+            columns += _values(q, changes.score, changes.values, mine)
+            if q.item.lasting:
+                columns.append(("cause", _CAUSES.take(pa.array(changes.cause[mine]))))
+            yield q.name, _table(columns)
+
+    def trajectories(self, operator: int, traces: Traces, store: WindowStore, keys: KeyValues) -> Iterator[tuple[str, pa.Table]]:
+        """(query, points) for every query of ``operator`` with points of trajectories."""
+        for q in self.by_operator[operator]:
+            mine = np.nonzero(traces.query == q.index)[0]
+            if not len(mine):
+                continue
+            key = traces.key[mine]
+            columns: list[tuple[str, pa.Array | pa.ChunkedArray]] = list(self._key_columns(keys, key))
+            columns += self._items(q, key, traces.items[mine], store)
+            columns.append(("valid_from", pa.array(traces.at[mine]).cast(_STAMP)))
+            columns += _values(q, np.empty(0), traces.values, mine)
+            yield q.name, _table(columns)
+
+    def skyband(self, operator: int, items: Items, store: WindowStore, keys: KeyValues, bucket: int) -> pa.Table:
+        """The whole skyband of this bucket; what has left the window since is left out."""
+        q = self.by_operator[operator][0]
+        alive = np.ones(len(items.key), bool)
+        for j, part in enumerate(q.item.parts):
+            if part.is_row:
+                alive &= store.has(items.key, items.items[:, j])
+        mine = np.nonzero(alive)[0]
+        key = items.key[mine]
+        columns = list(self._key_columns(keys, key))
+        columns += self._items(q, key, items.items[mine], store, carried=self._carried(operator))
+        columns += _values(q, items.score, items.extra, mine)
+        columns += [(v.name, _nullable(items.extra[v.name][mine]).cast(arrow_type(v.type))) for v in q.item.extra]
+        columns.append(("bucket", pa.array(np.full(len(mine), bucket, np.int32))))
+        return _table(columns)
+
+    def _carried(self, operator: int) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(c for q in self.by_operator[operator] for c in q.carry))
+
+    def _key_columns(self, keys: KeyValues, key: I64) -> Iterator[tuple[str, pa.ChunkedArray]]:
+        if self.config.intake.partition_by:
+            values = keys(key)
+            for name in self.config.intake.partition_by:
+                yield name, values[name]
+
+    def _items(
+        self, q: QueryNode, key: I64, items: I64, store: WindowStore, carried: tuple[str, ...] | None = None
+    ) -> list[tuple[str, pa.Array | pa.ChunkedArray]]:
+        intake = self.config.intake
+        rows: dict[int, tuple[pa.Table, I64]] = {
+            j: store.take(key, items[:, j]) for j, part in enumerate(q.item.parts) if part.is_row
+        }  # fmt: skip
+        named = {j: self.objects[p.columns].rows(items[:, j]) for j, p in enumerate(q.item.parts) if not p.is_row}
+        columns: list[tuple[str, pa.Array | pa.ChunkedArray]] = []
+        for c in q.item.columns(intake.id, q.carry if carried is None else carried, intake.partition_by):
+            if c.what == "seq":
+                columns.append((c.name, pa.array(np.ascontiguousarray(items[:, c.part]))))
+            elif c.what == "time":
+                columns.append((c.name, pa.array(rows[c.part][1]).cast(_STAMP)))
+            else:
+                columns.append((c.name, (named[c.part] if c.what == "object" else rows[c.part][0])[c.source]))
+        return columns
+
+
+def _values(q: QueryNode, score: F64, values: Mapping[str, AnyArray], mine: I64) -> Iterator[tuple[str, pa.Array]]:
+    for v in q.item.values:
+        if v.name == SCORE:
+            yield v.name, pa.array(score[mine])
+        else:
+            yield v.name, _nullable(values[v.name][mine]).cast(arrow_type(v.type))
+
+
+def _nullable(values: AnyArray) -> pa.Array:
+    """An operator's column; ``NULL`` of an int64 column as null."""
+    return pa.array(values, mask=values == NULL) if values.dtype == np.int64 else pa.array(values)
+
+
+def _table(columns: list[tuple[str, pa.Array | pa.ChunkedArray]]) -> pa.Table:
+    return pa.table([c for _, c in columns], names=[n for n, _ in columns])

@@ -1,0 +1,89 @@
+"""Objects that many rows report on, of one bucket: their numbers, and the values that name them.
+
+An operator reads an object as a number (``operators.base.object_column``); results name it by its columns. Numbers are given in order of
+first sight and never again; objects that no operator needs any more are forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.framework.streaming.rows.words import names
+from skyband.framework.tables.keys import key_numbers
+from skyband.operators.base import NULL, Named
+
+I64 = npt.NDArray[np.int64]
+
+OBJECT_KEY, _NUMBER = "__key", "__number"
+
+
+class ObjectNumbers:
+    """The objects that ``columns`` name, by key. ``known``: number, dense key number and ``columns``, by number."""
+
+    def __init__(self, columns: tuple[str, ...], schema: pa.Schema) -> None:
+        self.columns = columns
+        self.known = pa.schema(
+            [(_NUMBER, pa.int64()), (OBJECT_KEY, pa.int64()), *(schema.field(c) for c in columns)]
+        ).empty_table()  # fmt: skip
+        self.next = 0
+
+    def number(self, key: I64, rows: pa.Table) -> I64:
+        """The object's number for each of ``rows`` (of keys ``key``, n); ``NULL`` where a naming column is null. O((n + known) log)."""
+        named = rows.select(list(self.columns)).append_column(OBJECT_KEY, pa.array(key))
+        held, mine = key_numbers([self.known, named], [OBJECT_KEY, *self.columns])
+        null = np.zeros(len(key), bool)
+        for c in self.columns:
+            null |= rows[c].is_null().to_numpy()
+        code, first = np.unique(mine[~null], return_index=True)
+        new = np.nonzero(~np.isin(code, held))[0]
+        rows_of = np.nonzero(~null)[0][first[new]]
+        order = np.argsort(rows_of)
+        given = self.next + np.arange(len(new))
+        added = named.take(pa.array(rows_of[order])).append_column(_NUMBER, pa.array(given))
+        codes = np.concatenate([held, code[new][order]])
+        numbers = np.concatenate([self.known[_NUMBER].to_numpy(), given])
+        self.known = pa.concat_tables([self.known, added.select(self.known.column_names).cast(self.known.schema)])
+        self.next += len(new)
+        by_code = np.argsort(codes)
+        out = np.full(len(key), NULL)
+        out[~null] = numbers[by_code[np.searchsorted(codes, mine[~null], sorter=by_code)]]
+        return out
+
+    def named(self, numbers: I64) -> Named:
+        """Objects with their names as words (see ``words``). KeyError if one has been forgotten."""
+        return Named(numbers, names(self.rows(numbers)))
+
+    def rows(self, numbers: I64) -> pa.Table:
+        """The naming columns of objects, in the order of ``numbers``. KeyError if one has been forgotten."""
+        held = self.known[_NUMBER].to_numpy()
+        at = np.searchsorted(held, numbers)
+        if len(numbers) and (at.max() == len(held) or not np.array_equal(held[at], numbers)):
+            raise KeyError("an operator named an object it no longer needed")
+        return self.known.select(list(self.columns)).take(pa.array(at))
+
+    @property
+    def numbers(self) -> I64:
+        """The numbers of the known objects."""
+        found: I64 = self.known[_NUMBER].to_numpy()
+        return found
+
+    def keep(self, needed: Iterable[I64]) -> None:
+        """Forgets all objects but those whose numbers are in ``needed``."""
+        wanted = np.concatenate([np.empty(0, np.int64), *needed])
+        mask = np.isin(self.known[_NUMBER].to_numpy(), wanted)
+        if not mask.all():
+            self.known = self.known.filter(pa.array(mask)).combine_chunks()
+
+    def saved(self) -> pa.Table:
+        """What ``restore`` takes: the known objects, and the next number as the number of a last row that is otherwise null."""
+        return pa.concat_tables([self.known, pa.table({_NUMBER: [self.next]})], promote_options="default").combine_chunks()
+
+    def restore(self, saved: pa.Table) -> None:
+        """Takes back what ``saved`` gave."""
+        self.known = saved.slice(0, saved.num_rows - 1).select(self.known.column_names).cast(self.known.schema)
+        self.next = int(pc.max(saved[_NUMBER]).as_py())

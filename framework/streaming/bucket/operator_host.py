@@ -1,0 +1,245 @@
+"""One bucket's operators, with the window's rows that they and their results need: accepted rows in, changes and skybands out.
+
+Its part of the state: the rows kept, in chunks that are written once, each operator's arrays and the rows it names, and the codes of texts
+that stand in those arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skyband.framework.base.messages import CHANGED, Changes, Skyband, Trajectory, asked_of, unusable_of
+from skyband.framework.plan.model import OperatorNode, only_retained
+from skyband.framework.streaming.bucket.item_rows import ItemRows, KeyValues
+from skyband.framework.streaming.bucket.objects import ObjectNumbers
+from skyband.framework.streaming.bucket.sequencer import Sequenced
+from skyband.framework.streaming.bucket.store import Segment, WindowStore, address, distinct, split_address
+from skyband.framework.streaming.rows import blocks
+from skyband.framework.streaming.rows.columns import TextCodes, operator_column, ragged
+from skyband.framework.streaming.rows.config import ID_HASHES, HostConfig
+from skyband.framework.streaming.rows.outbox import Outbox
+from skyband.operators.base import DELETION_TARGET, NULL, AnyArray, Arrivals, Logic, Named, ObjectLogic, Ragged, State, object_column
+
+I64 = npt.NDArray[np.int64]
+
+CHUNK, SEEN = "chunk", "seen"
+"""Names of state values that are written once: rows, and the hashes of their ids."""
+
+_NONE = np.empty(0, np.int64)
+_OF_QUERIES = {"unusable:": unusable_of, "asked:": asked_of}
+"""Beginnings of the counters of operators that are about one of their queries, whose number follows, and what they count for an entry."""
+
+
+@dataclass(slots=True)
+class Others:
+    """What operators need that share the window's rows and are not run here: sorted addresses of ``rows``, numbers of objects by their
+    columns."""
+
+    rows: I64 = field(default_factory=lambda: np.empty(0, np.int64))
+    objects: dict[tuple[str, ...], I64] = field(default_factory=dict)
+
+
+def objects_value(columns: tuple[str, ...]) -> str:
+    """Name of the state value with the objects that ``columns`` name."""
+    return f"objects/{','.join(columns)}"
+
+
+class OperatorHost:
+    """Runs the operators of ``config`` over what a ``Sequencer`` accepts. ``seen``: the window's rows with the hashes of their ids."""
+
+    def __init__(self, config: HostConfig, codes: TextCodes | None = None) -> None:
+        self.window = config.window
+        self.operators = config.operators
+        self.deletes = bool(config.intake.deletes)
+        # Ids of the whole window are needed to know a row that comes twice: apart only if nothing else of the window is kept.
+        apart = only_retained(config.operators)
+        self.hashes = list(ID_HASHES) if config.intake.unique == "checked" else []
+        schema = config.row_schema()
+        kept = config.kept_columns() + ([] if apart else self.hashes)
+        self.store = WindowStore(config.window, pa.schema([schema.field(n) for n in kept]), apart)
+        self.seen = WindowStore(config.window, pa.schema([schema.field(n) for n in self.hashes])) if apart else self.store
+        self.codes = TextCodes(config.texts) if codes is None else codes
+        self.logics: list[Logic] = []
+        self.needed: list[I64] = []
+        """By operator, the objects that it needed when it was last asked."""
+        self.retained: list[I64] = [np.empty(0, np.int64) for _ in config.operators]
+        self.objects = {named: ObjectNumbers(named, schema) for node in config.operators for named in node.objects}
+        self.items = ItemRows(config, self.objects)
+        self.others = Others()
+
+    @classmethod
+    def new(cls, config: HostConfig) -> OperatorHost:
+        """The operators before the first row."""
+        return cls(config).begin()
+
+    def begin(self) -> OperatorHost:
+        """The operators are before their first row."""
+        self.logics = [node.operator.build(None) for node in self.operators]
+        self.needed = self._needed()
+        return self
+
+    def run(self, taken: Sequenced, limit: int, keys: KeyValues, bucket: int, out: Outbox) -> None:
+        """Takes the accepted rows and lets time go on to ``limit``; every operator's changes, and its skyband if it may have changed."""
+        self._keep(taken)
+        target = {DELETION_TARGET: taken.target} if self.deletes else {}
+        columns = self._columns(taken.key, taken.rows) | target
+        arrivals = Arrivals(taken.key, taken.seq, taken.time, columns, self._ragged(taken.rows))
+        pins = []
+        for i, (node, logic) in enumerate(zip(self.operators, self.logics, strict=True)):
+            woken = logic.wake()
+            changes = logic.advance(replace(arrivals, named=self._named(i, columns)) if node.objects else arrivals, limit)
+            out.counts[CHANGED] += len(changes)
+            for name, table in self.items.changes(i, changes, self.store, keys):
+                out.put(Changes(name).kind, table)
+            if changes.traces is not None:
+                for name, table in self.items.trajectories(i, changes.traces, self.store, keys):
+                    out.put(Trajectory(name).kind, table)
+            if node.skyband and (len(taken.seq) or (woken is not None and woken < limit)):
+                table = self.items.skyband(i, logic.skyband(), self.store, keys, bucket)
+                out.put(Skyband(node.name, bucket).kind, table)
+            pins.append(distinct(address(*logic.retained())))
+        self.retained = pins
+        self._pin()
+        self._forget_objects()
+
+    def count(self, out: Outbox) -> None:
+        """The operators' own counters. Of the queries of one entry, the one that could use the fewest objects counts."""
+        for i, node in enumerate(self.operators):
+            for name, n in self.logics[i].counters().items():
+                what, colon, query = name.partition(":")
+                counted = _OF_QUERIES.get(what + colon)
+                if counted is not None:
+                    of = counted(self.items.entry(i, int(query)))
+                    out.counts[of] = max(out.counts[of], int(n))
+                else:
+                    out.counts[f"{node.name}.{name}"] = int(n)
+
+    def wakes(self) -> list[int]:
+        """Instants at which something waits: an expiry of a result item, a boundary."""
+        return [w for logic in self.logics if (w := logic.wake()) is not None]
+
+    @property
+    def crowded(self) -> bool:
+        """Too many texts that may be dead are remembered."""
+        return len(self.codes.values) > 1_000_000 + 4 * sum(len(s.at) for s in self.store.segments)
+
+    def save(self, core: dict[str, Any], next_seq: I64, until: int) -> tuple[dict[str, bytes], list[str]]:
+        """(values of its part of the state, names to drop); adds its own to the fields of ``core``. Chunks of rows come once."""
+        values: dict[str, bytes] = {}
+        dropped: list[str] = []
+        for name, store in self._stores():
+            for number, rows in store.unsaved(next_seq, until):
+                values[f"{name}/{number}"] = blocks.table_bytes(rows)
+            dropped += [f"{name}/{n}" for n in store.dropped]
+            store.dropped = []
+            core |= {name: [c.number for c in store.chunks], f"next_{name}": store.next_chunk}
+        for i, node in enumerate(self.operators):
+            # By name: queries may change places in the spec.
+            values[f"retained/{node.name}"] = self.retained[i].tobytes()
+            values[f"operator/{node.name}"] = blocks.arrays_bytes(self.logics[i].checkpoint())
+        for named, numbers in self.objects.items():
+            values[objects_value(named)] = blocks.table_bytes(numbers.saved())
+        coded = self.coded()
+        if coded:
+            values["texts"] = blocks.table_bytes(self.codes.held(coded))
+        return values, dropped
+
+    @classmethod
+    def restore(
+        cls, config: HostConfig, core: dict[str, Any], read: Callable[[str], bytes | None], next_seq: I64, until: int
+    ) -> OperatorHost:
+        """The operators of what ``save`` gave."""
+        texts = read("texts")
+        host = cls(config, TextCodes(config.texts, blocks.bytes_table(texts) if texts else None))
+        host.retained = [np.frombuffer(read(f"retained/{node.name}") or b"", np.int64).copy() for node in config.operators]
+        host._pin()
+        for name, store in host._stores():
+            store.next_chunk = core[f"next_{name}"]
+            for n in core[name]:
+                store.load(n, blocks.bytes_table(read(f"{name}/{n}") or b""))
+        for named, numbers in host.objects.items():
+            numbers.restore(blocks.bytes_table(read(objects_value(named)) or b""))
+        held = host.store.alive(config.window, next_seq, until)
+        for i, node in enumerate(config.operators):
+            arrays = blocks.bytes_arrays(read(f"operator/{node.name}") or b"")
+            kept = {"window": held, "retained": host.store.named(host.retained[i]), "none": host.store.named(held.at[:0])}
+            host.logics.append(node.operator.build(State(arrays, host._arrivals(node, kept[node.operator.keeps]))))
+        host.needed = host._needed()
+        return host
+
+    def _keep(self, taken: Sequenced) -> None:
+        """Adds the new objects to the window's rows."""
+        kept, hashes = taken.rows.select(self.store.schema.names).cast(self.store.schema), taken.rows.select(self.hashes)
+        key, seq, time = taken.key, taken.seq, taken.time
+        made = seq >= 0
+        if not made.all():
+            key, seq, time = key[made], seq[made], time[made]
+            kept, hashes = kept.filter(pa.array(made)), hashes.filter(pa.array(made))
+        self.store.append(key, seq, time, kept)
+        if self.hashes and self.seen is not self.store:
+            self.seen.append(key, seq, time, hashes)
+
+    def _pin(self) -> None:
+        parts = [at for at in (self.others.rows, *self.retained) if len(at)]
+        self.store.pins = parts[0] if len(parts) == 1 else distinct(np.concatenate([_NONE, *parts]))
+
+    def _arrivals(self, node: OperatorNode, rows: Segment) -> Arrivals:
+        """Stored rows as the operator of ``node`` takes them. What names objects, and sets, are stored only for those that keep rows."""
+        key, seq = split_address(rows.at)
+        columns: dict[str, AnyArray] = {c.name: operator_column(rows.rows[c.name], c.kind, self.codes) for c in node.attributes}
+        stored = node.operator.keeps != "none"
+        for named in node.objects if stored else ():
+            columns[object_column(named).name] = self.objects[named].number(key, rows.rows)
+        if self.deletes:
+            columns[DELETION_TARGET] = np.full(len(rows.at), NULL)
+        return Arrivals(key, seq, rows.time, columns, {name: ragged(rows.rows[name]) for name in node.tokens if stored})
+
+    def _columns(self, key: I64, rows: pa.Table) -> dict[str, AnyArray]:
+        wanted = {c.name: c.kind for node in self.operators for c in node.attributes}
+        columns = {name: operator_column(rows[name], kind, self.codes) for name, kind in wanted.items()}
+        return columns | {object_column(named).name: numbers.number(key, rows) for named, numbers in self.objects.items()}
+
+    def _ragged(self, rows: pa.Table) -> dict[str, Ragged]:
+        return {name: ragged(rows[name]) for node in self.operators for name in node.tokens}
+
+    def _named(self, operator: int, columns: dict[str, AnyArray]) -> dict[str, Named]:
+        """The objects in ``columns`` that the operator did not need so far: another that did may have kept their numbers alive."""
+        found = {}
+        for named in self.operators[operator].objects:
+            column = object_column(named).name
+            met = distinct(columns[column])
+            new = met[(met != NULL) & ~np.isin(met, self.needed[operator])]
+            found[column] = self.objects[named].named(new)
+        return found
+
+    def _forget_objects(self) -> None:
+        """Objects that no operator needs any more lose their numbers."""
+        self.needed = self._needed()
+        for named, numbers in self.objects.items():
+            mine = [self.needed[i] for i, node in enumerate(self.operators) if named in node.objects]
+            numbers.keep([*mine, self.others.objects.get(named, np.empty(0, np.int64))])
+
+    def _needed(self) -> list[I64]:
+        """By operator, the numbers of the objects that it needs."""
+        both = zip(self.operators, self.logics, strict=True)
+        return [cast(ObjectLogic, logic).objects() if node.objects else np.empty(0, np.int64) for node, logic in both]
+
+    def _stores(self) -> tuple[tuple[str, WindowStore], ...]:
+        """What is kept, by the name of its state values."""
+        return ((CHUNK, self.store),) if self.seen is self.store else ((CHUNK, self.store), (SEEN, self.seen))
+
+    def coded(self) -> list[pa.ChunkedArray]:
+        """Text columns of the rows whose codes stand in operators' own arrays."""
+        found = []
+        for node, at in zip(self.operators, self.retained, strict=True):
+            names = [c.name for c in node.attributes if c.kind == "text"]
+            if names and node.operator.keeps == "retained":
+                rows = self.store.named(at).rows
+                found += [rows[n] for n in names]
+        return found

@@ -1,0 +1,169 @@
+"""The stateful step: one bucket of keys a grouping key, state as named binary values, a cache of decoded state in the worker."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import time as clock
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from skyband.framework.base.messages import ASIDE, COUNTS, WAKE, Tally, time_of
+from skyband.framework.sources.structs import struct
+from skyband.framework.streaming.bucket.state_values import StateValues
+from skyband.framework.streaming.spark.collector import spare
+from skyband.framework.streaming.spark.executors import as_the_driver
+from skyband.operators import threads
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from skyband.framework.streaming.bucket.bucket import Bucket
+    from skyband.framework.streaming.bucket.kept_bucket import HeldBucket
+    from skyband.framework.streaming.rows.config import HostConfig
+    from skyband.framework.streaming.rows.outbox import Deliver
+
+_MARK = struct(token="string", timer="bigint")
+_NAME = struct(name="string", piece="int")
+_DATA = struct(data="binary")
+
+# Decoded state of this worker process: the processor itself is unpickled anew for every task. An entry is good only if its token is the one
+# saved with the state that the engine hands over.
+_CACHE: dict[tuple[str, int], tuple[str, HeldBucket]] = {}
+
+
+class HostProcessor(StatefulProcessor):
+    """Runs ``Bucket`` inside ``transformWithState``: rows and timers in, blocks for tables out.
+
+    Buckets, and the configuration, are imported by those who run one: before a query's first batch the engine starts a process that
+    calls ``init`` alone, and waits for it. ``handing``: the folder in which workers hand their buckets on.
+    """
+
+    def __init__(self, config: HostConfig, deliver: Deliver, handing: Path | None = None) -> None:
+        self._parts = pickle.dumps((config, deliver))
+        self.handing = handing
+
+    @cached_property
+    def _unpacked(self) -> tuple[HostConfig, Deliver]:
+        made: tuple[HostConfig, Deliver] = pickle.loads(self._parts)
+        return made
+
+    @property
+    def config(self) -> HostConfig:
+        """What all buckets of the job have in common."""
+        return self._unpacked[0]
+
+    @property
+    def deliver(self) -> Deliver:
+        """What becomes of blocks on their way to the driver."""
+        return self._unpacked[1]
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declares the state: a token with the current timer, and values by name in pieces of 1 MB."""
+        as_the_driver()
+        spell_plainly(handle)
+        self.handle = handle
+        self.mark = handle.getValueState("mark", _MARK)
+        self.values = handle.getMapState("values", _NAME, _DATA)
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:
+        """One batch's blocks of one bucket, in any order."""
+        node, number = int(key[0]), int(key[1])
+        if node == ASIDE:
+            for row in rows:
+                yield Row(kind=row["kind"], data=bytes(row["data"]))
+            return
+        from skyband.framework.streaming.rows.shuffle_files import opened
+
+        data = [opened(row["kind"], row["data"]) for row in rows if row["kind"] != WAKE]
+        yield from self._run(number, data, timerValues.getCurrentWatermarkInMs())
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
+        """The watermark has passed something that waits in this bucket."""
+        yield from self._run(int(key[1]), [], timerValues.getCurrentWatermarkInMs())
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def _run(self, number: int, data: Sequence[bytes | pa.Buffer], watermark_ms: int) -> Iterator[Row]:
+        started = clock.perf_counter()
+        spare()
+        threads.allow(self.config.threads)
+        mark = self.mark.get()
+        slot = (self.config.cache_key, number)
+        held = self._held(number, _CACHE.pop(slot, None), mark[0] if mark is not None else None)
+        bucket = held.bucket
+        loaded = clock.perf_counter()
+        out = bucket.run(data, watermark_ms)
+        ran = clock.perf_counter()
+        held.save(StateValues(self.values))
+        token = os.urandom(8).hex()
+        self._set_timer(bucket, mark[1] if mark is not None else None, token, watermark_ms)
+        held.handed.hand(token)
+        if not bucket.crowded:
+            _CACHE[slot] = (token, held)
+        saved = clock.perf_counter()
+        for block in out:
+            kind, message = self.deliver(*block)
+            yield Row(kind=kind, data=message)
+        times = Tally({time_of("load"): int(1e6 * (loaded - started)), time_of("state"): int(1e6 * (saved - ran))})
+        yield Row(kind=COUNTS, data=times.message())
+
+    def _held(self, number: int, cached: tuple[str, HeldBucket] | None, token: str | None) -> HeldBucket:
+        """The bucket as it was saved with ``token`` (None: it never was), from where it is had fastest."""
+        from skyband.framework.streaming.bucket.kept_bucket import HeldBucket
+
+        values, folder = StateValues(self.values), None if self.handing is None else self.handing / str(number)
+        filled = self._filled(number, values)
+        if filled is not None:
+            for name in values.names():
+                values.drop(name)
+            return HeldBucket.filled(self.config, number, filled, values, folder)
+        if token is None:
+            return HeldBucket.new(self.config, number, folder)
+        if cached is not None and cached[0] == token:
+            # The configuration of this run: since the state was cached a finish may have been declared.
+            cached[1].bucket.config = self.config
+            return cached[1]
+        return HeldBucket.read(self.config, number, token, values, folder)
+
+    def _filled(self, number: int, values: StateValues) -> dict[str, bytes] | None:
+        """The state that is to take the place of the one in the store, if it has not yet: a batch that is repeated does it again."""
+        filling = self.config.filling
+        if filling is None or number not in filling.buckets:
+            return None
+        from skyband.framework.streaming.bucket.fill_files import FILLED, read_state
+
+        if values.read(FILLED) == filling.token.encode():
+            return None
+        return read_state(Path(filling.folder), number) | {FILLED: filling.token.encode()}
+
+    def _set_timer(self, bucket: Bucket, before: int | None, token: str, watermark_ms: int) -> None:
+        due = bucket.due()
+        # Something at instant e is due once the watermark is past e; timers fire at <= the watermark. What is still due now waits
+        # for a later watermark than this one (F of a finish lies within its millisecond).
+        timer = None if due is None else max(due // 1000 + 1, watermark_ms + 1)
+        if timer != before:
+            timers = list(self.handle.listTimers())
+            if before is not None and before in timers:
+                self.handle.deleteTimer(before)
+            if timer is not None and timer not in timers:
+                self.handle.registerTimer(timer)
+        elif timer is not None and timer not in list(self.handle.listTimers()):
+            self.handle.registerTimer(timer)
+        self.mark.update((token, timer))
+
+
+def spell_plainly(handle: StatefulProcessorHandle) -> None:
+    """Values of the state are pickled as they are: tuples of plain values, which is what they are.
+
+    Else PySpark looks through each of them for values of NumPy's, with a module of its tests, whose imports take a worker's first batch a
+    third of a second.
+    """
+    client: Any = handle._statefulProcessorApiClient
+    client._serialize_to_bytes = lambda schema, values: client.pickleSer.dumps(schema.toInternal(values))

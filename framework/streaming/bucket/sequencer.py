@@ -1,0 +1,219 @@
+"""One bucket's rows in order: late ones out, early ones kept waiting, the rest numbered key by key and checked for their ids.
+
+Rows in, accepted arrivals out. Its part of the state: the instant all events before which have been taken, the keys, the rows that wait,
+the deletions whose objects would still be in the window. Ids are not its own part: they come back with the window's rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.framework.base.messages import ACCEPTED, DELETED, HEADS, NEWEST, PENDING, REJECTED
+from skyband.framework.base.reasons import DUPLICATE_ID, LATE, NO_TARGET
+from skyband.framework.sources.protocol import ORIGIN
+from skyband.framework.streaming.bucket.deletions import DELETES, Deletions
+from skyband.framework.streaming.bucket.sequence import Ids, Keys, number_rows
+from skyband.framework.streaming.bucket.store import Segment, distinct, split_address
+from skyband.framework.streaming.rows import blocks, rejects
+from skyband.framework.streaming.rows.columns import TextCodes, ints, micros
+from skyband.framework.streaming.rows.config import CAPPED, ID_HASHES, KEY_HASHES, HostConfig
+from skyband.framework.streaming.rows.order import canonical_order
+from skyband.framework.streaming.rows.outbox import Outbox
+from skyband.operators.base import NEVER, NULL
+
+I64 = npt.NDArray[np.int64]
+
+_STAMP = pa.timestamp("us", "UTC")
+
+
+@dataclass(slots=True)
+class Sequenced:
+    """Accepted rows in canonical order, arrays of shape (rows,): dense key, time in microseconds, position in the key's order, target.
+
+    A deletion has seq -1 and the seq of the object it deletes as its target; the others' is NULL.
+    """
+
+    key: I64
+    time: I64
+    seq: I64
+    target: I64
+    rows: pa.Table
+
+
+class Sequencer:
+    """A batch goes through ``due_rows``, ``sequence`` and, when the operators have run, ``close``."""
+
+    def __init__(self, config: HostConfig) -> None:
+        self.window = config.window
+        self.intake = config.intake
+        self.schema = config.row_schema()
+        self.keys = Keys()
+        self.key_rows: list[pa.Table] = []
+        self.until = -NEVER
+        self.pending = self.schema.empty_table()
+        self.ids = Ids(config.window) if config.intake.unique == "checked" else None
+        self.deletions = Deletions(config.intake.deletes, config.texts, config.window)
+        self._waited = 0
+        self._tie_columns = self._order_columns()
+        if not config.intake.partition_by:
+            self.keys.single()
+
+    def due_rows(self, data: Sequence[bytes | pa.Buffer], frontier: int | None, out: Outbox) -> tuple[pa.Table, int]:
+        """(rows that may be processed, the limit below which they may). Late rows go to ``rejected``, early ones to ``pending``."""
+        self._waited = self.pending.num_rows
+        event_time = self.intake.event_time
+        # Tasks read files side by side: blocks in order of their times are mostly rows in order of theirs.
+        tables = sorted((blocks.bytes_table(d) for d in data), key=lambda table: int(table[event_time][0].value))
+        came = pa.concat_tables(tables) if tables else self.schema.empty_table()
+        fresh = came.select(self.schema.names).cast(self.schema)
+        floor = self.until if frontier is None else max(frontier, self.until)
+        limit = floor
+        if fresh.num_rows:
+            newest = int(pc.max(came[CAPPED if CAPPED in came.column_names else event_time].cast(pa.int64())).as_py())
+            # Never past the engine's next watermark, which is at least this bucket's newest time (capped), in ms, less the delay.
+            limit = max(limit, (newest // 1000 - self.intake.delay_ms) * 1000)
+            late = pc.less(fresh[event_time].cast(pa.int64()), pa.scalar(floor, pa.int64()))
+            if pc.any(late).as_py():
+                self._reject(fresh.filter(late), LATE, out)
+                fresh = fresh.filter(pc.invert(late))
+        rows = pa.concat_tables([self.pending, fresh]) if self.pending.num_rows else fresh
+        if not rows.num_rows:
+            return rows, limit
+        ready = pc.less(rows[event_time].cast(pa.int64()), pa.scalar(limit, pa.int64()))
+        if pc.all(ready).as_py():
+            self.pending = self.schema.empty_table()
+            return rows, limit
+        due = int(pc.sum(ready).as_py())
+        if pc.all(ready.slice(0, due)).as_py():
+            self.pending = rows.slice(due).combine_chunks()
+            return rows.slice(0, due), limit
+        self.pending = rows.filter(pc.invert(ready)).combine_chunks()
+        return rows.filter(ready), limit
+
+    def sequence(self, rows: pa.Table, codes: TextCodes, out: Outbox) -> Sequenced:
+        """The accepted of ``rows`` in canonical order; duplicates and deletions of nothing go to ``rejected``."""
+        if not rows.num_rows:
+            empty = np.empty(0, np.int64)
+            return Sequenced(empty, empty, empty, empty, rows)
+        time = micros(rows[self.intake.event_time])
+        key = self._key(rows)
+        rows = self.deletions.marked(rows, codes)
+        order = canonical_order(key, time, rows, self._tie_columns)
+        if not np.array_equal(order, np.arange(len(order))):
+            key, time, rows = key[order], time[order], rows.take(pa.array(order))
+        if self.ids is None:
+            seq = number_rows(self.keys, key)
+            target = np.full(len(seq), NULL)
+        else:
+            hashes = ints(rows[ID_HASHES[0]]), ints(rows[ID_HASHES[1]])
+            seq, target = self.ids.accept(self.keys, key, time, *hashes, self.until, self.deletions.of(rows))
+            for reason, bad in ((DUPLICATE_ID, (seq < 0) & (target == NULL)), (NO_TARGET, target == -1)):
+                if bad.any():
+                    self._reject(rows.filter(pa.array(bad)), reason, out)
+            good = (seq >= 0) | (target >= 0)
+            if not good.all():
+                rows, key, time, seq, target = rows.filter(pa.array(good)), key[good], time[good], seq[good], target[good]
+        made = seq >= 0
+        self.keys.last_time[key[made]] = time[made]
+        self.deletions.add(key, time, target)
+        out.counts[ACCEPTED] = len(seq)
+        if not made.all():
+            out.counts[DELETED] = int((~made).sum())
+        return Sequenced(key, time, seq, target, rows.combine_chunks())
+
+    def close(self, taken: Sequenced, limit: int, bucket: int, out: Outbox) -> None:
+        """All events before ``limit`` have been taken: a ``heads`` row for every key that got rows, and what waits and is newest."""
+        self.until = limit
+        self._heads(distinct(taken.key), bucket, out)
+        out.counts[PENDING] = self.pending.num_rows - self._waited
+        newest = [int(taken.time.max())] if len(taken.time) else []
+        if self.pending.num_rows:
+            newest.append(int(pc.max(self.pending[self.intake.event_time].cast(pa.int64())).as_py()))
+        if newest:
+            out.counts[NEWEST] = max(newest)
+
+    def waiting(self) -> list[int]:
+        """The earliest event time of a row that waits, if one does."""
+        if not self.pending.num_rows:
+            return []
+        return [int(pc.min(self.pending[self.intake.event_time].cast(pa.int64())).as_py())]
+
+    def key_values(self, key: I64) -> pa.Table:
+        """The ``partition_by`` columns of dense key numbers."""
+        self.key_rows = [pa.concat_tables(self.key_rows).combine_chunks()] if len(self.key_rows) > 1 else self.key_rows
+        if not self.key_rows:
+            return pa.table({})
+        return self.key_rows[0].take(pa.array(key))
+
+    def save(self, core: dict[str, Any]) -> dict[str, bytes]:
+        """The values of its part of the state; adds its own to the fields of ``core``."""
+        core["until"] = self.until
+        values = {"keys": blocks.arrays_bytes(self.keys.arrays())}
+        if self.intake.partition_by and self.key_rows:
+            self.key_rows = [pa.concat_tables(self.key_rows).combine_chunks()]
+            values["key_rows"] = blocks.table_bytes(self.key_rows[0])
+        values["pending"] = blocks.table_bytes(self.pending)
+        if self.intake.deletes:
+            values["deleted"] = blocks.arrays_bytes(self.deletions.arrays(self.keys.next_seq, self.until))
+        return values
+
+    @classmethod
+    def restore(cls, config: HostConfig, core: dict[str, Any], read: Callable[[str], bytes | None]) -> Sequencer:
+        """The sequencer of what ``save`` gave, without ids: those come with ``recognise``."""
+        sequencer = cls(config)
+        sequencer.until = core["until"]
+        sequencer.keys = Keys.restore(blocks.bytes_arrays(read("keys") or b""))
+        key_rows = read("key_rows")
+        sequencer.key_rows = [blocks.bytes_table(key_rows)] if key_rows else []
+        sequencer.pending = blocks.bytes_table(read("pending") or b"").select(sequencer.schema.names)
+        return sequencer
+
+    def recognise(self, seen: Segment, deleted: bytes | None) -> None:
+        """Knows again the ids of the window's rows ``seen`` (with the columns ``ID_HASHES``) less those that have been ``deleted``."""
+        if self.ids is None:
+            return
+        live = np.nonzero(self.deletions.restore(deleted, seen.at))[0]
+        key, seq = split_address(seen.at[live])
+        hashes = ints(seen.rows[ID_HASHES[0]])[live], ints(seen.rows[ID_HASHES[1]])[live]
+        self.ids.load(self.keys, key, seq, seen.time[live], *hashes)
+
+    def _key(self, rows: pa.Table) -> I64:
+        """Dense key numbers of rows; the values of new keys are noted."""
+        if not self.intake.partition_by:
+            return np.zeros(rows.num_rows, np.int64)
+        key, first = self.keys.number(ints(rows[KEY_HASHES[0]]), ints(rows[KEY_HASHES[1]]))
+        if len(first):
+            self.key_rows.append(rows.select(list(self.intake.partition_by)).take(pa.array(first)).combine_chunks())
+        return key
+
+    def _heads(self, touched: I64, bucket: int, out: Outbox) -> None:
+        if not len(touched):
+            return
+        table = self.key_values(touched)
+        for name, values, kind in (
+            ("bucket", np.full(len(touched), bucket, np.int32), pa.int32()),
+            ("last_seq", self.keys.next_seq[touched] - 1, pa.int64()),
+            ("last_time", self.keys.last_time[touched], _STAMP),
+            ("as_of", np.full(len(touched), self.until - 1, np.int64), _STAMP),
+        ):
+            column = pa.array(values).cast(kind)
+            table = table.append_column(name, column) if table.num_columns else pa.table({name: column})
+        out.put(HEADS, table)
+
+    def _reject(self, rows: pa.Table, reason: str, out: Outbox) -> None:
+        out.counts[reason] = rows.num_rows
+        columns = [f.name for f in self.intake.fields]
+        out.put(REJECTED, rejects.rejected(rows.combine_chunks(), columns, reason, self.intake.event_time, ORIGIN))
+
+    def _order_columns(self) -> list[str]:
+        intake = self.intake
+        # The rest by name: their order in the spec must not matter.
+        names = [*intake.tie_break, *intake.id, *([DELETES] if intake.deletes else []), *sorted(f.name for f in intake.fields)]
+        return [n for n in dict.fromkeys(names) if n != intake.event_time and n not in intake.partition_by]

@@ -1,0 +1,140 @@
+"""What a checkpoint must hold for the engine to go on from it: looked at before the engine is, which would tell of it by a stack trace,
+
+or not at all (a log of files that is cut short makes it pass over new files).
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+import zipfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.plain_json import mapping, number
+from skyband.framework.base.plain_json import whole as whole_number
+from skyband.framework.sources.logs import files_log_damage, last_batch, offset, partitions_of, unusable
+
+_LARGEST = 64 << 20
+"""Bytes of the largest list of a snapshot's files."""
+CONTROL = 1
+"""The control source's number among the query's sources; the spec's is 0."""
+
+
+def whole(checkpoint: Path, control: Path, partitions: int, finishes: Sequence[Sequence[int]]) -> None:
+    """Raises SkybandError SKY-E303 if a part of the checkpoint or of the control source is gone. ``finishes``: those of the job file.
+
+    ``partitions``: the tasks of the stateful step, where the last batch does not say.
+
+    The log of the spec's own source is looked at by its format. O(files of the checkpoint).
+    """
+    planned, done = (last_batch(checkpoint / log) for log in ("offsets", "commits"))
+    damage = _engine_logs(checkpoint, planned, done) or _control(checkpoint, control, planned, finishes)
+    if damage is None and done >= 0:
+        damage = _state(checkpoint / "state" / "0", partitions_of(checkpoint, done) or partitions, done + 1)
+    if damage is not None:
+        raise unusable(checkpoint, damage)
+
+
+def _engine_logs(checkpoint: Path, planned: int, done: int) -> str | None:
+    if not _filled(checkpoint / "metadata"):
+        return "its file metadata is gone"
+    try:
+        uuid.UUID(str(mapping((checkpoint / "metadata").read_text())["id"]))
+    except (OSError, ValueError, KeyError):
+        return "its file metadata cannot be read"
+    if done > planned:
+        return f"offsets/{done} is gone"
+    if planned > done + 1:
+        return "commits is gone" if done < 0 else f"commits/{planned - 1} is gone"
+    for log, batch in (("offsets", planned), ("offsets", done), ("commits", done)):
+        if batch >= 0 and not _filled(checkpoint / log / str(batch)):
+            return f"{log}/{batch} is gone or empty"
+    for batch in (planned, done):
+        # Raises if the entry cannot be read.
+        offset(checkpoint, batch)
+    try:
+        mapping((checkpoint / "commits" / str(done)).read_text().partition("\n")[2] if done >= 0 else "{}")
+    except (OSError, ValueError):
+        return f"commits/{done} cannot be read"
+    return None
+
+
+def _control(checkpoint: Path, control: Path, planned: int, finishes: Sequence[Sequence[int]]) -> str | None:
+    if not control.is_dir():
+        return f"the folder {control} of the job's finishes is gone"
+    known = {f"finish-{frontier}.json" for _, frontier in finishes}
+    there = {p.name for p in control.glob("finish-*.json")}
+    if there - known:
+        return "job.json is older than the checkpoint: it does not know of a finish that was ordered"
+    # The last one may have been declared and not ordered yet.
+    lacking = [f"finish-{frontier}.json" for _, frontier in list(finishes)[:-1] if f"finish-{frontier}.json" not in there]
+    if lacking:
+        return f"{control / lacking[0]} is gone"
+    return files_log_damage(checkpoint / "sources" / str(CONTROL), offset(checkpoint, planned, CONTROL))
+
+
+def _state(state: Path, partitions: int, version: int) -> str | None:
+    """What the state lacks to be loaded as of ``version``: a snapshot with its files, and every change after it."""
+    for part in ("_metadata", "_stateSchema"):
+        if not any(p.is_file() for p in (state / part).rglob("*")):
+            return f"state/0/{part} is gone"
+    for partition in range(partitions):
+        folder = state / str(partition)
+        snapshots = [n for p in folder.glob("*.zip") if (n := number(p.stem)) is not None and n <= version]
+        first = max(snapshots, default=0)
+        lacking = [f"{n}.changelog" for n in range(first + 1, version + 1) if not _filled(folder / f"{n}.changelog")]
+        if first:
+            lacking += _snapshot_lacks(folder, first)
+        if lacking:
+            return f"state/0/{partition}/{lacking[0]} is gone"
+    return None
+
+
+def _snapshot_lacks(folder: Path, version: int) -> list[str]:
+    """The files a snapshot is made of that are not there, or the snapshot itself if it cannot be read."""
+    try:
+        with (folder / f"{version}.zip").open("rb") as file, zipfile.ZipFile(file) as packed:
+            if packed.getinfo("metadata").file_size > _LARGEST:
+                raise ValueError("no list of files is so long")
+            listed = mapping(packed.read("metadata").decode().partition("\n")[2]).get("sstFiles", [])
+        names = [(str(f["dfsSstFileName"]), whole_number(f.get("sizeBytes", -1))) for f in listed]
+        if any("/" in name or name in ("", ".", "..") for name, _ in names):
+            raise ValueError("a file elsewhere")
+        named = [(folder / "SSTs" / name, size) for name, size in names]
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+        zlib.error,
+        zipfile.BadZipFile,
+    ):
+        return [f"{version}.zip"]
+    return [f"SSTs/{p.name}" for p, size in named if not p.is_file() or (size >= 0 and p.stat().st_size != size)]
+
+
+def _filled(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size > 0
+
+
+_OF_CHECKPOINT = re.compile(
+    r"STREAMING_CHECKPOINT|STREAMING_STATEFUL_OPERATOR_MISSING|STDS_FAILED|CANNOT_LOAD_STATE_STORE|CANNOT_READ_CHECKPOINT|CONCURRENT_STREAM_LOG"
+)
+_GONE = re.compile(r"FileNotFoundException|does not exist|doesn't exist|EOFException|ChecksumException|[Cc]orrupt")
+
+
+def failure(said: str, checkpoint: Path) -> SkybandError | None:
+    """The engine's error ``said`` as SKY-E303 if it is about a part of the checkpoint that is gone or broken; else None."""
+    about = [line.strip() for line in said.splitlines() if str(checkpoint) in line and _GONE.search(line)]
+    if not about and not _OF_CHECKPOINT.search(said):
+        return None
+    first = about[0] if about else next(line.strip() for line in said.splitlines() if _OF_CHECKPOINT.search(line))
+    what = first.removeprefix("Caused by:").strip()
+    return unusable(checkpoint, re.sub(r"^([a-zA-Z_$]+\.)+", "", what)[:300])

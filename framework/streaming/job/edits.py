@@ -1,0 +1,152 @@
+"""What an edited spec does to its job, before it is run: whether the next run goes on, and what starting again would cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import pyarrow.compute as pc
+
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError, SpecErrors
+from skyband.framework.base.table_names import TRAJECTORY, query_tables
+from skyband.framework.plan.additions import Additions, additions
+from skyband.framework.plan.model import Plan
+from skyband.framework.sources.logs import last_batch
+from skyband.framework.sources.registry import source_format
+from skyband.framework.storage.sinks import need_readable
+from skyband.framework.streaming.job.checkpoint import whole
+from skyband.framework.streaming.job.consistency import check
+from skyband.framework.streaming.job.generations import bytes_in, gone_files
+from skyband.framework.streaming.job.layout import JobFile, Layout, changed_since, grows, rules_of
+from skyband.framework.tables import delta_read
+from skyband.framework.tables.expected import need_columns
+from skyband.framework.tables.schemas import runs_schema, skyband_name
+
+Verdict = Literal["first run", "nothing", "rules", "buckets", "added", "queries", "state"]
+SAYS: Final[dict[str, str]] = {
+    "first run": "nothing has run yet: the next run starts from the beginning of the source",
+    "nothing": "the state fits: the next run goes on from where the last one ended",
+    "rules": "the state fits: the next run goes on from where the last one ended, and judges the rows that come from then on by the new "
+    "row rules, or reads them with the new options; rows that were accepted or rejected before stay so",
+    "buckets": "only the number of buckets has grown: the next run divides the state among them and goes on from where the last one ended",
+    "added": "only queries have come: they can be made alone, from the rows that the job has accepted so far. The next run refuses until "
+    "they are",
+    "queries": "only queries have come or gone: the next run refuses",
+    "state": "what the job has kept was made for another spec: the next run refuses",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What the job's rows have taken so far, which is what making everything again has to be reckoned with.
+
+    Of the batches that table ``runs`` still has (``run.keep``); ``seconds`` are those of the batches, without the engine's start.
+    """
+
+    rows: int
+    batches: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """``verdict``: see ``SAYS``. ``differences`` as the next run would tell them; ``cost``: of starting again, None if it need not.
+
+    Of ``added``: ``states`` are those that have to be made from the first row on, ``again`` the queries of before that have a part in
+    them, ``stands_in_the_way`` says why that cannot be done now. ``moves``: the bytes on disk of the state that ``buckets``
+    divides.
+    """
+
+    job: str
+    verdict: Verdict
+    differences: list[str] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    cost: Cost | None = None
+    states: list[str] = field(default_factory=list)
+    again: list[str] = field(default_factory=list)
+    stands_in_the_way: str | None = None
+    moves: int | None = None
+
+    @property
+    def fits(self) -> bool:
+        """Whether the next run goes on (or is the first)."""
+        return self.verdict in ("first run", "nothing", "rules", "buckets")
+
+
+def edited(plan: Plan) -> Edit:
+    """What ``plan`` does to the job in its sink. Only reads. SkybandError SKY-E303 and SKY-E307 if that is none of this version.
+
+    Checks, schedule, trigger and sizes of batches are in no state: they may change at any time, and are not compared. O(rows of ``runs``).
+    """
+    need_readable(plan.sink)
+    layout = Layout(plan.sink)
+    job = layout.load()
+    if job is None:
+        return Edit(plan.job, "first run")
+    more = grows(plan, job)
+    if more is not None and more.error is None:
+        told = [f"run.buckets was {more.was}, now {more.now}"]
+        return Edit(plan.job, "buckets", told, moves=bytes_in(layout.checkpoint / "state"))
+    differences = changed_since(plan, layout)
+    if not differences:
+        return Edit(plan.job, "rules" if job.rules != rules_of(plan, job.salt) else "nothing")
+    before, now = set(job.fingerprint.get("queries", {})), [q.name for q in plan.queries]
+    added, removed = [n for n in now if n not in before], sorted(before - set(now))
+    named = tuple(f"queries.{n} " for n in (*added, *removed))
+    found = additions(job.fingerprint, plan, job.salt)
+    if found is not None:
+        states, again = list(found.states), list(found.again)
+        return Edit(plan.job, "added", differences, added, [], _cost(layout), states, again, _obstacle(plan, layout))
+    only = bool(named) and all(d.startswith(named) for d in differences)
+    return Edit(plan.job, "queries" if only else "state", differences, added, removed, _cost(layout))
+
+
+def addable(plan: Plan, layout: Layout, job: JobFile) -> Additions | None:
+    """What ``plan`` has more than the job, which can be made alone; None if it fits as it is.
+
+    Raises SpecErrors of SKY-E580 if it differs in more, SkybandError SKY-E580 if something stands in the way, SKY-E303 and SKY-E304 if
+    the job has lost something.
+    """
+    differences = changed_since(plan, layout)
+    if not differences:
+        return None
+    found = additions(job.fingerprint, plan, job.salt)
+    if found is None:
+        named = tuple(f"queries.{q.name} is new" for q in plan.queries)
+        hint = "skyband rebuild SPEC (without --added) makes everything anew; or edit in two steps"
+        raise SpecErrors(
+            [SkybandError("SKY-E580", f"not only queries have come: {d}", hint) for d in differences if not d.startswith(named)]
+        )
+    obstacle = _obstacle(plan, layout)
+    if obstacle is not None:
+        raise SkybandError("SKY-E580", f"the new queries cannot be made alone: {obstacle}")
+    whole(layout.checkpoint, layout.control, job.partitions, job.finishes)
+    states = [skyband_name(n) for n in found.states if n not in job.fingerprint["states"]]
+    check(plan, layout, job, coming=[*(t for q in found.queries for t in (*query_tables(q), q + TRAJECTORY)), *states])
+    return found
+
+
+def _obstacle(plan: Plan, layout: Layout) -> str | None:
+    """What stands in the way of making queries alone, and what to do."""
+    if getattr(source_format(plan.source.format), "once", False):
+        return f"a {plan.source.format} source is not read again; skyband rebuild makes everything anew"
+    planned, done = (last_batch(layout.checkpoint / log) for log in ("offsets", "commits"))
+    if planned > done:
+        return f"batch {planned} is unfinished: run the job once with its former spec"
+    gone, known = gone_files(layout)
+    if gone:
+        return f"{gone:,} of the {counted(known, 'file')} that the job has read are gone: put them back"
+    return None
+
+
+def _cost(layout: Layout) -> Cost | None:
+    try:
+        table = delta_read.open_table(layout.root, "runs")
+        need_columns(table, "runs", runs_schema(), ["rows_in", "batch_ms"])
+        runs = delta_read.read(table, ["rows_in", "batch_ms"])
+    except SkybandError:
+        return None
+    rows, spent = (pc.sum(runs[c]).as_py() or 0 for c in ("rows_in", "batch_ms"))
+    return Cost(rows, runs.num_rows, round(spent / 1000, 3))

@@ -1,0 +1,380 @@
+"""What a job keeps beside its tables: ``<sink>/_skyband/`` with the checkpoint, the control source and its ``.json`` files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import uuid
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final
+
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
+
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError, SpecErrors
+from skyband.framework.base.machine import told
+from skyband.framework.base.table_names import JOB_RUNS, NAMES_EDITION, RENAMED
+from skyband.framework.plan.fingerprint import compare, concealed, fingerprint, salted
+from skyband.framework.plan.growth import Growth, growth
+from skyband.framework.plan.model import Plan
+from skyband.framework.settings.tasks import tasks_asked
+from skyband.framework.sources.drop import DROP
+from skyband.framework.sources.ledger import LEDGER
+from skyband.framework.sources.logs import AGAIN, last_batch
+from skyband.framework.sources.text_options import folded
+from skyband.framework.storage import durable
+from skyband.framework.storage.overlap import overlap
+from skyband.framework.storage.places import is_object, place, remove_tree
+from skyband.framework.storage.records import STRICT, TOLERANT, Count, Name, Text, Unfit, Whole, read
+from skyband.framework.streaming.job.checkpoint import whole
+from skyband.framework.tables.ownership import Owner, is_link
+from skyband.framework.tables.schemas import tables
+
+RUNNING = "run.json"
+"""File of ``_skyband`` that says which run is going on (``run_records``)."""
+NEXT: Final = "next"
+"""Folder of ``_skyband`` in which a new generation of the job is built: a sink of its own, until it is swapped in (``generations``)."""
+
+
+ADDED: Final = "added"
+"""Folder of ``_skyband`` in which tables and states of queries that have come are made, until they are swapped in (``generations``)."""
+
+
+def _shaped(fingerprint: dict[str, Any]) -> dict[str, Any]:
+    """The fingerprint, if the parts that are looked into are what they must be. Of all others the comparison with the spec says it."""
+    for part in ("queries", "states", "run", "source"):
+        if not isinstance(fingerprint.get(part, {}), dict):
+            raise ValueError(f"{part} is no mapping")
+    odd = [n for part in ("queries", "states") for n in fingerprint.get(part, {}) if not n.isidentifier()]
+    if odd:
+        raise ValueError(f"{odd[0][:80]!r} is no name of a query")
+    return fingerprint
+
+
+Pair = Annotated[list[Whole], Field(min_length=2, max_length=2)]
+Column = Annotated[list[Text], Field(min_length=2, max_length=2)]
+
+
+@dataclass(slots=True)
+class Waiting:
+    """States that wait in files to be taken up: those of ``buckets``. ``token`` names this filling."""
+
+    token: Name
+    buckets: list[Count]
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+
+@dataclass(slots=True)
+class JobFile:
+    """``job.json``: what ties the tables, the checkpoint and the spec together.
+
+    ``generation`` names this checkpoint in every commit of the tables; ``finishes`` are [the engine's watermark in ms, F in
+    microseconds] of past finishes; ``rules`` is a hash of what may change between runs but not within a batch, ``stopping`` the names of
+    the rules of severity ``fail``; ``salt`` is the job's own, of every hash. ``names`` is the edition of the tables' column names (a file
+    of before there was more than one says nothing: 1). ``header`` are the columns of CSV files, ``columns`` [name, type] of those of
+    sources that say types too (``sources.drift``), as they were first and as accepted drifts have changed them; None if none is known.
+    ``engine_reads``: why the engine reads the source although the plan would have let tasks read it by Arrow, "" if there is no reason.
+    ``filling``: a token and the buckets whose states wait to be taken up (``filling``), if there are any. ``partitions``: the tasks of the
+    stateful step, ``moving`` those that its state is being moved to (``partitions``), None if it is not. ``escape``: what escapes a quote
+    in CSV files; a job file from before RFC 4180 became the default does not state it: a backslash.
+    """
+
+    job: Name
+    generation: Name
+    fingerprint: Annotated[dict[str, Any], AfterValidator(_shaped)]
+    partitions: Annotated[int, Field(ge=1, le=1_000_000)]
+    header: list[str] | None
+    finishes: list[Pair] = field(default_factory=list)
+    rules: str = ""
+    salt: str = ""
+    names: Annotated[int, Field(ge=1, le=NAMES_EDITION)] = NAMES_EDITION
+    stopping: list[str] = field(default_factory=list)
+    columns: list[Column] | None = None
+    engine_reads: str = ""
+    filling: Waiting | None = None
+    moving: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    escape: Annotated[str, Field(max_length=1)] = "\\"
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    @property
+    def fill_buckets(self) -> tuple[int, ...]:
+        """The buckets whose states wait in files to be taken up."""
+        return () if self.filling is None else tuple(self.filling.buckets)
+
+
+@dataclass(slots=True)
+class _Edition:
+    """What tells whether a job file is one of an earlier edition, which has other fields. One that does not say it is of the first."""
+
+    generation: str | None = None
+    names: Whole = 1
+    __pydantic_config__: ClassVar[ConfigDict] = TOLERANT
+
+
+_JOB_FILE: Final = TypeAdapter(JobFile)
+_EDITION: Final = TypeAdapter(_Edition)
+
+
+class Layout:
+    """Paths and the job file of one sink: a local folder, or one on object storage. Raises as ``place``."""
+
+    def __init__(self, sink: str) -> None:
+        self.root = place(sink)
+        self.home = self.root / "_skyband"
+        self.checkpoint = self.home / "checkpoint"
+        self.control = self.home / "control"
+        self.taken = self.home / "taken.json"
+        self.rest = self.home / "rest.json"
+        self.next = self.home / NEXT
+        self.added = self.home / ADDED
+        self.filling = self.home / "filling"
+        self.file = self.home / "job.json"
+
+    def load(self) -> JobFile | None:
+        """The job file, or None before the first run."""
+        try:
+            edition = read(self.file, _EDITION)
+            if edition is not None and edition.names < NAMES_EDITION and (edition.generation is not None):
+                raise _of_before(self.root)
+            return read(self.file, _JOB_FILE)
+        except Unfit as e:
+            raise SkybandError("SKY-E303", f"the job file {self.file} cannot be read: {e}", hint=f"restore it, or {AGAIN}") from e
+
+    def known(self) -> JobFile:
+        """The job file of a job that has run. Raises SkybandError SKY-E402 before the first run."""
+        job = self.load()
+        if job is None:
+            raise not_run()
+        return job
+
+    def create(self, plan: Plan, partitions: int, header: list[str] | None) -> JobFile:
+        """The job file of a first run; what an earlier attempt left behind without writing a row is removed."""
+        for leftover in (self.checkpoint, self.control):
+            remove_tree(leftover)
+        for leftover in (self.home / LEDGER, self.home / DROP):
+            leftover.unlink(missing_ok=True)
+        self.taken.unlink(missing_ok=True)
+        self.control.mkdir(parents=True, exist_ok=True)
+        if is_object(self.control):
+            # The engine reads a folder that is there: one that has an object, which it passes over.
+            (self.control / ".folder").write_text("\n")
+        generation, salt = uuid.uuid4().hex[:12], secrets.token_hex(16)
+        made = _current(JobFile(plan.job, generation, {}, partitions, header, salt=salt), plan)
+        self.save(made)
+        return made
+
+    def renew(self, plan: Plan, job: JobFile) -> JobFile:
+        """``job``, which fits ``plan``, with what the plan may have changed, in the present format, written if it is not so already."""
+        made = self.renewed(plan, job)
+        if made != self.load():
+            self.save(made)
+        return made
+
+    def renewed(self, plan: Plan, job: JobFile) -> JobFile:
+        """``job`` as it is written for ``plan``."""
+        return _current(job, plan)
+
+    def save(self, job: JobFile) -> None:
+        """Writes the job file in one step (a reader never sees half of it)."""
+        _replace(self.file, json.dumps(asdict(job), indent=1, sort_keys=True))
+
+    def order_finish(self, at_iso: str, frontier: int) -> None:
+        """Puts the far-dated row of a finish into the control source; a second call with the same F changes nothing."""
+        if not self.ordered(frontier):
+            _replace(self._finish(frontier), json.dumps({"at": at_iso}) + "\n")
+
+    def ordered(self, frontier: int) -> bool:
+        """Whether the finish with this F, which may have been declared only, has been ordered."""
+        return self._finish(frontier).exists()
+
+    def _finish(self, frontier: int) -> Path:
+        return self.control / f"finish-{frontier}.json"
+
+    def order_release(self, at_iso: str, at_ms: int) -> None:
+        """Puts the row into the control source that gives the watermark what a drop has kept from it; once for one instant."""
+        target = self.control / f"drop-{at_ms}.json"
+        if not target.exists():
+            _replace(target, json.dumps({"at": at_iso}) + "\n")
+
+    def order_wake(self, token: str) -> None:
+        """Puts a row into the control source, so that there is a batch; once for one token. It moves no watermark."""
+        if not self.wake(token).exists():
+            _replace(self.wake(token), json.dumps({"at": "1970-01-01T00:00:00.000+00:00"}) + "\n")
+
+    def wake(self, token: str) -> Path:
+        """The file of that row."""
+        return self.control / f"wake-{token}.json"
+
+
+def cache_key(layout: Layout, job: JobFile) -> str:
+    """Names the checkpoint, in a worker's cache and in the codes of tokens: a generation that is being built by where it will be.
+
+    Codes that stand in its state would otherwise be none of those that rows have once it is swapped in.
+    """
+    return f"{layout.checkpoint}/{job.generation}".replace(f"/_skyband/{NEXT}/_skyband/", "/_skyband/")
+
+
+def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:
+    """The job file of earlier runs, None before the first (or if no run has written anything yet: then all may still change).
+
+    Raises SpecErrors of SKY-E150 if the spec no longer fits their state, SkybandError SKY-E205 (see ``own_place``), SKY-E303 if tables
+    and checkpoint are not of one piece: going on would write rows twice or not at all, SKY-E650 if the state cannot be divided as the spec
+    wants it. A spec that only has more buckets fits (``plan.growth``).
+    """
+    own_place(plan, layout)
+    job = layout.load()
+    written = has_rows(layout)
+    damage = torn(layout, job, written)
+    if damage is not None:
+        raise damage
+    if job is None or not written:
+        if job is not None and job.job != plan.job:
+            raise _not_own(layout, f"is that of job {job.job!r}")
+        return None
+    whole(layout.checkpoint, layout.control, job.partitions, job.finishes)
+    more = grows(plan, job)
+    if more is not None and more.error is not None:
+        raise more.error
+    differences = _differences(plan, job)
+    if differences:
+        hint = (
+            "skyband rebuild SPEC makes state and tables anew from the source's start, beside these until it is done; or run the changed "
+            "spec into a new sink path"
+        )
+        raise SpecErrors([SkybandError("SKY-E150", d, hint=hint) for d in differences])
+    return job
+
+
+def has_rows(layout: Layout) -> bool:
+    """Whether a run has written rows into any table of the sink."""
+    files = (p for pattern in ("[!_]*/*.parquet", "[!_]*/*/*.parquet") for p in layout.root.glob(pattern))
+    return any(p.relative_to(layout.root).parts[0] != JOB_RUNS for p in files)
+
+
+def torn(layout: Layout, job: JobFile | None, written: bool) -> SkybandError | None:
+    """SKY-E303 if one of tables, job file and checkpoint is gone while others are there; None if none is. ``written``: see ``has_rows``."""
+    planned, done = (last_batch(layout.checkpoint / name) for name in ("offsets", "commits"))
+    missing = layout.file if job is None else layout.checkpoint if planned < 0 else None
+    if written and missing is not None:
+        return _torn(layout, f"tables of earlier runs but not their {missing.name}", f"restore {missing}")
+    if done >= 0 and not written:
+        return _torn(layout, "a checkpoint but not its tables", "restore them")
+    return None
+
+
+def grows(plan: Plan, job: JobFile) -> Growth | None:
+    """The buckets that ``plan`` has more than the job, if that is all that it has other (``Growth.refused``: and yet it cannot be)."""
+    return growth(job.fingerprint, plan, job.salt)
+
+
+def reshaped(plan: Plan, job: JobFile) -> list[str]:
+    """What the next run does to the job's state before all else, in words. SkybandError SKY-E201 (see ``tasks_asked``)."""
+    more, tasks = grows(plan, job), job.moving or tasks_asked()
+    said = [] if more is None else [f"run.buckets was {more.was}, now {more.now}: the state is divided first"]
+    return said + (
+        [] if tasks in (None, job.partitions) else [f"the state is moved from {counted(job.partitions, 'task')} to {tasks} first"]
+    )
+
+
+def not_run() -> SkybandError:
+    """SKY-E402: there is nothing yet that could be asked."""
+    return SkybandError("SKY-E402", "this job has not run yet", hint="skyband run it first")
+
+
+def own_place(plan: Plan, layout: Layout, named: bool = True) -> None:
+    """Raises SkybandError SKY-E205 if the sink, links resolved, overlaps the source or the tables of another job. Writes nothing.
+
+    ``named``: also if a directory in it that has the name of a table is not the job's (``own_tables``).
+    """
+    if plan.source.path is not None and overlap(plan.source.path, str(layout.root), real=True):
+        raise _not_own(layout, "is at, above or below the source")
+    root = layout.root.resolve()
+    for above in root.parents:
+        if (above / "_skyband" / "job.json").exists() and (root != above / "_skyband" / NEXT or layout.root.parent.name != "_skyband"):
+            raise _not_own(layout, f"lies inside the sink of another job ({above})")
+    for table in tables(plan):
+        if (root / table.name / "_skyband" / "job.json").exists():
+            raise _not_own(layout, f"would write its table {table.name} into the sink of another job")
+    for folder in [root, *root.parents]:
+        if (folder / "_delta_log").is_dir():
+            raise _not_own(layout, "is a Delta table" if folder == root else f"lies inside a Delta table ({folder})")
+    if named:
+        own_tables(plan, layout)
+
+
+def own_tables(plan: Plan, layout: Layout) -> None:
+    """Raises SkybandError SKY-E205 if a directory with the name of a table cannot be the job's (``ownership``). Writes nothing.
+
+    A table that the job has noted is not opened: the consistency check does that.
+    """
+    if layout.home.is_symlink():
+        raise _not_own(layout, "has a link in the place of _skyband")
+    owner = Owner(layout.root)
+    before = layout.file.exists() and not owner.knows
+    for table in tables(plan):
+        link = is_link(layout.root / table.name)
+        if link or not (before or table.name in owner.noted):
+            owner.need_own(table.name)
+
+
+def _not_own(layout: Layout, what: str) -> SkybandError:
+    return SkybandError("SKY-E205", f"the sink {layout.root} {what}", hint="give the job a folder of its own in sink.path")
+
+
+def changed_since(plan: Plan, layout: Layout) -> list[str]:
+    """What of the spec (or of a table of queries) is not as in the runs that wrote the tables; empty if all is, or nothing has run.
+
+    More buckets alone are no difference: the next run divides the state.
+    """
+    job = layout.load()
+    return [] if job is None else _differences(plan, job)
+
+
+def rules_of(plan: Plan, salt: str) -> str:
+    """A hash of what decides which rows are accepted and may change between runs (see ``unfinished``).
+
+    A rule's row is as little accepted if it stops the run as if it is rejected; rules of severity ``warn`` decide nothing.
+    """
+    rules = [(r.name, r.sql) for r in plan.intake.rules if r.severity != "warn"]
+    return salted(hashlib.sha256(repr((rules, sorted(plan.source.options))).encode()).hexdigest(), salt)
+
+
+def stopping_rules(plan: Plan) -> list[str]:
+    """The names of the rules of severity ``fail``."""
+    return [r.name for r in plan.intake.rules_of("fail")]
+
+
+def _current(job: JobFile, plan: Plan) -> JobFile:
+    """``job`` as it is written for ``plan``."""
+    return replace(
+        job, fingerprint=concealed(fingerprint(plan), plan, job.salt), rules=rules_of(plan, job.salt), stopping=stopping_rules(plan),
+        escape=folded(plan.source.options).get("escape", "\\"),
+    )  # fmt: skip
+
+
+def _differences(plan: Plan, job: JobFile) -> list[str]:
+    more = grows(plan, job)
+    if more is not None and more.error is None:
+        return []
+    return compare(job.fingerprint, concealed(fingerprint(plan), plan, job.salt), job.salt)
+
+
+def _of_before(root: Path) -> SkybandError:
+    said = ", ".join(f"{old} is {new} now" for old, new in RENAMED)
+    hint = (
+        f"run the spec into a new sink path, from the source's start, and delete {root} when nothing reads it any more; "
+        "or stay with the version that wrote it. In SQL: " + said
+    )
+    return SkybandError("SKY-E307", f"the tables below {root} are of an earlier version, whose columns have other names", hint=hint)
+
+
+def _torn(layout: Layout, what: str, first: str) -> SkybandError:
+    return SkybandError("SKY-E303", f"{layout.root} holds {what}", hint=f"{first}, or {AGAIN}")
+
+
+def _replace(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with told(path):
+        durable.replace(path, text)

@@ -1,0 +1,169 @@
+"""One run of a job at a time, engines included: ``lock`` is the driver's, ``engine.lock`` the JVM's, both in ``<sink>/_skyband/``.
+
+Each dies with its process, however that ends. The driver's is taken before an engine starts. The engine's is there for a JVM that
+outlives its driver for a moment: it may still write to the checkpoint, so the next driver waits until it is gone.
+On object storage one lock by lease takes the place of both (``leases``).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import time as clock
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.failpoints import failpoint
+from skyband.framework.settings.engine import seconds
+from skyband.framework.storage.places import is_object
+from skyband.framework.storage.sinks import refuse_links
+from skyband.framework.streaming.job.generations import settle
+from skyband.framework.streaming.job.layout import Layout
+from skyband.framework.streaming.job.leases import leased
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WAIT: Final = "SKYBAND_ENGINE_WAIT"
+"""Seconds to wait for the engine of an earlier run."""
+_STEP_SECONDS = 0.2
+
+Notice = Callable[[str], None]
+
+_held: set[tuple[Path, int]] = set()
+"""(path, thread) of the locks this process has: who has one may ask for it again."""
+
+
+@contextmanager
+def one_run(layout: Layout, job: str, notice: Notice = lambda text: None) -> Iterator[None]:
+    """Holds the sink inside, and finds it whole: a swap of generations that was interrupted is completed first.
+
+    ``notice`` is told if there is something to wait for, or was something to complete.
+
+    Raises SkybandError SKY-E302 (another run is active, or an engine of an earlier one does not end), SKY-E203 (the sink cannot be
+    written or locked), SKY-E518 (a link in the sink), SKY-E303 (a journal that no swap has written); as ``leased`` on object storage.
+    """
+    mine = (layout.home.resolve(), threading.get_ident())
+    if mine in _held:
+        yield
+        return
+    if is_object(layout.home):
+        with leased(layout, notice), _holding(mine):
+            yield
+        return
+    # The lock itself may be a link to a file elsewhere, which would be emptied.
+    refuse_links(layout.root)
+    with _opened(layout, "lock") as held:
+        if not _flocked(held, layout):
+            whose = _pid(layout.home / "lock")
+            raise SkybandError(
+                "SKY-E302", f"another run of job {job!r} is writing to this sink{whose}", hint="wait for it to end, or stop it"
+            )
+        held.truncate(0)
+        held.write(str(os.getpid()))
+        held.flush()
+        _await_engine(layout, job, notice)
+        if settle(layout):
+            notice(f"a new generation of job {job!r} was being swapped in when that was interrupted: it is in its place now")
+        with _holding(mine):
+            yield
+
+
+@contextmanager
+def _holding(mine: tuple[Path, int]) -> Iterator[None]:
+    """Inside, this thread knows that it has the lock."""
+    _held.add(mine)
+    try:
+        failpoint("run.locked")
+        yield
+    finally:
+        _held.discard(mine)
+
+
+@contextmanager
+def engine_lock(spark: SparkSession, layout: Layout) -> Iterator[None]:
+    """Has the engine's own process lock the sink inside. Raises SkybandError SKY-E302 if another engine has it."""
+    if is_object(layout.home):
+        # The lease is for both: an engine that outlives its driver can commit nothing.
+        yield
+        return
+    jvm: Any = spark._jvm
+    # A record lock belongs to its process, whose closing of *any* handle of the file ends it: only the engine ever opens it for long.
+    file = jvm.java.io.RandomAccessFile(str(layout.home / "engine.lock"), "rw")
+    try:
+        try:
+            held = file.getChannel().tryLock()
+        except Exception as e:
+            raise _engine_active(layout, str(e).splitlines()[0]) from e
+        if held is None:
+            raise _engine_active(layout, "it came up meanwhile")
+        file.setLength(0)
+        file.writeBytes(str(jvm.java.lang.ProcessHandle.current().pid()))
+        yield
+    finally:
+        # A dead engine has closed it already.
+        with suppress(Exception):
+            file.close()
+
+
+def _await_engine(layout: Layout, job: str, notice: Notice) -> None:
+    limit = seconds(WAIT, "60")
+    until = clock.monotonic() + limit
+    told = False
+    while True:
+        with _opened(layout, "engine.lock") as held:
+            try:
+                fcntl.lockf(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                pass
+            except OSError as e:
+                raise _not_lockable(layout, e) from e
+        if not told:
+            notice(f"waiting for the engine of an earlier run of job {job!r} to end{_pid(layout.home / 'engine.lock')}")
+            told = True
+        if clock.monotonic() >= until:
+            raise _engine_active(layout, f"it did not end within {limit:g} s")
+        clock.sleep(_STEP_SECONDS)
+
+
+def _opened(layout: Layout, name: str) -> IO[str]:
+    try:
+        layout.home.mkdir(parents=True, exist_ok=True)
+        return open(layout.home / name, "a")
+    except OSError as e:
+        raise SkybandError("SKY-E203", f"the sink {layout.root} cannot be written: {e.strerror}", hint="see the path and its rights") from e
+
+
+def _flocked(held: IO[str], layout: Layout) -> bool:
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as e:
+        raise _not_lockable(layout, e) from e
+    return True
+
+
+def _not_lockable(layout: Layout, e: OSError) -> SkybandError:
+    return SkybandError("SKY-E203", f"the sink {layout.root} cannot be locked: {e.strerror}", hint="use a file system that has locks")
+
+
+def _engine_active(layout: Layout, why: str) -> SkybandError:
+    whose = _pid(layout.home / "engine.lock")
+    return SkybandError(
+        "SKY-E302", f"the engine of an earlier run is still writing to this sink{whose}: {why}", hint="wait for it to end, or kill it"
+    )
+
+
+def _pid(file: Path) -> str:
+    """`` (process 123)`` if the file names one."""
+    with suppress(OSError):
+        text = file.read_text(errors="replace").strip()
+        if text.isdigit():
+            return f" (process {text})"
+    return ""

@@ -1,0 +1,150 @@
+"""Mended rows put back into the source: a new file in its folder, which the next batch takes like any other.
+
+Before that every row is looked at by the run's own reading and rules, and by the watermark: what would be rejected again is left out and
+told.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.machine import told
+from skyband.framework.base.reasons import FILTERED, LATE, REASON
+from skyband.framework.base.redaction import redacted
+from skyband.framework.plan.model import Plan, SourceNode
+from skyband.framework.sources.logs import next_watermark
+from skyband.framework.sources.protocol import Lying
+from skyband.framework.sources.registry import source_format
+from skyband.framework.sources.text_options import folded, skipped
+from skyband.framework.storage import durable
+from skyband.framework.streaming.job.layout import JobFile, Layout
+from skyband.framework.streaming.job.replay_records import FOLDER, Replay, folder_of
+from skyband.framework.streaming.rows.intake import intake
+from skyband.framework.streaming.spark.log import first_cause
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def replay(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, path: Path, last: dict[str, Any], even_late: bool) -> Replay:
+    """Puts the rows of the file at ``path`` back into the source. ``last``: the newest row of ``runs``; ``even_late``: late ones too.
+
+    Raises SkybandError SKY-E201 (the source takes no files, or not this one), SKY-E202 (the same file was put back before), SKY-E301 (it
+    cannot be read), SKY-E203 (the folder cannot be written). O(its rows).
+    """
+    folder = folder_of(plan)
+    try:
+        data = path.read_bytes()
+    except OSError as e:
+        raise SkybandError("SKY-E202", f"{path} cannot be read: {e.strerror}") from e
+    digest = hashlib.sha256(data).hexdigest()
+    name = f"replayed-{digest[:16]}{path.suffix}"
+    _fits(plan.source, name)
+    record = layout.home / FOLDER / f"{name}.json"
+    if record.exists() or (folder / name).exists():
+        hint = "its rows would come twice; what still is to be mended goes into a file of its own"
+        raise SkybandError("SKY-E202", f"{path.name} was put back before, as {name}", hint=hint)
+    frontier = next_frontier(layout, job, last)
+    reasons, late_by = _looked_at(spark, plan, layout, job, path, frontier)
+    out = Counter(r for r in reasons if r not in (None, FILTERED) and not (r == LATE and even_late))
+    keep = [r in (None, FILTERED) or (r == LATE and even_late) for r in reasons]
+    found = Replay(
+        name, path.name, digest, len(reasons), sum(keep), dict(out.most_common()), late_by, sum(r == FILTERED for r in reasons),
+        int(last["batch_id"]), frontier, datetime.now(UTC).isoformat(timespec="seconds"),
+    )  # fmt: skip
+    if found.placed:
+        kept = data if all(keep) else _without(plan.source, job.header is not None, path, data, keep)
+        try:
+            with told(folder):
+                record.parent.mkdir(parents=True, exist_ok=True)
+                durable.replace(record, json.dumps(asdict(found), indent=1))
+                durable.replace(folder / name, kept)
+        except OSError as e:
+            raise SkybandError("SKY-E203", f"{folder} cannot be written: {e.strerror}") from e
+    return found
+
+
+def next_frontier(layout: Layout, job: JobFile, last: dict[str, Any]) -> int | None:
+    """F of the next batch, in microseconds: rows before it are late. None if nothing is late yet. ``last``: the last row of ``runs``.
+
+    That row has F as it was in that batch, whose rows have moved the engine's watermark on.
+    """
+    reached = next_watermark(layout.checkpoint)
+    moved = max((f for w, f in job.finishes if w == reached), default=1000 * reached) if reached > 0 else None
+    known = None if last["frontier"] is None else (last["frontier"] - _EPOCH) // timedelta(microseconds=1)
+    return max((f for f in (moved, known) if f is not None), default=None)
+
+
+def _fits(source: SourceNode, name: str) -> None:
+    """Raises SkybandError SKY-E201 if the source would pass over a file of that name."""
+    pattern = {k.lower(): v for k, v in source.options}.get("pathglobfilter")
+    if pattern is not None and not fnmatchcase(name, pattern):
+        hint = "give the mended file the ending of the source's files"
+        raise SkybandError("SKY-E201", f"the source reads files named {pattern}, and would pass over {name}", hint=hint)
+
+
+def _looked_at(
+    spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, path: Path, frontier: int | None
+) -> tuple[list[str | None], tuple[int, int] | None]:
+    """(why each row would be rejected when it comes, None if it would not, in the order of the file; the span of lateness)."""
+    format_ = source_format(plan.source.format)
+    lying: Lying | None = format_.drops(plan.source, job.header, layout.home)
+    assert lying is not None
+    try:
+        rows = intake(lying.rows(spark, [path.absolute().as_uri()]), plan.intake)
+        found = rows.select(REASON, F.unix_micros(F.col(f"`{plan.intake.event_time}`")).alias("at")).toArrow()
+    except SkybandError:
+        raise
+    except Exception as e:  # whatever the engine says of this one file, by whatever class, is the answer
+        said = str(e)
+        text = f"{path.name} cannot be read as the source's files are: {first_cause(redacted(said))}"
+        failed = SkybandError("SKY-E301", text, hint="write it as the source's files are, with the same columns and options")
+        raise format_.failure(said, job.header, plan.source.path) or failed from e
+    late = pc.and_(pc.is_null(found[REASON]), pc.fill_null(pc.less(found["at"], -(2**63) if frontier is None else frontier), False))
+    reasons = pc.if_else(late, LATE, found[REASON]).to_pylist()
+    at = found["at"].filter(late)
+    by = None if frontier is None or not len(at) else (frontier - pc.max(at).as_py(), frontier - pc.min(at).as_py())
+    return reasons, by
+
+
+def _without(source: SourceNode, header: bool, path: Path, data: bytes, keep: Sequence[bool]) -> bytes:
+    """The file without the rows that are not kept. Raises SkybandError SKY-E201 if its rows cannot be told apart."""
+    if source.format == "parquet":
+        rows = pq.read_table(path)
+        if rows.num_rows == len(keep):
+            sink = pa.BufferOutputStream()
+            pq.write_table(rows.filter(pa.array(keep)), sink)
+            return bytes(sink.getvalue())
+    else:
+        options = folded(source.options)
+        titles = data.splitlines(keepends=True)[: skipped(options)]
+        top, lines = _lines(data[sum(map(len, titles)) :], header, options.get("comment", "").encode())
+        top = [*titles, *top]
+        if len(lines) == len(keep):
+            return b"".join([*top, *(line for line, kept in zip(lines, keep, strict=True) if kept)])
+    hint = "leave them out of the file yourself: `skyband rejected` explains the reasons"
+    raise SkybandError("SKY-E201", f"rows of {path.name} would be rejected again, and its lines are not its rows", hint=hint)
+
+
+def _lines(data: bytes, header: bool, comment: bytes) -> tuple[list[bytes], list[bytes]]:
+    """(the header's line, the lines that are rows), each with its end."""
+    rows = [line if line.endswith(b"\n") else line + b"\n" for line in data.splitlines(keepends=True) if _is_row(line, comment)]
+    return (rows[:1], rows[1:]) if header else ([], rows)
+
+
+def _is_row(line: bytes, comment: bytes) -> bool:
+    return bool(line.strip()) and not (comment and line.startswith(comment))

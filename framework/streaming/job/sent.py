@@ -1,0 +1,58 @@
+"""How far the changes of a job have been sent: ``<sink>/_skyband/sent.json``, of one generation. Imports no Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from contextlib import suppress
+from typing import Final
+
+from skyband.framework.base.machine import told
+from skyband.framework.base.plain_json import mapping, whole
+from skyband.framework.plan.model import Plan
+from skyband.framework.sources.logs import last_batch
+from skyband.framework.storage import durable
+from skyband.framework.streaming.job.layout import JobFile, Layout
+from skyband.framework.tables.sink import FILLED_BATCH
+
+NOTHING: Final = FILLED_BATCH - 1
+"""Before all batches, and what was told of the time before them."""
+
+
+class Sent:
+    """The last batch whose changes have been sent, by query. One that is not known, or of another generation, begins with the first."""
+
+    def __init__(self, layout: Layout, job: JobFile) -> None:
+        self._file, self._generation = layout.home / "sent.json", job.generation
+        self._batches: dict[str, int] = {}
+        with suppress(OSError, ValueError, AttributeError, TypeError):
+            said = mapping(self._file.read_text())
+            if said.get("generation") == job.generation:
+                self._batches = {str(q): whole(batch) for q, batch in said["queries"].items()}
+
+    def upto(self, query: str) -> int:
+        """The last batch of ``query``, ``NOTHING`` before the first."""
+        return self._batches.get(query, NOTHING)
+
+    def moved(self, queries: Collection[str], batch: int) -> None:
+        """All of ``queries``, and no other, have been sent up to ``batch``; durable when this returns."""
+        self._save({q: max(batch, self.upto(q)) for q in queries})
+
+    def forget(self, queries: Collection[str]) -> None:
+        """These begin with their first change."""
+        if set(queries) & set(self._batches):
+            self._save({q: batch for q, batch in self._batches.items() if q not in queries})
+
+    def _save(self, batches: dict[str, int]) -> None:
+        if batches != self._batches:
+            with told(self._file):
+                durable.replace(self._file, json.dumps({"generation": self._generation, "queries": batches}, indent=1, sort_keys=True))
+            self._batches = batches
+
+
+def all_sent(plan: Plan, layout: Layout, job: JobFile) -> bool:
+    """Whether nothing waits to be sent of a job at rest: it has noted so for its last batch."""
+    if plan.kafka is None:
+        return True
+    sent, batch = Sent(layout, job), last_batch(layout.checkpoint / "commits")
+    return all(sent.upto(query) >= batch for query, _ in plan.kafka.topics)

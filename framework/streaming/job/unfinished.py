@@ -1,0 +1,58 @@
+"""What of a spec may change while a batch has begun and is not done: what decides which of its rows are accepted.
+
+A batch of which a table has rows is repeated as it was, so that what is there already stays true. Of one that no table has rows of (it was
+killed early, or a row stopped the run) nothing has to be repeated: it is planned anew, with what it takes and how far that moves the
+watermark.
+"""
+
+from __future__ import annotations
+
+from skyband.framework.base.errors import SkybandError, SpecErrors
+from skyband.framework.plan.model import Plan
+from skyband.framework.sources.ledger import Ledger
+from skyband.framework.sources.logs import forget_plan, last_batch, offset
+from skyband.framework.streaming.job.consistency import Found
+from skyband.framework.streaming.job.layout import JobFile, Layout, rules_of, stopping_rules
+
+
+def settle(plan: Plan, layout: Layout, job: JobFile, found: Found) -> None:
+    """Makes the unfinished batch, if there is one, fit rules that have changed since; ``found``: what the tables hold.
+
+    Raises SpecErrors of SKY-E150 if it has to be repeated with the former ones.
+    """
+    planned, done = (last_batch(layout.checkpoint / log) for log in ("offsets", "commits"))
+    if planned <= done:
+        return
+    other = job.rules != rules_of(plan, job.salt)
+    if found.unfinished_committed:
+        # A row that is in `rejected` cannot stop the run any more; a rule that has stopped nothing may as well reject.
+        stricter = [name for name in stopping_rules(plan) if name not in job.stopping]
+        if other or stricter:
+            raise SpecErrors([_refused(planned, stricter)])
+    elif other and not _taken_back(layout, planned, done):
+        raise SpecErrors([_refused(planned, [])])
+
+
+def _taken_back(layout: Layout, planned: int, done: int) -> bool:
+    """Whether the batch, of which no table has rows, could be forgotten: what it takes, and the state it may have made.
+
+    Not if the log of files has been merged since, or if files were set aside for it: the ledger knows them by its number.
+    """
+    checkpoint = layout.checkpoint
+    if any(a.batch == planned for a in Ledger.load(layout.home).aside.values()):
+        return False
+    for path in (checkpoint / "state" / "0").glob("[0-9]*/*"):
+        version = path.name.lstrip(".").partition(".")[0]
+        if version.isdigit() and int(version) > done + 1:
+            path.unlink()
+    try:
+        forget_plan(checkpoint, planned, offset(checkpoint, done))
+    except SkybandError:
+        return False
+    return True
+
+
+def _refused(batch: int, stricter: list[str]) -> SkybandError:
+    what = f"rule {stricter[0]} has severity fail now" if stricter else "quality.rows or source.options changed"
+    hint = "run once with the former spec (--demote RULE, if a rule stops it), then with this one"
+    return SkybandError("SKY-E150", f"{what} while batch {batch} is unfinished: it has to be repeated as it was", hint=hint)

@@ -1,0 +1,1 @@
+"""State that is made, moved or divided apart from a run: new queries, more buckets, other partitions."""

@@ -1,0 +1,246 @@
+"""The states and tables of queries that have come to a job, made beside it from the rows that it has accepted so far, and swapped in.
+
+In ``_skyband/added``: the new queries' tables, the skybands of the states that are made, every bucket's state as it was (``was``) and as it
+will be (``filling``). Nothing of the job is touched before the swap (``generations.swap_in``).
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.failpoints import failpoint
+from skyband.framework.base.messages import Changes, Skyband, Tally, Trajectory, addressed
+from skyband.framework.base.reasons import LATE, REASON, RULE
+from skyband.framework.base.redaction import redacted
+from skyband.framework.plan.additions import Additions
+from skyband.framework.plan.model import Plan
+from skyband.framework.sources.registry import source_format
+from skyband.framework.streaming.bucket.fill_files import read_state, write_state
+from skyband.framework.streaming.job.generations import swap_in
+from skyband.framework.streaming.job.layout import JobFile, Layout, Waiting, cache_key
+from skyband.framework.streaming.rebuild.backfill import Backfill
+from skyband.framework.streaming.rebuild.stored_states import stored_states
+from skyband.framework.streaming.rows import blocks
+from skyband.framework.streaming.rows.config import KEY_HASHES, HostConfig
+from skyband.framework.streaming.rows.intake import intake
+from skyband.framework.streaming.rows.outbox import Block
+from skyband.framework.streaming.rows.pack import Pack
+from skyband.framework.streaming.spark.causes import machine_refused
+from skyband.framework.streaming.spark.log import first_cause, log_file
+from skyband.framework.tables.delta_read import to_schema
+from skyband.framework.tables.derive import derive
+from skyband.framework.tables.schemas import changes_name, now_name, skyband_name, trajectory_name
+from skyband.framework.tables.sink import FILLED_BATCH, Sink
+from skyband.framework.tables.writer_factory import writer_for
+
+BUCKET: Final = "__bucket"
+_SENT: Final = "bucket int, kind string, data binary"
+_ARROW: Final = pa.schema([("bucket", pa.int32()), ("kind", pa.string()), ("data", pa.binary())])
+_DONE: Final = "done"
+"""Kind of what is sent when a bucket's new state is in its file."""
+_REFUSED: Final = "refused"
+"""Kind of what is sent if there is none: the error, as JSON."""
+_ROWS: Final = 500_000
+"""Rows of a table that are written at a time."""
+
+
+def add(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, found: Additions) -> int:
+    """Makes what ``found`` names, and swaps it in; the rows that were told of the new queries. For who holds the job's lock.
+
+    The job's next batch takes up the states (``filling``). Raises SkybandError SKY-E301 if the source cannot be read again, SKY-E581 if
+    it does not give the rows that the job has accepted. O(rows of the source).
+    """
+    shutil.rmtree(layout.added, ignore_errors=True)
+    made = Layout(str(layout.added))
+    writer = writer_for(plan.sink, spark)
+    buckets = stored_states(spark, layout, job, made.home / "was")
+    fill = Fill(_config(plan, layout, job), found, made.home, _left_out(Sink(plan, writer, job.generation)))
+    tables = _Tables(spark, plan, job, made, found)
+    done = set()
+    for bucket, kind, data in _run(spark, plan, layout, job, fill):
+        if kind == _REFUSED:
+            raise SkybandError(*json.loads(data))
+        if kind == _DONE:
+            done.add(bucket)
+        else:
+            tables.add(kind, data)
+    for bucket in sorted(set(buckets) - done):
+        # Buckets without a row that is due.
+        for kind, data in fill.ended(fill.begun(bucket)):
+            tables.add(kind, data)
+    told = tables.end(Sink(plan, writer, job.generation))
+    failpoint("added.made")
+    made.save(replace(layout.renewed(plan, job), filling=Waiting(secrets.token_hex(8), sorted(buckets))))
+    leaving = [skyband_name(n) for n in (*found.states, *found.gone)]
+    swap_in(layout, tables.names, [n for n in leaving if (layout.root / n).exists()])
+    return told
+
+
+class Fill:
+    """The function given to ``mapInArrow``: rows of whole buckets in the order of their times, bucket after bucket.
+
+    A bucket's state comes from its file in ``home/was``, and goes to one in ``home/filling``.
+    """
+
+    def __init__(self, config: HostConfig, found: Additions, home: Path, left_out: Mapping[str, int]) -> None:
+        self.config, self.found, self.home, self.left_out = config, found, home, left_out
+        self.pack = Pack(config)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Blocks as (bucket, kind, data)."""
+        now: Backfill | None = None
+        for batch in batches:
+            for bucket, rows in self._by_bucket(pa.Table.from_batches([batch])):
+                if now is None or now.number != bucket:
+                    yield from self._sent(now)
+                    now = self.begun(bucket)
+                yield from _messages(bucket, now.take(rows))
+        yield from self._sent(now)
+
+    def begun(self, bucket: int) -> Backfill:
+        """The new operators of a bucket before their first row."""
+        was = read_state(self.home / "was", bucket)
+        return Backfill(self.config, self.found.states, self.found.queries, bucket, was, self.left_out)
+
+    def ended(self, fill: Backfill) -> list[Block]:
+        """The last blocks of a bucket, whose new state is in its file."""
+        told, values = fill.end()
+        write_state(self.home / "filling", fill.number, values)
+        return told
+
+    def _sent(self, fill: Backfill | None) -> Iterator[pa.RecordBatch]:
+        if fill is None:
+            return
+        try:
+            told = [*self.ended(fill), (_DONE, b"")]
+        except SkybandError as e:
+            # The engine would tell it as a failure of its own.
+            told = [(_REFUSED, json.dumps([e.code, e.message, e.hint]).encode())]
+        yield from _messages(fill.number, told)
+
+    def _by_bucket(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+        rows, _ = self.pack.sort_out(table, Tally())
+        if not rows.num_rows:
+            return
+        if self.config.buckets == 1:
+            yield 0, rows
+            return
+        bucket = rows[KEY_HASHES[0]].to_numpy() % self.config.buckets
+        cuts = [0, *(np.nonzero(np.diff(bucket))[0] + 1).tolist(), len(bucket)]
+        for first, end in pairwise(cuts):
+            yield int(bucket[first]), rows.slice(first, end - first)
+
+
+class _Tables:
+    """The tables of what has come, below ``made``."""
+
+    def __init__(self, spark: SparkSession, plan: Plan, job: JobFile, made: Layout, found: Additions) -> None:
+        self.sink = Sink(plan, writer_for(str(made.root), spark), job.generation)
+        self.queries = tuple(q for q in plan.queries if q.name in found.queries)
+        named = [n for q in self.queries for n in (changes_name(q.name), trajectory_name(q.name), q.name, now_name(q.name))]
+        named += [skyband_name(n) for n in found.states]
+        self.names = [n for n in self.sink.specs if n in named]
+        # What results are made with besides.
+        self.sink.specs = {n: s for n, s in self.sink.specs.items() if n in (*self.names, "heads", "runs", "checks")}
+        for spec in self.sink.specs.values():
+            self.sink.writer.ensure(spec)
+        self.held: dict[str, list[pa.Table]] = defaultdict(list)
+        self.written: Counter[str] = Counter()
+        self.told = 0
+
+    def add(self, kind: str, data: bytes) -> None:
+        """A block of the new operators."""
+        rows, of = blocks.bytes_table(data), addressed(kind)
+        if isinstance(of, Skyband):
+            # There may be none of them in a bucket: the table is one of all.
+            self.held[skyband_name(of.operator)].append(rows)
+            return
+        assert isinstance(of, Changes | Trajectory)
+        name = changes_name(of.query) if isinstance(of, Changes) else trajectory_name(of.query)
+        self.told += rows.num_rows
+        self.held[name].append(rows.append_column("batch_id", pa.array(np.full(rows.num_rows, FILLED_BATCH, np.int64))))
+        if sum(t.num_rows for t in self.held[name]) >= _ROWS:
+            self._write(name)
+
+    def end(self, job: Sink) -> int:
+        """Writes what is left, and the results as of the last batch of ``job``; the rows told. SkybandError SKY-E503 if one breaks what
+
+        always holds.
+        """
+        row = job.last_runs(1)[-1]
+        last = int(row["batch_id"])
+        skybands = [n for n in self.held if n in self.names and self.sink.specs[n].partition_by == ("bucket",)]
+        for name in skybands:
+            rows = self._taken(name)
+            buckets = pc.unique(rows["bucket"]).to_pylist()
+            self.sink.writer.overwrite_partitions(name, rows, "bucket", buckets, self.sink.app_id(name), last)
+        for name in list(self.held):
+            self._write(name)
+        for name in ("heads", "runs"):
+            rows = job.writer.read(name) if name == "heads" else job.writer.read(name, where=pc.field("batch_id") == last)
+            self.sink.writer.append(name, to_schema(rows, self.sink.specs[name].schema), self.sink.app_id(name), last)
+        self.sink.plan = replace(self.sink.plan, queries=self.queries)
+        derive(self.sink, last)
+        broken = self.sink.writer.read("checks", ["table_name", "expectation"]).to_pylist()
+        if broken:
+            said = ", ".join(f"{b['table_name']} ({b['expectation']})" for b in broken[:3])
+            raise SkybandError("SKY-E503", f"results of the new queries break what always holds: {said}", hint="please report this spec")
+        return self.told
+
+    def _taken(self, name: str) -> pa.Table:
+        return pa.concat_tables([to_schema(t, self.sink.specs[name].schema) for t in self.held.pop(name)])
+
+    def _write(self, name: str) -> None:
+        self.written[name] += 1
+        self.sink.writer.append(name, self._taken(name), f"{self.sink.app_id(name)}/filled", self.written[name])
+
+
+def _messages(bucket: int, told: list[Block]) -> Iterator[pa.RecordBatch]:
+    for kind, data in told:
+        yield pa.RecordBatch.from_pydict({"bucket": [bucket], "kind": [kind], "data": [data]}, schema=_ARROW)
+
+
+def _config(plan: Plan, layout: Layout, job: JobFile) -> HostConfig:
+    # Of what the rules of today would say nothing counts: what was rejected is left out by name.
+    return HostConfig.of(replace(plan, intake=replace(plan.intake, rules=())), (), cache_key(layout, job))
+
+
+def _run(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, fill: Fill) -> Iterator[tuple[int, str, bytes]]:
+    """Every block, partition by partition."""
+    spark.conf.set("spark.sql.shuffle.partitions", str(job.partitions))
+    node = fill.config.intake
+    rows = intake(source_format(plan.source.format).again(spark, plan.source, job.header, layout.checkpoint), node)
+    rows = rows.where(F.col(REASON).isNull())
+    key = F.pmod(F.col(KEY_HASHES[0]), F.lit(plan.buckets)) if node.partition_by else F.lit(0)
+    parts = min(plan.buckets, 4 * job.partitions)
+    ordered: DataFrame = rows.withColumn(BUCKET, key).repartition(parts, BUCKET).sortWithinPartitions(BUCKET, f"`{node.event_time}`")
+    try:
+        for row in ordered.drop(BUCKET).mapInArrow(fill, _SENT).toLocalIterator(prefetchPartitions=True):
+            yield int(row["bucket"]), str(row["kind"]), bytes(row["data"])
+    except Exception as e:  # whatever the engine says
+        of_source = source_format(plan.source.format).failure(str(e), job.header, plan.source.path)
+        said = f"the new queries could not be made: {first_cause(redacted(str(e)))}"
+        refused = machine_refused(e, layout.checkpoint, log_file())
+        raise refused or of_source or SkybandError("SKY-E300", said, hint=f"the engine's log is {log_file()}") from e
+
+
+def _left_out(sink: Sink) -> dict[str, int]:
+    """Texts of the rows that were rejected for other reasons than what always makes a row none, with how often."""
+    rows = sink.writer.read("rejected", ["reason", "text"])
+    mine = pc.or_(pc.equal(rows["reason"], LATE), pc.starts_with(rows["reason"], RULE))
+    return dict(Counter(rows.filter(mine)["text"].to_pylist()))

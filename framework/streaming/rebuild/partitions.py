@@ -1,0 +1,84 @@
+"""The tasks of the stateful step: fixed for as long as a checkpoint is not moved to another number of them, by the engine's own means.
+
+Moving makes a batch of its own, which takes nothing of any source. The job file says first that it is going on: killed anywhere, the next
+run goes on with it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.failpoints import failpoint
+from skyband.framework.base.messages import RUNS
+from skyband.framework.base.reasons import CONTROL
+from skyband.framework.base.redaction import redacted
+from skyband.framework.console.lines import Warn
+from skyband.framework.settings.tasks import TASKS, tasks_asked
+from skyband.framework.sources.logs import last_batch, partitions_of
+from skyband.framework.streaming.job.layout import JobFile, Layout
+from skyband.framework.streaming.spark.causes import machine_refused
+from skyband.framework.streaming.spark.log import log_file
+from skyband.framework.tables.sink import Sink
+
+
+def moved(spark: SparkSession, layout: Layout, job: JobFile, sink: Sink, warn: Warn, phase: Callable[[str], None]) -> JobFile:
+    """``job`` with as many tasks as the environment asks for; a move that was interrupted is completed. For who holds the job's lock.
+
+    Not while a batch is unfinished: then ``warn`` hears of it. O(state), in the engine's tasks. Raises SkybandError SKY-E651 if the engine
+    cannot do it: the job is then as it was.
+    """
+    planned, done = (last_batch(layout.checkpoint / log) for log in ("offsets", "commits"))
+    if job.moving is None:
+        wanted = tasks_asked()
+        if wanted in (None, job.partitions) or done < 0:
+            return job
+        if planned > done:
+            warn(f"batch {planned} is unfinished: this run has {counted(job.partitions, 'task')} for the state, the next one {wanted}")
+            return job
+        job = replace(job, moving=wanted)
+        layout.save(job)
+    to = job.moving
+    assert to is not None
+    failpoint("partitions.begun")
+    if planned > done or partitions_of(layout.checkpoint, done) != to:
+        phase(f"moving the state of {counted(job.partitions, 'task')} to {to}")
+        _move(spark, layout, job, to)
+        done += 1
+    failpoint("partitions.moved")
+    before = [row for row in sink.last_runs(2) if int(row["batch_id"]) < done]
+    sink.commit(done, {RUNS: sink.runs_row(_row(done, before[-1]))})
+    job = replace(job, partitions=to, moving=None)
+    layout.save(job)
+    return job
+
+
+def _move(spark: SparkSession, layout: Layout, job: JobFile, to: int) -> None:
+    try:
+        spark._streamingCheckpointManager.repartition(str(layout.checkpoint), to)
+    except Exception as e:  # whatever the engine says
+        planned, done = (last_batch(layout.checkpoint / log) for log in ("offsets", "commits"))
+        if planned == done:
+            layout.save(replace(job, moving=None))
+        refused = machine_refused(e, layout.checkpoint, log_file())
+        if refused is not None:
+            raise refused from e
+        said = redacted(str(e)).strip().partition("\n")[0]
+        hint = f"{TASKS}={job.partitions} goes on as before"
+        raise SkybandError("SKY-E651", f"the state cannot be moved to {counted(to, 'task')}: {said[:300]}", hint=hint) from e
+
+
+def _row(batch: int, before: Mapping[str, Any]) -> dict[str, Any]:
+    """The row of ``runs`` of a batch that has taken nothing: it stands where the one before it did."""
+    # What is due by a finish's or a drop's row is due in the batch after the one that had it.
+    counters = {CONTROL: 0} if CONTROL in json.loads(before["counters"]) else {}
+    stays = {name: before[name] for name in ("pending", "frontier", "newest")}
+    empty = {"unusable": "{}", "warned": "{}", "drift": "[]", "engine_ms": 0.0}
+    return {"batch_id": batch, "batch_time": datetime.now(UTC), "counters": json.dumps(counters), **stays, **empty}

@@ -1,0 +1,1 @@
+"""How rows of the source become blocks of columns for a bucket."""

@@ -1,0 +1,139 @@
+"""Files read, checked, hashed and packed in columns by the task that is given their URLs: rows never pass through the engine.
+
+The same rows, reasons and hashes as ``intake`` gives; which jobs may be read so is told by ``plan.reader``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.framework.base.reasons import INT_RANGE, NULL_ID, NULL_KEY, NULL_TIME, REASON, TIME_RANGE
+from skyband.framework.base.types import STAMP
+from skyband.framework.plan.model import IntakeNode
+from skyband.framework.sources.arrow_files import Odd
+from skyband.framework.sources.protocol import CAP, CORRUPT, ORIGIN
+from skyband.framework.streaming.rows.config import CAPPED, ID_HASHES, KEY_HASHES, HostConfig
+from skyband.framework.streaming.rows.hashes import SECOND, SEED, xxhash64
+from skyband.framework.streaming.rows.outbox import Deliver, Send, as_block, as_it_is
+from skyband.framework.streaming.rows.pack import Pack
+from skyband.framework.streaming.spark.collector import spare
+from skyband.operators.base import NEVER, NULL
+
+URL: Final = "url"
+"""Column of the files' frame, beside ``ORIGIN`` and, if the drop has caps, ``CAP``."""
+
+_ODD: Final = "a file that the engine has to read"
+_LASTING: Final = "files that the engine has to read"
+_SAID: Final = re.compile(rf"({_ODD}|{_LASTING}): ([^\n\\]{{0,200}})")
+
+_FIRST: Final = 0
+_LAST: Final = 253_402_128_000_000_000
+"""9999-12-30 in microseconds: what ``intake`` lets through at most."""
+_DAYS: Final = NEVER // 86_400_000_000
+
+
+def odd(message: str) -> tuple[str, bool] | None:
+    """(why, whether for good) if the query failed with ``message`` because the engine has to read its files; else None."""
+    found = _SAID.search(message)
+    return None if found is None else (found[2].strip(), found[1] == _LASTING)
+
+
+def said(why: str) -> str:
+    """The message of an error for which the job is handed over for good: see ``odd``."""
+    return f"{_LASTING}: {why}"
+
+
+class Readable(Protocol):
+    """Files whose rows Arrow gives as the engine would."""
+
+    def tables(self, url: str) -> Iterator[pa.Table]:
+        """The rows of a file, in its order, with the names and types of the source's fields. Raises Odd."""
+        ...
+
+
+class ReadAndPack:
+    """The function given to ``mapInArrow``: files' URLs in, blocks as ``Pack`` makes them out."""
+
+    def __init__(self, config: HostConfig, files: Readable, deliver: Deliver = as_it_is, send: Send = as_block) -> None:
+        self.config, self.deliver, self.send = config, deliver, send
+        self.files = files
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Raises RuntimeError (see ``odd``) for a file that the engine has to read."""
+        spare()
+        yield from Pack(self.config, self.deliver, self.send).packed(self._tables(batches))
+
+    def _tables(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+        for batch in batches:
+            urls, origins = batch.column(URL).to_pylist(), batch.column(ORIGIN).to_pylist()
+            caps = batch.column(CAP).to_pylist() if CAP in batch.schema.names else None
+            for i, (url, origin) in enumerate(zip(urls, origins, strict=True)):
+                try:
+                    for rows in self.files.tables(url):
+                        made = judged(self.config.intake, rows, origin)
+                        yield made if caps is None else capped(self.config.intake, made, caps[i])
+                except Odd as e:
+                    raise RuntimeError(f"{_LASTING if e.lasting else _ODD}: {e}") from e
+
+
+def judged(node: IntakeNode, rows: pa.Table, origin: str) -> pa.Table:
+    """``rows`` of a file as ``intake`` gives them: with hashes, ``ORIGIN``, ``CORRUPT`` and ``REASON``. O(bytes)."""
+    columns = {name: rows[name].combine_chunks() for name in rows.column_names}
+    n = rows.num_rows
+    for names, of in ((KEY_HASHES, node.partition_by), (ID_HASHES, node.id if node.unique == "checked" else ())):
+        for name, seed in zip(names, (SEED, SECOND), strict=True):
+            if of:
+                columns[name] = pa.array(xxhash64([columns[c] for c in of], n, seed))
+    columns[ORIGIN] = pa.repeat(pa.scalar(origin, pa.string()), n)
+    columns[CORRUPT] = pa.nulls(n, pa.string())
+    columns[REASON] = _reasons(node, columns, n)
+    return pa.table(columns)
+
+
+def accepted_times(node: IntakeNode, rows: pa.Table) -> pa.ChunkedArray:
+    """The event times of those of the ``judged`` rows that have no reason to be turned away."""
+    times, reason = rows[node.event_time], rows[REASON]
+    return times if reason.null_count == rows.num_rows else times.filter(pc.is_null(reason))
+
+
+def capped(node: IntakeNode, rows: pa.Table, cap: int | None) -> pa.Table:
+    """``rows`` with the instant with which each counts for the watermark: null where it is rejected."""
+    stamps = rows[node.event_time].cast(pa.int64())
+    if cap is not None:
+        stamps = pc.min_element_wise(stamps, pa.scalar(cap, pa.int64()))
+    return rows.append_column(CAPPED, pc.if_else(pc.is_null(rows[REASON]), stamps, pa.scalar(None, pa.int64())).cast(STAMP))
+
+
+def _reasons(node: IntakeNode, columns: dict[str, pa.Array], rows: int) -> pa.Array:
+    """Of each row the first reason that applies, in the order of ``intake``."""
+    time = columns[node.event_time]
+    micros = time.cast(pa.int64())
+    outside = pc.or_(pc.less(micros, _FIRST), pc.greater(micros, _LAST))
+    checks = [
+        *((NULL_ID, columns[c].is_null()) for c in node.id),
+        (NULL_TIME, time.is_null()),
+        (TIME_RANGE, outside),
+        *((NULL_KEY, columns[c].is_null()) for c in node.partition_by),
+        *((INT_RANGE, _taken_for_null(columns[c])) for c in node.whole),
+    ]
+    found = np.full(rows, len(checks), np.int64)
+    for number, (_, bad) in reversed(list(enumerate(checks))):
+        if pc.any(bad).as_py():
+            found[pc.fill_null(bad, False).to_numpy(zero_copy_only=False)] = number
+    if (found == len(checks)).all():
+        return pa.nulls(rows, pa.string())
+    return pa.array([*(reason for reason, _ in checks), None], pa.string()).take(pa.array(found))
+
+
+def _taken_for_null(column: pa.Array) -> pa.Array:
+    """See ``intake``: whether a value is the int64 that stands for null, or a date that int64 microseconds do not reach."""
+    if pa.types.is_date(column.type):
+        days = column.cast(pa.int32())
+        return pc.or_(pc.less(days, -_DAYS), pc.greater(days, _DAYS))
+    return pc.equal(column.cast(pa.int64()), NULL)

@@ -1,0 +1,91 @@
+"""What travels to the workers: the part of a plan the host needs, without the source's options (they may hold secrets)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from skyband.framework.base.types import arrow_type
+from skyband.framework.plan.model import IntakeNode, OperatorNode, Plan, QueryNode
+from skyband.framework.sources.protocol import ORIGIN
+from skyband.operators.base import Window
+
+# Columns the intake adds to the user's: event time twice over is avoided, hashes come from the engine.
+CODES = pa.list_(pa.int64())
+KEY_HASHES = ("__k1", "__k2")
+ID_HASHES = ("__h1", "__h2")
+WARNED = "__warned"
+"""Column of the intake's rows, if rules have severity ``warn``: the names of those that a row breaks, separated by commas, or null."""
+WATERMARK = "__watermark"
+"""Column of blocks of packed rows: the latest event time of the task's rows so far that move the watermark; of rows of the control source:
+the instant to which they move it."""
+CAPPED = "__capped"
+"""Column of blocks of rows read under caps (``sources.drop``): the instant with which a row counts for the watermark."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """States of ``buckets`` that wait in files of ``folder`` to take the place of those in the store; ``token`` names them."""
+
+    folder: str
+    token: str
+    buckets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HostConfig:
+    """``finishes``: (the engine's watermark in ms, F in microseconds) of the job's finishes; ``cache_key`` names the checkpoint.
+
+    ``filling``: states that are to be taken up, if there are any (``additions``). ``threads``: those that operators may work with; where
+    there are several buckets, each has a core.
+    """
+
+    intake: IntakeNode
+    window: Window
+    operators: tuple[OperatorNode, ...]
+    queries: tuple[QueryNode, ...]
+    texts: tuple[str, ...]
+    buckets: int
+    finishes: tuple[tuple[int, int], ...]
+    cache_key: str
+    filling: Filling | None = None
+    threads: int = 1
+
+    @classmethod
+    def of(
+        cls, plan: Plan, finishes: tuple[tuple[int, int], ...], cache_key: str, filling: Filling | None = None, cores: int = 1
+    ) -> HostConfig:
+        """The host's part of ``plan``, for tasks on a machine with so many ``cores``."""
+        queries = tuple(replace(q, asked=()) for q in plan.queries)
+        threads = cores if plan.buckets == 1 else 1
+        return cls(plan.intake, plan.window, plan.operators, queries, plan.texts, plan.buckets, finishes, cache_key, filling, threads)
+
+    def row_schema(self) -> pa.Schema:
+        """Rows as they travel from intake to host: all columns, then hashes, the origin and sets of tokens."""
+        fields = [pa.field(f.name, arrow_type(f.type)) for f in self.intake.fields]
+        if self.intake.partition_by:
+            fields += [pa.field(n, pa.int64()) for n in KEY_HASHES]
+        if self.intake.unique == "checked":
+            fields += [pa.field(n, pa.int64()) for n in ID_HASHES]
+        fields.append(pa.field(ORIGIN, pa.string()))
+        fields += [pa.field(t.codes, CODES) for t in self.intake.tokens]
+        return pa.schema(fields)
+
+    def kept_columns(self) -> list[str]:
+        """Columns of the rows that are kept: ids, carried columns, what operators need."""
+        names = list(self.intake.id)
+        for q in self.queries:
+            names += q.carry if q.written is None else q.written
+        for node in self.operators:
+            names += [c.name for c in node.attributes]
+            if node.operator.keeps != "none":
+                names += [c for named in node.objects for c in named]
+                names += node.tokens
+        return list(dict.fromkeys(names))
+
+    def frontier(self, watermark_ms: int) -> int | None:
+        """F in microseconds for the engine's watermark (None: none yet). A finish's F is exact although the engine counts in ms."""
+        if watermark_ms <= 0:
+            return None
+        return max((f for w, f in self.finishes if w == watermark_ms), default=watermark_ms * 1000)

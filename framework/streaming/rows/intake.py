@@ -1,0 +1,138 @@
+"""Parse, transform, check: every source row gets its columns and, if it is not to be processed, the reason. One pass, nothing dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from skyband.framework.base.reasons import (
+    CONTROL,
+    FILTERED,
+    INT_RANGE,
+    NULL_ID,
+    NULL_KEY,
+    NULL_TIME,
+    PARSE,
+    REASON,
+    RULE,
+    STOPS,
+    TIME_RANGE,
+)
+from skyband.framework.plan.model import Derive, Filter, IntakeNode, RowRule
+from skyband.framework.sources.protocol import CAP, CORRUPT, ORIGIN
+from skyband.framework.sources.reading import NEVER_TOO_OLD
+from skyband.framework.sources.structs import struct
+from skyband.framework.streaming.rows.config import CAPPED, ID_HASHES, KEY_HASHES, WARNED, WATERMARK
+from skyband.operators.base import NEVER, NULL
+
+_TEXTS = "array<string>"
+"""The type of lists of texts."""
+
+
+# What the engine's watermark (from 1970 on) and readers' calendars (to 9999) can hold; a unit mistaken in the spec lands outside.
+_FIRST, _LAST = "1970-01-01 00:00:00", "9999-12-30 00:00:00"
+_DAYS = NEVER // 86_400_000_000
+"""Whole days in int64 microseconds."""
+
+
+def intake(df: DataFrame, node: IntakeNode) -> DataFrame:
+    """``df`` (see ``SourceFormat.stream``) as: all fields, hashes, ``__origin``, ``__corrupt``, ``__reason`` (null: accepted so far).
+
+    The reason is the first that applies, in the order below (see ``reasons``). Rules see every row that parses and is not filtered: one
+    about an id or a time has a say before the row is rejected anyway. ``CAP`` stays, if it is there; ``WARNED`` comes with such rules.
+    """
+    keep: Column = F.lit(True)
+    for t in node.transforms:
+        if isinstance(t, Derive):
+            df = df.withColumn(t.name, F.expr(t.sql).cast(node.field(t.name).type))
+        elif isinstance(t, Filter):
+            df = df.withColumn(
+                "__keep", (F.col("__keep") if "__keep" in df.columns else F.lit(True)) & F.coalesce(F.expr(t.sql), F.lit(False))
+            )
+            keep = F.col("__keep")
+    reason = F.when(F.col(CORRUPT).isNotNull() | ~_all_text(node), F.lit(PARSE)).when(~keep, F.lit(FILTERED))
+    for rules, begins in ((node.rules_of("fail"), STOPS), (node.rules_of("reject"), RULE)):
+        if rules:
+            reason = reason.when(reduce(lambda a, b: a | b, map(_breaks, rules)), F.concat(F.lit(begins), _broken(rules)))
+    reason = (
+        reason.when(_any_null(node.id), F.lit(NULL_ID))
+        .when(F.col(f"`{node.event_time}`").isNull(), F.lit(NULL_TIME))
+        .when(~F.col(f"`{node.event_time}`").between(F.lit(_FIRST).cast("timestamp"), F.lit(_LAST).cast("timestamp")), F.lit(TIME_RANGE))
+        .when(_any_null(node.partition_by), F.lit(NULL_KEY))
+        .when(reduce(lambda a, b: a | b, [_taken_for_null(node, n) for n in node.whole], F.lit(False)), F.lit(INT_RANGE))
+    )
+    columns = [_readable(F.col(f"`{f.name}`"), f.type).cast(f.type).alias(f.name) for f in node.fields]
+    if node.partition_by:
+        columns += _hashes(KEY_HASHES, node.partition_by)
+    if node.unique == "checked":
+        columns += _hashes(ID_HASHES, node.id)
+    more = [F.col(CAP)] if CAP in df.columns else []
+    if warn := node.rules_of("warn"):
+        more.append(F.when(reduce(lambda a, b: a | b, map(_breaks, warn)), _broken(warn)).alias(WARNED))
+    return df.select(*columns, F.col(ORIGIN), F.col(CORRUPT), reason.alias(REASON), *more)
+
+
+def _breaks(rule: RowRule) -> Column:
+    """Whether a row is not as the rule says; null is."""
+    return ~F.coalesce(F.expr(rule.sql), F.lit(True))
+
+
+def _broken(rules: Sequence[RowRule]) -> Column:
+    """The names of the rules that a row breaks."""
+    return F.concat_ws(",", *(F.when(_breaks(r), F.lit(r.name)) for r in rules))
+
+
+def _all_text(node: IntakeNode) -> Column:
+    """Whether every text is UTF-8: files and tables may hold other bytes, which Arrow would not take for text."""
+    texts = [_is_text(F.col(f"`{f.name}`")) for f in node.fields if f.type == "string"]
+    texts += [F.coalesce(F.forall(F.col(f"`{f.name}`"), _is_text), F.lit(True)) for f in node.fields if f.type == _TEXTS]
+    return reduce(lambda a, b: a & b, texts, F.lit(True))
+
+
+def _is_text(column: Column) -> Column:
+    return F.coalesce(F.is_valid_utf8(column), F.lit(True))
+
+
+def _readable(column: Column, type_: str) -> Column:
+    if type_ == _TEXTS:
+        return F.transform(column, F.make_valid_utf8)
+    return F.make_valid_utf8(column) if type_ == "string" else column
+
+
+def _any_null(names: tuple[str, ...]) -> Column:
+    return reduce(lambda a, b: a | b, [F.col(f"`{n}`").isNull() for n in names], F.lit(False))
+
+
+def _taken_for_null(node: IntakeNode, name: str) -> Column:
+    """Whether a value is the int64 that stands for null, or a date that int64 microseconds do not reach (null: it is neither)."""
+    column, type_ = F.col(f"`{name}`"), node.field(name).type
+    if type_ == "date":
+        return ~F.unix_date(column).between(-_DAYS, _DAYS)
+    return (F.unix_micros(column) if type_ == "timestamp" else column) == F.lit(NULL)
+
+
+def _hashes(names: tuple[str, str], columns: tuple[str, ...]) -> list[Column]:
+    """Two independent 64-bit hashes of ``columns``: the second runs from another seed."""
+    cols = [F.col(f"`{c}`") for c in columns]
+    return [F.xxhash64(*cols).alias(names[0]), F.xxhash64(F.lit("skyband"), *cols).alias(names[1])]
+
+
+def with_control(spark: SparkSession, rows: DataFrame, control_path: str, event_time: str) -> DataFrame:
+    """``rows`` united with the control source. ``WATERMARK`` is null in rows of the source: ``Pack`` knows which of them count."""
+    if CAP in rows.columns:
+        # The host looks ahead as far as the watermark will go, and no further.
+        stamp = F.least(F.col(f"`{event_time}`"), F.timestamp_micros(F.col(CAP)))
+        rows = rows.withColumn(CAPPED, F.when(F.col(REASON).isNull(), stamp)).drop(CAP)
+    rows = rows.withColumn(WATERMARK, F.lit(None).cast("timestamp"))
+    control = control_rows(spark, control_path)
+    nulls = [F.lit(None).cast(f.dataType).alias(f.name) for f in rows.schema.fields if f.name not in (REASON, WATERMARK)]
+    control = control.select(*nulls, F.lit(CONTROL).alias(REASON), F.col("at").alias(WATERMARK))
+    return rows.unionByName(control)
+
+
+def control_rows(spark: SparkSession, control_path: str) -> DataFrame:
+    """The control source: instants ``at`` to which the watermark is to be moved."""
+    return spark.readStream.format("json").schema(struct(at="timestamp")).option("maxFileAge", NEVER_TOO_OLD).load(control_path)

@@ -1,0 +1,1 @@
+"""One run: from the source's rows to committed tables."""

@@ -1,0 +1,103 @@
+"""Files that tasks read by Arrow: which jobs have such, and the spans of event time of those that lie there when a run starts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+
+from skyband.framework.plan.model import IntakeNode, Plan
+from skyband.framework.plan.reader import below, doubled, engine_reads, separator, skipped
+from skyband.framework.sources.arrow_csv import ArrowCsv
+from skyband.framework.sources.arrow_files import ArrowFiles, Odd
+from skyband.framework.sources.drop import NO_ROWS, Span
+from skyband.framework.sources.logs import local_path
+from skyband.framework.sources.plain_json import may_be_plain, why_not_plain
+from skyband.framework.storage.overlap import without_scheme
+from skyband.framework.streaming.job.layout import JobFile
+from skyband.framework.streaming.rows.arrow_intake import Readable, accepted_times, judged, said
+from skyband.framework.streaming.spark.executors import as_the_driver
+from skyband.framework.streaming.spark.worker_pools import INTAKE, pool
+
+
+def by_arrow(plan: Plan, job: JobFile) -> bool:
+    """Whether tasks read the source's files by Arrow; else the engine does. One checkpoint serves both."""
+    named = plan.source.format != "csv" or job.header is not None
+    # Only rows that the engine reads wake buckets that have states to take up.
+    return named and not job.engine_reads and job.filling is None and engine_reads(plan.source, plan.intake) is None
+
+
+def by_spark(plan: Plan, job: JobFile) -> bool:
+    """Whether Spark's own reader reads JSON files, each of which ``look`` looks at before its rows count."""
+    return not job.engine_reads and may_be_plain(plan.source)
+
+
+def look(plan: Plan, job: JobFile, urls: Iterable[str]) -> None:
+    """Raises RuntimeError (see ``arrow_intake.odd``) for JSON files that Spark's own reader does not read right. O(bytes)."""
+    if not by_spark(plan, job):
+        return
+    for url in urls:
+        path = local_path(url)
+        try:
+            why = "a file is not on this machine" if path is None else why_not_plain(plan.source, path)
+        except OSError as e:
+            why = f"a file cannot be read ({type(e).__name__})"
+        if why is not None:
+            raise RuntimeError(said(why))
+
+
+def readable(plan: Plan, job: JobFile, columns: Sequence[str] | None = None) -> Readable:
+    """The source's files, for who reads them by Arrow: all fields, or those named ``columns``."""
+    fields = tuple(f for f in plan.source.fields if columns is None or f.name in columns)
+    root = os.path.abspath(without_scheme(str(plan.source.path)))
+    place = os.path.dirname(root) if os.path.isfile(root) else root, below(plan.source), fields
+    if plan.source.format != "csv":
+        return ArrowFiles(*place)
+    return ArrowCsv(*place, tuple(job.header or ()), separator(plan.source), doubled(plan.source), skipped(plan.source))
+
+
+def spans(spark: SparkSession, plan: Plan, job: JobFile, urls: Sequence[str], exact: bool) -> dict[str, Span]:
+    """The spans of the rows that are accepted so far of each of the files ``urls``; without those that the engine has to read.
+
+    Not ``exact``: of all rows' event times, for which no other column is read. In tasks: exact ones take a third of what the engine takes
+    for them, the others half of that.
+    """
+    if not urls:
+        return {}
+    files = readable(plan, job, None if exact else (plan.intake.event_time,))
+    context = spark.sparkContext
+    tasks = min(len(urls), 4 * context.defaultParallelism)
+    with pool(context, INTAKE):
+        found = context.parallelize(urls, tasks).mapPartitions(_Spans(plan.intake, files, exact))
+        _ = found._jrdd  # the function is handed over now, and not when its rows are asked for
+    return dict(found.collect())
+
+
+@dataclass(frozen=True, slots=True)
+class _Spans:
+    """What tasks run."""
+
+    intake: IntakeNode
+    files: Readable
+    exact: bool
+
+    def __call__(self, urls: Iterable[str]) -> Iterator[tuple[str, Span]]:
+        as_the_driver()
+        for url in urls:
+            try:
+                span = self._span(url)
+            except Odd:
+                continue
+            yield url, span
+
+    def _span(self, url: str) -> Span:
+        first, last = NO_ROWS
+        for rows in self.files.tables(url):
+            times = accepted_times(self.intake, judged(self.intake, rows, url)) if self.exact else rows[self.intake.event_time]
+            both = pc.min_max(times.cast("int64"))
+            if both["min"].is_valid:
+                first, last = min(first, both["min"].as_py()), max(last, both["max"].as_py())
+        return first, last

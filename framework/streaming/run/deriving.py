@@ -1,0 +1,66 @@
+"""Parts of results derived by the engine's tasks: they read the tables and write files, the driver commits those."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql import SparkSession
+
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.redaction import redacted
+from skyband.framework.plan.model import Plan
+from skyband.framework.storage.places import place
+from skyband.framework.streaming.spark.causes import machine_refused
+from skyband.framework.streaming.spark.executors import as_the_driver, told_by_executor
+from skyband.framework.streaming.spark.log import first_cause, log_file
+from skyband.framework.tables.driver_writer import DriverWriter
+from skyband.framework.tables.parts import Made, Make, Part, Spread
+from skyband.framework.tables.sink import Sink
+
+_Refused = tuple[str, str, str | None]
+"""Code, message and hint of an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What executors run. The plan is without the source's options: they may hold secrets."""
+
+    root: str
+    plan: Plan
+    generation: str
+    make: Make
+
+    def __call__(self, parts: Iterable[Part]) -> Iterator[Made | _Refused]:
+        as_the_driver()
+        sink = Sink(self.plan, DriverWriter(place(self.root)), self.generation)
+        for part in parts:
+            try:
+                yield self.make(sink, part)
+            except SkybandError as e:
+                # The engine would tell it as a failure of its own.
+                yield e.code, e.message, e.hint
+
+
+def on_engine(spark: SparkSession) -> Spread:
+    """Makes parts in tasks of ``spark``, one a task. Raises SkybandError as the part's own, SKY-E300 if the engine fails."""
+
+    def spread(sink: Sink, make: Make, parts: Sequence[Part]) -> list[Made]:
+        root = sink.writer.task_root
+        assert root is not None
+        task = _Task(root, replace(sink.plan, source=replace(sink.plan.source, options=())), sink.generation, make)
+        try:
+            found = spark.sparkContext.parallelize(parts, len(parts)).mapPartitions(task).collect()
+        except Exception as e:  # whatever the engine says
+            said = f"results could not be made: {first_cause(redacted(str(e)))}"
+            raise (
+                machine_refused(e, root, log_file())
+                or told_by_executor(str(e))
+                or SkybandError("SKY-E300", said, hint=f"the engine's log is {log_file()}")
+            ) from e
+        refused = [made for made in found if not isinstance(made, Made)]
+        if refused:
+            raise SkybandError(*refused[0])
+        return [made for made in found if isinstance(made, Made)]
+
+    return spread

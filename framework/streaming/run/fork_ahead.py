@@ -1,0 +1,69 @@
+"""Python workers forked before they are needed: while the engine plans its first batch, which takes it seconds and one core."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from skyband.framework.streaming.spark.warm_jvm import engine_ahead
+from skyband.framework.streaming.spark.worker_pools import pool, pools
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from skyband.framework.plan.model import Plan
+    from skyband.framework.streaming.rows.config import HostConfig
+
+
+def fork_ahead(spark: SparkSession, plan: Plan) -> Thread:
+    """Has one worker of each of a job's two pools ready for its first task, that of the stateful step with the plan's kernels.
+
+    Returns at once; the thread ends by itself. What goes wrong in it goes wrong again where it matters.
+    """
+    from skyband.framework.streaming.rows.config import HostConfig
+
+    ahead = KernelsAhead(HostConfig.of(plan, (), ""))
+    of = pools(spark.sparkContext)
+    # One of a shared pool is enough: the stateful step begins when intake has ended.
+    asked = [_asked(spark, of.intake, nothing)] if of.intake != of.host else []
+    asked.append(_asked(spark, of.host, ahead))
+
+    def count() -> None:
+        for rows in asked:
+            with suppress(Exception):
+                rows.count()
+        # After that: at once, and on the same two cores, nothing of it would be gained [measured].
+        engine_ahead(spark)
+
+    thread = Thread(target=count, name="fork ahead", daemon=True)
+    thread.start()
+    return thread
+
+
+def _asked(spark: SparkSession, more: Mapping[str, str], work: Callable[[Iterable[Any]], Iterator[Any]]) -> Any:
+    """The engine's side of a data set that a worker makes, of the pool that ``more`` of the environment tells from others."""
+    with pool(spark.sparkContext, more):
+        return spark.sparkContext.parallelize([0], 1).mapPartitions(work)._jrdd.rdd()
+
+
+def nothing(rows: Iterable[Any]) -> Iterator[Any]:
+    """Takes rows and gives none."""
+    for _ in rows:
+        pass
+    return iter(())
+
+
+class KernelsAhead:
+    """As ``nothing``, and loads the kernels of ``config`` on the way."""
+
+    def __init__(self, config: HostConfig) -> None:
+        self._config = config
+
+    def __call__(self, rows: Iterable[Any]) -> Iterator[Any]:
+        """See the class."""
+        from skyband.framework.streaming.bucket.kernels import load_kernels
+
+        load_kernels(self._config)
+        return nothing(rows)

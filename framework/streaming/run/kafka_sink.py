@@ -1,0 +1,106 @@
+"""Committed changes to topics of Kafka, at least once: what a batch has added to ``<query>_changes`` is sent after its commit.
+
+The tables are the truth, and what is sent is read from them: the rows behind the place that ``Sent`` holds, up to the last complete batch.
+A run that is killed between commit and sending sends them when it starts again, one that is killed before the place is noted sends them
+twice, byte for byte. All records of a stream of changes have one key, so they are in one partition, in the order of step and ``pos``.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.failpoints import failpoint
+from skyband.framework.base.redaction import redacted
+from skyband.framework.sources.kafka_client import connection, refused
+from skyband.framework.streaming.job.sent import Sent
+from skyband.framework.streaming.spark.log import first_cause, log_file
+from skyband.framework.tables.schemas import changes_name, stream_columns
+
+if TYPE_CHECKING:
+    from skyband.framework.plan.model import KafkaNode, Plan
+    from skyband.framework.streaming.job.layout import JobFile, Layout
+    from skyband.framework.tables.sink import Sink
+
+_JSON: Final = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timeZone": "UTC"}
+
+
+class Outlet:
+    """Sends the changes of ``plan``'s job, of one generation, as ``kafka`` says."""
+
+    def __init__(self, spark: SparkSession, plan: Plan, kafka: KafkaNode, layout: Layout, job: JobFile, sink: Sink) -> None:
+        self.spark, self.layout, self.sink = spark, layout, sink
+        self.kafka = kafka
+        self.generation = job.generation
+        nodes = {q.name: q for q in plan.queries}
+        self.queries = {name: (topic, stream_columns(plan, nodes[name])) for name, topic in kafka.topics}
+        """Query -> (topic, the columns that tell its streams of changes apart)."""
+        self.sent = Sent(layout, job)
+
+    def catch_up(self, batch: int) -> None:
+        """Sends what is in the tables up to ``batch``, the last complete one, and has not been sent."""
+        self._send(list(self.queries), batch)
+
+    def send(self, batch: int) -> None:
+        """As ``catch_up``, of ``batch``, which has just been committed. Does nothing if it has no changes."""
+        self._send([q for q in self.queries if self.sink.committed.get(changes_name(q)) == batch], batch)
+
+    def rest(self, batch: int) -> None:
+        """Notes that all there is up to ``batch`` has been sent: some batches have no changes."""
+        self.sent.moved(self.queries, batch)
+
+    def _send(self, queries: list[str], batch: int) -> None:
+        """Raises SkybandError SKY-E640 if the records cannot be sent: they will be, by the next run."""
+        behind = [q for q in queries if self.sent.upto(q) < batch]
+        if not behind:
+            return
+        failpoint("outlet.before")
+        records = reduce(DataFrame.unionByName, (self._records(q, batch) for q in behind))
+        # A stream's records are one task's, in their order.
+        ordered = records.repartition("key").sortWithinPartitions("key", "step", "pos").drop("step", "pos")
+        try:
+            ordered.write.format("kafka").options(**connection(dict(self.kafka.options))).save()
+        except Exception as e:  # whatever the engine says
+            failed = _failed(str(e))
+            if failed is None:
+                raise
+            raise failed from e
+        failpoint("outlet.sent")
+        self.sent.moved(self.queries, batch)
+
+    def _records(self, name: str, batch: int) -> DataFrame:
+        topic, stream = self.queries[name]
+        table = changes_name(name)
+        rows = self.spark.read.format("delta").load(str(self.layout.root / table))
+        rows = rows.where((F.col("batch_id") > self.sent.upto(name)) & (F.col("batch_id") <= batch))
+        key = [F.lit(table).alias("table"), *([F.struct(*map(_column, stream)).alias("key")] if stream else [])]
+        told = {"table": F.lit(table), "generation": F.lit(self.generation), "step": F.col("step"), "pos": F.col("pos")}
+        headers = [F.struct(F.lit(n).alias("key"), c.cast("string").cast("binary").alias("value")) for n, c in told.items()]
+        return rows.select(
+            F.lit(topic).alias("topic"), F.to_json(F.struct(*key), _JSON).alias("key"),
+            F.to_json(F.struct(*map(_column, rows.columns)), _JSON).alias("value"), F.array(*headers).alias("headers"), "step", "pos",
+        )  # fmt: skip
+
+
+def _failed(said: str) -> SkybandError | None:
+    """The engine's error ``said`` as the user's; None if it is none of Kafka's (the engine may have died)."""
+    known = refused(said)
+    if known is None and "org.apache.kafka" not in said:
+        return None
+    what, hint = known or (first_cause(redacted(said)), f"the engine's log is {log_file()}")
+    return SkybandError(
+        "SKY-E640", f"changes cannot be sent to Kafka: {what}", hint=f"{hint}; they are in the tables, and the next run sends them"
+    )
+
+
+def outlet_of(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, sink: Sink) -> Outlet | None:
+    """What sends the plan's changes, if they are sent anywhere."""
+    return None if plan.kafka is None else Outlet(spark, plan, plan.kafka, layout, job, sink)
+
+
+def _column(name: str) -> Column:
+    return F.col(f"`{name}`")

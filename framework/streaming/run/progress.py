@@ -1,0 +1,192 @@
+"""What is told while a run works: what it starts, a line a batch (on a terminal one that changes in place), and the end of it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time as clock
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from skyband.framework.base.counts import agree, counted
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.messages import ACCEPTED, CHANGED, DELETED, PENDING, ROWS_IN, SENT, Tally
+from skyband.framework.base.reasons import LATE
+from skyband.framework.base.units import format_duration
+from skyband.framework.console.lines import Lines
+from skyband.framework.plan.model import Plan
+from skyband.framework.quality.rejections import LOUD, RunRows
+from skyband.framework.quality.unusable import Use
+from skyband.framework.sources.share import Share
+from skyband.framework.streaming.bucket.kernels import compiled_since
+from skyband.framework.streaming.spark.log import log_file
+
+if TYPE_CHECKING:
+    from skyband.framework.streaming.run.runner import Batch
+
+_LOOK: Final = 1.0
+"""Seconds between looks for kernels that are being compiled."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Progress:
+    """Tells ``lines`` of every batch and adds up the run; ``quiet``: of warnings only. ``began``: when the command did (monotonic)."""
+
+    def __init__(self, lines: Lines, quiet: bool = False, plan: Plan | None = None, began: float | None = None) -> None:
+        self.lines = lines
+        self.quiet = quiet
+        self.plan = plan
+        self.began = clock.monotonic() if began is None else began
+        self.batches = self.rows = self.late = self.rejected = self.changes = 0
+        self.seconds = 0.0
+        self.read_at: float | None = None
+        self.share: Share | None = None
+        self._first: int | None = None
+        self._last: Batch | None = None
+        self._decided = 0
+        self.warned = Tally()
+        self._objects = self._sent = 0
+        self._unusable, self._asked, self._nulls = Tally(), Tally(), Tally()
+        self._phase = ""
+        self._compiled = 0
+        self._over = threading.Event()
+
+    def show(self) -> None:
+        """From now on what the run is at is seen at any time, until ``close``."""
+        if self.quiet:
+            return
+        self.lines.show(self._now if self.lines.live else self._at_work)
+        threading.Thread(target=self._watch_kernels, args=(clock.time(),), daemon=True).start()
+
+    def phase(self, text: str) -> None:
+        """What the run is at from now on."""
+        self._phase = text
+        if self.read_at is None and text.startswith(("reading", "waiting")):
+            self.read_at = clock.monotonic()
+
+    def __call__(self, batch: Batch) -> None:
+        """The line of one batch."""
+        rows, late, changes = batch.get(ROWS_IN), batch.get(LATE), batch.get(CHANGED)
+        rejected = sum(batch.rejected().values())
+        self.batches += 1
+        self.rows += rows
+        self.late += late
+        self.rejected += rejected
+        self.changes += changes
+        self.seconds += batch.seconds
+        self._first = batch.number if self._first is None else min(self._first, batch.number)
+        self._last = batch
+        self._decided += rows - batch.get(PENDING)
+        for rule, n in batch.counts.warned().items():
+            self.warned[rule] += n
+        self._objects += batch.get(ACCEPTED) - batch.get(DELETED)
+        self._sent += batch.get(SENT)
+        counts = batch.counts
+        for total, more in ((self._unusable, counts.unusable()), (self._asked, counts.asked()), (self._nulls, counts.nulls())):
+            for name, n in more.items():
+                total[name] += n
+        figures = {"batch": batch.number, "rows": rows, "late": late, "rejected": rejected}
+        if not self.quiet:
+            said = {**figures, "changes": changes, "seconds": round(batch.seconds, 3)}
+            self.lines.batch(f"batch {batch.number}: {_did(batch)}" if _did(batch) else None, said)
+        if self.share is not None:
+            with contextlib.suppress(SkybandError, OSError):
+                self.share.look()
+        if rows and late > LOUD * rows:
+            text = (
+                f"WARNING: {100 * late / rows:.1f} % of the rows of this batch came LATE and are in table `rejected` "
+                f"({late:,} of {rows:,}); raise source.event_time.watermark if they belong in the results"
+            )
+            self.lines.tell("warning", "late", text, **figures)
+
+    def run_rows(self) -> RunRows | None:
+        """What the run has read and decided; None if it had no batch."""
+        if self._first is None or self._last is None:
+            return None
+        return RunRows(self._first, self._last.number, max(self.rows, self._decided), self.rejected, self.use())
+
+    def use(self) -> Use:
+        """What the rows of the run were of use for."""
+        return Use(self._objects, self._unusable, self._asked, self._sent, self._nulls)
+
+    def close(self) -> None:
+        """The run's sum."""
+        self._over.set()
+        self.lines.close()
+        if self.quiet:
+            return
+        rate = f" ({self.rows / self.seconds:,.0f} rows/s)" if self.rows and self.seconds else ""
+        wall = clock.monotonic() - self.began
+        start = (self.read_at or clock.monotonic()) - self.began
+        text = f"done: {counted(self.rows, 'row')}{rate}, {self.rejected:,} rejected, {counted(self.changes, 'change')} in {wall:.1f} s"
+        text += f": {start:.1f} s to start, {self.seconds:.1f} s in {counted(self.batches, 'batch', 'batches')}"
+        pending = self._last.pending if self._last is not None else 0
+        log = log_file()
+        text += f"; {_waiting(self._last, self.plan)}" if pending else ""
+        text += f"\nthe engine's log is {log}" if log is not None else ""
+        self.lines.tell(
+            "info", "done", text, batches=self.batches, rows=self.rows, late=self.late, rejected=self.rejected, changes=self.changes,
+            seconds=round(self.seconds, 3), wall=round(wall, 3), pending=pending, log=None if log is None else str(log),
+        )  # fmt: skip
+
+    def _at_work(self) -> str:
+        """What is told where no line can change in place; "" while a continuous run waits for rows."""
+        return "" if self._phase.startswith("waiting") else self._line()
+
+    def _now(self) -> str:
+        """The line that changes in place."""
+        return f"{self._line()} · {clock.monotonic() - self.began:.0f} s"
+
+    def _line(self) -> str:
+        now = clock.monotonic()
+        parts = [self._phase]
+        if self._compiled:
+            parts.append(f"kernels are being compiled, once on this machine: {self._compiled}")
+        if self.share is not None and self.share.of:
+            parts.append(f"{self.share.taken:,} of {counted(self.share.of, 'file')} ({100 * (self.share.taken or 0) // self.share.of} %)")
+        if self._last is not None and self.read_at is not None:
+            parts.append(f"{counted(self.rows, 'row')}, {self.rows / max(now - self.read_at, 0.001):,.0f} rows/s")
+            if self._last.frontier is not None:
+                parts.append(f"watermark {_instant(self._last.frontier)}")
+            parts.append(f"{self._last.pending:,} waiting")
+        return " · ".join(parts)
+
+    def _watch_kernels(self, since: float) -> None:
+        """Sees kernels being compiled; without a line that changes, says so once."""
+        last = 0
+        while not self._over.wait(_LOOK):
+            found = compiled_since(since)
+            self._compiled, last = (found if found != last else 0), found
+            if found and not self.lines.live:
+                text = "kernels are being compiled for this kind of job, once on this machine"
+                self.lines.tell("info", "compiling", text)
+                return
+
+
+def _did(batch: Batch) -> str:
+    """What a batch did, in words; "" if nothing came and nothing happened (the engine has such batches to move its watermark)."""
+    rows, late, changes, rejected = batch.get(ROWS_IN), batch.get(LATE), batch.get(CHANGED), sum(batch.rejected().values())
+    if rows:
+        rate = f"{rows / batch.seconds:,.0f} rows/s" if batch.seconds else ""
+        return f"{counted(rows, 'row')}, {rate}, late {late:,}, rejected {rejected:,}, changes {changes:,}, {batch.seconds:.1f} s"
+    decided = -batch.get(PENDING)
+    if not (decided or changes or rejected):
+        return ""
+    return f"{counted(decided, 'row')} that waited, rejected {rejected:,}, changes {changes:,}, {batch.seconds:.1f} s"
+
+
+def _waiting(batch: Batch | None, plan: Plan | None) -> str:
+    """How many rows wait, and for what."""
+    if batch is None:
+        return ""
+    many = f"{counted(batch.pending, 'row')} {agree(batch.pending, 'waits', 'wait')}"
+    if batch.newest is None or plan is None:
+        return f"{many} behind the watermark: --finish processes them"
+    newest = f"{_instant(batch.newest)}, the newest row's time"
+    delay = plan.intake.delay_micros
+    after = f"less than {format_duration(delay)} before {newest}" if delay else f"at {newest}"
+    return f"{many}, {after}: earlier ones may still come; the next rows or --finish let them count"
+
+
+def _instant(micros: int) -> str:
+    return f"{_EPOCH + timedelta(microseconds=micros):%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,144 @@
+"""Plan -> one Spark streaming query: source, intake, watermark, pack, stateful host, sink."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
+
+from skyband.framework.base.messages import ASIDE, COUNTS, ROWS_IN, Tally
+from skyband.framework.base.reasons import CONTROL
+from skyband.framework.plan.model import Plan
+from skyband.framework.sources import reading
+from skyband.framework.sources.drop import Drop
+from skyband.framework.sources.logs import last_batch, owed
+from skyband.framework.sources.registry import source_format
+from skyband.framework.sources.structs import struct
+from skyband.framework.streaming.bucket.hand_off import handing
+from skyband.framework.streaming.bucket.processor import HostProcessor
+from skyband.framework.streaming.job.filling import filling
+from skyband.framework.streaming.job.layout import JobFile, Layout, cache_key
+from skyband.framework.streaming.rows.arrow_intake import URL, ReadAndPack
+from skyband.framework.streaming.rows.config import WATERMARK, HostConfig
+from skyband.framework.streaming.rows.intake import control_rows, intake, with_control
+from skyband.framework.streaming.rows.outbox import Block, Deliver, Send, as_block, as_it_is
+from skyband.framework.streaming.rows.pack import Pack
+from skyband.framework.streaming.rows.shuffle_files import parcels
+from skyband.framework.streaming.run.by_arrow import by_arrow, by_spark, readable
+from skyband.framework.streaming.run.delivery import Delivery, number_batch
+from skyband.framework.streaming.spark.worker_pools import pool, pools
+
+OnBatch = Callable[[DataFrame, int], None]
+
+_PACKED: Final = StructType([*struct(node="int", bucket="int", kind="string", data="binary"), *struct(**{WATERMARK: "timestamp"})])
+"""The columns of pack's blocks (``messages``)."""
+_SENT: Final = struct(kind="string", data="binary")
+"""The columns of what the driver gets."""
+
+_INTERPRETED: Final = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""The engine compiles no code for the steps of a query whose rows it never sees: it has a few blocks to move."""
+
+_STARTING = threading.Lock()
+"""The session is that of all jobs of a program, which may start two at once."""
+
+
+def build(
+    spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, without: Sequence[str], drop: Drop | None, deliver: Deliver,
+    send: Send,
+) -> DataFrame:  # fmt: skip
+    """The stream of (kind, data) blocks that the tables are made of, ``without`` the pieces of the source that are set aside.
+
+    ``drop``: caps of the source's pieces, if they have any. ``deliver`` is what becomes of blocks on their way to the driver, ``send`` of
+    rows on their way to their bucket.
+    """
+    config = HostConfig.of(plan, tuple((w, f) for w, f in job.finishes), cache_key(layout, job), filling(layout, job), _cores(spark))
+    of = pools(spark.sparkContext)
+    with pool(spark.sparkContext, of.intake):
+        if by_arrow(plan, job):
+            packed = _read_by_arrow(spark, plan, layout, job, config, without, drop, deliver, send)
+        else:
+            read = replace(plan.source, plain=by_spark(plan, job))
+            source = source_format(plan.source.format).stream(spark, read, job.header, without, drop)
+            rows = intake(source, plan.intake)
+            rows = with_control(spark, rows, str(layout.control), plan.intake.event_time)
+            packed = rows.mapInArrow(Pack(config, deliver, send), _PACKED)
+        # Only rows that are accepted so far move the watermark, and Pack is the last that rejects rows before the host.
+        # Spark drops late rows only where it sees the watermark's column: without it they reach the host, which rejects them by name.
+        packed = packed.withWatermark(WATERMARK, f"{plan.intake.delay_ms} milliseconds").drop(WATERMARK)
+    with pool(spark.sparkContext, of.host):
+        host = HostProcessor(config, deliver, handing(spark.sparkContext, str(layout.checkpoint)))
+        return packed.groupBy("node", "bucket").transformWithState(host, _SENT, "Append", "EventTime")
+
+
+def _cores(spark: SparkSession) -> int:
+    """Those that a task may use if no other one runs."""
+    context = spark.sparkContext
+    local = (context.master or "").startswith("local")
+    return min(context.defaultParallelism, os.cpu_count() or 1) if local else int(context.getConf().get("spark.executor.cores") or 1)
+
+
+def _read_by_arrow(
+    spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, config: HostConfig, without: Sequence[str], drop: Drop | None,
+    deliver: Deliver, send: Send,
+) -> DataFrame:  # fmt: skip
+    """The stream of packed blocks, whose rows Spark never sees."""
+    urls = reading.urls(spark, plan.source, URL, without, drop)
+    packed = urls.mapInArrow(ReadAndPack(config, readable(plan, job), deliver, send), _PACKED)
+    told = [F.lit(ASIDE), F.lit(0), F.lit(COUNTS), F.lit(Tally({ROWS_IN: 0, CONTROL: 1}).message())]
+    control = control_rows(spark, str(layout.control)).select(*told, F.col("at"))
+    return packed.unionByName(control.toDF(*packed.columns))
+
+
+def start(
+    spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, on_batch: OnBatch, once: bool, without: Sequence[str] = (),
+    drop: Drop | None = None, delivery: Delivery | None = None,
+) -> StreamingQuery:  # fmt: skip
+    """Starts the job's query: over what is there (``once``) or for good at the spec's trigger."""
+    if owed(layout.checkpoint):
+        # An earlier run ended before it: without a new row the engine would not come to what the watermark has passed, a finish among it.
+        layout.order_wake(f"after-{last_batch(layout.checkpoint / 'commits')}")
+    shared = parcels(spark.sparkContext, str(layout.checkpoint))
+    if shared is not None:
+        shared.begin()
+    built = build(spark, plan, layout, job, without, drop, delivery or as_it_is, shared or as_block)
+    writer = built.writeStream.foreachBatch(on_batch).option("checkpointLocation", str(layout.checkpoint))
+    if once:
+        writer = writer.trigger(availableNow=True)
+    else:
+        writer = writer.trigger(processingTime=f"{(plan.trigger_micros or 0) // 1000} milliseconds")
+    settings = {"spark.sql.shuffle.partitions": str(job.partitions)} | (_INTERPRETED if by_arrow(plan, job) else {})
+    with _set_for_a_query(spark, settings):
+        return writer.queryName(plan.job).start()
+
+
+@contextmanager
+def _set_for_a_query(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """A query that is started inside keeps these settings of the session, which afterwards is as it was."""
+    with _STARTING:
+        before = {name: str(spark.conf.get(name)) for name in settings}
+        try:
+            for name, value in settings.items():
+                spark.conf.set(name, value)
+            yield
+        finally:
+            for name, value in before.items():
+                spark.conf.set(name, value)
+
+
+def run_batch(made: DataFrame, batch_id: int, layout: Layout) -> Iterable[Block]:
+    """What the tasks of a batch, which all run here, exactly once, send to the driver: the state is committed when this returns."""
+    context = made.sparkSession.sparkContext
+    number_batch(context, batch_id)
+    table = made.toArrow()
+    shared = parcels(context, str(layout.checkpoint))
+    if shared is not None:
+        shared.done(batch_id)
+    return zip(table["kind"].to_pylist(), table["data"].to_pylist(), strict=True)

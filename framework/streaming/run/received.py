@@ -1,0 +1,74 @@
+"""What the driver gets of a batch: rows by kind, files that tasks have written, counts."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.framework.base.messages import COUNTS, REJECTED, Changes, Skyband, Tally, addressed, of_file
+from skyband.framework.streaming.rows import blocks
+from skyband.framework.streaming.rows.outbox import Block
+from skyband.framework.tables.data_files import DataFile
+
+
+@dataclass(slots=True)
+class Received:
+    """Blocks and files of a batch by kind, in the order in which they came; of a bucket's state the last."""
+
+    counts: Tally = field(default_factory=Tally)
+    files: dict[str, list[DataFile]] = field(default_factory=dict)
+    _parts: dict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
+    _reasons: Counter[str] = field(default_factory=Counter)
+    """Rejected rows in files, by reason."""
+
+    @classmethod
+    def of(cls, messages: Iterable[Block]) -> Received:
+        """What tasks have sent."""
+        found = cls()
+        for kind, data in messages:
+            if kind == COUNTS:
+                found.counts.add(data)
+            elif (written := of_file(kind, data)) is not None:
+                found._file(*written)
+            else:
+                found.put(kind, blocks.bytes_table(data))
+        return found
+
+    def put(self, kind: str, rows: pa.Table) -> None:
+        """More rows."""
+        if isinstance(addressed(kind), Skyband):
+            self._parts.pop(kind, None)
+            self.files.pop(kind, None)
+        self._parts[kind].append(rows)
+
+    def tables(self) -> dict[str, pa.Table]:
+        """The rows that came here themselves, by kind."""
+        return {kind: pa.concat_tables(parts) for kind, parts in self._parts.items()}
+
+    def reasons(self) -> dict[str, int]:
+        """Rejected rows by reason as table ``rejected`` spells it."""
+        found = Counter(self._reasons)
+        for part in self._parts.get(REJECTED, ()):
+            found.update({x["values"]: x["counts"] for x in pc.value_counts(part["reason"]).to_pylist()})
+        return dict(found)
+
+    def changes(self) -> dict[str, int]:
+        """Changes by query, of those that have any."""
+        found: Counter[str] = Counter()
+        for rows in (self._parts, self.files):
+            for kind, parts in rows.items():
+                if isinstance(q := addressed(kind), Changes):
+                    found[q.query] += sum(p.rows if isinstance(p, DataFile) else p.num_rows for p in parts)
+        return dict(found)
+
+    def _file(self, kind: str, file: dict[str, Any]) -> None:
+        self._reasons.update(file.pop("reasons"))
+        if isinstance(addressed(kind), Skyband):
+            self._parts.pop(kind, None)
+            self.files.pop(kind, None)
+        self.files.setdefault(kind, []).append(DataFile(**file))

@@ -1,0 +1,53 @@
+"""What ended a command, as the user's error, and its exit code. Imports no Spark."""
+
+from __future__ import annotations
+
+import errno
+from typing import Final
+
+from skyband.framework.base.errors import SkybandError, SpecErrors
+from skyband.framework.base.machine import HINT, gave_out
+from skyband.framework.streaming.spark.jvm import ENGINE
+from skyband.framework.streaming.spark.stop_signal import STOP
+
+DEFECT: Final = "SKY-E900"
+_OF_A_NAME: Final = (errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EROFS)
+"""Errors of the operating system about a file that somebody has named, or may not use."""
+_ON_THE_WAY: Final = ("SKY-E502", "SKY-E612", "SKY-E613", "SKY-E614", "SKY-E620", "SKY-E630", "SKY-E631", "SKY-E640", "SKY-E651")
+
+
+def failure(e: Exception) -> SkybandError | None:
+    """The error that is told of ``e``: of an engine's death, its own, or a defect. None: it is that a signal stopped the command.
+
+    May wait for an engine that is about to die (``Engine.death``).
+    """
+    if isinstance(e, SpecErrors):
+        return e.errors[0]
+    died = None if isinstance(e, SkybandError) and not e.code.startswith("SKY-E3") else ENGINE.death(e)
+    if died and STOP.signal is not None:
+        return None
+    return died or (e if isinstance(e, SkybandError) else _refused(e) or _unusable_name(e) or _defect(e))
+
+
+def _refused(e: Exception) -> SkybandError | None:
+    """SKY-E306 if the operating system refused what nobody expected it to refuse."""
+    what = gave_out(e) if isinstance(e, OSError) else None
+    place = f"{e.filename} cannot be written" if isinstance(e, OSError) and e.filename else "the machine refuses"
+    return None if what is None else SkybandError("SKY-E306", f"{place}: {what}", hint=HINT)
+
+
+def _unusable_name(e: Exception) -> SkybandError | None:
+    """SKY-E203 if a file's name is one that the operating system takes none of."""
+    if isinstance(e, OSError) and e.errno in _OF_A_NAME and e.filename is not None:
+        return SkybandError("SKY-E203", f"{e.filename} cannot be used: {(e.strerror or 'unknown error').lower()}")
+    return None
+
+
+def _defect(e: Exception) -> SkybandError:
+    said = f"a defect of Skyband itself: {type(e).__name__}: {e}"
+    return SkybandError(DEFECT, said, hint="set SKYBAND_DEBUG=1 for the whole story")
+
+
+def exit_code(shown: SkybandError) -> int:
+    """2: the user's mistake; 3: the run failed."""
+    return 3 if shown.code.startswith(("SKY-E3", "SKY-E9")) or shown.code in _ON_THE_WAY else 2

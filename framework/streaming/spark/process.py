@@ -1,0 +1,137 @@
+"""How the engine's process comes to be: where it is known how, before PySpark is imported, which takes as long; else as PySpark has it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from subprocess import PIPE, Popen
+from typing import Any, Final, NamedTuple
+
+from skyband.framework.streaming.spark import cluster, launch
+from skyband.framework.streaming.spark.jvm import ENGINE
+from skyband.framework.streaming.spark.scratch import scratch_folder
+
+_TOLD: Final = "_PYSPARK_DRIVER_CONN_INFO_PATH"
+"""The environment variable in which PySpark names the file that the engine's process says in how it is reached."""
+
+
+@dataclass(slots=True)
+class Start:
+    """How the engine is to be started. ``known``: without Spark's script; ``make``: the archive of classes to make at the engine's end;
+    ``secrets``: settings that no command line shows (Spark sets all of them once more in the engine); ``env``: variables of its own;
+    ``folder``: where the engine's process stands, None for where this one does; ``meanwhile``: to be done while it starts."""
+
+    settings: Mapping[str, Any]
+    java: Path
+    spark_home: Path
+    known: launch.Known | None
+    make: Path | None
+    secrets: Collection[str]
+    env: Mapping[str, str]
+    folder: Path | None
+    meanwhile: Callable[[], None] = field(compare=False)
+    _early: Path | None = field(default=None, init=False, compare=False)
+
+    def begin(self) -> None:
+        """Starts the process if it is known how and there is none, as PySpark would: it ignores Ctrl-C, and ends when its input does.
+
+        One that was started before it was sure what would be asked for is taken if it is just this one, and else ended.
+        """
+        self._early = self._started_ahead()
+        if self._early is not None or not self._may_begin():
+            return
+        # The folder is this user's alone: what the engine says in it is how to command it.
+        self._early = Path(tempfile.mkdtemp(dir=scratch_folder()))
+        env = {**os.environ, "SPARK_CONNECT_MODE": "0", _TOLD: str(self._early / "told")}
+        self._open(self._asked(), {"stdin": PIPE, "env": env, "preexec_fn": _deaf})
+
+    def ahead(self) -> None:
+        """As ``begin``, for one that is not asked for yet."""
+        global _ahead
+        self.begin()
+        if self._early is not None:
+            _ahead = _Ahead(self, self._early)
+
+    def _started_ahead(self) -> Path | None:
+        """The folder of the process that has been started ahead, if it is the one that is to be started."""
+        global _ahead
+        if _ahead is None:
+            return None
+        other, folder = _ahead
+        _ahead = None
+        if other == self and ENGINE.pids():
+            return folder
+        ENGINE.end()
+        # That took the folder with it.
+        scratch_folder()
+        return None
+
+    def _may_begin(self) -> bool:
+        there = ENGINE.process is not None or "PYSPARK_GATEWAY_PORT" in os.environ or _spark("_gateway") is not None
+        return self.known is not None and not there
+
+    def _asked(self) -> list[str]:
+        return ["spark-submit", *(part for name, value in self.settings.items() for part in ("--conf", f"{name}={value}")), "pyspark-shell"]
+
+    def process(self, command: list[str], **kwargs: Any) -> Popen[bytes]:
+        """The engine's process, known from its first moment: Spark tells of it only once it has answered."""
+        if self._early is None:
+            self._open(command, kwargs)
+        else:
+            # PySpark waits for a file of its own choice.
+            os.symlink(self._early / "told", kwargs["env"][_TOLD])
+        self.meanwhile()
+        assert ENGINE.process is not None
+        return ENGINE.process
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Spark starts its engine this way inside."""
+        from pyspark import java_gateway
+
+        spark: Any = java_gateway
+        original, spark.Popen = spark.Popen, self.process
+        try:
+            yield
+        finally:
+            spark.Popen = original
+            if self._early is not None:
+                shutil.rmtree(self._early, ignore_errors=True)
+
+    def _open(self, command: list[str], kwargs: Mapping[str, Any]) -> None:
+        command, env = cluster.without(command, self.secrets), {**kwargs["env"], **self.env}
+        if self.known is not None:
+            command = launch.command(command, self.settings, self.java, self.spark_home, self.known, self.make)
+            env = launch.environment(env, self.spark_home)
+        ENGINE.process = Popen(command, **{**kwargs, "env": env}, cwd=self.folder)
+
+
+class _Ahead(NamedTuple):
+    """A process that has been started before it was asked for, and the folder in which it says how it is reached."""
+
+    start: Start
+    folder: Path
+
+
+_ahead: _Ahead | None = None
+
+
+def active() -> bool:
+    """Whether PySpark has a context in this process."""
+    return _spark("_active_spark_context") is not None
+
+
+def _spark(name: str) -> Any:
+    """What PySpark's context has of its class; None before it has been imported."""
+    return getattr(getattr(sys.modules.get("pyspark"), "SparkContext", None), name, None)
+
+
+def _deaf() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

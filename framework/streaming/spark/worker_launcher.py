@@ -1,0 +1,45 @@
+"""The program that Spark runs as its Python: a small shell script that starts the driver worker by ``driver_worker``.
+
+Spark has no setting for that worker's module, only for the Python that runs it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from skyband.framework.streaming.spark import driver_worker
+
+MODULE: Final = "pyspark.sql.streaming.transform_with_state_driver_worker"
+"""PySpark's module of the driver worker, as the JVM names it on the command line."""
+
+
+def launcher(python: str, directories: Iterable[Path]) -> str:
+    """Return the path of a program that stands for ``python`` and starts the driver worker by ``driver_worker``.
+
+    The program is kept in the first of ``directories``, which are this user's alone, that may hold one (a file system may be full, or
+    mounted without programs). Its name says what is in it. Returns ``python`` itself if none of them may: then the imports count.
+    """
+    script = (
+        "#!/bin/sh\n"
+        f'if [ "$1" = -m ] && [ "$2" = {MODULE} ]; then exec {shlex.quote(python)} -P -S {shlex.quote(driver_worker.__file__)}; fi\n'
+        f'exec {shlex.quote(python)} "$@"\n'
+    ).encode()
+    name = f"python-{hashlib.sha256(script).hexdigest()[:16]}"
+    for directory in directories:
+        program = directory / name
+        with suppress(OSError):
+            if program.is_symlink() or not program.is_file() or program.read_bytes() != script:
+                program.unlink(missing_ok=True)
+                with program.open("xb") as out:
+                    out.write(script)
+            program.chmod(0o700)
+            if os.access(program, os.X_OK):
+                return str(program)
+            program.unlink()
+    return python

@@ -1,1 +1,0 @@
-"""The ways to do without Skyband that ``tests/bench/alternatives.py`` measures, each as who knows it well would write it."""

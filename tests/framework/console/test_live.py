@@ -1,0 +1,160 @@
+"""What a run shows while it works: on a terminal a line that changes in place, elsewhere lines; nothing of batches in which nothing was."""
+
+from __future__ import annotations
+
+import io
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from skyband.framework.base.messages import Tally
+from skyband.framework.console.lines import JsonLines, Lines
+from skyband.framework.console.live import LiveLines, on_terminal
+from skyband.framework.plan.model import SourceNode
+from skyband.framework.sources.share import Share
+from skyband.framework.streaming.bucket import kernels
+from skyband.framework.streaming.run.progress import Progress
+from skyband.framework.streaming.run.runner import Batch
+
+MINUTE = 60_000_000
+NEWEST = 1_577_836_800_000_000  # 2020-01-01
+
+
+class Terminal(io.StringIO):
+    """A stream that is a terminal; ``waits`` for a text to be drawn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._drawn = threading.Condition()
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        with self._drawn:
+            self._drawn.notify_all()
+            return super().write(text)
+
+    def waits(self, text: str) -> bool:
+        with self._drawn:
+            return self._drawn.wait_for(lambda: text in self.getvalue(), 30)
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "200")
+    return Terminal()
+
+
+def plan(delay: int) -> Any:
+    return SimpleNamespace(intake=SimpleNamespace(delay_micros=delay))
+
+
+def test_a_terminal_is_one_that_can_change_a_line(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert on_terminal(terminal) and not on_terminal(io.StringIO())
+    monkeypatch.setenv("TERM", "dumb")
+    assert not on_terminal(terminal)
+    closed = io.StringIO()
+    closed.close()
+    assert not on_terminal(closed)
+
+
+def test_the_changing_line_says_where_the_run_is_and_goes_away(terminal: Terminal) -> None:
+    lines = LiveLines(terminal)
+    seen = Progress(lines, plan=plan(0))
+    seen.share = SimpleNamespace(taken=0, of=8, look=lambda: setattr(seen.share, "taken", 2))  # type: ignore[assignment]
+    seen.phase("starting the engine")
+    seen.show()
+    assert terminal.waits("starting the engine")
+    seen.phase("reading")
+    seen(Batch(0, Tally(rows_in=1000, pending=7), 0.5, 7, NEWEST, NEWEST - MINUTE))
+    assert terminal.waits("2 of 8 files (25 %) · 1,000 rows, ") and terminal.waits("watermark 2019-12-31 23:59:00 · 7 waiting")
+    assert "batch 0" not in terminal.getvalue()
+    lines.tell("warning", "warning", "WARNING: [b]markup[/b] is text")
+    assert terminal.waits("WARNING: [b]markup[/b] is text\n")
+    seen.close()
+    lines.close()
+    shown = terminal.getvalue()
+    assert shown.endswith("\n") and "done: 1,000 rows" in shown and shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1
+
+
+def test_a_signal_leaves_the_terminal_as_it_was(terminal: Terminal) -> None:
+    lines = LiveLines(terminal)
+    lines.show(lambda: "at work")
+    assert terminal.waits("at work")
+    lines.stopped(15)
+    assert terminal.getvalue().endswith("stopped by SIGTERM: run again to go on\n") and "\x1b[?25h" in terminal.getvalue()
+
+
+@pytest.fixture
+def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if no test of this process had started an engine, whose log would be named."""
+    from skyband.framework.streaming.run import progress
+
+    monkeypatch.setattr(progress, "log_file", lambda: None)
+
+
+def told(lines_of: Any, *batches: Batch, delay: int = 0) -> list[str]:
+    err = io.StringIO()
+    seen = Progress(lines_of(err), plan=plan(delay))
+    for batch in batches:
+        seen(batch)
+    seen.close()
+    return err.getvalue().splitlines()
+
+
+def test_batches_of_the_engines_own_are_not_shown_as_empty(no_engine: None) -> None:
+    batches = Batch(0, Tally(rows_in=5, pending=5), 0.5, 5), Batch(1, Tally(), 0.1, 5), Batch(2, Tally(pending=-5, changes=3), 0.2)
+    first, second, done = told(Lines, *batches)
+    assert first.startswith("batch 0: 5 rows, ") and second == "batch 2: 5 rows that waited, rejected 0, changes 3, 0.2 s"
+    assert "in 3 batches" in done and "wait" not in done
+    assert [line.count('"event": "batch"') for line in told(JsonLines, *batches)] == [1, 1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("pending", "delay", "said"),
+    [
+        (1, 10 * MINUTE, "; 1 row waits, less than 10 minutes before 2020-01-01 00:00:00, the newest row's time: "),
+        (2000, 0, "; 2,000 rows wait, at 2020-01-01 00:00:00, the newest row's time: "),
+    ],
+)
+def test_the_end_says_what_waits_and_why(no_engine: None, pending: int, delay: int, said: str) -> None:
+    done = told(Lines, Batch(0, Tally(rows_in=5000), 0.5, pending, NEWEST), delay=delay)[-1]
+    assert said in done and done.endswith("the next rows or --finish let them count")
+
+
+def test_the_share_of_the_files(tmp_path: Path) -> None:
+    landing, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+    log = checkpoint / "sources" / "0"
+    log.mkdir(parents=True)
+    (landing / "day=1").mkdir(parents=True)
+    for name in ("a.csv", "b.csv", "c.csv", "day=1/d.csv", "_half.csv", ".hidden"):
+        (landing / name).write_text("x")
+
+    def take(number: int, *names: str) -> None:
+        entries = "".join(f'{{"path":"file://{landing}/{n}","timestamp":1,"batchId":{number}}}\n' for n in names)
+        (log / str(number)).write_text("v1\n" + entries)
+
+    take(0, "a.csv", "gone.csv")
+    share = Share(SourceNode("csv", str(landing), (("recursiveFileLookup", "true"),), ()), checkpoint)
+    assert (share.taken, share.of) == (0, 3)
+    take(1, "b.csv", "day=1/d.csv")
+    share.look()
+    share.look()
+    assert (share.taken, share.of) == (2, 3)
+    assert Share(SourceNode("delta", str(landing), (), ()), checkpoint).of is None
+    assert Share(SourceNode("csv", "s3://bucket/in", (), ()), checkpoint).of is None
+
+
+def test_kernels_that_are_compiled_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "HAVE_NUMBA", True)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    before = kernels.compiled_since(4e9)
+    for name in ("a.nbc", "b.nbc", "b.nbi"):
+        (tmp_path / name).write_text("")
+    assert before == kernels.compiled_since(4e9) == 0
+    assert kernels.compiled_since((tmp_path / "a.nbc").stat().st_mtime - 1e-3) >= 2

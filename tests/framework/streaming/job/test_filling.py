@@ -1,0 +1,245 @@
+"""What queries that have come leave is swapped in whole, wherever that is killed; their states are taken up once by every bucket."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.messages import COUNTS, HOST, WAKE, Tally
+from skyband.framework.base.reasons import CONTROL, REASON
+from skyband.framework.plan.model import Plan
+from skyband.framework.sources.protocol import CORRUPT
+from skyband.framework.streaming.bucket.bucket import Bucket
+from skyband.framework.streaming.bucket.fill_files import FILLED, read_state, write_state
+from skyband.framework.streaming.bucket.processor import HostProcessor
+from skyband.framework.streaming.job import generations
+from skyband.framework.streaming.job.filling import filling, order, taken_up
+from skyband.framework.streaming.job.generations import GONE, JOURNAL, settle, staged, swap_in
+from skyband.framework.streaming.job.layout import JobFile, Layout, Waiting, cache_key
+from skyband.framework.streaming.rows.blocks import table_bytes
+from skyband.framework.streaming.rows.config import Filling, HostConfig
+from skyband.framework.streaming.rows.outbox import as_it_is
+from skyband.framework.streaming.rows.pack import Pack
+from skyband.framework.tables.ownership import Owner
+from tests.framework.streaming import checkpoints
+from tests.framework.streaming.bucket.test_bucket import SPEC, table_of
+from tests.framework.streaming.bucket.test_bucket_loyalty import plan_of
+from tests.framework.streaming.engine_store import Store
+
+STEPS = 12
+"""Fail points of a swap of this kind."""
+
+
+class Killed(BaseException):
+    """As a signal would."""
+
+
+@pytest.fixture(autouse=True)
+def own_tables() -> Iterator[None]:
+    """The tables here are no real ones: whose a folder is, is tested in tests/framework/tables/test_ownership.py."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Owner, "stranger", lambda *_: None)
+        yield
+
+
+def job_file(filling: Waiting | None) -> JobFile:
+    queries = {"old": {}} if filling is None else {"old": {}, "new": {}}
+    return JobFile("j", "g", {"queries": queries, "states": {"old": {}, "lost": {}}}, 2, None, filling=filling)
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    """A job with a query and its skyband; beside it a query that has come, the skyband of both, states."""
+    made, added = Layout(str(tmp_path / "out")), Layout(str(tmp_path / "out" / "_skyband" / "added"))
+    for name in ("old", "old_changes", "old_skyband", "lost_skyband", "heads"):
+        checkpoints.write(made.root / name / "_delta_log" / "0.json", "before")
+    for name in ("new", "new_changes", "old_skyband", "heads"):
+        checkpoints.write(added.root / name / "_delta_log" / "0.json", "added")
+    made.save(job_file(None))
+    checkpoints.write(made.rest, "{}")
+    checkpoints.write(made.checkpoint / "metadata", "before")
+    added.save(job_file(Waiting("t", [0, 3])))
+    write_state(added.filling, 0, {"core": b"0"})
+    write_state(added.filling, 3, {"core": b"3"})
+    return made
+
+
+TABLES, LEAVING = ["new", "new_changes", "old_skyband"], ["old_skyband", "lost_skyband"]
+
+
+def assert_swapped(layout: Layout) -> None:
+    said = {p.parent.parent.name: p.read_text() for p in layout.root.glob("*/_delta_log/0.json")}
+    assert said == {
+        "old": "before", "old_changes": "before", "heads": "before", "new": "added", "new_changes": "added", "old_skyband": "added",
+    }  # fmt: skip
+    job = layout.known()
+    assert job.fill_buckets == (0, 3) and [read_state(layout.filling, b)["core"] for b in job.fill_buckets] == [b"0", b"3"]
+    assert not any(p.exists() for p in (layout.added, layout.home / GONE, layout.home / JOURNAL, layout.rest))
+    assert (layout.checkpoint / "metadata").read_text() == "before"
+
+
+def killing(monkeypatch: pytest.MonkeyPatch, at: int) -> Iterator[None]:
+    hits = 0
+
+    def failpoint(name: str) -> None:
+        nonlocal hits
+        hits += 1
+        if hits == at:
+            raise Killed
+
+    monkeypatch.setattr(generations, "failpoint", failpoint)
+    yield
+    monkeypatch.undo()
+
+
+@pytest.mark.parametrize("at", range(1, STEPS + 2))
+def test_a_swap_that_is_killed_is_completed_by_whoever_comes_next(layout: Layout, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    def swap() -> None:
+        swap_in(layout, TABLES, LEAVING)
+
+    def again() -> None:
+        settle(layout)
+
+    steps: list[tuple[Callable[[], None], int]] = [(swap, at), (again, 2)]
+    ended = True
+    for step, kill in steps:
+        for _ in killing(monkeypatch, kill):
+            try:
+                step()
+            except Killed:
+                ended = False
+    assert ended == (at > STEPS), "all steps are tried, and no more"
+    settle(layout)
+    assert_swapped(layout)
+
+
+@pytest.mark.parametrize("name", ["rmtree", "unlink"])
+def test_killed_while_it_tidies_up(layout: Layout, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    unlink = Path.unlink
+
+    def killed(path: Path, missing_ok: bool = False, **_: object) -> None:
+        if name == "rmtree" or path.name == JOURNAL:
+            raise Killed
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(*((generations.shutil, name) if name == "rmtree" else (Path, name)), killed)
+    with pytest.raises(Killed):
+        swap_in(layout, TABLES, LEAVING)
+    monkeypatch.undo()
+    assert settle(layout)
+    assert_swapped(layout)
+
+
+def test_something_in_the_way_of_a_table_stops_it(layout: Layout) -> None:
+    checkpoints.write(layout.root / "new" / "theirs.txt", "x")
+    with pytest.raises(SkybandError, match="SKY-E202"):
+        swap_in(layout, TABLES, LEAVING)
+    assert layout.known().filling is None and not (layout.home / JOURNAL).exists()
+
+
+def test_states_are_taken_up_when_the_batch_with_the_row_for_it_is_done(layout: Layout) -> None:
+    swap_in(layout, TABLES, LEAVING)
+    checkpoints.make(layout.home, batches=2)
+    job = order(layout, layout.known())
+    assert filling(layout, job) == Filling(str(layout.filling), "t", (0, 3))
+    row = layout.wake("t")
+    assert json.loads(row.read_text()) == {"at": "1970-01-01T00:00:00.000+00:00"}
+    checkpoints.write(layout.checkpoint / "sources" / "1" / "0", 'v1\n{"path":"%s","timestamp":1,"batchId":0}' % row.as_uri())  # noqa: UP031
+    assert taken_up(layout, job).filling is not None, "it is planned and not done"
+    checkpoints.write(layout.checkpoint / "offsets" / "2", 'v1\n{"batchWatermarkMs":0}\n{"logOffset":2}\n{"logOffset":0}')
+    assert taken_up(layout, job).filling is not None
+    checkpoints.write(layout.checkpoint / "commits" / "2", 'v1\n{"nextBatchWatermarkMs":0}')
+    assert taken_up(layout, job).filling is None and layout.known().filling is None and not layout.filling.exists()
+    assert order(layout, layout.known()) == layout.known()
+
+
+def made_of(plan: Plan, minutes: range) -> tuple[dict[str, bytes], HostConfig]:
+    """A bucket's state after rows of ``minutes``."""
+    config = HostConfig.of(plan, (), "test")
+    bucket = Bucket(config, 0)
+    bucket.run([table_bytes(table_of(config, [(t, t, "p", float(t % 5), "u") for t in minutes]))], 0)
+    return bucket.save()[0], config
+
+
+def test_a_bucket_takes_its_file_up_once_and_again_if_the_batch_is_repeated(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path / "spec.yaml", SPEC.format(window="{count: 4}", small="{count: 2}", delay=0))
+    after, config = made_of(plan, range(20))
+    write_state(tmp_path / "filling", 0, after)
+    store = Store()
+
+    def run(config: HostConfig) -> dict[str, int]:
+        processor = HostProcessor(config, as_it_is)
+        processor.init(store)  # type: ignore[arg-type]
+        out = list(processor._run(0, [], 0))
+        tally = Tally()
+        for row in out:
+            if row["kind"] == COUNTS:
+                tally.add(row["data"])
+        return tally
+
+    first = HostProcessor(config, as_it_is)
+    first.init(store)  # type: ignore[arg-type]
+    list(first._run(0, [table_bytes(table_of(config, [(t, t, "p", float(t % 5), "u") for t in range(9)]))], 0))
+    store.commit()
+    before = store.values()
+    taking = replace(config, filling=Filling(str(tmp_path / "filling"), "t", (0,)))
+    for whole in (False, True):
+        run(taking)
+        assert store.values() == after | {"core": store.values()["core"], FILLED: b"t"}
+        assert json.loads(store.values()["core"]) == json.loads(after["core"])
+        assert set(before) != set(store.values())
+        store.commit(whole)
+    # What comes after is not replaced again, though the file is still there.
+    last = HostProcessor(taking, as_it_is)
+    last.init(store)  # type: ignore[arg-type]
+    list(last._run(0, [table_bytes(table_of(config, [(30, 30, "p", 1.0, "u")]))], 0))
+    store.commit()
+    moved = store.values()
+    assert json.loads(moved["core"])["until"] > json.loads(after["core"])["until"]
+    run(taking)
+    assert store.values()["keys"] == moved["keys"]
+    (tmp_path / "filling" / "0").unlink()
+    run(taking)
+    with pytest.raises(SkybandError, match="SKY-E303"):
+        run(replace(taking, filling=Filling(str(tmp_path / "filling"), "other", (0,))))
+
+
+def test_a_bucket_that_the_store_does_not_know_takes_its_file_up(tmp_path: Path) -> None:
+    """As one does that the job has not had before (``grown``)."""
+    plan = plan_of(tmp_path / "spec.yaml", SPEC.format(window="{count: 4}", small="{count: 2}", delay=0))
+    after, config = made_of(plan, range(20))
+    write_state(tmp_path / "filling", 3, after)
+    taking = replace(config, buckets=4, filling=Filling(str(tmp_path / "filling"), "t", (3,)))
+    for number, known in ((3, True), (2, False)):
+        processor, store = HostProcessor(taking, as_it_is), Store()
+        processor.init(store)  # type: ignore[arg-type]
+        list(processor._run(number, [], 0))
+        kept = store.values()
+        assert (kept.get(FILLED) == b"t" and kept["keys"] == after["keys"]) == known
+        assert (json.loads(kept["core"]) == json.loads(after["core"])) == known
+
+
+def test_a_row_of_the_control_source_wakes_the_buckets_that_wait(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path / "spec.yaml", SPEC.format(window="{count: 4}", small="{count: 2}", delay=0))
+    config = HostConfig.of(plan, (), "test", Filling("x", "t", (2, 5)))
+    row = pa.table({f.name: pa.nulls(1, f.type) for f in config.row_schema()}).append_column(CORRUPT, pa.nulls(1, pa.string()))
+    row = row.append_column(REASON, pa.array([CONTROL]))
+
+    def packed(config: HostConfig) -> list[tuple[int, int, str]]:
+        made = [b.to_pylist()[0] for b in Pack(config)(iter(row.to_batches()))]
+        return [(b["node"], b["bucket"], b["kind"]) for b in made if b["kind"] != COUNTS]
+
+    assert packed(config) == [(HOST, 2, WAKE), (HOST, 5, WAKE)] and packed(replace(config, filling=None)) == []
+
+
+def test_a_generation_has_the_same_codes_of_tokens_before_and_after_it_is_swapped_in(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path / "spec.yaml", SPEC.format(window="{count: 4}", small="{count: 2}", delay=0))
+    layout, job = Layout(plan.sink), job_file(None)
+    assert cache_key(Layout(staged(plan, layout).sink), job) == cache_key(layout, job)
+    assert cache_key(layout, job) != cache_key(layout, replace(job, generation="h"))

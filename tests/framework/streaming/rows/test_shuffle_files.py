@@ -1,0 +1,75 @@
+"""Blocks of rows that tasks leave in files for each other: read back as they were, and gone when their batch is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from skyband.framework.base.messages import ROWS
+from skyband.framework.streaming.rows import shuffle_files
+from skyband.framework.streaming.rows.blocks import bytes_table
+from skyband.framework.streaming.rows.outbox import LEAST, as_block
+from skyband.framework.streaming.rows.shuffle_files import Parcels, opened
+from tests.framework.streaming.run.test_delivery import Task
+
+ROWS_OF = pa.table({"id": pa.array(range(1000)), "name": pa.array([None, "é"] * 500)})
+
+
+class Context:
+    def __init__(self, master: str) -> None:
+        self.master = master
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Parcels:
+    monkeypatch.setattr(shuffle_files, "TaskContext", Task)
+    monkeypatch.setattr(shuffle_files, "scratch_folder", lambda: tmp_path)
+    monkeypatch.setenv(LEAST, "4000")
+    found: Any = shuffle_files.parcels(Context("local[2]"), "job")  # type: ignore[arg-type]
+    return found
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.rglob("*") if p.is_file())
+
+
+def test_large_blocks_lie_in_files_and_small_ones_do_not(made: Parcels, tmp_path: Path) -> None:
+    small = made(ROWS_OF.slice(0, 10))
+    assert small == as_block(ROWS_OF.slice(0, 10)) and not files(tmp_path)
+    sent = [made(ROWS_OF), made(ROWS_OF.slice(300))]
+    assert len(files(tmp_path)) == 2 and all(kind == f"file:{ROWS}" and len(data) < 300 for kind, data in sent)
+    assert [bytes_table(opened(*m)) for m in (small, *sent)] == [ROWS_OF.slice(0, 10), ROWS_OF, ROWS_OF.slice(300)]
+    # A task that is tried again reads the same.
+    assert bytes_table(opened(*sent[1])) == ROWS_OF.slice(300)
+
+
+def test_files_are_a_batchs(made: Parcels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in (3, 4):
+        monkeypatch.setattr(Task, "number", number)
+        _, data = made(ROWS_OF)
+        kept = opened(f"file:{ROWS}", data)
+    made.done(3)
+    assert [p.parent.name for p in files(tmp_path)] == ["4"]
+    made.done(4)
+    # What has been read stays.
+    assert not files(tmp_path) and bytes_table(kept) == ROWS_OF
+    made.done(5)
+    made(ROWS_OF)
+    made.begin()
+    assert not files(tmp_path)
+
+
+def test_only_tasks_of_one_machine_share_files(made: Parcels) -> None:
+    assert shuffle_files.parcels(Context("spark://somewhere:7077"), "job") is None  # type: ignore[arg-type]
+
+
+def test_jobs_that_run_at_once_keep_out_of_each_others_way(made: Parcels, tmp_path: Path) -> None:
+    other: Any = shuffle_files.parcels(Context("local[2]"), "another job")  # type: ignore[arg-type]
+    made(ROWS_OF)
+    _, data = other(ROWS_OF)
+    made.done(Task.number)
+    made.begin()
+    assert bytes_table(opened(f"file:{ROWS}", data)) == ROWS_OF

@@ -1,0 +1,125 @@
+"""What a run does about a drop, with an engine that only answers: what is read first, what cannot be read, and how a drop ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from skyband.framework.base.messages import GREATEST, Tally
+from skyband.framework.sources.drop import UNKNOWN, Drop, Piece, Span
+from skyband.framework.streaming.job.layout import JobFile, Layout
+from skyband.framework.streaming.run.backlog import Drops
+from skyband.jobs.spec import load_plan
+from tests.framework.streaming import checkpoints
+from tests.spark.jobs import write_spec
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MINUTE = 60_000_000
+NO_SPARK = cast("SparkSession", None)
+
+
+class Lying:
+    """Pieces with spans; reading some of them fails with a text that names them, or does not."""
+
+    def __init__(self, spans: dict[str, Span], footers: dict[str, Span], bad: dict[str, str]) -> None:
+        self.spans, self.said, self.bad = spans, footers, bad
+        self.read: list[list[str]] = []
+        self.begun: list[str] = []
+
+    def unread(self, spark: SparkSession, files: int | None, size: int) -> tuple[list[str], list[Piece]]:
+        return self.begun, [Piece(u, i, 10) for i, u in enumerate(self.spans) if u not in self.begun]
+
+    def footers(self, column: str, urls: Sequence[str]) -> dict[str, Span]:
+        return {u: s for u, s in self.said.items() if u in urls}
+
+    def rows(self, spark: SparkSession, urls: Sequence[str]) -> DataFrame:
+        self.read.append(sorted(urls))
+        for u in urls:
+            if u in self.bad:
+                raise RuntimeError(self.bad[u])
+        return cast("DataFrame", {u: self.spans[u] for u in urls})
+
+    def suspects(self, urls: Sequence[str]) -> list[str]:
+        return [u for u in urls if u in self.bad]
+
+    def named(self, said: str, urls: Sequence[str]) -> list[str]:
+        return [u for u in urls if u in said.split()]
+
+
+def drops(folder: Path, monkeypatch: pytest.MonkeyPatch, lying: Lying, reject: bool = False, rules: bool = True) -> tuple[Drops, list[str]]:
+    told: list[str] = []
+    spec = write_spec(folder, max_files=2, watermark="1 minute")
+    text = spec.read_text().replace("format: csv", "format: csv\n  on_bad_file: " + ("reject" if reject else "stop"))
+    spec.write_text(text if rules else text.replace(text[text.index("quality:") : text.index("window:")], ""))
+    plan = load_plan(str(spec))
+    layout = Layout(plan.sink)
+    layout.home.mkdir(parents=True, exist_ok=True)
+    made = Drops(NO_SPARK, plan, layout, JobFile("small", "g", {}, 2, ["id"]), told.append)
+    made.lying = lying
+    monkeypatch.setattr(made, "_spans", lambda frame, urls: frame)
+    return made, told
+
+
+OUT_OF_ORDER = {"a": (0, 9 * MINUTE), "b": (20 * MINUTE, 29 * MINUTE), "c": (10 * MINUTE, 19 * MINUTE)}
+
+
+def test_what_waits_is_told_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lying = Lying(OUT_OF_ORDER, {}, {})
+    mine, told = drops(tmp_path, monkeypatch, lying)
+    assert mine.begin() and lying.read == [["a", "b", "c"]]
+    assert Drop.load(mine.layout.home).caps == {"a": None, "b": 11 * MINUTE, "c": None}
+    assert "3 files lie there" in told[0] and "rows of 1 of them (1970-01-01 00:20:00 to 1970-01-01 00:29:00) wait in state" in told[0]
+    # The next run, with b in a batch that has begun: it is repeated as it was.
+    lying.begun = ["b"]
+    again, _ = drops(tmp_path, monkeypatch, lying)
+    assert again.begin() and again.capped is not None and again.capped.caps == {"b": 11 * MINUTE}
+
+
+def test_footers_are_enough_unless_rows_may_be_turned_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for rules, read in ((False, []), (True, [["a", "b", "c"]])):
+        lying = Lying(OUT_OF_ORDER, OUT_OF_ORDER, {})
+        mine, _ = drops(tmp_path, monkeypatch, lying, rules=rules)
+        assert mine.begin() and lying.read == read
+    in_order = {"a": (0, 5), "b": (5, 6), "c": (7, 8)}
+    lying = Lying(in_order, in_order, {})
+    mine, told = drops(tmp_path, monkeypatch, lying)
+    assert not mine.begin() and lying.read == [] and told == []
+
+
+@pytest.mark.parametrize(
+    ("said", "reject", "cap"), [("in c there", True, None), ("in c there", False, MINUTE), ("out of memory", True, MINUTE)]
+)
+def test_what_cannot_be_read_has_no_rows_or_may_hold_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, reject: bool, cap: int | None
+) -> None:
+    lying = Lying({**OUT_OF_ORDER, "c": UNKNOWN}, {}, {"c": said})
+    mine, _ = drops(tmp_path, monkeypatch, lying, reject=reject)
+    assert mine.begin() is (cap is not None)
+    assert mine.drop.cap("b") == cap
+    assert lying.read[1:] == ([["a", "b"]] if "c" in said.split() else [])
+
+
+def test_a_drop_ends_where_one_batch_would_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine, _ = drops(tmp_path, monkeypatch, Lying(OUT_OF_ORDER, {}, {}))
+    assert mine.begin()
+    for greatest in (29 * MINUTE + 5, 19 * MINUTE):
+        counts = Tally({GREATEST: greatest, "rows_in": 3})
+        mine.read(counts)
+        assert counts == {"rows_in": 3} and Drop.load(mine.layout.home).greatest == 29 * MINUTE + 5
+    checkpoints.make(mine.layout.home)
+    assert mine.done()
+    (row,) = mine.layout.control.glob("drop-*.json")
+    assert json.loads(row.read_text()) == {"at": "1970-01-01T00:29:00.000+00:00"}
+    assert Drop.load(mine.layout.home) == Drop(mine.drop.path, released=28 * MINUTE) and mine.capped is None
+    # Nothing is ordered where the watermark is there already.
+    mine.read(Tally({GREATEST: 29 * MINUTE}))
+    checkpoints.write(mine.layout.checkpoint / "offsets" / "1", f'v1\n{{"batchWatermarkMs":{28 * 60_000}}}\n-\n-')
+    assert not mine.done() and len(list(mine.layout.control.glob("drop-*.json"))) == 1
+    mine.lying = cast("Any", None)
+    assert not mine.begin()
