@@ -23,7 +23,7 @@ def added(args: argparse.Namespace, plan: Plan, layout: Layout, record: Recorded
     """
     from skyband.framework.quality.newest_checks import newest_checks
     from skyband.framework.streaming.job.edits import addable
-    from skyband.framework.streaming.spark.jars import packages
+    from skyband.framework.streaming.spark.packages import packages
     from skyband.framework.streaming.spark.session import get_session
 
     told: Lines = args.lines

@@ -13,12 +13,12 @@ from typing import NoReturn, TextIO
 
 from skyband import __version__
 from skyband.framework.base.errors import SkybandError, SpecErrors, told
+from skyband.framework.base.python_path import leave_working_folder
 from skyband.framework.console.lines import Lines, lines
 from skyband.framework.console.outcome import Outcome
 from skyband.framework.streaming.spark.failures import DEFECT, exit_code, failure
 from skyband.framework.streaming.spark.jvm import ENGINE, Stray
 from skyband.framework.streaming.spark.log import close_log
-from skyband.framework.streaming.spark.python_path import leave_working_folder
 from skyband.framework.streaming.spark.stop_signal import SIGNALLED, STOP
 from skyband.jobs.answer import Answer, refusal, show
 from skyband.jobs.described import EXIT_CODES, Parser, UsageError, asks_json, complete

@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> Answer:
 
 def _by_engine(plan: Plan, most: int) -> tuple[FirstRows, pa.Table]:
     from skyband.framework.preview.spark_rows import engine_rows
-    from skyband.framework.streaming.spark.jars import packages
+    from skyband.framework.streaming.spark.packages import packages
     from skyband.framework.streaming.spark.session import get_session
 
     return engine_rows(plan, most, get_session("skyband-preview", packages=packages(plan)))

@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> Answer:
     from skyband.framework.streaming.job import replays
     from skyband.framework.streaming.job.layout import changed_since
     from skyband.framework.streaming.job.replay_records import folder_of, said
-    from skyband.framework.streaming.spark.jars import packages
+    from skyband.framework.streaming.spark.packages import packages
     from skyband.framework.streaming.spark.session import get_session
     from skyband.jobs.ran import ran
 

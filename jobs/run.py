@@ -92,7 +92,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 def engine_for(plan: Plan) -> Engine:
     """The engine that runs of ``plan`` ask for."""
-    from skyband.framework.streaming.spark.jars import packages
+    from skyband.framework.streaming.spark.packages import packages
     from skyband.framework.streaming.spark.start_ahead import Engine
 
     return Engine(plan.job, packages(plan))

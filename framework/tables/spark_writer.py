@@ -18,7 +18,7 @@ from pyspark.sql.types import StructField, StructType
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.machine import WRITABLE
-from skyband.framework.streaming.spark.causes import machine_refused
+from skyband.framework.streaming.spark.failures import machine_refused
 from skyband.framework.streaming.spark.log import log_file
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.data_files import DataFile

@@ -19,7 +19,7 @@ from skyband.framework.plan.model import LogicalQuery, QueryNode
 from skyband.framework.queries.protocol import QueryType, Question
 from skyband.framework.queries.registry import query_type
 from skyband.framework.streaming.job.layout import JobFile, Layout
-from skyband.framework.streaming.spark.jars import packages
+from skyband.framework.streaming.spark.packages import packages
 from skyband.framework.streaming.spark.session import get_session
 from skyband.framework.verify import instants
 from skyband.framework.verify.accepted import accepted, source_rows, with_deletions, without_late

@@ -19,7 +19,7 @@ from skyband.framework.sources.ledger import Ledger
 from skyband.framework.sources.logs import local_path
 from skyband.framework.sources.preflight import FORMATS
 from skyband.framework.streaming.job.layout import JobFile, Layout
-from skyband.framework.streaming.spark.jars import packages
+from skyband.framework.streaming.spark.packages import packages
 from skyband.framework.streaming.spark.session import get_session
 from skyband.framework.verify.accepted import source_rows
 

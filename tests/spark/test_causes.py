@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors.exceptions.captured import convert_exception
 from pyspark.sql import SparkSession
 
-from skyband.framework.streaming.spark.causes import machine_refused
+from skyband.framework.streaming.spark.failures import machine_refused
 
 pytestmark = pytest.mark.spark
 

@@ -40,7 +40,7 @@ from skyband.framework.streaming.rows.config import KEY_HASHES, HostConfig
 from skyband.framework.streaming.rows.intake import intake
 from skyband.framework.streaming.rows.outbox import Block
 from skyband.framework.streaming.rows.pack import Pack
-from skyband.framework.streaming.spark.causes import machine_refused
+from skyband.framework.streaming.spark.failures import machine_refused
 from skyband.framework.streaming.spark.log import first_cause, log_file
 from skyband.framework.tables.delta_read import to_schema
 from skyband.framework.tables.derive import derive

@@ -24,7 +24,7 @@ from skyband.framework.console.lines import Warn
 from skyband.framework.settings.tasks import TASKS, tasks_asked
 from skyband.framework.sources.logs import last_batch, partitions_of
 from skyband.framework.streaming.job.layout import JobFile, Layout
-from skyband.framework.streaming.spark.causes import machine_refused
+from skyband.framework.streaming.spark.failures import machine_refused
 from skyband.framework.streaming.spark.log import log_file
 from skyband.framework.tables.sink import Sink
 

@@ -11,8 +11,8 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.redaction import redacted
 from skyband.framework.plan.model import Plan
 from skyband.framework.storage.places import place
-from skyband.framework.streaming.spark.causes import machine_refused
 from skyband.framework.streaming.spark.executors import as_the_driver, told_by_executor
+from skyband.framework.streaming.spark.failures import machine_refused
 from skyband.framework.streaming.spark.log import first_cause, log_file
 from skyband.framework.tables.driver_writer import DriverWriter
 from skyband.framework.tables.parts import Made, Make, Part, Spread

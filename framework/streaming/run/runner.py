@@ -58,8 +58,8 @@ from skyband.framework.streaming.run.kafka_sink import outlet_of
 from skyband.framework.streaming.run.pieces import Pieces
 from skyband.framework.streaming.run.query import run_batch, start
 from skyband.framework.streaming.run.received import Received
-from skyband.framework.streaming.spark.causes import machine_refused
 from skyband.framework.streaming.spark.executors import Watch, told_by_executor
+from skyband.framework.streaming.spark.failures import machine_refused
 from skyband.framework.streaming.spark.jvm import worker_failed
 from skyband.framework.streaming.spark.log import first_cause, log_file
 from skyband.framework.streaming.spark.object_files import clear

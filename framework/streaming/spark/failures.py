@@ -1,12 +1,13 @@
-"""What ended a command, as the user's error, and its exit code. Imports no Spark."""
+"""The error that ended a command, as the user reads it, and its exit code. Imports no Spark."""
 
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 from typing import Final
 
 from skyband.framework.base.errors import SkybandError, SpecErrors
-from skyband.framework.base.machine import HINT, gave_out
+from skyband.framework.base.machine import HINT, engine_gave_out, gave_out
 from skyband.framework.streaming.spark.jvm import ENGINE
 from skyband.framework.streaming.spark.stop_signal import STOP
 
@@ -51,3 +52,23 @@ def _defect(e: Exception) -> SkybandError:
 def exit_code(shown: SkybandError) -> int:
     """2: the user's mistake; 3: the run failed."""
     return 3 if shown.code.startswith(("SKY-E3", "SKY-E9")) or shown.code in _ON_THE_WAY else 2
+
+
+def whole_story(e: BaseException) -> str:
+    """What ``e`` and all its causes say, a line or more each: Spark's own message often ends before the cause that counts."""
+    said: list[str] = []
+    cause: BaseException | None = e
+    while cause is not None and len(said) < 50:
+        said.append(f"{type(cause).__name__}: {cause}")
+        # PySpark converts the causes of a Java exception, and keeps them here.
+        cause = getattr(cause, "_cause", None) or cause.__cause__
+    return "\n".join(said)
+
+
+def machine_refused(e: BaseException, place: Path | str, log: Path | None) -> SkybandError | None:
+    """SKY-E306 if the operating system's refusal is a cause of ``e``, else None. O(text)."""
+    what = engine_gave_out(whole_story(e))
+    if what is None:
+        return None
+    said = f"Spark could not write {place}, or its scratch directory: {what}"
+    return SkybandError("SKY-E306", said, hint=f"{HINT}. The engine's log is {log}")

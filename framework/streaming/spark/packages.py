@@ -1,7 +1,7 @@
-"""A package of the engine's that some mirrors of Maven's lack, and what takes its place. Imports no Spark.
+"""Maven packages of Spark's: those a plan needs, and a replacement for one that some mirrors lack. Imports no Spark.
 
-Kafka's reader needs ``spark-token-provider-kafka-0-10`` of the engine's own version. Where that does not resolve, one of an earlier version
-serves, as a file of its own: an exclusion, which keeps the engine from asking for the missing one, would hold for packages of any version.
+Kafka's reader needs ``spark-token-provider-kafka-0-10`` of Spark's own version. Where that does not resolve, one of an earlier version
+serves, as a file of its own: an exclusion, which keeps Spark from requesting the missing one, would hold for packages of any version.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from skyband.framework.sources.kafka_client import JAR
+from skyband.framework.plan.model import Plan
+from skyband.framework.sources.kafka_client import AVRO, JAR
+from skyband.framework.sources.registry import source_format
+from skyband.framework.storage.settings import ENGINE_JARS, scheme_of
 from skyband.operators.jit import cache_folder
 
 PROVIDER: Final = "org.apache.spark:spark-token-provider-kafka-0-10_2.13"
@@ -22,6 +25,15 @@ _SECONDS: Final = 300
 
 Resolve = Callable[[str], "Path | None"]
 """A package's own jar file, by its coordinates; None if it does not resolve."""
+
+
+def packages(plan: Plan) -> tuple[str, ...]:
+    """Maven coordinates for ``get_session``, each once."""
+    schemes = {scheme_of(path) for path in (plan.source.path, plan.sink) if path is not None}
+    stored = (jar for scheme, jars in ENGINE_JARS.items() if scheme in schemes for jar in jars)
+    source, kafka = plan.source, [] if plan.kafka is None else [JAR]
+    avro = [AVRO] if source.format == "kafka" and dict(source.options).get("value") == "avro" else []
+    return tuple(dict.fromkeys((*source_format(source.format).jars, *avro, *stored, *kafka)))
 
 
 def with_provider(settings: Mapping[str, Any], resolve: Resolve, warn: Callable[[str], None]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import die_with
 from skyband.framework.base.java import find_java_home
+from skyband.framework.base.python_path import SAFE
 from skyband.framework.console.lines import warning_to_stderr
 from skyband.framework.settings.engine import Asked, engine_settings
 from skyband.framework.settings.tasks import DEFAULT_TASKS, tasks_asked
@@ -27,7 +28,6 @@ from skyband.framework.streaming.spark.jvm import ENGINE
 from skyband.framework.streaming.spark.log import engine_log, log_to_come
 from skyband.framework.streaming.spark.packages import resolver, with_provider
 from skyband.framework.streaming.spark.process import Start, active
-from skyband.framework.streaming.spark.python_path import SAFE
 from skyband.framework.streaming.spark.scratch import remove_leftovers, scratch_folder
 from skyband.framework.streaming.spark.stop_signal import handlers_kept
 from skyband.framework.streaming.spark.worker_launcher import launcher

@@ -12,8 +12,7 @@ from deltalake.exceptions import DeltaError
 
 from skyband.framework.base import machine
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.streaming.spark.causes import machine_refused
-from skyband.framework.streaming.spark.failures import failure
+from skyband.framework.streaming.spark.failures import failure, machine_refused
 from skyband.framework.tables import driver_writer
 from skyband.framework.tables.schemas import TableSpec
 

@@ -11,7 +11,7 @@ from skyband.framework.plan.compile import compile_job
 from skyband.framework.sources.avro_schema import columns, rebuilt
 from skyband.framework.sources.kafka_client import AVRO, JAR
 from skyband.framework.spec.load import validate_text
-from skyband.framework.streaming.spark.jars import packages
+from skyband.framework.streaming.spark.packages import packages
 
 SPEC = """\
 job: readings

@@ -13,7 +13,7 @@ from skyband.framework.plan.fingerprint import fingerprint
 from skyband.framework.plan.model import KafkaNode, Plan
 from skyband.framework.sources.kafka_client import JAR, refused
 from skyband.framework.spec.load import validate_text
-from skyband.framework.streaming.spark.jars import packages
+from skyband.framework.streaming.spark.packages import packages
 
 SPEC = """\
 job: readings

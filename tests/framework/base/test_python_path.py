@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skyband.framework.streaming.spark.python_path import leave_working_folder, without_relative
+from skyband.framework.base.python_path import leave_working_folder, without_relative
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def leave_working_folder() -> None:
     """
     if os.environ.get("PYTHONPATH"):
         os.environ["PYTHONPATH"] = without_relative(os.environ["PYTHONPATH"])
-    here, own = os.path.realpath(""), str(Path(__file__).resolve().parents[3])
+    here, own = os.path.realpath(""), str(Path(__file__).resolve().parents[2])
     if here != own:
         put_first = not sys.flags.safe_path and sys.path and os.path.realpath(sys.path[0]) == here
         sys.path[:] = [p for p in sys.path[bool(put_first) :] if os.path.isabs(p)]
