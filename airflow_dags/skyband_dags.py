@@ -1,4 +1,4 @@
-"""Airflow's file: every Skyband spec with a ``schedule:`` in the folders of ``SKYBAND_SPECS`` is a DAG (docs/airflow.md)."""
+"""Airflow's file: every Skyband spec with a ``schedule:`` in the directories of ``SKYBAND_SPECS`` is a DAG (docs/airflow.md)."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from skyband_airflow.dags import load
 
 SPECS: str | None = None
-"""Folders of specs where ``SKYBAND_SPECS`` is not set: those that ``skyband airflow install`` was told of; None: the checkout's."""
+"""Directories of specs where ``SKYBAND_SPECS`` is not set: those that ``skyband airflow install`` was told of; None: the checkout's."""
 COMMAND: str | None = None
 """The command where ``SKYBAND_COMMAND`` is not set: the one that wrote this file."""
 

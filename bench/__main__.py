@@ -1,6 +1,6 @@
 """Runs benchmarks: ``python -m bench [name ...]``, or ``make bench`` and ``make bench only=topk_pairs``.
 
-A benchmark is a module of this folder with a function ``run()`` that yields or returns measurements, each a flat-ish dictionary::
+A benchmark is a module of this directory with a function ``run()`` that yields or returns measurements, each a flat-ish dictionary::
 
     {"operator": str, "params": {...}, "cpu_ns_per_event": float, "wall_ns_per_event": float, "peers": {name: cpu_ns_per_event}}
 
@@ -25,7 +25,7 @@ OUT = HERE.parent.parent / "build" / "bench"
 
 
 def benchmarks() -> list[str]:
-    """Names of the modules of this folder that define ``run()``."""
+    """Names of the modules of this directory that define ``run()``."""
     return sorted(p.stem for p in HERE.glob("*.py") if not p.stem.startswith("_") and "\ndef run(" in p.read_text(encoding="utf-8"))
 
 

@@ -38,7 +38,7 @@ DROP = 50
 BATCHES = {WINDOW // 3: 8, WINDOW // 30: 16, 1: 24}
 """Rows in a batch -> how many batches of them the loops take. The first is left out."""
 ON_SPARK, WARM_SPARK = (8, 4) if WINDOW >= 6_000 else (3, 1)
-"""Batches of the job on Spark SQL, and how many of the first are left out: the engine has run before, and compiles what is new."""
+"""Batches of the job on Spark SQL, and how many of the first are left out: Spark has run before, and compiles what is new."""
 CONTINUOUS, WARM_CONTINUOUS = (16, 10) if WINDOW >= 6_000 else (3, 1)
 """The same of Skyband's continuous job, whose engine is a new one."""
 
@@ -91,16 +91,16 @@ def _everything(spark: Any, query: str) -> Iterator[Any]:
 def _spark(spark: Any, query: str, cut: Batches, exact: ours.Exact) -> dict[str, Any]:
     out = WORK / f"{query}-Spark-{cut.size}"
     stamps: list[Stamp] = []
-    SparkSql(spark, query, out).run(cut.folder, lambda: stamps.append(_now()))
+    SparkSql(spark, query, out).run(cut.directory, lambda: stamps.append(_now()))
     return _row("Spark SQL", query, cut, stamps, WARM_SPARK) | _compared(query, out, cut, exact)
 
 
 def _continuous(query: str, cut: Batches) -> dict[str, Any]:
     """Its changes are compared with those of the one run, which took more rows at a time."""
-    folder = WORK / f"{query}-continuous-{cut.size}"
-    with ours.continuous(query, folder) as take:
+    directory = WORK / f"{query}-continuous-{cut.size}"
+    with ours.continuous(query, directory) as take:
         stamps = _stamped(cut, take)
-    told, there = (ours.changes(sink, cut.ends[0], cut.ends[-1]) for sink in (folder / "out", WORK / f"{query}-drop" / "out"))
+    told, there = (ours.changes(sink, cut.ends[0], cut.ends[-1]) for sink in (directory / "out", WORK / f"{query}-drop" / "out"))
     row = _row("Skyband, continuous", query, cut, stamps, WARM_CONTINUOUS)
     return row | {"changes": len(there), "missed": len(there) - len(told), "same": told.equals(there)}
 

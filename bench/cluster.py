@@ -2,7 +2,7 @@
 
 ``python -m bench cluster``; SKYBAND_BENCH_ROWS and SKYBAND_BENCH_KEYS make it smaller. Per job: rows a second, the driver's memory
 (peaks of its Python and of its JVM, and of the heap's use), what tasks send it (bytes of all messages, and per 100,000 changes), and where
-the seconds go (``processors``: of all processes, the engine's start among them).
+the seconds go (``processors``: of all processes, Spark's start among them).
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ ROWS = int(os.environ.get("SKYBAND_BENCH_ROWS", "2000000"))
 KEYS = int(os.environ.get("SKYBAND_BENCH_KEYS", "200000"))
 FILES = 40
 HEAP = "512m"
-"""Of the cluster's driver: about the least that the engine takes. On one machine the driver is the executor, too."""
+"""Of the cluster's driver: about the least that Spark takes. On one machine the driver is the executor, too."""
 
 SPEC = """\
 job: cluster
 source:
   format: parquet
-  path: "{folder}/in"
+  path: "{directory}/in"
   schema: {{id: bigint, ts: timestamp, k: bigint, x: double}}
   id: [id]
   unique: assumed
@@ -66,15 +66,15 @@ def run() -> Iterator[dict[str, Any]]:
         cluster.close()
 
 
-def _write_input(folder: Path) -> None:
-    folder.mkdir(parents=True)
+def _write_input(directory: Path) -> None:
+    directory.mkdir(parents=True)
     rng = np.random.default_rng(1)
     per_file = -(-ROWS // FILES)
     for i, first in enumerate(range(0, ROWS, per_file)):
         n = min(per_file, ROWS - first)
         at = (1_600_000_000_000_000 + 10_000 * np.arange(first, first + n)).astype("datetime64[us]")
         columns = {"id": np.arange(first, first + n), "ts": pa.array(at, pa.timestamp("us", "UTC"))}
-        path = folder / f"{i:03}.parquet"
+        path = directory / f"{i:03}.parquet"
         pq.write_table(pa.table({**columns, "k": rng.integers(0, KEYS, n), "x": rng.random(n)}), path)
         os.utime(path, (1_600_000_000 + i, 1_600_000_000 + i))
 
@@ -84,7 +84,7 @@ def _measured(name: str, environment: dict[str, str]) -> dict[str, Any]:
     out.mkdir()
     spec = out / "spec.yaml"
     batch = max(1, sum(f.stat().st_size for f in (WORK / "in").glob("*")) * 4 // FILES)
-    spec.write_text(SPEC.format(folder=WORK, out=out / "out", batch=batch))
+    spec.write_text(SPEC.format(directory=WORK, out=out / "out", batch=batch))
     env = environment | {"SKYBAND_SHUFFLE_PARTITIONS": "2", "PYTHONPATH": str(ROOT)}
     before = tree_cpu()
     done = subprocess.run([sys.executable, "-m", "bench.cluster", str(spec)], env=env, stdout=subprocess.PIPE, text=True, check=True)

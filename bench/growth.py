@@ -1,6 +1,7 @@
 """What a job leaves on disk: 2,000 batches of one small file each, and after some of them the files and bytes of its tables and checkpoint.
 
-One run with two queries, as ``--once`` runs it over a folder that is full; ``SKYBAND_GROWTH_BATCHES`` makes it shorter. A row is a point in
+One run with two queries, as ``--once`` runs it over a directory that is full; ``SKYBAND_GROWTH_BATCHES`` makes it shorter. A row is a
+point in
 time: files and KB in all and by what holds them, seconds a batch (median of the last 50), and milliseconds to open ``runs`` and read it.
 """
 
@@ -79,15 +80,15 @@ def run() -> Iterator[dict[str, Any]]:
 
 def landing(batches: int) -> None:
     """A file a batch, 20 rows of four keys over a minute; about one row in a hundred is rejected."""
-    folder = WORK / "in"
-    folder.mkdir(parents=True)
+    directory = WORK / "in"
+    directory.mkdir(parents=True)
     for n in range(batches):
         lines = ["id,ts,grp,x,y"]
         for i in range(ROWS):
             number = n * ROWS + i
             at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(START + n * 60 + i * 3))
             lines.append(f"{number},{at},{'abcd'[i % 4]},{number * 7919 % 10007 / 10007},{number * 104729 % 9973 / 9973}")
-        path = folder / f"{n:06}.csv"
+        path = directory / f"{n:06}.csv"
         path.write_text("\n".join(lines) + "\n")
         os.utime(path, (START + n, START + n))
 
@@ -114,9 +115,9 @@ def row(batches: int, ends: list[float]) -> dict[str, Any]:
     }
 
 
-def size(folder: Path) -> tuple[int, int]:
-    """(files, bytes) below a folder."""
-    found = [(1, s) for p in folder.rglob("*") if (s := _bytes(p)) is not None]
+def size(directory: Path) -> tuple[int, int]:
+    """(files, bytes) below a directory."""
+    found = [(1, s) for p in directory.rglob("*") if (s := _bytes(p)) is not None]
     return len(found), sum(s for _, s in found)
 
 

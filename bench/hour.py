@@ -1,6 +1,6 @@
 """A continuous run for an hour, as ``skyband run`` does it: what a batch costs at its end beside its beginning, and the memory held.
 
-``python -m bench hour``; SKYBAND_BENCH_SECONDS makes it shorter. A batch of 900 rows every two seconds, made up by the engine, to
+``python -m bench hour``; SKYBAND_BENCH_SECONDS makes it shorter. A batch of 900 rows every two seconds, made up by Spark, to
 all tables. A row is a tenth of the time: batches, processor milliseconds a batch of all processes (upkeep and results, which come by the
 minute, among them), the median of what a batch took by the clock, and the memory of each kind of process in megabytes at its end.
 """
@@ -40,7 +40,7 @@ scoring:
 queries:
   best: {{type: topk, scoring: high, k: 10}}
   alike: {{type: topk_pairs, scoring: far, k: 10}}
-sink: {{path: "{folder}/out"}}
+sink: {{path: "{directory}/out"}}
 run: {{trigger: 2 seconds, buckets: 2}}
 """
 
@@ -49,7 +49,7 @@ def run() -> Iterator[dict[str, Any]]:
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
     spec = WORK / "job.yaml"
-    spec.write_text(SPEC.format(folder=WORK))
+    spec.write_text(SPEC.format(directory=WORK))
     command = [sys.executable, "-m", "skyband.jobs.cli", "run", str(spec), "--quiet"]
     with (WORK / "run.log").open("w") as log:
         job = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)

@@ -43,7 +43,7 @@ queries:
 sink: {{path: "{home}/out-{job}"{sink}}}
 run: {{buckets: 2{run}}}
 """
-OF_FILES = 'format: csv\n  path: "{home}/{folder}"'
+OF_FILES = 'format: csv\n  path: "{home}/{directory}"'
 OF_TOPIC = "format: kafka\n  options: {{servers: '{servers}', topic: {value}, value: {value}}}"
 
 
@@ -58,8 +58,8 @@ def run() -> Iterator[dict[str, Any]]:
         spark = get_session("skyband-bench", packages=(JAR,), quick=False)
         _fill(spark, running)
         topics = {f"{v} records": OF_TOPIC.format(servers=running.servers, value=v) for v in ("csv", "json")}
-        yield from _measured(spark, running, {"csv files": OF_FILES.format(home=HOME, folder="in"), **topics}, {}, "")
-        small = OF_FILES.format(home=HOME, folder="small")
+        yield from _measured(spark, running, {"csv files": OF_FILES.format(home=HOME, directory="in"), **topics}, {}, "")
+        small = OF_FILES.format(home=HOME, directory="small")
         sent = {"changes sent": f", kafka: {{servers: '{running.servers}'}}"}
         yield from _measured(spark, running, {"no changes sent": small, "changes sent": small}, sent, ", max_files: 1")
 
@@ -111,8 +111,8 @@ def _cpu_of(running: Broker) -> float:
     return sum(int(t) for t in after_name[11:13]) / os.sysconf("SC_CLK_TCK")
 
 
-def _files(folder: str, rows: int, files: int) -> None:
-    (HOME / folder).mkdir(parents=True)
+def _files(directory: str, rows: int, files: int) -> None:
+    (HOME / directory).mkdir(parents=True)
     rng = np.random.default_rng(1)
     each = -(-rows // files)
     for i in range(files):
@@ -121,7 +121,7 @@ def _files(folder: str, rows: int, files: int) -> None:
         stamps = np.char.add(np.datetime_as_string(at, unit="us"), "Z")
         group = pa.array(rng.integers(0, 8, n)).cast(pa.string())
         made = pa.table({"id": np.arange(first, first + n), "ts": pa.array(stamps), "grp": group, "x": rng.random(n)})
-        path = HOME / folder / f"{i:03}.csv"
+        path = HOME / directory / f"{i:03}.csv"
         pyarrow.csv.write_csv(made, path)
         os.utime(path, (1_600_000_000 + i, 1_600_000_000 + i))
 

@@ -14,9 +14,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @cache
 def peer(name: str) -> Path | None:
-    """The program of one folder of peers, or None.
+    """The program of one directory of peers, or None.
 
-    ``SKYBAND_ANCHORS`` names a folder with ``<name>/<name>`` built; without it, sources in ``SKYBAND_SHARED/anchors`` (default
+    ``SKYBAND_ANCHORS`` names a directory with ``<name>/<name>`` built; without it, sources in ``SKYBAND_SHARED/anchors`` (default
     ``../shared``) are built below ``build/anchors`` where make and g++ are installed.
     """
     built = os.environ.get("SKYBAND_ANCHORS")

@@ -34,7 +34,7 @@ SPEC = """\
 job: {job}
 source:
   format: parquet
-  path: "{folder}/in"
+  path: "{directory}/in"
   schema: {{id: bigint, ts: timestamp, x0: double, x1: double, x2: double, x3: double}}
   id: [id]
   event_time: {{column: ts, watermark: 1 second}}
@@ -43,7 +43,7 @@ scoring:
   one: {{linear: {{x0: 0.3, x1: 0.2, x2: 0.9, x3: 0.5}}}}
 queries:
   {query}
-sink: {{path: "{folder}/out-{job}"}}
+sink: {{path: "{directory}/out-{job}"}}
 run: {{max_bytes: 16m}}
 """
 JOBS = {
@@ -88,7 +88,7 @@ def _job(spark: Any, job: str, query: str) -> Iterator[dict[str, Any]]:
     from skyband.jobs.spec import load_plan
 
     spec = WORK / f"{job}.yaml"
-    spec.write_text(SPEC.format(job=job, folder=WORK, window=WINDOW, query=query))
+    spec.write_text(SPEC.format(job=job, directory=WORK, window=WINDOW, query=query))
     plan = load_plan(str(spec))
     operator = plan.operators[0]
     nothing = replace(operator, operator=Idle(operator.attributes, operator.window, operator.operator.roles), skyband=False)

@@ -1,4 +1,4 @@
-"""The same rows read by the engine and by Arrow, end to end: CSV and Parquet, pairs and top-k, in one warm session, taking turns.
+"""The same rows read by Spark and by Arrow, end to end: CSV and Parquet, pairs and top-k, in one warm session, taking turns.
 
 Processor time of all processes, nanoseconds a row; ``SKYBAND_BENCH_ROWS`` (1,500,000) rows of five columns in files of 250,000.
 """
@@ -27,14 +27,14 @@ SPEC = """\
 job: {kind}
 source:
   format: {kind}
-  path: "{folder}/in"
+  path: "{directory}/in"
   schema: {{id: bigint, ts: timestamp, k: bigint, x: double, y: double}}
   id: [id]
   event_time: {{column: ts, watermark: 1 second}}
 window: {{count: 1000}}
 scoring: {{near: {{expression: "{score}", direction: min}}}}
 queries: {{near: {{type: {type}, scoring: near, k: 20}}}}
-sink: {{path: "{folder}/out"}}
+sink: {{path: "{directory}/out"}}
 run: {{max_bytes: 32m}}
 """
 
@@ -53,7 +53,7 @@ def run() -> Iterator[dict[str, Any]]:
                 "params": {"format": kind, "rows": ROWS},
                 "cpu_ns_per_event": 1e9 * cpu / ROWS,
                 "wall_ns_per_event": 1e9 * seconds / ROWS,
-                "peers": {"read by the engine": 1e9 * engine / ROWS},
+                "peers": {"read by Spark": 1e9 * engine / ROWS},
                 "times_less": engine / cpu,
                 "rows_per_second": ROWS / seconds,
             }
@@ -68,7 +68,7 @@ def _job(spark: Any, kind: str, query: str, rows: int, arrow: bool) -> tuple[flo
 
     shutil.rmtree(WORK, ignore_errors=True)
     _write(WORK / "in", kind, rows)
-    (WORK / "spec.yaml").write_text(SPEC.format(folder=WORK, kind=kind, type=query, score=SCORES[query]))
+    (WORK / "spec.yaml").write_text(SPEC.format(directory=WORK, kind=kind, type=query, score=SCORES[query]))
     plan, accepted, by_arrow = load_plan(str(WORK / "spec.yaml")), 0, building.by_arrow
 
     def count(batch: Batch) -> None:
@@ -85,8 +85,8 @@ def _job(spark: Any, kind: str, query: str, rows: int, arrow: bool) -> tuple[flo
     return tree_cpu() - cpu, time.perf_counter() - began
 
 
-def _write(folder: Path, kind: str, rows: int) -> None:
-    folder.mkdir(parents=True)
+def _write(directory: Path, kind: str, rows: int) -> None:
+    directory.mkdir(parents=True)
     random = np.random.default_rng(1)
     for number, first in enumerate(range(0, rows, PER_FILE)):
         n = min(PER_FILE, rows - first)
@@ -99,7 +99,7 @@ def _write(folder: Path, kind: str, rows: int) -> None:
             "x": random.random(n),
             "y": random.random(n),
         }
-        path = folder / f"{number:03}.{kind}"
+        path = directory / f"{number:03}.{kind}"
         if kind == "csv":
             pc.write_csv(pa.table(columns), path)
         else:

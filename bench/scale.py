@@ -32,7 +32,7 @@ SPEC = """\
 job: {job}
 source:
   format: {form}
-  path: "{folder}/in"
+  path: "{directory}/in"
   schema: {{id: bigint, ts: timestamp, k: bigint, x: double, y: double}}
   id: [id]
   unique: {unique}
@@ -44,7 +44,7 @@ scoring:
   high: {{expression: "x + y", direction: max}}
 queries:
   found: {{type: {query}, scoring: {scoring}, k: {k}}}
-sink: {{path: "{folder}/out"}}
+sink: {{path: "{directory}/out"}}
 run: {{max_bytes: {most}}}
 """
 
@@ -70,9 +70,9 @@ def _job(
     from skyband.framework.tables.writer_factory import writer_for
     from skyband.jobs.spec import load_plan
 
-    folder = WORK / name.replace(",", "").replace(" ", "-")
-    shutil.rmtree(folder, ignore_errors=True)
-    (folder / "in").mkdir(parents=True)
+    directory = WORK / name.replace(",", "").replace(" ", "-")
+    shutil.rmtree(directory, ignore_errors=True)
+    (directory / "in").mkdir(parents=True)
     rng = np.random.default_rng(1)
     per_file = -(-rows // FILES)
     for i in range(FILES):
@@ -83,18 +83,18 @@ def _job(
         at = pa.array((1_600_000_000_000_000 + 10_000 * np.arange(first, first + n)).astype("datetime64[us]"))
         stamps = at.cast(pa.string()) if form == "csv" else at.cast(pa.timestamp("us", "UTC"))
         columns = {"id": np.arange(first, first + n), "ts": stamps, "k": rng.integers(0, max(keys, 1), n)}
-        table, path = pa.table(columns | {"x": rng.random(n), "y": rng.random(n)}), folder / "in" / f"{i:03}.{form}"
+        table, path = pa.table(columns | {"x": rng.random(n), "y": rng.random(n)}), directory / "in" / f"{i:03}.{form}"
         if form == "csv":
             pc.write_csv(table, path)
         else:
             pq.write_table(table, path)
         os.utime(path, (1_600_000_000 + i, 1_600_000_000 + i))
-    spec = folder / "spec.yaml"
+    spec = directory / "spec.yaml"
     partition = "  partition_by: [k]" if keys > 1 else ""
     spec.write_text(
         SPEC.format(
-            job=folder.name,
-            folder=folder,
+            job=directory.name,
+            directory=directory,
             form=form,
             most=MOST[form],
             unique="checked",

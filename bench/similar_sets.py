@@ -37,7 +37,7 @@ EVERY = 2000
 """Sets between two joins of the whole window."""
 
 
-def data_folder() -> Path:
+def data_directory() -> Path:
     """Where the real data is."""
     return (ROOT / os.environ.get("SKYBAND_SHARED", "../shared")).resolve() / "data"
 
@@ -95,8 +95,8 @@ def datasets() -> dict[str, list[list[int]]]:
     """The sets that are to be had."""
     found = {"synthetic": numbered(synthetic(100_000))}
     for name, file, read in (("commits", "commits_anon.tsv.gz", commits), ("baskets", "baskets.tsv.gz", baskets)):
-        if (data_folder() / file).exists():
-            found[name] = numbered(read(data_folder() / file))
+        if (data_directory() / file).exists():
+            found[name] = numbered(read(data_directory() / file))
     return found
 
 

@@ -1,6 +1,6 @@
-"""What a batch of one small file costs, whatever it holds, beside batches of the engine's that do nothing, in one session.
+"""What a batch of one small file costs, whatever it holds, beside batches of Spark's that do nothing, in one session.
 
-``reads``: the engine lists and reads the same file and hands the rows to nobody. ``steps``: the same files through the same kinds of steps
+``reads``: Spark lists and reads the same file and hands the rows to nobody. ``steps``: the same files through the same kinds of steps
 as a job's (a Python function over Arrow, a shuffle, a stateful Python step, rows to the driver), none of which does anything. The job and
 these take turns; times are medians of milliseconds, the first batches, which start workers and compile, left out; CPU is of all processes.
 """
@@ -79,7 +79,7 @@ _PARTS = {
 
 
 def _times(progress: dict[int, dict[str, int]]) -> dict[str, list[float]]:
-    """The parts of the batches' times, by the engine's own figures."""
+    """The parts of the batches' times, by Spark's own figures."""
     seen = [parts for number, parts in sorted(progress.items()) if number >= WARM and parts.get("addBatch")]
     return {name: [float(parts.get(key, 0)) for parts in seen] for name, key in _PARTS.items()}
 
@@ -104,8 +104,8 @@ def _engine(spark: Any, landing: Path, steps: bool) -> dict[str, list[float]]:
             assert batch.num_rows >= 0
         yield pa.RecordBatch.from_arrays([pa.array([v], t) for v, t in zip([0, 0, 0, b""], types, strict=True)], names=names)
 
-    folder = WORK / ("steps" if steps else "reads")
-    shutil.rmtree(folder, ignore_errors=True)
+    directory = WORK / ("steps" if steps else "reads")
+    shutil.rmtree(directory, ignore_errors=True)
     schema = spark.read.csv(str(next(landing.iterdir())), header=True).schema
     rows = spark.readStream.schema(schema).option("header", True).option("maxFilesPerTrigger", 1).csv(str(landing))
     if steps:
@@ -122,7 +122,7 @@ def _engine(spark: Any, landing: Path, steps: bool) -> dict[str, list[float]]:
         else:
             frame.write.format("noop").mode("overwrite").save()
 
-    query = rows.writeStream.foreachBatch(take).option("checkpointLocation", str(folder)).trigger(availableNow=True).start()
+    query = rows.writeStream.foreachBatch(take).option("checkpointLocation", str(directory)).trigger(availableNow=True).start()
     while query.isActive:
         time.sleep(0.5)
         note()
@@ -142,7 +142,7 @@ def _job(spark: Any, plan: Any) -> dict[str, list[float]]:
 
     def note(batch: Batch) -> None:
         batches.append(batch)
-        # The engine keeps 100; to ask takes it longer than a table's commit.
+        # Spark keeps 100; to ask takes it longer than a table's commit.
         for query in spark.streams.active if batch.number % 20 == 19 else ():
             progress.update({p["batchId"]: p["durationMs"] for p in query.recentProgress})
 

@@ -1,6 +1,6 @@
 """How long a short run takes, and what it costs: the first one of a job, one with a new file, one with nothing new.
 
-``script``: the engine is started by Spark's script; ``java``: by ``java`` with what is known of earlier starts; ``archive``: that, with its
+``script``: Spark is started by Spark's script; ``java``: by ``java`` with what is known of earlier starts; ``archive``: that, with its
 classes from the archive that ``skyband warm`` makes (made here anew). A row is a run: seconds from start to end, and seconds
 of processor time of all its processes.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from skyband.jobs.warm import text, write
-from skyband.operators.jit import cache_folder
+from skyband.operators.jit import cache_directory
 
 ROOT = Path(__file__).resolve().parents[1]
 WORK = ROOT / "build" / "bench" / "start"
@@ -29,23 +29,23 @@ def run() -> Iterator[dict[str, Any]]:
     subprocess.run([sys.executable, "-m", "skyband.jobs.cli", "warm", "--quiet"], check=True, capture_output=True)
     ways = {"script": {"SPARK_SUBMIT_OPTS": "-Dskyband.bench=start"}, "java": {"SKYBAND_CACHE": str(_without_archive())}, "archive": {}}
     for way, environment in ways.items():
-        folder = WORK / way
-        shutil.rmtree(folder, ignore_errors=True)
-        (folder / "in").mkdir(parents=True)
-        (folder / "job.yaml").write_text(text(everything=False))
+        directory = WORK / way
+        shutil.rmtree(directory, ignore_errors=True)
+        (directory / "in").mkdir(parents=True)
+        (directory / "job.yaml").write_text(text(everything=False))
         for number, what in enumerate(("first", "a new file", "nothing new")):
             if number < 2:
-                write(folder / "in" / f"{number}.csv", 2 * number)
-            yield {"params": {"way": way, "run": what}, **_measured(folder / "job.yaml", {**environment, "WARM": str(folder)})}
+                write(directory / "in" / f"{number}.csv", 2 * number)
+            yield {"params": {"way": way, "run": what}, **_measured(directory / "job.yaml", {**environment, "WARM": str(directory)})}
 
 
 def _without_archive() -> Path:
     """A cache like the machine's own, but for the archive."""
-    folder = WORK / "cache"
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(cache_folder(), folder, ignore=shutil.ignore_patterns("*.jsa"))
-    folder.chmod(0o700)
-    return folder
+    directory = WORK / "cache"
+    shutil.rmtree(directory, ignore_errors=True)
+    shutil.copytree(cache_directory(), directory, ignore=shutil.ignore_patterns("*.jsa"))
+    directory.chmod(0o700)
+    return directory
 
 
 def _measured(spec: Path, environment: dict[str, str]) -> dict[str, float]:

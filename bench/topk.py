@@ -119,12 +119,12 @@ def duckdb_per_batch(x: Any, n: int, k: int, r: int, cycles: int) -> float:
 
 def run() -> Iterator[dict[str, Any]]:
     """All points; a few minutes."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as directory:
         for kind, n, q, r, grids, warm in MANY:
             drift = kind == "sensor"
             events, k = (500_000 if drift else 1_000_000), 20
             x = data(kind, n + warm + events)
-            file = Path(folder) / f"{kind}.bin"
+            file = Path(directory) / f"{kind}.bin"
             x.tofile(file)
             op = ManyTopK(tuple(f"q{i}" for i in range(q)), NAMES, weights(q), np.full(q, k), Window(n))
             ours(op, x, n, warm)  # compiled now
@@ -141,7 +141,7 @@ def run() -> Iterator[dict[str, Any]]:
                 "wall_ns_per_event": wall, "changes": changes, "peers": found,
             }  # fmt: skip
         x = data("ind", 3_000_000)
-        file = Path(folder) / "ind.bin"
+        file = Path(directory) / "ind.bin"
         x.tofile(file)
         w = weights(1)[0]
         sma_numba.sma(x[:2000], w, 1000, 10)

@@ -1,4 +1,4 @@
-"""A year of hourly runs on the tables, without the engine: 8,760 times commit a batch, derive the results, do the upkeep.
+"""A year of hourly runs on the tables, without Spark: 8,760 times commit a batch, derive the results, do the upkeep.
 
 Every hour is a batch of its own, with its commits, its derivation and its upkeep by the code of a run. At ``POINTS`` along the year
 ``SAMPLE`` hours in a row are runs of their own besides: a new writer, as a new process has it, that opens the tables and asks for the

@@ -16,11 +16,11 @@ def add_parser(subparsers: Any) -> None:
     commands = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
     install = commands.add_parser(
         "install",
-        help="write the loader into a folder of DAGs",
-        **described("Writes the loader into a folder of DAGs.", "skyband airflow install ~/airflow/dags --specs /srv/specs"),
+        help="write the loader into a directory of DAGs",
+        **described("Writes the loader into a directory of DAGs.", "skyband airflow install ~/airflow/dags --specs /srv/specs"),
     )
-    install.add_argument("folder", help="Airflow's folder of DAGs (made if it is not there)")
-    install.add_argument("--specs", metavar="FOLDERS", help="folders of specs, separated as in PATH; SKYBAND_SPECS names others")
+    install.add_argument("folder", metavar="DIRECTORY", help="Airflow's directory of DAGs (made if it is not there)")
+    install.add_argument("--specs", metavar="DIRECTORIES", help="directories of specs, separated as in PATH; SKYBAND_SPECS names others")
     install.set_defaults(run=run_install)
     describe = commands.add_parser(
         "describe",
@@ -35,10 +35,10 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run_install(args: argparse.Namespace) -> Answer:
-    """Writes the loader, which then knows this command and the folders of specs. SkybandError SKY-E203 if it cannot be written."""
+    """Writes the loader, which then knows this command and the directories of specs. SkybandError SKY-E203 if it cannot be written."""
     from skyband.jobs.airflow_install import install
 
-    said = install(args.folder, args.specs)
+    said = install(args.directory, args.specs)
     return Answer({"said": said}, said)
 
 

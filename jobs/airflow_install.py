@@ -1,4 +1,5 @@
-"""Writes Airflow's loader into a folder of DAGs: the checkout's ``airflow_dags``, with the command and the folders of specs filled in."""
+"""Writes Airflow's loader into a directory of DAGs: the checkout's ``airflow_dags``, with the command and the directories of specs
+filled in."""
 
 from __future__ import annotations
 
@@ -15,23 +16,23 @@ from skyband.framework.storage.outputs import output_directory, output_file, out
 LOADER: Final = "skyband_dags.py"
 PACKAGE: Final = "skyband_airflow"
 _SOURCE: Final = Path(__file__).resolve().parent.parent / "airflow_dags"
-"""Beside this package's folder in a checkout and in an installed wheel alike."""
+"""Beside this package's directory in a checkout and in an installed wheel alike."""
 
 
-def install(folder: str, specs: str | None) -> str:
-    """Writes the loader, or writes it anew; what to do next. ``specs``: folders of specs, separated as in PATH.
+def install(directory: str, specs: str | None) -> str:
+    """Writes the loader, or writes it anew; what to do next. ``specs``: directories of specs, separated as in PATH.
 
-    SkybandError SKY-E202 if another file of its name is there, SKY-E203 if the folder cannot be written.
+    SkybandError SKY-E202 if another file of its name is there, SKY-E203 if the directory cannot be written.
     """
-    target = Path(folder).absolute()
-    outside(target, "the folder of DAGs")
-    output_directory(target / PACKAGE, "the folder of DAGs")
-    output_file(target / LOADER, "the folder of DAGs")
+    target = Path(directory).absolute()
+    outside(target, "the directory of DAGs")
+    output_directory(target / PACKAGE, "the directory of DAGs")
+    output_file(target / LOADER, "the directory of DAGs")
     loader = target / LOADER
     text = (_SOURCE / LOADER).read_text(encoding="utf-8")
     try:
         if loader.exists() and not loader.read_text(encoding="utf-8", errors="replace").startswith(text.split("\n", 1)[0]):
-            raise SkybandError("SKY-E202", f"{loader} is there already and is not Skyband's", "choose another folder")
+            raise SkybandError("SKY-E202", f"{loader} is there already and is not Skyband's", "choose another directory")
         (target / PACKAGE).mkdir(parents=True, exist_ok=True)
         for source in sorted((_SOURCE / PACKAGE).glob("*.py")):
             durable.replace(target / PACKAGE / source.name, source.read_text(encoding="utf-8"))
@@ -41,7 +42,7 @@ def install(folder: str, specs: str | None) -> str:
         durable.replace(loader, _filled(text, named))
     except OSError as e:
         raise SkybandError("SKY-E203", f"{target} cannot be written: {(e.strerror or str(e)).lower()}") from None
-    where = f"specs in {named}" if named else "specs in the folders that SKYBAND_SPECS names"
+    where = f"specs in {named}" if named else "specs in the directories that SKYBAND_SPECS names"
     return f"wrote {loader}: Airflow runs {where}"
 
 

@@ -13,7 +13,7 @@ from typing import NoReturn, TextIO
 
 from skyband import __version__
 from skyband.framework.base.errors import SkybandError, SpecErrors, told
-from skyband.framework.base.python_path import leave_working_folder
+from skyband.framework.base.python_path import leave_working_directory
 from skyband.framework.console.lines import Lines, lines
 from skyband.framework.console.outcome import Outcome
 from skyband.framework.streaming.spark.failures import DEFECT, exit_code, failure
@@ -142,7 +142,7 @@ class _Command:
     def _failed(self, e: Exception) -> int:
         shown = failure(e)
         if shown is None:
-            # Who stops a service often signals all of its processes: the engine went first.
+            # Who stops a service often signals all of its processes: Spark went first.
             return self._stopped(STOP.signal or 0)
         if isinstance(e, BrokenPipeError) and shown.code == DEFECT:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -161,22 +161,22 @@ def main(argv: list[str] | None = None) -> int:
     """
     if argv is not None:
         return _Command(sys.stderr).run(argv)
-    leave_working_folder()
+    leave_working_directory()
     command = _Command(_own_stderr(), alone=True)
-    # What libraries print goes to the engine's log; the command's own lines have stderr to themselves.
+    # What libraries print goes to Spark's log; the command's own lines have stderr to themselves.
     with STOP.handled(lambda number: _leave(command.stopped(number))), contextlib.redirect_stderr(Stray(sys.stderr, ENGINE)):
         _leave(command.run(sys.argv[1:]))
 
 
 def _own_stderr() -> TextIO:
-    """Stderr by a descriptor of its own: while the engine starts, number 2 leads into the engine's log."""
+    """Stderr by a descriptor of its own: while Spark starts, number 2 leads into Spark's log."""
     with contextlib.suppress(OSError, ValueError):
         return open(os.dup(sys.stderr.fileno()), "w", buffering=1, encoding=sys.stderr.encoding, errors=sys.stderr.errors)
     return sys.stderr
 
 
 def _leave(code: int) -> NoReturn:
-    """Ends the process and the engine with it, whatever threads are about.
+    """Ends the process and Spark with it, whatever threads are about.
 
     Spark's threads may still write to stderr while Python shuts down, which then aborts (exit code -6). A command is over when its
     engine is.

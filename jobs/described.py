@@ -17,7 +17,7 @@ EXIT_CODES: Final = (
 """Of a command that says nothing else."""
 _WIDTH: Final = 100
 _FILES: Final = {"spec", "specs", "file", "path", "folder", "data", "out", "outcome", "docs", "export", "dir"}
-"""Arguments that name files or folders."""
+"""Arguments that name files or directories."""
 _COMPLETED: Final = {
     "bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f", "fish": "(__fish_complete_path (commandline -ct))",
     "powershell": "_shtab_powershell_compgen_files",

@@ -1,4 +1,4 @@
-"""The options ``--master`` and ``--conf`` of every command that starts an engine for a user's job."""
+"""The options ``--master`` and ``--conf`` of every command that starts a JVM for a user's job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from skyband.framework.settings.engine import Asked, take
 
 def add_engine_options(p: argparse.ArgumentParser) -> None:
     """Adds them."""
-    said = "where the engine computes: local[N], spark://HOST:PORT, ... (default: SKYBAND_MASTER, skyband.toml, or local[*])"
+    said = "where Spark computes: local[N], spark://HOST:PORT, ... (default: SKYBAND_MASTER, skyband.toml, or local[*])"
     p.add_argument("--master", metavar="URL", help=said)
     said = "a setting of Spark's; may be repeated (secrets belong into SKYBAND_CONF or skyband.toml)"
     p.add_argument("--conf", metavar="NAME=VALUE", action="append", default=[], help=said)

@@ -16,7 +16,8 @@ from skyband.jobs.described import described
 DEFAULT_PATH: Final = "job.yaml"
 
 SCHEMA: Final = ".skyband.schema.json"
-"""The file with the JSON schema beside a spec. Its name begins with a dot: it may lie in a source's folder, whose readers pass it over."""
+"""The file with the JSON schema beside a spec. Its name begins with a dot: it may lie in a source's directory, whose readers pass it
+over."""
 
 MODELINE: Final = f"# yaml-language-server: $schema={SCHEMA}\n"
 """What tells an editor about it."""
@@ -40,8 +41,8 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("path", nargs="?", default=DEFAULT_PATH, help=f"file to write (default: {DEFAULT_PATH})")
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--plugin", metavar="FOLDER", help="write a project instead: a query type, a scoring function, a source, a check")
-    what.add_argument("--from", dest="data", metavar="FILE", help="a CSV, JSON, Parquet or ORC file, a folder of them, or a Delta table")
+    what.add_argument("--plugin", metavar="DIRECTORY", help="write a project instead: a query type, a scoring function, a source, a check")
+    what.add_argument("--from", dest="data", metavar="FILE", help="a CSV, JSON, Parquet or ORC file, a directory of them, or a Delta table")
     parser.set_defaults(run=run)
 
 

@@ -17,31 +17,31 @@ TEMPLATE: Final = Path(__file__).parent / "plugin_template"
 _OWN_NAME: Final = "skyband.jobs.plugin_template.package"
 
 
-def write_plugin(folder: Path) -> str:
-    """Writes the project into ``folder``, which must be empty or not there; the name of its package, made of the folder's.
+def write_plugin(directory: Path) -> str:
+    """Writes the project into ``directory``, which must be empty or not there; the name of its package, made of the directory's.
 
-    SkybandError SKY-E201 if no package can have that name, SKY-E202 if something is in the folder, SKY-E203 if it cannot be written.
+    SkybandError SKY-E201 if no package can have that name, SKY-E202 if something is in the directory, SKY-E203 if it cannot be written.
     """
-    package = _package_name(folder)
-    output_directory(folder, "--plugin")
+    package = _package_name(directory)
+    output_directory(directory, "--plugin")
     try:
-        if folder.is_dir() and any(folder.iterdir()):
-            raise SkybandError("SKY-E202", f"{folder} is not empty", "name a new folder")
+        if directory.is_dir() and any(directory.iterdir()):
+            raise SkybandError("SKY-E202", f"{directory} is not empty", "name a new directory")
         for name, text in _files(package):
-            path = folder / name
+            path = directory / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
     except OSError as e:
-        raise SkybandError("SKY-E203", f"{folder} cannot be written: {(e.strerror or str(e)).lower()}") from None
+        raise SkybandError("SKY-E203", f"{directory} cannot be written: {(e.strerror or str(e)).lower()}") from None
     return package
 
 
-def _package_name(folder: Path) -> str:
-    name = re.sub(r"[-. ]+", "_", folder.absolute().name.lower())
+def _package_name(directory: Path) -> str:
+    name = re.sub(r"[-. ]+", "_", directory.absolute().name.lower())
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
-        raise SkybandError("SKY-E201", f"no package can be called {name!r}", "name a folder of letters, digits and '-', a letter first")
+        raise SkybandError("SKY-E201", f"no package can be called {name!r}", "name a directory of letters, digits and '-', a letter first")
     if name in ("test", "tests") or name in sys.stdlib_module_names or find_spec(name) is not None:
-        raise SkybandError("SKY-E201", f"there is a package called {name!r} already", "give the folder another name")
+        raise SkybandError("SKY-E201", f"there is a package called {name!r} already", "give the directory another name")
     return name
 
 

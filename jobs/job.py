@@ -110,7 +110,7 @@ class Job:
     def run(
         self, finish: bool = False, rebuild_results: bool = False, demote: Sequence[str] = (), log: Callable[[str], None] | None = None
     ) -> RunResult:
-        """Takes what is new in the source and stops; the engine, which stays until this process ends, starts with the first run.
+        """Takes what is new in the source and stops; Spark, which stays until this process ends, starts with the first run.
 
         ``finish`` declares the input complete; ``demote`` names row rules of severity ``fail`` to be taken as ``reject``; ``log`` hears
         of every batch (warnings go to stderr if nobody does). Raises SkybandError or SpecErrors where the command ends with code 2 or 3;

@@ -42,13 +42,13 @@ def add_parser(subparsers: Any) -> None:
     p.add_argument("-n", type=whole("-n"), default=20, metavar="N", help="rows to show (default: %(default)s)")
     said = "rows to look at (default: %(default)s, at most 100,000)"
     p.add_argument("--sample", type=whole("--sample", 1, 100_000), default=1_000, metavar="N", help=said)
-    p.add_argument("--engine", action="store_true", help="have the engine read the rows: any format, options and SQL, in some ten seconds")
+    p.add_argument("--engine", action="store_true", help="have Spark read the rows: any format, options and SQL, in some ten seconds")
     add_engine_options(p)
     p.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """Rows and results; SkybandError for everything a user can mend, SKY-E531 for what only the engine (``--engine``) can do."""
+    """Rows and results; SkybandError for everything a user can mend, SKY-E531 for what only Spark (``--engine``) can do."""
     if args.engine:
         choose_engine(args)
     plan = load_plan(args.spec)
@@ -109,7 +109,7 @@ def _rejected(found: Judged) -> Iterator[str]:
     for text in texts_of(found.first):
         yield f"  parse: {text}"
     if found.first.doubtful:
-        why = "quotes within quotes, or values that the engine may read in another way"
+        why = "quotes within quotes, or values that Spark may read in another way"
         yield f"{counted(found.first.doubtful, 'more row')} left out: {why}"
 
 

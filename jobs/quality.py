@@ -26,7 +26,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         ),
     )
     p.add_argument("spec")
-    p.add_argument("--docs", metavar="FOLDER", help="also write Great Expectations' Data Docs there: static pages that load nothing")
+    p.add_argument("--docs", metavar="DIRECTORY", help="also write Great Expectations' Data Docs there: static pages that load nothing")
     p.set_defaults(run=run)
 
 
@@ -56,11 +56,11 @@ def run(args: argparse.Namespace) -> Answer:
     return Answer({"batch": batch, "published": published, "checks": rows}, "\n".join(lines), int(bool(failed(rows, "critical"))))
 
 
-def _write(folder: Path, job: str, found: object) -> str:
+def _write(directory: Path, job: str, found: object) -> str:
     from skyband.framework.quality import data_docs
 
     try:
-        pages = data_docs.write(folder, job, found)  # type: ignore[arg-type]
+        pages = data_docs.write(directory, job, found)  # type: ignore[arg-type]
     except OSError as e:
-        raise SkybandError("SKY-E203", f"{folder} cannot be written: {e.strerror}") from e
-    return f"{counted(len(pages), 'page')}: {folder / 'index.html'}"
+        raise SkybandError("SKY-E203", f"{directory} cannot be written: {e.strerror}") from e
+    return f"{counted(len(pages), 'page')}: {directory / 'index.html'}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.storage.places import need_folder
+from skyband.framework.storage.places import need_directory
 from skyband.jobs.added import added
 from skyband.jobs.described import described
 from skyband.jobs.run import add_arguments, begin, libraries_there, look, opened, quick, stream, unread, waits, watch, what
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     began = clock.monotonic()
     begin(args)
     plan, layout = opened(args, anew=not args.added)
-    need_folder(plan.sink, "rebuild")
+    need_directory(plan.sink, "rebuild")
     from skyband.framework.streaming.job.generations import staged
     from skyband.framework.streaming.job.layout import Layout
     from skyband.framework.streaming.job.locks import one_run
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         if args.added:
             with recorded(args, "rebuild", layout) as record:
                 return record.ended(added(args, plan, layout, record, began))
-        # An engine that a killed rebuild has left may still write there.
+        # A JVM that a killed rebuild has left may still write there.
         with recorded(args, "rebuild", layout, built) as record, one_run(built, plan.job, wait):
             return record.ended(_rebuilt(args, plan, layout, built, record, began))
 

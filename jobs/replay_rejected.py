@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from skyband.framework.base.errors import SkybandError, SpecErrors
-from skyband.framework.storage.places import need_folder
+from skyband.framework.storage.places import need_directory
 from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
 from skyband.jobs.engine_options import add_engine_options, choose_engine
@@ -20,7 +20,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "replay-rejected",
         help="put mended rows back into the source",
         **described(
-            "Puts the rows of FILE, which is in the format of the source's files, into the source's folder as a file of their own. "
+            "Puts the rows of FILE, which is in the format of the source's files, into the source's directory as a file of their own. "
             "Rows that would be rejected again, late ones too, are left out and told.",
             "skyband replay-rejected flights.yaml mended.csv",
             codes="0 all rows are put back, 1 some or all are left out, 2 nothing could be done",
@@ -39,10 +39,10 @@ def run(args: argparse.Namespace) -> Answer:
     """Code 0 if all rows are put back, 1 if some are left out. SkybandError for everything a user can mend."""
     choose_engine(args)
     plan = load_plan(args.spec)
-    need_folder(plan.sink, "replay-rejected")
+    need_directory(plan.sink, "replay-rejected")
     from skyband.framework.streaming.job import replays
     from skyband.framework.streaming.job.layout import changed_since
-    from skyband.framework.streaming.job.replay_records import folder_of, said
+    from skyband.framework.streaming.job.replay_records import directory_of, said
     from skyband.framework.streaming.spark.packages import packages
     from skyband.framework.streaming.spark.session import get_session
     from skyband.jobs.ran import ran
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> Answer:
     changed = [SkybandError("SKY-E150", d, hint="use the spec of the last run") for d in changed_since(plan, layout)]
     if changed:
         raise SpecErrors(changed)
-    folder_of(plan)
+    directory_of(plan)
     spark = get_session(plan.job, packages=packages(plan), home=layout.home)
     found = replays.replay(spark, plan, layout, job, Path(args.file), last, args.even_late)
     return Answer(asdict(found), "\n".join(said(found)), 1 if found.left_out else 0)

@@ -91,7 +91,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def engine_for(plan: Plan) -> Engine:
-    """The engine that runs of ``plan`` ask for."""
+    """Spark that runs of ``plan`` ask for."""
     from skyband.framework.streaming.spark.packages import packages
     from skyband.framework.streaming.spark.start_ahead import Engine
 
@@ -99,7 +99,7 @@ def engine_for(plan: Plan) -> Engine:
 
 
 def engine_ahead(spec: str) -> None:
-    """Starts the engine of a run of ``spec`` that will soon be over, if one is expected. What is wrong is told where it matters."""
+    """Starts Spark of a run of ``spec`` that will soon be over, if one is expected. What is wrong is told where it matters."""
     from skyband.framework.streaming.spark.start_ahead import expected
 
     engine = expected(spec)
@@ -150,7 +150,7 @@ def run(args: argparse.Namespace) -> int:
         told.tell("info", "starting", what(plan))
         _tell_former(plan, told)
 
-    # Before the engine starts: a refusal comes at once.
+    # Before Spark starts: a refusal comes at once.
     with one_run(layout, plan.job, waits(told)), recorded(args, "run", layout) as record:
         job = fitting_job(plan, layout)
         look(plan.source, first=job is None)
@@ -265,12 +265,12 @@ def _once(args: argparse.Namespace, plan: Plan) -> bool:
 
 
 def quick(there: Sequence[str] | None) -> bool:
-    """Whether so little waits to be read (``waiting``) that the engine's start is most of the run."""
+    """Whether so little waits to be read (``waiting``) that Spark's start is most of the run."""
     return there is not None and sum(os.path.getsize(f) for f in there if os.path.exists(f)) <= QUICK_BYTES
 
 
 def moves_blocks(plan: Plan) -> bool:
-    """Whether the engine has blocks to move alone, as tasks read the files: what a second compiler takes, a run does not get back."""
+    """Whether Spark has blocks to move alone, as tasks read the files: what a second compiler takes, a run does not get back."""
     from skyband.framework.plan.reader import engine_reads
 
     return engine_reads(plan.source, plan.intake) is None
@@ -303,7 +303,7 @@ def _rest(args: argparse.Namespace, plan: Plan, layout: Layout, job: JobFile, be
 
 
 def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, began: float, soon_over: bool) -> int:
-    """Streams ``plan`` into the tables of ``layout`` and passes them through the gate; the exit code. The engine's log goes to ``home``.
+    """Streams ``plan`` into the tables of ``layout`` and passes them through the gate; the exit code. Spark's log goes to ``home``.
 
     ``soon_over``: see ``quick``. For who holds the job's lock.
     """
@@ -324,7 +324,7 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
     told: Lines = args.lines
     outcome: Outcome = args.recorded
     progress = Progress(told, args.quiet, plan, began)
-    progress.phase("starting the engine")
+    progress.phase("starting Spark")
     progress.show()
     brief = soon_over or (_once(args, plan) and moves_blocks(plan))
     seen: list[Found] = []
@@ -383,7 +383,7 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
 
 
 def _import_ahead() -> None:
-    """Imports what is needed once the engine is there. No thread does that: two that import each other's modules get half of them."""
+    """Imports what is needed once Spark is there. No thread does that: two that import each other's modules get half of them."""
     for module in ("skyband.framework.streaming.run.runner", "skyband.framework.quality.gate"):
         importlib.import_module(module)
 
@@ -394,7 +394,7 @@ def looked_ahead(plan: Plan, layout: Layout) -> list[Found]:
     from skyband.framework.streaming.job.layout import fitting_job
 
     with suppress(SkybandError):
-        # What is wrong is told where it is looked at next, once the engine is there.
+        # What is wrong is told where it is looked at next, once Spark is there.
         job = fitting_job(plan, layout)
         return [] if job is None else [look_at_tables(plan, layout, job)]
     return []

@@ -10,7 +10,7 @@ from typing import Final
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError, printable, told
-from skyband.framework.storage.places import need_folder
+from skyband.framework.storage.places import need_directory
 from skyband.jobs.answer import Answer, show
 from skyband.jobs.arguments import positive, whole
 from skyband.jobs.described import described
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     token, generated = _token()
     plans = [load_plan(spec) for spec in args.specs]
     for plan in plans:
-        need_folder(plan.sink, "serve")
+        need_directory(plan.sink, "serve")
     from skyband.framework.serve.catalog import DATABASE, USER
     from skyband.framework.serve.database import Database, Limits, job
     from skyband.framework.serve.server import HOST, Server

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from skyband.framework.spec.models import Job
 
 STDIN: Final = "-"
-"""As the name of a spec: what standard input holds. Paths in it are seen from the working folder."""
+"""As the name of a spec: what standard input holds. Paths in it are seen from the working directory."""
 
 
 def read_spec(path: str, env: Mapping[str, str] | None = None) -> tuple[Job | None, list[SkybandError]]:

@@ -1,4 +1,4 @@
-"""``skyband status``: where a job stands, without an engine and without disturbing a run."""
+"""``skyband status``: where a job stands, without a JVM and without disturbing a run."""
 
 from __future__ import annotations
 

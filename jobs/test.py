@@ -1,4 +1,4 @@
-"""``skyband test``: the tests that a spec carries, without the engine in milliseconds, or through it."""
+"""``skyband test``: the tests that a spec carries, without Spark in milliseconds, or through it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def add_parser(subparsers: Any) -> None:
     p.add_argument("spec", nargs="+", help="spec files")
     p.add_argument("--only", metavar="TEXT", action="append", default=[], help="only tests whose names have this in them; may be repeated")
     how = p.add_mutually_exclusive_group()
-    how.add_argument("--engine", action="store_true", help="run them as jobs through the engine: seconds a test instead of milliseconds")
+    how.add_argument("--engine", action="store_true", help="run them as jobs through Spark: seconds a test instead of milliseconds")
     how.add_argument("--record", action="store_true", help="write what comes out into the spec, as what is expected from now on")
     p.set_defaults(run=run)
 

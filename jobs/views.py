@@ -26,7 +26,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         ),
     )
     p.add_argument("spec")
-    p.add_argument("--dialect", choices=DIALECTS, default="duckdb", help="the engine to write for (default: %(default)s)")
+    p.add_argument("--dialect", choices=DIALECTS, default="duckdb", help="Spark to write for (default: %(default)s)")
     p.add_argument("--dictionary", action="store_true", help="instead: every table, view and column with type, unit and meaning (Markdown)")
     p.set_defaults(run=run)
 

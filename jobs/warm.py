@@ -1,5 +1,5 @@
-"""``skyband warm``: do once what every first run would have to do: fetch the engine's packages, compile the operators and Skyband's own
-modules, archive the engine's classes."""
+"""``skyband warm``: do once what every first run would have to do: fetch Spark's packages, compile the operators and Skyband's own
+modules, archive Spark's classes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SPEC: Final = Path(__file__).parent / "warm_job.yaml"
 FILES, ROWS = 3, 40
 
 PARTS: Final = ("framework", "jobs", "operators")
-"""The folders of Skyband's code."""
+"""The directories of Skyband's code."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -31,21 +31,21 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "warm",
         help="prepare this machine, so that runs start fast",
         **described(
-            "Does once what first runs would do: fetch the engine's packages, compile the operators and Skyband's own modules, and "
-            "archive the engine's classes, so that it starts in a third of the time. All of it lies in the folder SKYBAND_CACHE and the "
+            "Does once what first runs would do: fetch Spark's packages, compile the operators and Skyband's own modules, and "
+            "archive Spark's classes, so that it starts in a third of the time. All of it lies in the directory SKYBAND_CACHE and the "
             "package's own; a minute, 200 MB. For images and new machines; harmless to repeat.",
             "skyband warm",
             "skyband warm --all    # in an image",
         ),
     )
     p.add_argument("--all", action="store_true", help="compile the operators of every query type, not of pairs and top-k alone; minutes")
-    p.add_argument("--packages", action="store_true", help="fetch the engine's packages only")
+    p.add_argument("--packages", action="store_true", help="fetch Spark's packages only")
     p.add_argument("--quiet", action="store_true", help="no lines but errors")
     p.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> Answer:
-    """Where the archive is. SkybandError SKY-E200 or SKY-E300 if the engine does not start. Without an archive runs start more slowly."""
+    """Where the archive is. SkybandError SKY-E200 or SKY-E300 if Spark does not start. Without an archive runs start more slowly."""
     from skyband.framework.streaming.spark.jvm import ENGINE
     from skyband.framework.streaming.spark.session import archive, get_session
 
@@ -54,43 +54,43 @@ def run(args: argparse.Namespace) -> Answer:
         return Answer({"archive": None}, None)
     made = archive()
     if made is None:
-        _say(args, "fetching the engine's packages")
-        # In a process of its own: an archive needs an engine that knows them from its start.
+        _say(args, "fetching Spark's packages")
+        # In a process of its own: an archive needs a JVM that knows them from its start.
         again = [sys.executable, "-m", "skyband.jobs.cli", "warm", "--packages", "--quiet"]
         code = subprocess.run(again, stdout=subprocess.DEVNULL, check=False).returncode
         if code:
             return Answer({"archive": None}, None, code)
         made = archive()
-    with tempfile.TemporaryDirectory(prefix="skyband-warm-") as folder:
+    with tempfile.TemporaryDirectory(prefix="skyband-warm-") as directory:
         _say(args, "compiling the operators")
         compile_modules(Path(__file__).parent.parent)
         temporary = made.with_name(f".{made.name}.{os.getpid()}") if made else None
         get_session("skyband-warm", make=temporary, alone=True)
-        _train(args, Path(folder))
+        _train(args, Path(directory))
         if made is None or temporary is None:
             return Answer({"archive": None}, None)
-        _say(args, "archiving the engine's classes")
+        _say(args, "archiving Spark's classes")
         ENGINE.end(seconds=300)
     try:
         temporary.chmod(0o600)
         os.replace(temporary, made)
     except OSError as e:
-        said = f"WARNING: no archive of the engine's classes was made ({e.strerror}): it will start more slowly"
+        said = f"WARNING: no archive of Spark's classes was made ({e.strerror}): it will start more slowly"
         args.lines.tell("warning", "warning", said)
         return Answer({"archive": None}, None)
     return Answer({"archive": str(made)}, None)
 
 
-def _train(args: argparse.Namespace, folder: Path) -> None:
+def _train(args: argparse.Namespace, directory: Path) -> None:
     """Runs the job, twice: the second run takes up what the first one left."""
     from skyband.jobs import run as run_job
 
-    spec = folder / "warm.yaml"
+    spec = directory / "warm.yaml"
     spec.write_text(text(args.all))
-    os.environ["WARM"] = str(folder)
-    (folder / "in").mkdir()
+    os.environ["WARM"] = str(directory)
+    (directory / "in").mkdir()
     for number in range(2 * FILES):
-        write(folder / "in" / f"{number}.csv", number)
+        write(directory / "in" / f"{number}.csv", number)
         if number % FILES == FILES - 1:
             words = [str(spec), "--once", "--quiet", *(["--finish"] if number >= FILES else [])]
             if code := run_job.run(run_job.asked(words, args.lines, args.recorded, alone=True)):

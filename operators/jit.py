@@ -4,8 +4,10 @@ Settings: ``cache=True`` (other worker processes load the compiled code), ``erro
 ``nogil=True``, ``fastmath=False`` (no reordering, no contraction: same bytes as NumPy). Numba is imported by the first decorated
 function, never by importing this module.
 
-Caches live in one folder per host: ``SKYBAND_CACHE``, else ``$XDG_CACHE_HOME/skyband``, else ``~/.cache/skyband``, else a private folder
-below the system's temporary folder. What is loaded from it is code, so the folder must belong to this user and be writable by nobody else.
+Caches live in one directory per host: ``SKYBAND_CACHE``, else ``$XDG_CACHE_HOME/skyband``, else ``~/.cache/skyband``, else a private
+directory
+below the system's temporary directory. What is loaded from it is code, so the directory must belong to this user and be writable by
+nobody else.
 """
 
 from __future__ import annotations
@@ -42,30 +44,31 @@ C_FUNCTIONS: tuple[str, ...] = ("exp", "log", "pow")
 """Functions of the C library that both paths call, one value at a time (vector versions differ in the last bit)."""
 
 
-def _private(folder: Path, shared: bool = False) -> bool:
-    """Make ``folder`` if need be; True iff it is this user's own, writable, and closed to writes by others.
+def _private(directory: Path, shared: bool = False) -> bool:
+    """Make ``directory`` if need be; True iff it is this user's own, writable, and closed to writes by others.
 
     ``shared``: others may make entries where it lies, so a link is not followed.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        status = folder.lstat() if shared else folder.stat()
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        status = directory.lstat() if shared else directory.stat()
         if shared and not stat.S_ISDIR(status.st_mode):
             return False
         if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
             return False
-        return os.access(folder, os.W_OK | os.X_OK)
+        return os.access(directory, os.W_OK | os.X_OK)
     except OSError:
         return False
 
 
 @cache
-def cache_folder() -> Path:
-    """The per-host folder for generated and compiled code (see the module's docstring), made on first use; falls back rather than raise."""
+def cache_directory() -> Path:
+    """The per-host directory for generated and compiled code (see the module's docstring), made on first use; falls back rather than
+    raise."""
     chosen = os.environ.get("SKYBAND_CACHE")
     places = [Path(chosen).expanduser()] if chosen else []
     xdg = os.environ.get("XDG_CACHE_HOME")
-    with suppress(RuntimeError):  # no home folder
+    with suppress(RuntimeError):  # no home directory
         places.append((Path(xdg) if xdg else Path.home() / ".cache") / "skyband")
     owner = os.getuid() if hasattr(os, "getuid") else "user"
     for place in places:
@@ -79,13 +82,13 @@ def cache_folder() -> Path:
 
 @cache
 def prepare_numba() -> None:
-    """Give Numba a writable cache before it compiles anything: next to the sources if that works, else in ``cache_folder()``."""
+    """Give Numba a writable cache before it compiles anything: next to the sources if that works, else in ``cache_directory()``."""
     package = Path(__file__).resolve().parent
     if "NUMBA_CACHE_DIR" not in os.environ and not os.access(package, os.W_OK):
-        folder = str(cache_folder() / "numba")
-        os.environ["NUMBA_CACHE_DIR"] = folder  # for processes started from this one, and for Numba if not imported yet
+        directory = str(cache_directory() / "numba")
+        os.environ["NUMBA_CACHE_DIR"] = directory  # for processes started from this one, and for Numba if not imported yet
         if "numba" in sys.modules:
-            sys.modules["numba"].config.CACHE_DIR = folder
+            sys.modules["numba"].config.CACHE_DIR = directory
 
 
 def load_compiler() -> None:

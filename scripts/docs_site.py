@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def on_files(files: Any, *, config: Any) -> Any:
-    """Adds the README as ``index.md``, with its links as seen from the folder of documents."""
+    """Adds the README as ``index.md``, with its links as seen from the directory of documents."""
     from mkdocs.structure.files import File
 
     text = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -231,10 +231,10 @@ def skyline() -> Picture:
 PICTURES = {"window": window, "tables": tables, "as-of": as_of, "skyline": skyline}
 
 
-def main(folder: Path) -> None:
-    """Writes every picture into ``folder``."""
+def main(directory: Path) -> None:
+    """Writes every picture into ``directory``."""
     for name, draw in PICTURES.items():
-        (folder / f"{name}.svg").write_text(draw().svg(), encoding="utf-8")
+        (directory / f"{name}.svg").write_text(draw().svg(), encoding="utf-8")
 
 
 if __name__ == "__main__":

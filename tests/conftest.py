@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# The engine's workers find operators that tests define.
+# Spark's workers find operators that tests define.
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]).rstrip(os.pathsep)
 
 # PySpark takes a process whose main module has no file (one of xdist's) for one of its own doctests.
@@ -37,7 +37,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with tests of the engine come first: they take longest, and of two processes neither shall wait for the other's last one."""
+    """Files with tests of Spark come first: they take longest, and of two processes neither shall wait for the other's last one."""
     engine = {item.path for item in items if item.get_closest_marker("spark")}
     items.sort(key=lambda item: item.path not in engine)
 
@@ -53,7 +53,7 @@ def nothing_concealed() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def root() -> Path:
-    """The checkout's folder."""
+    """The checkout's directory."""
     return ROOT
 
 
@@ -69,13 +69,13 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def shared_data() -> Callable[[str], Path]:
-    """``shared_data(name)``: a path below the shared folder (``SKYBAND_SHARED``); skips the test where it is not there."""
-    folder = (ROOT / os.environ.get("SKYBAND_SHARED", "../shared")).resolve()
+    """``shared_data(name)``: a path below the shared directory (``SKYBAND_SHARED``); skips the test where it is not there."""
+    directory = (ROOT / os.environ.get("SKYBAND_SHARED", "../shared")).resolve()
 
     def find(name: str) -> Path:
-        path = folder / name
+        path = directory / name
         if not path.exists():
-            pytest.skip(f"needs the shared data {name} (folder SKYBAND_SHARED, by default ../shared)")
+            pytest.skip(f"needs the shared data {name} (directory SKYBAND_SHARED, by default ../shared)")
         return path
 
     return find

@@ -57,10 +57,10 @@ class Loop:
 
     way: str
     query: str
-    folder: Path
+    directory: Path
 
     def __post_init__(self) -> None:
-        self.out = self.folder / f"{self.way}-{self.query}"
+        self.out = self.directory / f"{self.way}-{self.query}"
         self.one = WAYS[self.way](self.query, self.out)
 
     def take(self, cut: Batches) -> list[Answer]:
@@ -131,9 +131,9 @@ def test_a_late_row_counts_from_then_on_without_a_word_and_skyband_rejects_it(wa
     late = table.slice(300, 1).set_column(3, "amount", pa.array([1e9]))
     others = pa.concat_tables([table.slice(0, 300), table.slice(301)])
     first, second = others.slice(0, 350), pa.concat_tables([late, others.slice(350, 50)])
-    folder = tmp_path / "in"
-    folder.mkdir()
-    cut = Batches(folder, 0, [write(t, folder / f"{i}.parquet", i) for i, t in enumerate((first, second))], [])
+    directory = tmp_path / "in"
+    directory.mkdir()
+    cut = Batches(directory, 0, [write(t, directory / f"{i}.parquet", i) for i, t in enumerate((first, second))], [])
     said = [unranked("topk", s) for s in Loop(way, "topk", tmp_path).take(cut)]
     market = late["market"][0].as_py()
     assert [(market, 300) in s for s in said] == [False, True]
@@ -145,7 +145,7 @@ def test_a_late_row_counts_from_then_on_without_a_word_and_skyband_rejects_it(wa
 def test_started_again_it_has_lost_the_window_and_skyband_has_not(way: str, tmp_path: Path) -> None:
     cut = batches(rows(COUNT, WINDOW), WINDOW, 40, 10, tmp_path / "in")
     whole = Loop(way, "topk", tmp_path / "whole").take(cut)
-    half = Batches(cut.folder, cut.size, cut.files[-3:], cut.ends[-3:])
+    half = Batches(cut.directory, cut.size, cut.files[-3:], cut.ends[-3:])
     assert Loop(way, "topk", tmp_path / "half").take(half)[-1] != whole[-1]
     told = []
     for again in (False, True):
@@ -168,7 +168,7 @@ def test_the_job_on_spark_sql_says_what_skyband_says_and_a_batch_told_twice_chan
     cut = batches(rows(COUNT, WINDOW), WINDOW, 80, 3, tmp_path / "in")
     out = tmp_path / "said"
     job = SparkSql(spark, query, out)
-    job.run(cut.folder, lambda: None)
+    job.run(cut.directory, lambda: None)
     table = DeltaTable(out)
     assert [answer(query, DeltaTable(out, version=v).to_pyarrow_table()) for v in range(4)] == [exact(query).answer(at) for at in cut.ends]
     job.batch(spark.read.parquet(str(cut.files[-1])), 3)

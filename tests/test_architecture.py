@@ -29,7 +29,7 @@ SPARK = {"pyspark", "delta", "py4j"}
 
 
 def source_files() -> list[Path]:
-    return [p for folder in SOURCE for p in sorted((ROOT / folder).rglob("*.py")) if "__pycache__" not in p.parts]
+    return [p for directory in SOURCE for p in sorted((ROOT / directory).rglob("*.py")) if "__pycache__" not in p.parts]
 
 
 def module_of(path: Path) -> str:
@@ -136,7 +136,7 @@ def test_importing_spec_plan_and_operators_starts_no_spark(package: str) -> None
     assert done.stdout.split() == []
 
 
-def test_the_package_is_the_folders_at_the_top() -> None:
+def test_the_package_is_the_directories_at_the_top() -> None:
     links = {p.name: p.resolve() for p in (ROOT / "skyband").iterdir() if p.is_symlink()}
     assert links == {part: ROOT / part for part in ("airflow_dags", "framework", "jobs", "operators", "specs")}
     bare = [p.parent for part in SOURCE for p in (ROOT / part).rglob("*.py") if not (p.parent / "__init__.py").exists()]

@@ -20,18 +20,18 @@ OF_THE_SYSTEM = ("apt-get ", "useradd ")
 """Steps that change the image's system: Java and the user are there already where this runs."""
 
 
-def context(folder: Path) -> None:
+def context(directory: Path) -> None:
     """What Docker is handed of the checkout, by ``.dockerignore``."""
     lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     assert lines[1] == "*" and lines[-1] == "**/__pycache__"
     kept = [line[1:] for line in lines if line.startswith("!")]
-    folder.mkdir()
+    directory.mkdir()
     for name in kept:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, directory / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
         else:
-            shutil.copy2(source, folder / name)
+            shutil.copy2(source, directory / name)
 
 
 def test_it_is_of_two_stages_pins_everything_and_does_not_run_as_root() -> None:

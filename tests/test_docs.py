@@ -83,10 +83,13 @@ def test_every_reference_to_a_document_resolves() -> None:
 def test_references_are_looked_at() -> None:
     assert {"1", "12", "Tables", "Sharing"} <= labels(SEMANTICS)
     assert {"D0", "D6", "E0", "E4.10", "Theorem A", "Theorem C", "paper 4"} <= labels(ALGORITHMS)
-    folder = "docs" + "/"
-    good = f"({folder}semantics.md 1-6, 10). {folder}algorithms.md E2.1-E2.4, Theorem C, {folder}semantics.md Tables. See"
+    directory = "docs" + "/"
+    good = f"({directory}semantics.md 1-6, 10). {directory}algorithms.md E2.1-E2.4, Theorem C, {directory}semantics.md Tables. See"
     assert list(unresolved("x", good)) == []
-    bad = f"{folder}semantics.md 13\n{folder}algorithms.md D9, E2.9\n# {folder}semantics.md\n# 3-14 {folder}none.md paper 7, Theorem X"
+    bad = (
+        f"{directory}semantics.md 13\n{directory}algorithms.md D9, E2.9\n"
+        f"# {directory}semantics.md\n# 3-14 {directory}none.md paper 7, Theorem X"
+    )
     assert len(list(unresolved("x", bad))) == 8
 
 
@@ -107,6 +110,6 @@ def test_links_between_documents_resolve() -> None:
             assert not anchor or anchor in anchors(target), f"{path.name}: {link}"
 
 
-def test_documents_name_no_folder_outside() -> None:
+def test_documents_name_no_directory_outside() -> None:
     for path in sorted((ROOT / "docs").glob("*.md")):
         assert re.findall(r"shared/|anchors|\.\./\.\.", path.read_text(encoding="utf-8")) == [], path.name

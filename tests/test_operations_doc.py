@@ -92,7 +92,7 @@ def test_every_event_and_field_of_json_lines_is_listed() -> None:
 
 
 def test_libraries_have_stderr_to_themselves_while_a_job_runs() -> None:
-    """What is printed to stderr there goes to the engine's log: a job's own words go through ``framework/console/lines.py``."""
+    """What is printed to stderr there goes to Spark's log: a job's own words go through ``framework/console/lines.py``."""
     printing = re.compile(r"file=sys\.stderr|sys\.stderr\.write")
     mine = [ROOT / "jobs" / f"{name}.py" for name in ("run", "verify", "demo")]
     files = [p for p in (*(ROOT / "framework").rglob("*.py"), *mine) if printing.search(p.read_text(encoding="utf-8"))]

@@ -25,7 +25,7 @@ from tests.test_architecture import ROOT, SOURCE, module_of, source_files, track
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PARTS = ("airflow_dags", "framework", "jobs", "operators", "specs", "skyband")
 OF_THE_CHECKOUT = {"airflow_dags/requirements.in", "airflow_dags/requirements.txt"}
-"""Files in folders of the package that only a checkout needs."""
+"""Files in directories of the package that only a checkout needs."""
 
 
 def run(*words: object, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
@@ -34,9 +34,9 @@ def run(*words: object, cwd: Path, **env: str) -> subprocess.CompletedProcess[st
     return subprocess.run(list(map(str, words)), cwd=cwd, capture_output=True, text=True, check=False, env={**kept, **env}, timeout=600)
 
 
-def build(folder: Path) -> Path:
+def build(directory: Path) -> Path:
     """The wheel, built from a copy of what git has."""
-    copy = folder / "checkout"
+    copy = directory / "checkout"
     for path in tracked_files():
         if path.parent == ROOT or path.relative_to(ROOT).parts[0] in PARTS:
             to = copy / path.relative_to(ROOT)
@@ -44,10 +44,10 @@ def build(folder: Path) -> Path:
             shutil.copy2(path, to)
     for part in PARTS[:-1]:
         (copy / "skyband" / part).symlink_to(Path("..") / part)
-    words = ("-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", folder / "dist", copy)
-    done = run(sys.executable, *words, cwd=folder)
+    words = ("-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", directory / "dist", copy)
+    done = run(sys.executable, *words, cwd=directory)
     assert done.returncode == 0, done.stderr
-    (wheel,) = (folder / "dist").iterdir()
+    (wheel,) = (directory / "dist").iterdir()
     return wheel
 
 
@@ -56,13 +56,15 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("wheel"))
 
 
-def installed(wheel: Path, folder: Path) -> Path:
-    """The wheel in an environment of its own, that sees the packages of this one beside it: its folder of commands."""
-    venv.create(folder, with_pip=False)
-    bin_ = folder / "bin"
-    done = run(sys.executable, "-m", "pip", "--python", bin_ / "python", "install", "--quiet", "--no-deps", "--no-index", wheel, cwd=folder)
+def installed(wheel: Path, directory: Path) -> Path:
+    """The wheel in an environment of its own, that sees the packages of this one beside it: its directory of commands."""
+    venv.create(directory, with_pip=False)
+    bin_ = directory / "bin"
+    done = run(
+        sys.executable, "-m", "pip", "--python", bin_ / "python", "install", "--quiet", "--no-deps", "--no-index", wheel, cwd=directory
+    )
     assert done.returncode == 0, done.stderr
-    (site,) = folder.glob("lib/python*/site-packages")
+    (site,) = directory.glob("lib/python*/site-packages")
     numpy = find_spec("numpy")
     assert numpy is not None and numpy.origin is not None
     (site / "beside.pth").write_text(str(Path(numpy.origin).parents[1]) + "\n")

@@ -95,7 +95,7 @@ def test_yaml_blocks_are_good_specs(block: Block) -> None:
     env = {"LANDING": "in", "WAREHOUSE": "out"}
     base = yaml.safe_load(DEMO.text)
     text = block.text if block.text.startswith("job:") else yaml.safe_dump(merged(base, yaml.safe_load(block.text)), sort_keys=False)
-    # Tables of queries are named from the folder of the spec.
+    # Tables of queries are named from the directory of the spec.
     job, errors = validate_text(text, env, str(ROOT / "specs" / f"line-{block.line}.yaml"))
     assert not errors, "\n\n".join(e.render() for e in errors)
     assert job is not None

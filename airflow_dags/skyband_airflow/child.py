@@ -25,18 +25,18 @@ AT_ONCE: Final = 1.0
 _STEP: Final = 0.2
 
 Handle = dict[str, Any]
-"""``host``, ``pid``, ``started`` (the kernel's count, so that another process with this number is not taken for it) and ``folder``."""
+"""``host``, ``pid``, ``started`` (the kernel's count, so that another process with this number is not taken for it) and ``directory``."""
 
 
 def start(words: Sequence[str], env: Mapping[str, str]) -> Handle:
     """Starts the command, which is to write its outcome to the file named by a last argument ``--outcome``. Raises OSError."""
-    folder = Path(tempfile.mkdtemp(prefix="skyband-run-"))
-    with open(folder / "log", "wb") as log:
+    directory = Path(tempfile.mkdtemp(prefix="skyband-run-"))
+    with open(directory / "log", "wb") as log:
         child = subprocess.Popen(
-            [*words, "--outcome", str(folder / "outcome.json")], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=dict(env),
+            [*words, "--outcome", str(directory / "outcome.json")], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=dict(env),
             start_new_session=True,
         )  # fmt: skip
-    return {"host": socket.gethostname(), "pid": child.pid, "started": _started(child.pid), "folder": str(folder)}
+    return {"host": socket.gethostname(), "pid": child.pid, "started": _started(child.pid), "folder": str(directory)}
 
 
 def alive(handle: Handle) -> bool:
@@ -94,7 +94,7 @@ def stop(handle: Handle) -> None:
 
 
 def forget(handle: Handle) -> None:
-    """Removes the run's folder."""
+    """Removes the run's directory."""
     shutil.rmtree(handle["folder"], ignore_errors=True)
 
 

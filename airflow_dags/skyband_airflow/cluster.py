@@ -1,4 +1,4 @@
-"""An Airflow connection as the settings of the pipeline's command: where the engine computes, and how. Standard library only.
+"""An Airflow connection as the settings of the pipeline's command: where Spark computes, and how. Standard library only.
 
 The connection is its owner's word, not the spec's, which only names it. What it holds goes into the environment of the command, of which
 nobody but its user can see anything; its master, too, so that none of it stands in a log.

@@ -20,10 +20,10 @@ REBUILD: Final = "Make all tables anew from the source's start, beside the prese
 _UNUSABLE: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
-def load(module: MutableMapping[str, Any], folders: str, named: str | None) -> None:
-    """Puts the DAG of every spec in ``folders`` (separated as in PATH) into ``module``, where Airflow finds it."""
+def load(module: MutableMapping[str, Any], directories: str, named: str | None) -> None:
+    """Puts the DAG of every spec in ``directories`` (separated as in PATH) into ``module``, where Airflow finds it."""
     words = command(named)
-    for dag in dags(facts(specs(folders), words), words):
+    for dag in dags(facts(specs(directories), words), words):
         module[f"dag_{dag.dag_id}"] = dag
 
 

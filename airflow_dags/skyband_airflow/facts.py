@@ -1,6 +1,7 @@
 """What the loader knows of specs: asked of the pipeline's own environment once per text, kept in files. Standard library only.
 
-Airflow parses its folder again and again, and once more for every task. Validating a spec takes 20 ms and starting Python half a second, so
+Airflow parses its directory again and again, and once more for every task. Validating a spec takes 20 ms and starting Python half a
+second, so
 what was found is kept under a hash of everything that it depends on.
 """
 
@@ -39,11 +40,12 @@ _AIRFLOWS: Final = ("AIRFLOW__", "_AIRFLOW", "__AIRFLOW", "AIRFLOW_CONN_", "AIRF
 Fact = dict[str, Any]
 
 
-def specs(folders: str) -> list[Path]:
-    """The ``.yaml`` and ``.yml`` files of folders (separated as in PATH) that have a ``schedule:`` at the beginning of a line, sorted."""
+def specs(directories: str) -> list[Path]:
+    """The ``.yaml`` and ``.yml`` files of directories (separated as in PATH) that have a ``schedule:`` at the beginning of a line,
+    sorted."""
     found: set[Path] = set()
-    for folder in filter(None, folders.split(os.pathsep)):
-        place = Path(folder).absolute()
+    for directory in filter(None, directories.split(os.pathsep)):
+        place = Path(directory).absolute()
         found.update(p for p in place.glob("*.y*ml") if p.suffix in (".yaml", ".yml") and not p.name.startswith((".", "_")))
     return [p for p in sorted(found) if p.is_file() and _SCHEDULED.search(_read(p))]
 
@@ -82,7 +84,7 @@ def broken(path: Path, findings: str) -> Fact:
 
 
 def _ask_all(paths: Sequence[Path], words: Sequence[str]) -> dict[Path, Fact]:
-    """Many specs are told by several processes: a parse has to be quick also when a whole folder is new."""
+    """Many specs are told by several processes: a parse has to be quick also when a whole directory is new."""
     many = max(1, min(os.cpu_count() or 1, len(paths) // SHARE))
     with ThreadPoolExecutor(many) as pool:
         return {path: fact for part in pool.map(lambda n: _ask(paths[n::many], words), range(many)) for path, fact in part.items()}
@@ -156,7 +158,7 @@ def _key(path: Path, words: Sequence[str]) -> str:
     return hashlib.sha256(json.dumps(on).encode()).hexdigest()
 
 
-def _folder() -> Path:
+def _directory() -> Path:
     """Where facts are kept: this user's alone, since they say what a DAG is made of."""
     base = os.environ.get("SKYBAND_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "skyband")
     return Path(base) / "airflow"
@@ -164,7 +166,7 @@ def _folder() -> Path:
 
 def _kept(key: str) -> Fact | None:
     try:
-        file = _folder() / f"{key}.json"
+        file = _directory() / f"{key}.json"
         at = file.lstat()
         if at.st_uid != os.getuid():
             return None
@@ -177,15 +179,15 @@ def _kept(key: str) -> Fact | None:
 def _keep(found: Mapping[str, Fact]) -> None:
     """Keeps facts, and forgets those that are too old for use. Where that cannot be, the next parse asks again."""
     try:
-        folder = _folder()
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o022:
+        directory = _directory()
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if directory.stat().st_uid != os.getuid() or directory.stat().st_mode & 0o022:
             return
         for key, fact in found.items():
-            temporary = folder / f".{key}.{os.getpid()}"
+            temporary = directory / f".{key}.{os.getpid()}"
             temporary.write_text(json.dumps(fact), encoding="utf-8")
-            os.replace(temporary, folder / f"{key}.json")
-        for old in folder.iterdir():
+            os.replace(temporary, directory / f"{key}.json")
+        for old in directory.iterdir():
             if clock.time() - old.stat().st_mtime > GOOD_FOR:
                 old.unlink(missing_ok=True)
     except OSError as e:

@@ -33,7 +33,7 @@ class Findings(BaseOperator):
 
 
 class Validate(BaseOperator):
-    """``skyband validate``: a mistake fails the run before an engine starts, without further tries."""
+    """``skyband validate``: a mistake fails the run before a JVM starts, without further tries."""
 
     ui_color = "#e8f0fe"
 
@@ -106,7 +106,7 @@ class Run(ResumableJobMixin, BaseOperator):
         return self._handle
 
     def _cluster(self) -> dict[str, str]:
-        """Variables that say where the engine computes. AirflowFailException for a connection that is none, or cannot be used."""
+        """Variables that say where Spark computes. AirflowFailException for a connection that is none, or cannot be used."""
         if self.connection is None:
             return {}
         try:

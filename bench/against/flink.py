@@ -40,18 +40,22 @@ MORE = {("topk", 30): 300, ("topk", 3): 60, ("topk_pairs", 3): 6, ("skyline", 30
 LIMIT = 600
 
 
-def run(folder: Path, table: pa.Table, window: int, exact: Mapping[str, Exact]) -> Iterator[dict[str, Any]]:
+def run(directory: Path, table: pa.Table, window: int, exact: Mapping[str, Exact]) -> Iterator[dict[str, Any]]:
     """The figures, or one row that says why there are none."""
     missing = _installed()
     if missing:
         yield {"operator": "topk", "params": {"way": "Flink SQL"}, "left_out": missing}
         return
     jobs = [(query, n) for query, ns in HOPS.items() for n in ns] + [(ALL_ROWS, 30)]
-    files = {rows: _write(table.slice(0, rows), folder / f"flink-{rows}.csv") for rows in {window, *(_rows(window, *job) for job in jobs)}}
-    asked: list[tuple[str, int, str, str]] = [("topk", 1200, str(files[window]), str(folder / "flink-warm"))]
+    files = {
+        rows: _write(table.slice(0, rows), directory / f"flink-{rows}.csv") for rows in {window, *(_rows(window, *job) for job in jobs)}
+    }
+    asked: list[tuple[str, int, str, str]] = [("topk", 1200, str(files[window]), str(directory / "flink-warm"))]
     for form, n in jobs:
         for rows in (window, _rows(window, form, n)):
-            asked.append((form, 3600 // n, str(files[rows]), str(folder / f"flink-{form.replace(', ', '-').replace(' ', '-')}-{n}-{rows}")))
+            asked.append(
+                (form, 3600 // n, str(files[rows]), str(directory / f"flink-{form.replace(', ', '-').replace(' ', '-')}-{n}-{rows}"))
+            )
     stamps = _stamps(asked)
     last = next(stamps)
     for i, (form, n) in enumerate(jobs):

@@ -72,37 +72,37 @@ def _micros(column: Any) -> Any:
     return column.cast(pa.int64()).fill_null(np.iinfo(np.int64).max).to_numpy()
 
 
-def everything(spark: Any, query: str, files: Path, folder: Path) -> tuple[int, float, Path]:
+def everything(spark: Any, query: str, files: Path, directory: Path) -> tuple[int, float, Path]:
     """(rows accepted, seconds, sink) of one run over ``files`` into fresh tables, with a finish."""
     from skyband.framework.streaming.run.runner import Batch, Runner
     from skyband.framework.tables.writer_factory import writer_for
     from skyband.jobs.spec import load_plan
 
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    (folder / "job.yaml").write_text(spec(query, files, folder / "out"), encoding="utf-8")
-    plan = load_plan(str(folder / "job.yaml"))
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    (directory / "job.yaml").write_text(spec(query, files, directory / "out"), encoding="utf-8")
+    plan = load_plan(str(directory / "job.yaml"))
     batches: list[Batch] = []
     start = time.perf_counter()
     Runner(spark, plan, writer_for(plan.sink, spark), batches.append).run(once=True, finish=True)
-    return sum(b.get("accepted") for b in batches), time.perf_counter() - start, folder / "out"
+    return sum(b.get("accepted") for b in batches), time.perf_counter() - start, directory / "out"
 
 
 @contextmanager
-def continuous(query: str, folder: Path) -> Iterator[Callable[[Path], None]]:
+def continuous(query: str, directory: Path) -> Iterator[Callable[[Path], None]]:
     """``skyband run --continuous`` in a process of its own; what it gives takes a file, and returns when the changes can be read."""
-    shutil.rmtree(folder, ignore_errors=True)
-    (folder / "in").mkdir(parents=True)
-    sink = folder / "out"
-    (folder / "job.yaml").write_text(spec(query, folder / "in", sink), encoding="utf-8")
-    command = [sys.executable, "-m", "skyband.jobs.cli", "run", str(folder / "job.yaml"), "--continuous", "--quiet"]
-    with (folder / "run.log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as job:
+    shutil.rmtree(directory, ignore_errors=True)
+    (directory / "in").mkdir(parents=True)
+    sink = directory / "out"
+    (directory / "job.yaml").write_text(spec(query, directory / "in", sink), encoding="utf-8")
+    command = [sys.executable, "-m", "skyband.jobs.cli", "run", str(directory / "job.yaml"), "--continuous", "--quiet"]
+    with (directory / "run.log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as job:
         sent = 0
 
         def take(path: Path) -> None:
             nonlocal sent
-            shutil.copy2(path, folder / "in" / f"_{path.name}")
-            (folder / "in" / f"_{path.name}").rename(folder / "in" / path.name)
+            shutil.copy2(path, directory / "in" / f"_{path.name}")
+            (directory / "in" / f"_{path.name}").rename(directory / "in" / path.name)
             sent += pq.read_metadata(path).num_rows
             seen, until = 0, time.monotonic() + LIMIT
             while True:
@@ -111,7 +111,7 @@ def continuous(query: str, folder: Path) -> Iterator[Callable[[Path], None]]:
                     if accepted(sink) >= sent - 1:  # the newest row waits for the next one: another of its instant may come
                         return
                 if job.poll() is not None or time.monotonic() > until:
-                    raise RuntimeError(f"the job stopped or is stuck: {folder / 'run.log'}")
+                    raise RuntimeError(f"the job stopped or is stuck: {directory / 'run.log'}")
                 time.sleep(0.005)
 
         try:

@@ -87,22 +87,22 @@ def rows(count: int, window: int, seed: int = 1) -> pa.Table:
 class Batches:
     """Files of ``size`` rows after one that fills the window; ``ends``: the instant of each one's last row, in microseconds."""
 
-    folder: Path
+    directory: Path
     size: int
     files: list[Path]
     ends: list[int]
 
 
-def batches(table: pa.Table, window: int, size: int, most: int, folder: Path) -> Batches:
+def batches(table: pa.Table, window: int, size: int, most: int, directory: Path) -> Batches:
     """Writes a file of ``window`` rows and up to ``most`` of ``size`` rows."""
-    folder.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)
     files, ends = [], []
     edges = [0, *range(window, min(window + size * most, len(table)) + 1, size)]
     for i, (low, high) in enumerate(itertools.pairwise(edges)):
         part = table.slice(low, high - low)
-        files.append(write(part, folder / f"{i:05}.parquet", i))
+        files.append(write(part, directory / f"{i:05}.parquet", i))
         ends.append(pc.max(part["paid_at"].cast(pa.int64())).as_py())
-    return Batches(folder, size, files, ends)
+    return Batches(directory, size, files, ends)
 
 
 def write(table: pa.Table, path: Path, number: int) -> Path:

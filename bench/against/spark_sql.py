@@ -48,14 +48,14 @@ class SparkSql:
         self.spark, self.query, self.out = spark, query, out
         self.rows, self.pairs, self.checkpoint = (out.with_name(f"{out.name}-{part}") for part in ("rows", "pairs", "checkpoint"))
 
-    def run(self, folder: Path, done: Callable[[], None]) -> None:
+    def run(self, directory: Path, done: Callable[[], None]) -> None:
         """Streams over the files there are, one a batch; ``done`` is called after each."""
 
         def batch(fresh: DataFrame, number: int) -> None:
             self.batch(fresh, number)
             done()
 
-        files = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
+        files = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(directory))
         stream = files.writeStream.foreachBatch(batch).option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True).start()
         stream.awaitTermination()
 

@@ -80,7 +80,7 @@ CODES: Final[dict[str, str]] = {
     "SKY-E200": "something the job needs is not installed",
     "SKY-E201": "bad command line argument",
     "SKY-E202": "a file is in the way",
-    "SKY-E203": "a file or folder cannot be written",
+    "SKY-E203": "a file or directory cannot be written",
     "SKY-E204": "a plugin cannot be used",
     "SKY-E205": "the sink, or a directory with the name of a table in it, is not the job's own",
     "SKY-E206": "the source is not there, or its files do not have the spec's columns",
@@ -91,7 +91,7 @@ CODES: Final[dict[str, str]] = {
     "SKY-E302": "another run of this job is active",
     "SKY-E303": "the checkpoint cannot be used",
     "SKY-E304": "tables have lost what was committed, or another writer has changed them",
-    "SKY-E305": "the engine, or a worker of it, died",
+    "SKY-E305": "Spark, or a worker of it, died",
     "SKY-E306": "the disk is full, a quota is used up, the file system is read-only, too many files are open, or a device fails",
     "SKY-E307": "the tables are of an earlier version, whose columns have other names",
     "SKY-E308": "the source's columns are not those of the job's first run",
@@ -119,13 +119,13 @@ CODES: Final[dict[str, str]] = {
     "SKY-E581": "the source no longer gives the rows that the job has accepted",
     # Tests of a spec
     "SKY-E530": "a test of the spec cannot be run as it is written",
-    "SKY-E531": "something that only the engine can do",
+    "SKY-E531": "something that only Spark can do",
     "SKY-E532": "of the source's first rows, more would be rejected than the spec allows",
     # Telling others
     "SKY-E560": "a receiver was not told how a run ended",
-    # The engine, as who runs a job has it started
+    # Spark, as who runs a job has it started
     "SKY-E610": "the file of engine settings cannot be used",
-    "SKY-E611": "an engine setting that is none, or may not be changed",
+    "SKY-E611": "a JVM setting that is none, or may not be changed",
     "SKY-E612": "the environment of executors is not the driver's",
     "SKY-E613": "executors do not see what the driver sees",
     "SKY-E614": "the cluster does not answer, or has nothing for the job",

@@ -1,6 +1,6 @@
 """Fail points: named places where a process can be made to kill itself, so that tests need no sleeps.
 
-``SKYBAND_FAILPOINT="name"`` kills at the first hit of ``name``, ``"name:3"`` at the third: this process and its companions (the engine).
+``SKYBAND_FAILPOINT="name"`` kills at the first hit of ``name``, ``"name:3"`` at the third: this process and its companions (Spark).
 ``"name:3@ENGINE"`` kills the companions alone; ``"name@TERM"`` sends this process alone another signal, and it goes on until that takes
 effect. Without the variable a fail point costs one dictionary look-up and does nothing.
 """
@@ -22,7 +22,7 @@ _companions: list[Callable[[], Iterable[int]]] = []
 
 
 def die_with(processes: Callable[[], Iterable[int]]) -> None:
-    """Names further processes (by id, asked at the moment of death) that a fail point kills with this one: the engine's, for instance."""
+    """Names further processes (by id, asked at the moment of death) that a fail point kills with this one: Spark's, for instance."""
     _companions.append(processes)
 
 

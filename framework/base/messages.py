@@ -34,7 +34,7 @@ RUNS: Final = "runs"
 """Driver -> table ``runs``: the batch's row."""
 _FILE: Final = "file:"
 BATCH: Final = "skyband.batch"
-"""The engine's property by which the driver tells tasks the number of their batch."""
+"""Spark's property by which the driver tells tasks the number of their batch."""
 
 
 @dataclass(frozen=True, slots=True)

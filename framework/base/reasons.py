@@ -11,7 +11,7 @@ REASON: Final = "__reason"
 FILTERED: Final = "filtered"
 """A reason that rejects nothing: the spec's filters drop the row, which is counted."""
 CONTROL: Final = "control"
-"""A reason that rejects nothing: the row is the engine's (a finish), not the source's."""
+"""A reason that rejects nothing: the row is Spark's (a finish), not the source's."""
 
 STOPS: Final = "stops:"
 """Begins the reason of a row for which the run stops: it breaks rules of severity ``fail``, whose names follow, separated by commas."""

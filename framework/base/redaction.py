@@ -2,7 +2,7 @@
 
 ``conceal`` is told of every value that a spec takes from the environment; ``redacted`` takes all of them out of a text. Whatever prints or
 stores text that is not the user's data goes through it in one place a channel: errors when they are rendered, commands by
-``errors.told``, the engine's log line by line. The job file conceals by structure instead (``plan.fingerprint``).
+``errors.told``, Spark's log line by line. The job file conceals by structure instead (``plan.fingerprint``).
 
 A path that begins ``source.path`` or ``sink.path`` is concealed like anything else, but on the terminal of whoever runs the command
 (``but_places``, by ``errors.shown``): it can be opened there.

@@ -80,7 +80,9 @@ class Outcome:
                 os.unlink(made)
                 self.path.unlink(missing_ok=True)
             except OSError as e:
-                raise SkybandError("SKY-E203", f"--outcome {self.path} cannot be written: {e.strerror}", "name a file in a folder") from e
+                raise SkybandError(
+                    "SKY-E203", f"--outcome {self.path} cannot be written: {e.strerror}", "name a file in a directory"
+                ) from e
 
     def _checked(self, places: Sequence[str | None], spec: str | None = None) -> None:
         """A file that is refused is not written at the end either."""

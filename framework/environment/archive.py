@@ -1,4 +1,4 @@
-"""This Python environment as archives that executors unpack, kept in the user's cache folder while the environment is the same."""
+"""This Python environment as archives that executors unpack, kept in the user's cache directory while the environment is the same."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.extras import extra
 from skyband.framework.environment.contents import Environment, needed, own_files, own_fingerprint
-from skyband.operators.jit import cache_folder
+from skyband.operators.jit import cache_directory
 
 ENVIRONMENT: Final = "environment"
 CODE: Final = "skyband-code"
-"""Folders that executors unpack the archives into; a file of the first one leads Python to the second one."""
+"""Directories that executors unpack the archives into; a file of the first one leads Python to the second one."""
 KEPT: Final = 3
 """Archives of a kind that stay beside each other: those last used, and those that a run holds."""
 LEVEL: Final = 1
@@ -36,30 +36,30 @@ def packed(say: Callable[[str], None]) -> str:
     SkybandError SKY-E200 (venv-pack is not installed), SKY-E615 (the environment cannot be packed), SKY-E203 (nor written).
     """
     environment, own = Environment.here(), own_files()
-    folder = cache_folder() / "environments"
+    directory = cache_directory() / "environments"
     try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        with _alone(folder, say):
-            libraries = _kept(folder, "environment", environment.fingerprint(), lambda path: _pack(environment, path, say))
-            code = _kept(folder, "skyband", own_fingerprint(own), lambda path: _pack_own(own, path, say))
+        directory.mkdir(mode=0o700, exist_ok=True)
+        with _alone(directory, say):
+            libraries = _kept(directory, "environment", environment.fingerprint(), lambda path: _pack(environment, path, say))
+            code = _kept(directory, "skyband", own_fingerprint(own), lambda path: _pack_own(own, path, say))
     except OSError as e:
-        said = f"the environment cannot be packed into {folder}: {e.strerror}"
-        raise SkybandError("SKY-E203", said, "SKYBAND_CACHE names another folder") from e
+        said = f"the environment cannot be packed into {directory}: {e.strerror}"
+        raise SkybandError("SKY-E203", said, "SKYBAND_CACHE names another directory") from e
     return f"{libraries.as_uri()}#{ENVIRONMENT},{code.as_uri()}#{CODE}"
 
 
-def _kept(folder: Path, kind: str, key: str, make: Callable[[Path], None]) -> Path:
+def _kept(directory: Path, kind: str, key: str, make: Callable[[Path], None]) -> Path:
     """The archive of that kind and key, by ``make`` if it is not there. This process holds it; old ones that none holds go."""
-    path = folder / f"{kind}-{key}.tar.gz"
+    path = directory / f"{kind}-{key}.tar.gz"
     if not path.exists():
-        with _temporary(folder / "partial") as partial:
+        with _temporary(directory / "partial") as partial:
             make(partial / path.name)
             os.replace(partial / path.name, path)
     os.utime(path)
     file = path.open("rb")
     fcntl.flock(file, fcntl.LOCK_SH)
     _held.append(file)
-    for old in sorted(folder.glob(f"{kind}-*.tar.gz"), key=lambda p: p.stat().st_mtime, reverse=True)[KEPT:]:
+    for old in sorted(directory.glob(f"{kind}-*.tar.gz"), key=lambda p: p.stat().st_mtime, reverse=True)[KEPT:]:
         with open(old, "rb") as other, contextlib.suppress(BlockingIOError):
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
             old.unlink()
@@ -99,22 +99,23 @@ def _say_what(say: Callable[[str], None], what: str, files: list[str]) -> None:
 
 
 @contextlib.contextmanager
-def _temporary(folder: Path) -> Iterator[Path]:
-    """``folder``, empty: what a killed process has left there goes. Inside it is where temporary files are made, as venv-pack makes one."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(mode=0o700)
-    before, tempfile.tempdir = tempfile.tempdir, str(folder)
+def _temporary(directory: Path) -> Iterator[Path]:
+    """``directory``, empty: what a killed process has left there goes. Inside it is where temporary files are made, as venv-pack makes
+    one."""
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(mode=0o700)
+    before, tempfile.tempdir = tempfile.tempdir, str(directory)
     try:
-        yield folder
+        yield directory
     finally:
         tempfile.tempdir = before
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def _alone(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
+def _alone(directory: Path, say: Callable[[str], None]) -> Iterator[None]:
     """One process of the user's at a time inside."""
-    with open(folder / "lock", "ab") as lock:
+    with open(directory / "lock", "ab") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

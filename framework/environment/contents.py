@@ -37,7 +37,7 @@ _ONLY_WITH: Final = re.compile(r"\bextra\s*==\s*[\"']([\w.-]+)[\"']")
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """A virtual environment: its folder, and its distributions by name (normalized)."""
+    """A virtual environment: its directory, and its distributions by name (normalized)."""
 
     prefix: Path
     installed: Mapping[str, Distribution]
@@ -76,7 +76,7 @@ class Environment:
         return digest.hexdigest()[:16]
 
     def unwanted(self) -> set[str]:
-        """Paths, from the environment's folder, of files of distributions that stay here. Of Skyband what says that it is there goes."""
+        """Paths, from the environment's directory, of files of distributions that stay here. Of Skyband what says that it is there goes."""
         gone = {target for name in self._left_out for target in self._targets(self.installed[name])}
         if OWN in self.installed:
             gone |= {t for t in self._targets(self.installed[OWN]) if ".dist-info/" not in t}
@@ -90,7 +90,7 @@ class Environment:
 
 
 def needed(target: str) -> bool:
-    """Whether executors need a file of that path (from the environment's folder), whoever's it is."""
+    """Whether executors need a file of that path (from the environment's directory), whoever's it is."""
     parts = target.split("/")
     if "__pycache__" in parts or "/pyspark/jars/" in target or parts[0] in ("include", "share"):
         return False
@@ -104,7 +104,7 @@ def own_files() -> list[tuple[Path, str]]:
     root = Path(spec.origin).parent
     found = [root / "__init__.py"]
     for part in _PARTS:
-        # The folder may be a link, into a checkout.
+        # The directory may be a link, into a checkout.
         inside = (p for p in (root / part).rglob("*") if "__pycache__" not in p.parts or p.suffix in _KERNELS)
         found += sorted(p for p in inside if p.is_file())
     return [(p, f"{OWN}/{p.relative_to(root).as_posix()}") for p in found]

@@ -32,7 +32,7 @@ _RECENT: Final = (631_152_000_000_000, 4_102_444_800_000_000)
 class Guess:
     """A column of the spec: ``source`` is its name in the source, ``name`` in the spec.
 
-    ``micros``: its instants, if it has any. ``derive``: the expression that makes ``name``_time of it, where the engine does not read it as
+    ``micros``: its instants, if it has any. ``derive``: the expression that makes ``name``_time of it, where Spark does not read it as
     a timestamp. ``notes``: what one should know, or is not sure of.
     """
 
@@ -71,7 +71,7 @@ def guess_column(column: Column, name: str) -> Guess | None:
 
 
 def _of_texts(column: Column, name: str, cells: bool) -> Guess:
-    """A column of texts; an empty one is null in a CSV file (``cells``). In JSON a number in quotes is text to the engine."""
+    """A column of texts; an empty one is null in a CSV file (``cells``). In JSON a number in quotes is text to Spark."""
     values = [None if v is None or (cells and v == "") else v for v in column.values]
     made = Guess(column.name, name, "string", values)
     there = [v for v in values if v is not None]

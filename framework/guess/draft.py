@@ -24,11 +24,11 @@ _TAKEN: Final = {*FIXED_COLUMNS, *HEAD_COLUMNS, QUERY_COLUMN, "seq", "time"}
 QUERIES: Final = Path(__file__).parent / "first_query.yaml"
 _CARRIED: Final = 3
 _UP: Final = 2
-"""Folders up that a relative path may begin with; from further away it is absolute."""
+"""Directories up that a relative path may begin with; from further away it is absolute."""
 
 
 def draft(path: Path, spec: Path) -> tuple[str, list[str]]:
-    """(the text of a spec at ``spec`` over the file, folder or Delta table ``path``, what is not sure, in words).
+    """(the text of a spec at ``spec`` over the file, directory or Delta table ``path``, what is not sure, in words).
 
     SkybandError SKY-E201 if nothing can be made of it: it cannot be read, or no column tells when a row happened.
     """
@@ -135,12 +135,12 @@ def _queries(columns: Sequence[Guess], roles: Roles) -> list[str]:
 
 
 def _place(path: Path, spec: Path) -> str:
-    """``source.path`` from the spec's folder."""
-    folder = path if path.is_dir() else path.parent
-    relative = os.path.relpath(folder.resolve(), spec.parent.resolve())
+    """``source.path`` from the spec's directory."""
+    directory = path if path.is_dir() else path.parent
+    relative = os.path.relpath(directory.resolve(), spec.parent.resolve())
     shown = "./" if relative == "." else f"{relative}/" if relative.startswith("..") else f"./{relative}/"
     if relative.count("..") > _UP:
-        shown = f"{folder.resolve()}/"
+        shown = f"{directory.resolve()}/"
     return shown if path.is_dir() else f"{shown}{path.name}"
 
 

@@ -26,7 +26,7 @@ from skyband.framework.sources.typed_files import READ_ERRORS, opened
 ROWS: Final = 10_000
 """Rows that are looked at."""
 _FILES: Final = 1_000
-"""Files of a folder that are looked at."""
+"""Files of a directory that are looked at."""
 _LARGEST: Final = 64 << 20
 """Bytes of a JSON document that is read whole."""
 _LINE: Final = 1 << 20
@@ -52,7 +52,7 @@ class Column:
 class Sample:
     """``ending`` of the file's name, with that of what packs it (``.csv.gz``); ``whole``: there are no more rows.
 
-    ``files``: those looked at; ``of``: those of the folder, None if it is no folder."""
+    ``files``: those looked at; ``of``: those of the directory, None if it is no directory."""
 
     format: str
     ending: str
@@ -66,7 +66,7 @@ class Sample:
 
 
 def sample_of(path: Path, rows: int = ROWS) -> Sample:
-    """The first ``rows`` rows of the file (of the files of a folder, or of a Delta table) at ``path``.
+    """The first ``rows`` rows of the file (of the files of a directory, or of a Delta table) at ``path``.
 
     SkybandError SKY-E201 if it is not there, has no rows, or is nothing that can be read. O(``rows``); of a JSON document O(its size).
     """
@@ -74,7 +74,7 @@ def sample_of(path: Path, rows: int = ROWS) -> Sample:
         return _typed(path, "delta", "", rows)
     if not path.is_dir():
         if not path.is_file():
-            raise SkybandError("SKY-E201", f"there is no file {path}", hint="name a file, or a folder of files")
+            raise SkybandError("SKY-E201", f"there is no file {path}", hint="name a file, or a directory of files")
         return _of_file(path, rows)
     files, options, said = _files_of(path)
     sample, problem = None, None
@@ -93,13 +93,13 @@ def sample_of(path: Path, rows: int = ROWS) -> Sample:
         if sample.rows >= rows:
             break
     if sample is None:
-        raise problem or SkybandError("SKY-E201", f"the folder {path} has no files", hint="name a file, or a folder of files")
+        raise problem or SkybandError("SKY-E201", f"the directory {path} has no files", hint="name a file, or a directory of files")
     whole = sample.whole and sample.files == len(files)
     return replace(sample, whole=whole, of=len(files), options=(*sample.options, *options), notes=(*sample.notes, *said))
 
 
 def _files_of(path: Path) -> tuple[list[Path], list[tuple[str, str | bool]], list[str]]:
-    """(the files of a folder, the options to read them with, what is to be known)."""
+    """(the files of a directory, the options to read them with, what is to be known)."""
     found = listing(SourceNode("csv", str(path), (), ()))
     assert found is not None
     if found.conflict or (found.unread and not found.files):
@@ -129,12 +129,12 @@ def _of_file(file: Path, rows: int) -> Sample:
             return read(file, ending + packed, rows)
     except (OSError, EOFError, ValueError, csv.Error) as e:
         raise _unreadable(file, str(e).splitlines()[0] if str(e) else type(e).__name__) from e
-    hint = f"those end in {', '.join((*_ENDINGS, *_BINARY))} (texts may be packed: .gz, .bz2); or a folder of them, or a Delta table"
+    hint = f"those end in {', '.join((*_ENDINGS, *_BINARY))} (texts may be packed: .gz, .bz2); or a directory of them, or a Delta table"
     raise SkybandError("SKY-E201", f"{file} is none of the files that can be looked at", hint=hint)
 
 
 def _with_values(sample: Sample, root: Path, file: Path) -> Sample:
-    """With the columns that the directories of a partitioned folder hold."""
+    """With the columns that the directories of a partitioned directory hold."""
     held = {} if sample.columns == () else partition_values(str(root.absolute()), str(file.absolute()))
     more = tuple(Column(n, (v,) * sample.rows) for n, v in held.items() if n not in {c.name for c in sample.columns})
     return replace(sample, columns=(*sample.columns, *more))

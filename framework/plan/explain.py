@@ -57,7 +57,7 @@ def _reader(plan: Plan) -> list[str]:
     if plan.source.format not in ("parquet", "csv"):
         return []
     why = engine_reads(plan.source, plan.intake)
-    return ["         read by Arrow" if why is None else f"         read by the engine, not by Arrow: {why}"]
+    return ["         read by Arrow" if why is None else f"         read by Spark, not by Arrow: {why}"]
 
 
 def _intake(plan: Plan) -> list[str]:

@@ -1,6 +1,6 @@
-"""Who reads a job's source: the tasks themselves, by Arrow, where that gives the very rows the engine's reader gives; else the engine.
+"""Who reads a job's source: the tasks themselves, by Arrow, where that gives the very rows Spark's reader gives; else Spark.
 
-What a plan alone shows is told here. What only a file shows (``sources.arrow_files``) hands the job to the engine when it is met.
+What a plan alone shows is told here. What only a file shows (``sources.arrow_files``) hands the job to Spark when it is met.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SEPARATORS: Final = (",", ";", "|", ":", "~", "^")
 
 
 def engine_reads(source: SourceNode, intake: IntakeNode) -> str | None:
-    """Why the engine has to read the source, in a few words; None if tasks may read it by Arrow. Looks at no file."""
+    """Why Spark has to read the source, in a few words; None if tasks may read it by Arrow. Looks at no file."""
     csv = source.format == "csv"
     if not csv and source.format != "parquet":
         return f"the format is {source.format}"
@@ -46,7 +46,7 @@ def engine_reads(source: SourceNode, intake: IntakeNode) -> str | None:
 
 
 def below(source: SourceNode) -> bool:
-    """Whether files in folders below the source's own are read."""
+    """Whether files in directories below the source's own are read."""
     return any(n.lower() == "recursivefilelookup" and v.lower() == "true" for n, v in source.options)
 
 

@@ -1,1 +1,1 @@
-"""The first rows of a source as the job would see them, without the engine: what is accepted, what is rejected and why."""
+"""The first rows of a source as the job would see them, without Spark: what is accepted, what is rejected and why."""

@@ -1,6 +1,6 @@
-"""The first rows of a source, typed as the spec says: read here as the engine would read them, where that is certain.
+"""The first rows of a source, typed as the spec says: read here as Spark would read them, where that is certain.
 
-A cell counts as the engine's parser would take it (``quality.looks``). What it might read otherwise is not guessed at: such options and
+A cell counts as Spark's parser would take it (``quality.looks``). What it might read otherwise is not guessed at: such options and
 formats raise SKY-E531, and rows with such cells are counted (``doubtful``) and left out.
 """
 
@@ -39,7 +39,7 @@ _PLAIN: Final[Mapping[str, frozenset[str]]] = {
     "csv": _LOOK | _TEXT | {"header", "sep", "delimiter", "quote", "escape", "nullvalue", "decimal", "thousands", "skip_lines"},
     "json": _LOOK | _TEXT | {"multiline"}, "parquet": _LOOK | {"mergeschema"}, "orc": _LOOK | {"mergeschema"}, "delta": frozenset(),
 }  # fmt: skip
-"""Options, in lower case, that are read here as the engine reads them."""
+"""Options, in lower case, that are read here as Spark reads them."""
 
 
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d:\d\d(\.\d{1,6})?Z?)?")
@@ -51,7 +51,7 @@ class FirstRows:
     """``rows``: columns of the source by their names in the spec; ``reasons`` and ``texts``: of those that do not parse (else None, "").
 
     ``why``: what is wrong with each of these, as far as it can be seen. ``files``: those looked at, of ``many``. ``doubtful``: rows left
-    out, since the engine may read them otherwise. ``absent``: columns that no row looked at has, not even as null.
+    out, since Spark may read them otherwise. ``absent``: columns that no row looked at has, not even as null.
     """
 
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -80,23 +80,25 @@ class FirstRows:
 
 
 class _Doubtful(Exception):
-    """The engine may read a value otherwise."""
+    """Spark may read a value otherwise."""
 
 
 def first_rows(source: SourceNode, most: int, files: Sequence[str] | None = None) -> FirstRows:
     """The first ``most`` rows, file by file in the order of modification, or of ``files`` in their order. O(``most``).
 
-    SkybandError SKY-E531 where only the engine knows how they are read, SKY-E206 if there are none, SKY-E201 if a file cannot be read.
+    SkybandError SKY-E531 where only Spark knows how they are read, SKY-E206 if there are none, SKY-E201 if a file cannot be read.
     """
     odd = [name for name, _ in source.options if name.lower() not in _PLAIN.get(source.format, frozenset())]
     if source.format not in _PLAIN or odd:
         what = f"source.options.{odd[0]}" if odd else f"the format {source.format}"
-        raise SkybandError("SKY-E531", f"{what} is read by the engine alone", hint="skyband preview --engine shows its rows")
+        raise SkybandError("SKY-E531", f"{what} is read by Spark alone", hint="skyband preview --engine shows its rows")
     gone = preflight.missing(source)
     if gone is not None:
         raise gone
     found = FirstRows(absent=[f.name for f in source.fields] if source.format == "json" else [])
-    paths = [str(preflight.local_folder(str(source.path)))] if source.format == "delta" else files if files is not None else _by_age(source)
+    paths = (
+        [str(preflight.local_directory(str(source.path)))] if source.format == "delta" else files if files is not None else _by_age(source)
+    )
     found.many = len(paths)
     if not paths:
         raise SkybandError(
@@ -122,7 +124,7 @@ def _csv(source: SourceNode, path: str, most: int, found: FirstRows) -> None:
     options = {k.lower(): v for k, v in source.options}
     separator, quote = separator_of(options), options.get("quote", '"')
     if len(separator) != 1 or len(quote) > 1:
-        raise SkybandError("SKY-E531", "cells separated so are read by the engine alone", hint="skyband preview --engine shows them")
+        raise SkybandError("SKY-E531", "cells separated so are read by Spark alone", hint="skyband preview --engine shows them")
     lines = (line.rstrip("\r\n") for line in islice(lines_of(Path(path), codec_of(options), _errors(options)), skipped(options), None))
     lines = (line for line in lines if line.strip())
     sound = _sound(separator, quote, slashed(options))
@@ -239,7 +241,7 @@ def _of_object(source: SourceNode, row: Mapping[str, Any], text: str, found: Fir
 
 
 def _typed(source: SourceNode, path: str, most: int, found: FirstRows) -> None:
-    """Files (or a table) that say types: their columns have to be of the spec's, or be widened as the engine does."""
+    """Files (or a table) that say types: their columns have to be of the spec's, or be widened as Spark does."""
     file = opened(source.format, path)
     wrong = [e for e in preflight.types(source, file, every=False)]
     if wrong:
@@ -257,7 +259,7 @@ def _typed(source: SourceNode, path: str, most: int, found: FirstRows) -> None:
         column = None if there is None else typed.take(rows, there[0])
         values = (None,) * rows.num_rows if column is None else typed.values(column, f.type)
         if column is not None and (values is None or not _alike(source, column.type, f.type)):
-            said = f"column {f.source_name!r} of {path} is {column.type}, and {f.type} in the spec: the engine alone knows whether it fits"
+            said = f"column {f.source_name!r} of {path} is {column.type}, and {f.type} in the spec: Spark alone knows whether it fits"
             raise SkybandError("SKY-E531", said, hint="declare what is there, or see what skyband preview --engine makes of it")
         columns[f] = values or ()
     for i in range(rows.num_rows):
@@ -268,7 +270,7 @@ _WIDER: Final = {"bigint": ("int",), "double": ("float", "int"), "timestamp": ()
 
 
 def _alike(source: SourceNode, there: Any, type_: str) -> bool:
-    """Whether values are read here as the engine reads them: of Parquet all that it reads at all, of others what is of the very type."""
+    """Whether values are read here as Spark reads them: of Parquet all that it reads at all, of others what is of the very type."""
     return source.format == "parquet" or typed.declare(there, typed.INT96) in (type_, *_WIDER.get(type_, ()))
 
 
@@ -286,7 +288,7 @@ def _days(value: Any) -> Any:
 
 
 def _of_text(text: str, f: Field) -> Any:
-    """A cell that fits its type. Raises _Doubtful, or ValueError, for a spelling that is read by the engine alone."""
+    """A cell that fits its type. Raises _Doubtful, or ValueError, for a spelling that is read by Spark alone."""
     if f.type == "string":
         return text
     if f.type in ("int", "bigint"):

@@ -47,9 +47,9 @@ class Judged:
 def judged(plan: Plan, most: int = LOOKED, results: bool = True, read: Read | None = None) -> Judged:
     """The first ``most`` rows of the source and what becomes of them; without ``results`` their tables stay empty.
 
-    ``read``: gives the rows as the engine's intake does (``streaming.first_rows``); else they are read without it.
+    ``read``: gives the rows as Spark's intake does (``streaming.first_rows``); else they are read without it.
 
-    Raises SkybandError as ``first_rows`` or ``read``; SKY-E531 for SQL that is not evaluated without the engine; SKY-E502.
+    Raises SkybandError as ``first_rows`` or ``read``; SKY-E531 for SQL that is not evaluated without Spark; SKY-E502.
     """
     found, taken = (read or _without_engine)(plan, most)
     rows = with_reasons(plan, taken)
@@ -69,7 +69,7 @@ def _without_engine(plan: Plan, most: int) -> tuple[FirstRows, pa.Table]:
 
 
 def of_intake(plan: Plan, found: FirstRows) -> pa.Table:
-    """The rows with all columns and the intake's reasons. SkybandError SKY-E531 for SQL that is not evaluated without the engine."""
+    """The rows with all columns and the intake's reasons. SkybandError SKY-E531 for SQL that is not evaluated without Spark."""
     return Rows(plan.intake).table(found.rows, found.reasons, found.texts)
 
 

@@ -12,7 +12,7 @@ from skyband.framework.preview.judged import judged
 def share_of(plan: Plan) -> tuple[list[SkybandError], str]:
     """(SKY-E532 if it is more than ``quality.max_rejected`` allows, what is to be said if it is not).
 
-    Ids that come twice and late rows are not seen here. Where only the engine can read the rows, or there are none yet, that is said.
+    Ids that come twice and late rows are not seen here. Where only Spark can read the rows, or there are none yet, that is said.
     """
     try:
         found = judged(plan, results=False)

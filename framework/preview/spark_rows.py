@@ -1,4 +1,4 @@
-"""The first rows of a source by the engine: whatever the format, options and SQL. Seconds, most of them the engine's start."""
+"""The first rows of a source by Spark: whatever the format, options and SQL. Seconds, most of them Spark's start."""
 
 from __future__ import annotations
 

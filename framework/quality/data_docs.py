@@ -29,12 +29,12 @@ _ELSEWHERE: Final = re.compile(r'\b(href|src|action)\s*=\s*(["\'])(?!#|[a-z0-9_]
 _STYLE: Final = "body{font-family:sans-serif;margin:2em}td,th{border:1px solid #ccc;padding:.3em .6em;text-align:left;vertical-align:top}"
 
 
-def write(folder: Path, job: str, found: Found) -> list[Path]:
+def write(directory: Path, job: str, found: Found) -> list[Path]:
     """Writes ``index.html`` and ``<table>.html`` for every table of which the library has results. Raises OSError.
 
     ``found``: the outcomes, each with the library's own result, if it has one.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)
     pages = {}
     for table in dict.fromkeys(o.table for o, _ in found):
         results = [r for o, r in found if o.table == table and r is not None]
@@ -42,8 +42,8 @@ def write(folder: Path, job: str, found: Found) -> list[Path]:
             pages[f"{table}.html"] = _page(table, results)
     pages["index.html"] = _index(job, found, pages)
     for name, text in pages.items():
-        durable.replace(folder / name, told(text))
-    return [folder / name for name in pages]
+        durable.replace(directory / name, told(text))
+    return [directory / name for name in pages]
 
 
 def _page(table: str, results: Sequence[Any]) -> str:

@@ -1,4 +1,4 @@
-"""What the text of a cell is: whether it fits a column type as the engine reads it, and what it looks like if it does not."""
+"""What the text of a cell is: whether it fits a column type as Spark reads it, and what it looks like if it does not."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def _put(source: SourceNode, header: Sequence[str] | None, reason: str, form: st
 
 
 def _cells(source: SourceNode, out: IO[str]) -> Any:
-    """Writes cells as the source's files have them: the engine takes a quote within quotes for one if its escape stands before it."""
+    """Writes cells as the source's files have them: Spark takes a quote within quotes for one if its escape stands before it."""
     options = {k.lower(): v for k, v in source.options} if source.format == "csv" else {}
     escape = options.get("escape", "\\")[:1]
     quote = options.get("quote", '"')[:1] or '"'

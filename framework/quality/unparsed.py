@@ -1,6 +1,6 @@
 """Why a text does not parse: the column whose type it does not fit, what stands there, and what that looks like. Imports no Spark.
 
-The engine only says that a row did not parse. What is said here is found by the text alone, a row at a time: a guess, told as one.
+Spark only says that a row did not parse. What is said here is found by the text alone, a row at a time: a guess, told as one.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Query types, a room each: everything a type means to the framework is in its folder (see ``protocol``)."""
+"""Query types, a room each: everything a type means to the framework is in its directory (see ``protocol``)."""

@@ -1,6 +1,6 @@
 """What a query type is to the framework: one small class, an instance of which is registered (see ``registry``).
 
-A type has a room of its own, a folder beside this file: ``model`` (the fields of its entry in a spec), ``check`` (what is wrong with an
+A type has a room of its own, a directory beside this file: ``model`` (the fields of its entry in a spec), ``check`` (what is wrong with an
 entry beyond its shape), ``compile`` (entries to operators), ``explain``, ``brute_force`` (the result by definition, for ``verify``),
 ``example.yaml`` and ``query_type``, where they come together. What its items are is said once, in ``item``: from it come tables, ranks, SQL
 and replay.

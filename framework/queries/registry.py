@@ -1,4 +1,4 @@
-"""The query types there are: the folders beside this file that have a ``query_type`` module, and those other packages bring.
+"""The query types there are: the directories beside this file that have a ``query_type`` module, and those other packages bring.
 
 A plugin's entry point (group ``skyband.query_types``) is named like the type and points at an instance of ``protocol.QueryType``.
 Imports none of them before they are asked for.

@@ -1,1 +1,1 @@
-"""A job rehearsed in this process, without the engine: its own reading, order, operators and tables, for rows that fit in memory."""
+"""A job rehearsed in this process, without Spark: its own reading, order, operators and tables, for rows that fit in memory."""

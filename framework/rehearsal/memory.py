@@ -54,7 +54,7 @@ class MemoryWriter:
         return self._put(table, pa.concat_tables([there.filter(pc.invert(gone)), self._fitting(table, data)]), app_id, version)
 
     def files(self, table: str, data: pa.Table, column: str | None = None) -> list[DataFile]:
-        """See ``Writer.files``: only who has a folder for tasks is asked for them."""
+        """See ``Writer.files``: only who has a directory for tasks is asked for them."""
         raise NotImplementedError
 
     def rows(self, table: str, partition: tuple[str, bool]) -> int:

@@ -1,6 +1,6 @@
-"""A job run in memory, without the engine: drop by drop through its own pack, bucket, sink and derivation of results.
+"""A job run in memory, without Spark: drop by drop through its own pack, bucket, sink and derivation of results.
 
-What the engine does between them is done here as it does it: rows of a drop are never late because of each other, the watermark is the
+What Spark does between them is done here as it does it: rows of a drop are never late because of each other, the watermark is the
 newest event time so far less the delay, in whole milliseconds, and what it has passed is taken after the drop. Results do not depend on
 how keys fall into buckets (docs/semantics.md 4): here is one.
 """
@@ -51,7 +51,7 @@ class Rehearsal:
     def drop(self, rows: Sequence[Mapping[str, Any]], reasons: Sequence[str | None] | None = None, texts: Sequence[str] = ()) -> None:
         """Takes rows (see ``Rows.table``) and what the watermark passes with them.
 
-        Raises SkybandError as ``take``, and SKY-E531 if the job has SQL that is not evaluated without the engine.
+        Raises SkybandError as ``take``, and SKY-E531 if the job has SQL that is not evaluated without Spark.
         """
         if self._rows is None:
             self._rows = Rows(self.plan.intake)

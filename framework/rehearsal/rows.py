@@ -1,4 +1,4 @@
-"""Source rows through transforms and rules without the engine: what ``streaming.intake`` does there, row by row.
+"""Source rows through transforms and rules without Spark: what ``streaming.intake`` does there, row by row.
 
 Every row comes out with all columns and, if it is not to be processed, the reason; the order of the reasons is the intake's.
 """
@@ -24,13 +24,13 @@ Row = dict[str, Any]
 
 _DAY: Final = 86_400_000_000
 _FIRST, _LAST = 0, 253_402_128_000_000_000
-"""1970-01-01 and 9999-12-30 UTC: what the engine's watermark and readers' calendars can hold."""
+"""1970-01-01 and 9999-12-30 UTC: what Spark's watermark and readers' calendars can hold."""
 
 
 class Rows:
     """The intake of one job. Ids and keys are told apart by numbers of its own, which only have to be the same for the same values.
 
-    Making one raises SkybandError SKY-E531 for SQL that is not evaluated without the engine.
+    Making one raises SkybandError SKY-E531 for SQL that is not evaluated without Spark.
     """
 
     def __init__(self, node: IntakeNode) -> None:
@@ -48,7 +48,7 @@ class Rows:
         self.numbers: dict[tuple[str, tuple[Any, ...]], int] = {}
 
     def table(self, rows: Sequence[Mapping[str, Any]], reasons: Sequence[str | None] | None = None, texts: Sequence[str] = ()) -> pa.Table:
-        """What the engine's intake makes of source rows (columns as ``in_engine``'s; one that is missing is null).
+        """What Spark's intake makes of source rows (columns as ``in_engine``'s; one that is missing is null).
 
         ``reasons``: of rows that did not parse, PARSE, their original ``texts`` beside them; None for the others. O(rows).
         """
@@ -124,7 +124,7 @@ def in_engine(value: Any, type_: str) -> Any:
     if type_ == "int" and not -(2**31) <= value < 2**31:
         raise ValueError("takes a whole number of 32 bits")
     if type_ == "float":
-        with np.errstate(over="ignore"):  # what is too large is infinite, as in the engine
+        with np.errstate(over="ignore"):  # what is too large is infinite, as in Spark
             return float(np.float32(value))
     if type_.startswith("decimal"):
         places = int(type_.rstrip(")").split(",")[1])

@@ -2,7 +2,7 @@
 
 An expression becomes a function of a row, made of Spark's own rules (not ANSI, as Skyband's session is): whole numbers wrap, a division by
 zero is null, NaN equals itself and is the largest, texts compare by their UTF-8 bytes. What is not here raises SKY-E531, by its name: it
-is not guessed at. A test holds every rule against the engine.
+is not guessed at. A test holds every rule against Spark.
 
 Values of a row: instants are microseconds since 1970, dates days, fractions with a point in SQL are decimals until they meet a double.
 """
@@ -42,7 +42,7 @@ _UNITS: Final = {"SECOND": 1_000_000, "MINUTE": 60_000_000, "HOUR": 3_600_000_00
 def expression(sql: str, types: Mapping[str, str], to: str | None = None, what: str = "SQL") -> Value:
     """The function of ``sql`` over columns ``types``, its value cast to the type ``to``. ``what``: where it stands, for messages.
 
-    SkybandError SKY-E531 if something of it is not evaluated without the engine.
+    SkybandError SKY-E531 if something of it is not evaluated without Spark.
     """
     try:
         found = _Compiler(Columns(types)).of(tree(sql))
@@ -66,8 +66,8 @@ def condition(sql: str, types: Mapping[str, str], what: str) -> Callable[[Row], 
 
 def needs_engine(what: str, why: str) -> SkybandError:
     """SKY-E531."""
-    hint = "the engine evaluates it: --engine of skyband test and preview, or skyband run"
-    return SkybandError("SKY-E531", f"{what} uses {why}, which is not evaluated without the engine", hint=hint)
+    hint = "Spark evaluates it: --engine of skyband test and preview, or skyband run"
+    return SkybandError("SKY-E531", f"{what} uses {why}, which is not evaluated without Spark", hint=hint)
 
 
 class _Compiler:

@@ -146,9 +146,9 @@ def _matches(parts: list[Part], node: Any) -> Part:
         known = for_java(python)
         compiled = re.compile(python)
     except Exception:
-        raise Unclear("a regular expression that the engine may read otherwise") from None
+        raise Unclear("a regular expression that Spark may read otherwise") from None
     if text.startswith("(?d)") and known != text:
-        raise Unclear("a regular expression that the engine may read otherwise")
+        raise Unclear("a regular expression that Spark may read otherwise")
     return "boolean", lambda row: None if (v := value(row)) is None else compiled.search(v) is not None
 
 

@@ -1,4 +1,4 @@
-"""Regular expressions that mean the same to Great Expectations (Python's ``re``) and to the engine (Java's): what of them there is.
+"""Regular expressions that mean the same to Great Expectations (Python's ``re``) and to Spark (Java's): what of them there is.
 
 A text is read by Python and written anew from what was read, so that nothing is left to the other's reading of it: what a bracket means
 inside of brackets, which characters may be escaped, what ends a line.
@@ -23,7 +23,7 @@ checked: Final[Callable[[Any], str]] = EXPECTATIONS["expect_column_values_to_mat
 
 
 def for_java(text: str) -> str:
-    """The expression for the engine, which finds it in exactly the texts that Python finds ``text`` in. Raises Wrong for what has none."""
+    """The expression for Spark, which finds it in exactly the texts that Python finds ``text`` in. Raises Wrong for what has none."""
     parsed = _parser.parse(checked(text))
     if parsed.state.flags & ~_constants.SRE_FLAG_UNICODE:
         raise Wrong("takes a regular expression without flags such as (?i): write [Aa]")

@@ -1,4 +1,4 @@
-"""Expectations of rows as conditions for the engine: built as a tree, and spelled by sqlglot, which quotes names and values.
+"""Expectations of rows as conditions for Spark: built as a tree, and spelled by sqlglot, which quotes names and values.
 
 Each judges a row as Great Expectations does on pandas; null means that the row is not asked. NaN is null to pandas.
 """

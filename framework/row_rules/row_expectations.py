@@ -1,6 +1,6 @@
 """Great Expectations' names among the row rules: those that can be told of a row alone, their arguments, and what is wrong with one.
 
-What they are to the engine is in ``row_conditions``. Nulls (and NaN, which pandas takes for null) are ignored, as the library does.
+What they are to Spark is in ``row_conditions``. Nulls (and NaN, which pandas takes for null) are ignored, as the library does.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def takes(expectation: str) -> Mapping[str, Argument]:
 
 
 def arguments(expectation: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Every value rebuilt, regular expressions as the engine's. Raises Wrong for what ``row_mistakes`` tells, columns aside."""
+    """Every value rebuilt, regular expressions as Spark's. Raises Wrong for what ``row_mistakes`` tells, columns aside."""
     known = takes(expectation) if expectation in OF_ROWS else {}
     unknown = set(given) - set(known)
     if not known or unknown:

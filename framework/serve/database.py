@@ -65,7 +65,7 @@ class Job:
 
     @property
     def root(self) -> str:
-        """The folder of the tables."""
+        """The directory of the tables."""
         return self.plan.sink.removeprefix("file://")
 
     @cached_property

@@ -1,4 +1,4 @@
-"""How the engine is to be started: the business of whoever runs a job, never of its spec. Standard library only.
+"""How Spark is to be started: the business of whoever runs a job, never of its spec. Standard library only.
 
 An option of the command counts before a variable of the environment, that before the project's file (``project_file``), that before the
 default.
@@ -37,7 +37,7 @@ class EngineSettings:
 
     @property
     def local(self) -> bool:
-        """Whether the engine computes in its own process."""
+        """Whether Spark computes in its own process."""
         return _LOCAL.fullmatch(self.master) is not None
 
     def secrets(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Which of the engine's settings may be changed, and why the others may not. Standard library only.
+"""Which of Spark's settings may be changed, and why the others may not. Standard library only.
 
 Of ``spark.sql.*`` and ``spark.databricks.*`` nothing may but what is on a list: almost all of it says what a value means (times,
 arithmetic, readers of files) or what is kept between batches, and a result must not depend on who runs the job.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-ENGINE: Final = "it is part of how Skyband starts the engine"
+ENGINE: Final = "it is part of how Skyband starts Spark"
 _OPEN: Final = (
     "spark.sql.autoBroadcastJoinThreshold", "spark.sql.broadcastTimeout", "spark.sql.debug.maxToStringFields",
     "spark.sql.execution.arrow.maxRecordsPerBatch", "spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes",
@@ -29,7 +29,7 @@ _FIXED: Final = {
     "spark.sql.catalog": ENGINE,
     "spark.sql.adaptive.": "the tasks of the stateful step would be others from batch to batch",
     "spark.sql.streaming.": "what is kept between batches would be lost or read otherwise",
-    "spark.sql.": "what the engine makes of rows must not depend on who runs the job",
+    "spark.sql.": "what Spark makes of rows must not depend on who runs the job",
     "spark.databricks.": "commits of tables must not depend on who runs the job",
     "spark.jars.excludes": ENGINE,
     "spark.master": "--master says it",
@@ -38,7 +38,7 @@ _FIXED: Final = {
     "spark.api.mode": "the driver is the command's own process",
     "spark.app.name": "the job's name is",
     "spark.speculation": "two copies of a stateful task would write one state",
-    "spark.executorEnv.PYTHONSAFEPATH": "modules would be imported from the working folder",
+    "spark.executorEnv.PYTHONSAFEPATH": "modules would be imported from the working directory",
     "spark.executorEnv.SKYBAND_DRIVER": ENGINE,
 }
 """Name, or its beginning if it ends with a dot -> why nobody changes it. The first that fits counts."""

@@ -1,7 +1,8 @@
-"""``skyband.toml``: the engine's settings of who runs jobs, with profiles. Standard library only.
+"""``skyband.toml``: Spark's settings of who runs jobs, with profiles. Standard library only.
 
-It is the file that ``SKYBAND_CONFIG`` names, else the one in the working folder of who calls: never one beside a spec, whose author has no
-say in how the engine is started (docs/security.md).
+It is the file that ``SKYBAND_CONFIG`` names, else the one in the working directory of who calls: never one beside a spec, whose author
+has no
+say in how Spark is started (docs/security.md).
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def _path(env: Mapping[str, str]) -> Path | None:
 
 
 def _text(path: Path, named: bool) -> str:
-    """The file's text. One that lies in the working folder counts only if nobody else can have put it there."""
+    """The file's text. One that lies in the working directory counts only if nobody else can have put it there."""
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             found = os.fstat(file.fileno())

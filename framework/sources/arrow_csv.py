@@ -1,4 +1,4 @@
-"""CSV files read by Arrow, where that gives the very values that the engine's reader gives: plain ones. Imports no Spark.
+"""CSV files read by Arrow, where that gives the very values that Spark's reader gives: plain ones. Imports no Spark.
 
 As many cells in every line as in the header, lines that end with a line feed (a carriage return may be before it), UTF-8, cells that
 ``cells`` reads, and quotes only around a whole cell that is not empty: inside of it none, or doubled ones where RFC 4180 holds. Where a
@@ -31,7 +31,7 @@ _SPECIAL: Final = (b"\r", b"\0", _MARK)
 
 @dataclass(frozen=True, slots=True)
 class ArrowCsv:
-    """Files with the header ``header``, behind ``skip`` lines, in the folder ``root``; ``below``: in its folders too.
+    """Files with the header ``header``, behind ``skip`` lines, in the directory ``root``; ``below``: in its directories too.
 
     ``doubled``: a quote within quotes is doubled, and a backslash is a character like others.
     """

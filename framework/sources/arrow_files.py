@@ -1,6 +1,6 @@
-"""Parquet files read by Arrow, where that gives the very values that the engine's reader gives. Imports no Spark.
+"""Parquet files read by Arrow, where that gives the very values that Spark's reader gives. Imports no Spark.
 
-Everything else is ``Odd``: the engine's business, which reads it, or says what is wrong with it.
+Everything else is ``Odd``: Spark's business, which reads it, or says what is wrong with it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from skyband.framework.sources.logs import local_path
 _ROWS: Final = 65_536
 """Rows that are held at a time."""
 _OLD: Final = -2_208_988_800
-"""1900-01-01 in seconds: what is older may have been written by another calendar, which the engine knows of."""
+"""1900-01-01 in seconds: what is older may have been written by another calendar, which Spark knows of."""
 _DAY: Final = 86_400
 
 # What a file may hold, beside the very type, for a column that is declared as the key.
@@ -34,7 +34,7 @@ _WIDENED: Final[dict[pa.DataType, tuple[pa.DataType, ...]]] = {
 
 
 class Odd(Exception):
-    """A file that Arrow may not read as the engine would. ``lasting``: others of its kind will come; else this one may be damaged."""
+    """A file that Arrow may not read as Spark would. ``lasting``: others of its kind will come; else this one may be damaged."""
 
     def __init__(self, why: str, lasting: bool = True) -> None:
         super().__init__(why)
@@ -42,22 +42,22 @@ class Odd(Exception):
 
 
 def place(url: str, root: str, below: bool) -> str:
-    """The path of a file in the folder ``root`` (``below``: or in those below it). Raises Odd if the engine would make more of it."""
+    """The path of a file in the directory ``root`` (``below``: or in those below it). Raises Odd if Spark would make more of it."""
     path = local_path(url)
     if path is None:
         raise Odd("a file is not on this machine")
-    folder, name = os.path.split(path)
-    if not below and folder != root:
-        raise Odd("files lie in folders below")
-    if name.startswith("_") or os.path.exists(os.path.join(folder, f".{name}.crc")):
-        # The engine checks the sums that Hadoop's file systems keep beside a file.
+    directory, name = os.path.split(path)
+    if not below and directory != root:
+        raise Odd("files lie in directories below")
+    if name.startswith("_") or os.path.exists(os.path.join(directory, f".{name}.crc")):
+        # Spark checks the sums that Hadoop's file systems keep beside a file.
         raise Odd("files have sums of their own beside them")
     return path
 
 
 @dataclass(frozen=True, slots=True)
 class ArrowFiles:
-    """Files with the columns ``fields`` in the folder ``root``; ``below``: in its folders too."""
+    """Files with the columns ``fields`` in the directory ``root``; ``below``: in its directories too."""
 
     root: str
     below: bool
@@ -75,7 +75,7 @@ class ArrowFiles:
             raise Odd(f"a file cannot be read ({type(e).__name__})", lasting=False) from e
 
     def _names(self, schema: pa.Schema) -> list[str | None]:
-        """What each field is called in a file, case aside as the engine has it; None if it is not there, which reads as null."""
+        """What each field is called in a file, case aside as Spark has it; None if it is not there, which reads as null."""
         spelled: dict[str, list[str]] = {}
         for name in schema.names:
             spelled.setdefault(name.lower(), []).append(name)
@@ -105,7 +105,7 @@ class ArrowFiles:
 
 
 def _same(there: pa.DataType, declared: pa.DataType) -> bool:
-    """Whether the engine reads the one as the other with the same values as Arrow."""
+    """Whether Spark reads the one as the other with the same values as Arrow."""
     if declared == STAMP:
         return pa.types.is_timestamp(there) and there.tz is not None and there.unit in ("ms", "us")
     return bool(there == declared) or there in _WIDENED.get(declared, ())

@@ -1,4 +1,4 @@
-"""Files that cannot be read: what the engine's error names, a quick look at those that came with it, and why, in short."""
+"""Files that cannot be read: what Spark's error names, a quick look at those that came with it, and why, in short."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ LONGEST = 300
 
 
 def named_in(said: str) -> list[str]:
-    """URLs of the files that the engine's error ``said`` is about."""
+    """URLs of the files that Spark's error ``said`` is about."""
     return list(dict.fromkeys(_NAMED.findall(said)))
 
 
 def plain(url: str) -> str:
-    """One spelling of a file's URL: the engine writes ``file:/x`` and ``file:///x``."""
+    """One spelling of a file's URL: Spark writes ``file:/x`` and ``file:///x``."""
     return "file:///" + url.removeprefix("file:").lstrip("/") if url.startswith("file:") else url
 
 
 def why(said: str) -> str:
-    """What is wrong with a file, from the engine's error: its innermost cause in one line of at most ``LONGEST`` characters."""
+    """What is wrong with a file, from Spark's error: its innermost cause in one line of at most ``LONGEST`` characters."""
     lines = [line.strip() for line in said.splitlines()]
     header = next((line for line in lines if line.startswith("Header:")), None)
     if "CSV header does not conform" in said or "Number of column in CSV header" in said:
@@ -51,7 +51,7 @@ def why(said: str) -> str:
 
 
 def other_type(said: str) -> tuple[str, str, str, str | None] | None:
-    """(column, what a Parquet file holds, what was declared, what to declare) if that is what the engine's error is about."""
+    """(column, what a Parquet file holds, what was declared, what to declare) if that is what Spark's error is about."""
     m = _OTHER_TYPE.search(said)
     return None if m is None else (m["column"], m["there"], m["declared"], _DECLARE.get(m["there"]))
 
@@ -63,7 +63,7 @@ def _short(text: str) -> str:
 
 
 def suspects(source: SourceNode, columns: Sequence[str] | None, files: Mapping[str, str]) -> list[str]:
-    """Those of ``files`` (URL -> local path) that look as if the engine could not read them. The engine has the last word.
+    """Those of ``files`` (URL -> local path) that look as if Spark could not read them. Spark has the last word.
 
     Packed files are unpacked, O(bytes); of others the end (Parquet, ORC) or the first line is looked at.
     """

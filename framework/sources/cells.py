@@ -1,4 +1,4 @@
-"""Cells of text as values, for the spellings that the engine and Skyband read alike; a column with any other spelling is not read here.
+"""Cells of text as values, for the spellings that Spark and Skyband read alike; a column with any other spelling is not read here.
 
 Whole numbers of digits with or without a minus, ``true`` and ``false``, days (``2024-02-29``) and instants of the years 1900 to 9999
 (``2024-02-29 23:59:59.123456``, with or without fraction, ``T`` for the space, ``Z``), decimal fractions. A null stays one. No cell is

@@ -64,7 +64,7 @@ class CsvFiles(Files):
                 raise mistake
             wrong = wrong or mistake
         raise wrong or SkybandError(
-            "SKY-E301", f"no files to read in {source.path}", hint="the folder must hold at least one file when the job runs first"
+            "SKY-E301", f"no files to read in {source.path}", hint="the directory must hold at least one file when the job runs first"
         )
 
     def failure(self, said: str, columns: list[str] | None, path: str | None = None) -> SkybandError | None:
@@ -108,7 +108,7 @@ def _lacking(source: SourceNode, where: str, names: list[str]) -> SkybandError |
 
 
 def _headers(spark: SparkSession, source: SourceNode) -> Iterator[tuple[str, list[str] | SkybandError]]:
-    """(where, the first line) of every file that has one, or why it cannot be read; without waking the engine where that is simple."""
+    """(where, the first line) of every file that has one, or why it cannot be read; without waking Spark where that is simple."""
     options = {k.lower(): v for k, v in source.options}
     found = listing(source)
     visible = [Path(f) for f in found.files] if found is not None else []

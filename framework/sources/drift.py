@@ -34,7 +34,7 @@ class Drift:
 
 
 def of_file(source: SourceNode, path: str) -> Columns | None:
-    """The columns of a file of this machine; None if it does not say them, or cannot be read (the engine says that). O(1) of its rows."""
+    """The columns of a file of this machine; None if it does not say them, or cannot be read (Spark says that). O(1) of its rows."""
     try:
         if source.format == "csv":
             return _header(source, path)
@@ -58,7 +58,7 @@ def of_table(path: str) -> Columns | None:
 
 
 def compare(source: SourceNode, recorded: Mapping[str, str], found: Mapping[str, str]) -> list[Drift]:
-    """What has changed from ``recorded`` to ``found``; case of names aside, as the engine does. O(columns)."""
+    """What has changed from ``recorded`` to ``found``; case of names aside, as Spark does. O(columns)."""
     used = {str(f.source_name).lower() for f in source.fields}
     before, now = ({n.lower(): (n, t) for n, t in columns.items()} for columns in (recorded, found))
     by_place = source.format == "csv"
@@ -78,7 +78,7 @@ def compare(source: SourceNode, recorded: Mapping[str, str], found: Mapping[str,
 
 
 def unnamed(source: SourceNode, found: Mapping[str, str]) -> bool:
-    """Whether which column is which cannot be told: ORC files of old versions of Hive, whose columns the engine takes by their place."""
+    """Whether which column is which cannot be told: ORC files of old versions of Hive, whose columns Spark takes by their place."""
     return source.format == "orc" and bool(found) and all(_HIVE.fullmatch(n) for n in found)
 
 

@@ -1,6 +1,6 @@
-"""A drop, the files that lie there when a run starts, is a unit: how far each of them may move the engine's watermark.
+"""A drop, the files that lie there when a run starts, is a unit: how far each of them may move Spark's watermark.
 
-The engine reads files in the order of modification, equal times in any order, and after each batch puts its watermark at the latest event
+Spark reads files in the order of modification, equal times in any order, and after each batch puts its watermark at the latest event
 time less the delay. A drop that takes more than one batch would so make its own rows late. So a row counts for the watermark with its event
 time or its file's *cap*, whichever is less: the least event time of all files that may come after it, and the delay. Standard library only.
 """
@@ -30,7 +30,7 @@ UNKNOWN: Final[Span] = (0, NEVER)
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A file the engine has not read. ``modified_ms``: -1 if the next batch has it anyway. ``size`` in bytes: None if it is not known."""
+    """A file Spark has not read. ``modified_ms``: -1 if the next batch has it anyway. ``size`` in bytes: None if it is not known."""
 
     url: str
     modified_ms: int

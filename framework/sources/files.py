@@ -1,4 +1,4 @@
-"""Files in a folder, in one of the engine's own file formats: each file is read once, in the order of modification."""
+"""Files in a directory, in one of Spark's own file formats: each file is read once, in the order of modification."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 def path_needed(section: Section) -> Iterator[Mistake]:
     """The mistake of a source that has to have a path and has none."""
     if section.path is None:
-        yield Mistake("SKY-E111", f"source needs the field 'path' for format {section.format}", ("path",), "the folder of the files")
+        yield Mistake("SKY-E111", f"source needs the field 'path' for format {section.format}", ("path",), "the directory of the files")
 
 
 def files_taken(checkpoint: Path) -> list[str]:
-    """The source files the checkpoint says have been taken (the engine's own log of them), as URLs."""
+    """The source files the checkpoint says have been taken (Spark's own log of them), as URLs."""
     return [t.url for t in taken(checkpoint / "sources" / "0")]
 
 
@@ -71,7 +71,7 @@ MEND = "mend it under the same name and run again, or set source.on_bad_file: re
 class Files:
     """``takes``: the options a spec may give. ``text``: rows are text and may fail to parse. A row's origin is the name of its file.
 
-    ``engine``: the engine's name of the format, where a spec has another one for it.
+    ``engine``: Spark's name of the format, where a spec has another one for it.
     """
 
     takes: Options
@@ -80,7 +80,7 @@ class Files:
     engine: str | None = None
 
     def _named(self, source: SourceNode) -> SourceNode:
-        """The source under the engine's name of its format."""
+        """The source under Spark's name of its format."""
         return source if self.engine is None else replace(source, format=self.engine)
 
     def check(self, section: Section) -> Iterator[Mistake]:

@@ -1,6 +1,6 @@
-"""The engine's list of source files already taken (``checkpoint/sources/0``), kept from growing for ever.
+"""Spark's list of source files already taken (``checkpoint/sources/0``), kept from growing for ever.
 
-The engine writes a file per batch and merges all there are into ``<n>.compact`` now and then, a line of JSON per source file; it reads the
+Spark writes a file per batch and merges all there are into ``<n>.compact`` now and then, a line of JSON per source file; it reads the
 newest of those and what came after. It never drops a line, and holds all of them in memory (about 200 bytes each). A file that is no longer
 there need not be remembered for ever, if its name is never used again: ``forget`` drops its line.
 
@@ -37,7 +37,8 @@ def forgotten(checkpoint: Path) -> int:
 def forget(checkpoint: Path, source: str, marks: Path, keep: timedelta, now: datetime) -> int:
     """Drops the names of files that are gone and were taken longer than ``keep`` ago; how many. For a moment when no query runs.
 
-    Never names of a batch that has not ended, nor of a folder that is missing or empty, as a mount is that failed. ``marks``, a JSON list
+    Never names of a batch that has not ended, nor of a directory that is missing or empty, as a mount is that failed. ``marks``, a JSON
+    list
     of [instant, how far the list went then], says when a file had been taken by; without it nothing is old enough. Killed anywhere, it
     leaves the old list or the new one. O(lines), at most 64 times in ``keep``.
     """
@@ -125,7 +126,7 @@ def _holds_files(source: str) -> bool:
 
 
 def _gone(url: str) -> bool:
-    """Whether the file is gone, from a folder that has other things in it."""
+    """Whether the file is gone, from a directory that has other things in it."""
     local = local_path(url)
     if local is None:
         return False
@@ -133,17 +134,17 @@ def _gone(url: str) -> bool:
     try:
         if path.exists():
             return False
-        folder = next(f for f in path.parents if f.exists())
-        return any(folder.iterdir())
+        directory = next(f for f in path.parents if f.exists())
+        return any(directory.iterdir())
     except OSError:
         return False  # it cannot be known
 
 
 def _replace_list(newest: Path, older: list[Path], lines: list[dict[str, Any]]) -> None:
-    # The engine checks a list against this file if there is one: with the wrong one it would not read it.
+    # Spark checks a list against this file if there is one: with the wrong one it would not read it.
     _crc(newest).unlink(missing_ok=True)
     durable.replace(newest, "\n".join(["v1", *(json.dumps(line, separators=(",", ":")) for line in lines)]))
-    # All that is in them is in the newest one; the engine would remove them a little later.
+    # All that is in them is in the newest one; Spark would remove them a little later.
     for path in older:
         path.unlink()
         _crc(path).unlink(missing_ok=True)

@@ -129,7 +129,7 @@ class KafkaTopic:
         return kafka_reading.stream(spark, source)
 
     def watch(self, source: SourceNode, columns: list[str] | None, home: Path) -> None:
-        """See ``SourceFormat.watch``: the engine itself fails if records are gone."""
+        """See ``SourceFormat.watch``: Spark itself fails if records are gone."""
 
     def drops(self, source: SourceNode, columns: list[str] | None, home: Path) -> None:
         """See ``SourceFormat.drops``: a topic's records have an order."""

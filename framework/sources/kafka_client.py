@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Final
 
 JAR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
-"""The engine's own reader and writer."""
+"""Spark's own reader and writer."""
 AVRO: Final = "org.apache.spark:spark-avro_2.13:4.1.1"
-"""What reads values in Avro. The module of 4.2.0 is not everywhere, and this one has the expression alone: its decoder is the engine's."""
+"""What reads values in Avro. The module of 4.2.0 is not everywhere, and this one has the expression alone: its decoder is Spark's."""
 TOPIC: Final = r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}"
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 TEXTS: Final[Mapping[str, tuple[str, str]]] = {
@@ -29,7 +29,7 @@ def lacking(given: set[str]) -> list[str]:
 
 
 def connection(given: Mapping[str, str]) -> dict[str, str]:
-    """The client's options, for the engine: the login's values as quoted texts of one of two login modules. ``tls``: 'true' or not."""
+    """The client's options, for Spark: the login's values as quoted texts of one of two login modules. ``tls``: 'true' or not."""
     login, tls = "user" in given, given.get("tls") == "true"
     options = {"kafka.bootstrap.servers": given["servers"]}
     options["kafka.security.protocol"] = ("SASL_" if login else "") + ("SSL" if tls else "PLAINTEXT")

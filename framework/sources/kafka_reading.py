@@ -36,7 +36,7 @@ def between(spark: SparkSession, source: SourceNode, first: Offsets, after: Offs
 
 
 def client(given: dict[str, str]) -> dict[str, str]:
-    """The engine's options: the client's own among them are made of checked values only."""
+    """Spark's options: the client's own among them are made of checked values only."""
     return {**connection(given), "subscribe": given["topic"], "failOnDataLoss": "true"}
 
 

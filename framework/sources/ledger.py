@@ -1,4 +1,4 @@
-"""What a job has to remember of single source files beyond the engine's log: ``<sink>/_skyband/files.json``.
+"""What a job has to remember of single source files beyond Spark's log: ``<sink>/_skyband/files.json``.
 
 Written in one step and made durable before anything depends on it: files set aside stay so whatever is killed.
 """
@@ -28,7 +28,7 @@ class SetAside:
 
 @dataclass(slots=True)
 class Ledger:
-    """``aside``: by URL. ``read_as``: URL -> time of modification (ms) of what was read, where it is not the one in the engine's log."""
+    """``aside``: by URL. ``read_as``: URL -> time of modification (ms) of what was read, where it is not the one in Spark's log."""
 
     path: Path
     aside: dict[str, SetAside] = field(default_factory=dict)

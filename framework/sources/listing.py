@@ -162,13 +162,13 @@ def _wanted(name: str, patterns: list[re.Pattern[str]] | None) -> bool:
 def _walk(start: str) -> Iterator[tuple[str, list[str], bool]]:
     """(directory, names of its files, whether a directory in it is a link) of all that are not hidden, links followed once."""
     seen = {os.path.realpath(start)}
-    for where, folders, names in os.walk(start, followlinks=True):
-        folders[:] = [f for f in folders if not hidden(f)]
-        links = [f for f in folders if os.path.islink(os.path.join(where, f))]
+    for where, directories, names in os.walk(start, followlinks=True):
+        directories[:] = [f for f in directories if not hidden(f)]
+        links = [f for f in directories if os.path.islink(os.path.join(where, f))]
         for f in links:
             real = os.path.realpath(os.path.join(where, f))
             if real in seen:
-                folders.remove(f)
+                directories.remove(f)
             seen.add(real)
         yield where, names, bool(links)
 
@@ -190,9 +190,9 @@ def _roots(pattern: str) -> list[str]:
     return list(found)
 
 
-def _names(folder: str) -> list[str]:
+def _names(directory: str) -> list[str]:
     try:
-        return sorted(os.listdir(folder))
+        return sorted(os.listdir(directory))
     except OSError:
         return []
 

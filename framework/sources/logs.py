@@ -1,4 +1,4 @@
-"""The engine's own logs in a checkpoint, read without it: batches planned and done, offsets of sources, files taken."""
+"""Spark's own logs in a checkpoint, read without it: batches planned and done, offsets of sources, files taken."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A source file the engine has put into a batch: its URL, when it was last modified then (ms), its number in the log of files."""
+    """A source file Spark has put into a batch: its URL, when it was last modified then (ms), its number in the log of files."""
 
     url: str
     modified_ms: int
@@ -43,12 +43,12 @@ def local_path(url: str) -> str | None:
 
 
 def last_batch(log: Path) -> int:
-    """The highest batch in a log of the engine's (``offsets``, ``commits``), -1 if there is none."""
+    """The highest batch in a log of Spark's (``offsets``, ``commits``), -1 if there is none."""
     return max((n for p in log.glob("[0-9]*") if (n := number(p.name)) is not None), default=-1)
 
 
 def offset(checkpoint: Path, batch: int, source: int = 0, name: str = "logOffset") -> int:
-    """The last number of source ``source``'s log of files that ``batch`` takes; -1 if none, or if the source is no folder of files.
+    """The last number of source ``source``'s log of files that ``batch`` takes; -1 if none, or if the source is no directory of files.
 
     ``name``: what the source itself calls its number, if it is another one.
     Raises SkybandError SKY-E303 if the batch's entry is there and cannot be read.
@@ -86,7 +86,7 @@ def partitions_of(checkpoint: Path, batch: int) -> int | None:
 
 
 def watermark(checkpoint: Path) -> int:
-    """The engine's watermark, in ms, as of the last batch planned; 0 if there is none. For a moment when no query runs."""
+    """Spark's watermark, in ms, as of the last batch planned; 0 if there is none. For a moment when no query runs."""
     entry = checkpoint / "offsets" / str(last_batch(checkpoint / "offsets"))
     try:
         return whole(mapping(_text(entry).splitlines()[1]).get("batchWatermarkMs", 0))
@@ -97,7 +97,7 @@ def watermark(checkpoint: Path) -> int:
 
 
 def next_watermark(checkpoint: Path) -> int:
-    """The engine's watermark, in ms, of the batch that follows the last one done; 0 if there is none yet. Beside a run a lower bound."""
+    """Spark's watermark, in ms, of the batch that follows the last one done; 0 if there is none yet. Beside a run a lower bound."""
     entry = checkpoint / "commits" / str(last_batch(checkpoint / "commits"))
     try:
         return whole(mapping(_text(entry).splitlines()[1]).get("nextBatchWatermarkMs", 0))
@@ -117,7 +117,7 @@ def _text(entry: Path) -> str:
 def owed(checkpoint: Path) -> bool:
     """Whether the last batch done has moved the watermark and the batch that follows, if only for that, has not begun.
 
-    The engine forgets that it owes it when it ends in between. For a moment when no query runs.
+    Spark forgets that it owes it when it ends in between. For a moment when no query runs.
     """
     planned, done = (last_batch(checkpoint / log) for log in ("offsets", "commits"))
     return planned == done and next_watermark(checkpoint) > watermark(checkpoint)

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _UNITS = {"milliseconds": 1000, "microseconds": 1}
-"""Of Parquet's instants that the engine reads, in microseconds."""
+"""Of Parquet's instants that Spark reads, in microseconds."""
 _TOO_LATE = 253_402_128_000_000_000
 """9999-12-30: from here on, and before 1970, an instant is none of the stream."""
 
 
 class LyingFiles:
-    """The unread files of one job's source. ``home`` is the folder ``_skyband`` of its sink; ``rows``: see ``Lying.rows``."""
+    """The unread files of one job's source. ``home`` is the directory ``_skyband`` of its sink; ``rows``: see ``Lying.rows``."""
 
     def __init__(
         self, source: SourceNode, columns: Sequence[str] | None, home: Path,
@@ -50,15 +50,15 @@ class LyingFiles:
         return begun, first + [_piece(u) for u in self.listed(spark) if u not in seen]
 
     def _few(self, first: Sequence[Piece], known: set[str | None], files: int | None, size: int) -> bool:
-        """Whether one batch takes all that could be unread in a folder of this machine: asking the engine takes its time."""
+        """Whether one batch takes all that could be unread in a directory of this machine: asking Spark takes its time."""
         root = os.path.abspath(without_scheme(str(self.source.path)))
         if not os.path.isdir(root):
             return False
         there = list(first)
-        for folder, folders, names in os.walk(root):
-            if any(os.path.islink(os.path.join(folder, f)) for f in folders):
-                return False  # the engine would follow it
-            there += [_piece(Path(path).as_uri()) for n in names if (path := os.path.join(folder, n)) not in known]
+        for directory, directories, names in os.walk(root):
+            if any(os.path.islink(os.path.join(directory, f)) for f in directories):
+                return False  # Spark would follow it
+            there += [_piece(Path(path).as_uri()) for n in names if (path := os.path.join(directory, n)) not in known]
         return fits(there, files, size)
 
     def footers(self, column: str, urls: Sequence[str]) -> dict[str, Span]:
@@ -119,5 +119,5 @@ def _footer(path: str, column: str) -> Span | None:
         if stats is None or not stats.has_min_max:
             return None
         span = min(span[0], stats.min_raw * unit), max(span[1], stats.max_raw * unit)
-    # With instants in it that are none of the stream, the engine has to look.
+    # With instants in it that are none of the stream, Spark has to look.
     return span if span == NO_ROWS or (span[0] >= 0 and span[1] < _TOO_LATE) else None

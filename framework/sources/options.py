@@ -1,7 +1,7 @@
-"""Options of the engine's readers that a spec may give: one list per format, each option with the reason why it is safe.
+"""Options of Spark's readers that a spec may give: one list per format, each option with the reason why it is safe.
 
-Anything else is refused. The engine hands what it does not know to its file systems and codecs, where a name such as ``fs.s3a.impl`` or
-``parquet.crypto.factory.class`` loads a class: no list of bad names could be complete. Names are compared as the engine does, case aside.
+Anything else is refused. Spark hands what it does not know to its file systems and codecs, where a name such as ``fs.s3a.impl`` or
+``parquet.crypto.factory.class`` loads a class: no list of bad names could be complete. Names are compared as Spark does, case aside.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ MAX_VALUE: Final = 1_000
 """Most characters of an option's value."""
 
 Options = Mapping[str, str]
-"""Name, as the engine spells it -> why it is safe."""
+"""Name, as Spark spells it -> why it is safe."""
 
-_LOOK = "says which files of the source's own folder are read"
+_LOOK = "says which files of the source's own directory are read"
 _MARK = "says how bytes of a file are cut into cells"
 _MEANS = "says what the text of a cell means"
 _WIDE = "a limit of the parser"
@@ -93,7 +93,7 @@ def unsafe(section: Section, allowed: Options) -> Iterator[Mistake]:
             why = why_not.get(folded) or did_you_mean(name, allowed) or f"options of {section.format}: {one_of(list(allowed), 40)}"
             yield Mistake("SKY-E119", f"format {section.format} does not take the option '{name[:64]}'", at, why, of_name=True)
         elif folded in seen:
-            yield Mistake("SKY-E102", f"the option '{name}' is written twice (the engine does not tell case apart)", at, of_name=True)
+            yield Mistake("SKY-E102", f"the option '{name}' is written twice (Spark does not tell case apart)", at, of_name=True)
         elif len(value) > MAX_VALUE or "\0" in value:
             yield Mistake("SKY-E114", f"the value of '{name}' is longer than {MAX_VALUE:,} characters, or not text", at)
         seen.add(folded)

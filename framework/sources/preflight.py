@@ -1,6 +1,6 @@
-"""A look at a local source before an engine is started: is it there, and does its first file have the spec's columns, in types that fit?
+"""A look at a local source before a JVM is started: is it there, and does its first file have the spec's columns, in types that fit?
 
-Only what is certain is said; the engine has the last word. Imports no Spark.
+Only what is certain is said; Spark has the last word. Imports no Spark.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def missing(source: SourceNode) -> SkybandError | None:
         return (_pattern(source) or _conflict(source)) if source.format in FORMATS else None
     if set("{\\") & set(path) or (glob.has_magic(path) and next(glob.iglob(path), None) is not None):
         return None
-    kind = "Delta table" if source.format == "delta" else "folder"
+    kind = "Delta table" if source.format == "delta" else "directory"
     return SkybandError(CODE, f"there is no {kind} {source.path}", hint=f"make it{_may_be_empty(source)}, or mend source.path")
 
 
@@ -162,10 +162,10 @@ def types(source: SourceNode, file: TypedFile, every: bool) -> Iterator[SkybandE
 
 
 def _local(source: SourceNode) -> str | None:
-    return local_folder(source.path) if source.format in (*FORMATS, "delta") and source.path is not None else None
+    return local_directory(source.path) if source.format in (*FORMATS, "delta") and source.path is not None else None
 
 
-def local_folder(path: str) -> str | None:
+def local_directory(path: str) -> str | None:
     """A spec's path as one of this machine; None for one elsewhere."""
     local = without_scheme(path)
     return None if "://" in local else local

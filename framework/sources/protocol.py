@@ -83,7 +83,7 @@ class Watch(Protocol):
         ...
 
     def set_aside(self, spark: SparkSession, said: str, batch: int) -> list[str]:
-        """Leaves out, durably, the pieces of ``batch`` for which the engine failed with ``said``: warnings, none if no piece is at fault.
+        """Leaves out, durably, the pieces of ``batch`` for which Spark failed with ``said``: warnings, none if no piece is at fault.
 
         Raises SkybandError SKY-E301 if a piece is gone or may not be read.
         """
@@ -113,7 +113,7 @@ class Lying(Protocol):
         ...
 
     def named(self, said: str, urls: Sequence[str]) -> list[str]:
-        """Those that the engine's error ``said`` is about."""
+        """Those that Spark's error ``said`` is about."""
         ...
 
 
@@ -155,7 +155,7 @@ class SourceFormat(Protocol):
     def watch(self, source: SourceNode, columns: list[str] | None, home: Path) -> Watch | None:
         """Who watches over the pieces (files) of the source; None for a source that is not in pieces, or watches itself.
 
-        ``home``: the folder ``_skyband`` of the job's sink, with the checkpoint.
+        ``home``: the directory ``_skyband`` of the job's sink, with the checkpoint.
         """
         ...
 
@@ -171,5 +171,5 @@ class SourceFormat(Protocol):
         ...
 
     def failure(self, said: str, columns: list[str] | None, path: str | None = None) -> SkybandError | None:
-        """The engine's error ``said`` in the user's words, if it is about the content of the source at ``path``; else None."""
+        """Spark's error ``said`` in the user's words, if it is about the content of the source at ``path``; else None."""
         ...

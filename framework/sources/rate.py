@@ -1,4 +1,4 @@
-"""Rows made up by the engine, for load tests: the n-th row is a function of n and the options, so that it can be made again."""
+"""Rows made up by Spark, for load tests: the n-th row is a function of n and the options, so that it can be made again."""
 
 from __future__ import annotations
 

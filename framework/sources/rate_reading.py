@@ -12,7 +12,7 @@ from skyband.framework.sources.rate_rows import start_micros
 from skyband.framework.sources.reading import rows
 
 _N: Final = "value"
-"""The engine's name for what is counted."""
+"""Spark's name for what is counted."""
 
 
 def stream(spark: SparkSession, source: SourceNode) -> DataFrame:

@@ -38,24 +38,24 @@ _WITHOUT_SUMS = {"fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem", "fs.
 """Hadoop's local file system checks a sum beside each file, and cannot name that of a file with a colon. This one looks for none."""
 
 _OWN = ("csv", "json")
-"""Formats of text, whose values are made of texts here and not by the engine's readers."""
+"""Formats of text, whose values are made of texts here and not by Spark's readers."""
 _BLANKS = 100
 """Lines after the titles among which the header is."""
 _URL = "__url"
 _FILE = struct(path="string", modificationTime="timestamp", length="bigint", content="binary")
-"""What the engine has of a file that it does not look into; of these columns it only makes those that are asked for."""
+"""What Spark has of a file that it does not look into; of these columns it only makes those that are asked for."""
 _LATEST = 253_402_214_400_000_000
 """A cap that caps nothing, in microseconds: the end of 9999-12-30, after all instants of a stream."""
 
 NEVER_TOO_OLD = "100000000d"
-"""The engine passes over files so much older than the newest it has seen, without a word: one stamp of the year 2400 must not do that."""
+"""Spark passes over files so much older than the newest it has seen, without a word: one stamp of the year 2400 must not do that."""
 
 
 def files(
     spark: SparkSession, source: SourceNode, columns: list[str] | None, text: bool, paths: Sequence[str] | None,
     without: Sequence[str] = (), drop: Drop | None = None, whole_origin: bool = False,
 ) -> DataFrame:  # fmt: skip
-    """The files of a folder as a stream, or those in ``paths`` at rest. ``text``: what does not parse goes to ``CORRUPT``.
+    """The files of a directory as a stream, or those in ``paths`` at rest. ``text``: what does not parse goes to ``CORRUPT``.
 
     The files at the URLs ``without`` are not opened; with ``drop`` rows have their file's ``CAP``. ``whole_origin``: the URLs are origins.
     """
@@ -95,9 +95,10 @@ def _placed(frame: DataFrame, source: SourceNode, origin: Column, corrupt: Colum
 
 
 def urls(spark: SparkSession, source: SourceNode, name: str, without: Sequence[str], drop: Drop | None) -> DataFrame:
-    """The files of a folder as a stream of their URLs (column ``name``), with ``ORIGIN`` and ``CAP`` as ``files`` has them: none is opened.
+    """The files of a directory as a stream of their URLs (column ``name``), with ``ORIGIN`` and ``CAP`` as ``files`` has them: none is
+    opened.
 
-    The engine takes and notes files as it does for ``files``: a checkpoint of the one goes on with the other.
+    Spark takes and notes files as it does for ``files``: a checkpoint of the one goes on with the other.
     """
     options = _places(source) | _found(source) | {"maxFileAge": NEVER_TOO_OLD} | batch_bound(source)
     frame = _without(_stream(spark.readStream.format("binaryFile").schema(_FILE).options(**options), source), without)
@@ -107,7 +108,7 @@ def urls(spark: SparkSession, source: SourceNode, name: str, without: Sequence[s
 
 
 def _without(frame: DataFrame, urls: Sequence[str]) -> DataFrame:
-    # The engine lists its files by such a filter before it opens them.
+    # Spark lists its files by such a filter before it opens them.
     return frame.where(~F.col("_metadata.file_path").isin([s for u in urls for s in _spelled(u)])) if urls else frame
 
 
@@ -118,7 +119,7 @@ def _places(source: SourceNode) -> dict[str, str]:
 
 
 def listed(spark: SparkSession, source: SourceNode) -> list[str]:
-    """URLs of the files there, as the engine's stream would find and spell them; [] if there is no such folder."""
+    """URLs of the files there, as Spark's stream would find and spell them; [] if there is no such directory."""
     try:
         given = _places(source) | _found(source)
         return list(spark.read.format("binaryFile").schema(_FILE).options(**given).load(_load_path(source)).inputFiles())
@@ -129,7 +130,7 @@ def listed(spark: SparkSession, source: SourceNode) -> list[str]:
 
 
 def how(source: SourceNode, columns: list[str] | None, text: bool) -> tuple[dict[str, str], StructType]:
-    """The engine's options and schema to read files of ``source`` with. ``columns``, ``text``: see ``files``."""
+    """Spark's options and schema to read files of ``source`` with. ``columns``, ``text``: see ``files``."""
     options = (csv_reading.spark_options(source) if source.format == "csv" else dict(source.options)) | _found(source)
     if text:
         options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
@@ -174,15 +175,15 @@ def _with_caps(spark: SparkSession, frame: DataFrame, drop: Drop) -> DataFrame:
 
 
 def _spelled(url: str) -> set[str]:
-    """A file's URL as the engine may spell it."""
+    """A file's URL as Spark may spell it."""
     return {url, url.replace("file:///", "file:/")}
 
 
 def unreadable(spark: SparkSession, source: SourceNode, columns: list[str] | None, text: bool, path: str) -> str | None:
-    """Why the file at ``path`` cannot be read, asked of the engine, which reads all of it; None if it can."""
+    """Why the file at ``path`` cannot be read, asked of Spark, which reads all of it; None if it can."""
     try:
         files(spark, source, columns, text, [path]).write.format("noop").mode("overwrite").save()
-    except Exception as e:  # whatever the engine says of this one file is the answer
+    except Exception as e:  # whatever Spark says of this one file is the answer
         return why(str(e))
     return None
 
@@ -196,7 +197,7 @@ def _stream(reader: DataStreamReader, source: SourceNode) -> DataFrame:
             raise preflight.missing(source) or SkybandError("SKY-E301", said, hint=hint) from e
         if e.getCondition() != "PATH_NOT_FOUND":
             raise
-        raise SkybandError("SKY-E301", f"there is no folder {source.path}", hint="make it (it may be empty), or mend source.path") from e
+        raise SkybandError("SKY-E301", f"there is no directory {source.path}", hint="make it (it may be empty), or mend source.path") from e
 
 
 def delta(spark: SparkSession, source: SourceNode) -> DataFrame:
@@ -252,7 +253,7 @@ def batch_bytes(source: SourceNode) -> int:
 
 
 def csv_header(spark: SparkSession, source: SourceNode, path: str) -> list[str]:
-    """The header of CSV files that only the engine can read; [] if there are none. SkybandError SKY-E301 if one cannot be read."""
+    """The header of CSV files that only Spark can read; [] if there are none. SkybandError SKY-E301 if one cannot be read."""
     options = folded(source.options)
     own = encoding_of(options) in WIDE or encoding_of(options) == "utf-8"
     try:

@@ -12,7 +12,7 @@ from skyband.framework.sources.logs import local_path, taken
 from skyband.framework.sources.preflight import FORMATS
 
 _MOST: Final = 100_000
-"""Files that are counted; of a folder with more no share is shown."""
+"""Files that are counted; of a directory with more no share is shown."""
 
 
 class Share:

@@ -1,4 +1,4 @@
-"""Columns as the engine's own objects: of text its parser would be asked, by a driver that has not used it yet and by every task that
+"""Columns as Spark's own objects: of text its parser would be asked, by a driver that has not used it yet and by every task that
 declares its state."""
 
 from __future__ import annotations

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Probe = Callable[["SparkSession", str], "str | None"]
-"""Reads one file (a URL) in full with the engine: why it cannot be read, or None."""
+"""Reads one file (a URL) in full with Spark: why it cannot be read, or None."""
 
 
 class FileWatch:
-    """The files of one job's source. ``home`` is the folder ``_skyband`` of its sink."""
+    """The files of one job's source. ``home`` is the directory ``_skyband`` of its sink."""
 
     def __init__(self, source: SourceNode, home: Path, columns: Sequence[str] | None, probe: Probe) -> None:
         self.source = source
@@ -101,9 +101,9 @@ class FileWatch:
         return [(_name(u), json.dumps({"file": self._below(u), "bytes": a.bytes, "problem": a.said})) for u, a in aside]
 
     def set_aside(self, spark: SparkSession, said: str, batch: int) -> list[str]:
-        """Finds the files of ``batch`` for which the engine failed with ``said`` and sets them aside, durably: warnings that name them.
+        """Finds the files of ``batch`` for which Spark failed with ``said`` and sets them aside, durably: warnings that name them.
 
-        The engine names one file; others that look bad are tried too, one by one, so that mostly one new start is enough. Empty: it was
+        Spark names one file; others that look bad are tried too, one by one, so that mostly one new start is enough. Empty: it was
         no file's fault (or reading it works now). Raises SkybandError SKY-E301 if a file is gone or this user may not read it.
         """
         upto, after = offset(self.checkpoint, batch), offset(self.checkpoint, batch - 1)
@@ -188,13 +188,13 @@ class FileWatch:
         return now is not None and now != self._expected(t)
 
     def _below(self, url: str) -> str:
-        """The file's path below the source's folder, or its name."""
+        """The file's path below the source's directory, or its name."""
         path, root = local_path(url), os.path.abspath(without_scheme(str(self.source.path)))
         return os.path.relpath(path, root) if path is not None and path.startswith(root + os.sep) else _name(url)
 
 
 def _modified(url: str) -> int | None:
-    """When a local file was last modified, in ms as the engine counts; None if it is gone or elsewhere."""
+    """When a local file was last modified, in ms as Spark counts; None if it is gone or elsewhere."""
     path = local_path(url)
     try:
         return None if path is None else os.stat(path).st_mtime_ns // 1_000_000

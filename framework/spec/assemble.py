@@ -30,7 +30,7 @@ _NAMED: Final = "use letters, digits and _, not a digit first"
 def read_text(file: str, text: str, env: Mapping[str, str]) -> Document:
     """The document of ``text``; whatever is wrong is in ``errors``, nothing is raised. ``file`` is the name shown in messages.
 
-    Fragments are looked for below the folder of ``file``; ``env`` has the profile's name and the values of ``${NAME}``.
+    Fragments are looked for below the directory of ``file``; ``env`` has the profile's name and the values of ``${NAME}``.
     """
     main = compose(file, text)
     return _Assembly(main, env).document(len(text.encode("utf-8", "replace")))

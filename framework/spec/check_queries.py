@@ -199,7 +199,7 @@ def _result_columns(s: Scope, path: Path, query: QueryModel) -> None:
 
 
 def _tables(s: Scope) -> None:
-    """Two names that would be one folder (case aside) collide."""
+    """Two names that would be one directory (case aside) collide."""
     doc = s.doc
     taken: dict[str, str] = {t: "a table of every job" for t in (*JOB_TABLES, JOB_RUNS)}
     moving = moving_tables(s)
@@ -208,7 +208,7 @@ def _tables(s: Scope) -> None:
         if doc.bad(path):
             continue
         if name.startswith("_"):
-            hint = "folders that begin with _ are hidden from the engine, and hold what is Skyband's own"
+            hint = "directories that begin with _ are hidden from Spark, and hold what is Skyband's own"
             doc.add("SKY-E116", f"the query name '{name}' begins with _", doc.where_key(path), hint)
             continue
         own = [*query_tables(name), *(t for t in moving if t == name + TRAJECTORY)]

@@ -32,13 +32,15 @@ def _place(s: Scope) -> None:
         hint = "name a directory without [ ] { } * ? \\ ^ |, control characters and % before two hexadecimal digits"
         s.doc.add("SKY-E119", said, s.doc.where_value(path), hint)
     elif is_root(sink):
-        s.doc.add("SKY-E119", "the sink cannot be the root of a file system", s.doc.where_value(path), "give the job a folder of its own")
+        s.doc.add(
+            "SKY-E119", "the sink cannot be the root of a file system", s.doc.where_value(path), "give the job a directory of its own"
+        )
     elif _HOME in parts(sink):
         said = f"the sink cannot lie in a directory {_HOME}, in which a job keeps its state"
-        s.doc.add("SKY-E119", said, s.doc.where_value(path), "give the job a folder of its own")
+        s.doc.add("SKY-E119", said, s.doc.where_value(path), "give the job a directory of its own")
     elif source is not None and not s.doc.bad(("source", "path")) and overlap(source, sink):
-        said = "the sink cannot be the folder of the source, or lie above or below it"
-        s.doc.add("SKY-E119", said, s.doc.where_value(path), "give the job a folder of its own")
+        said = "the sink cannot be the directory of the source, or lie above or below it"
+        s.doc.add("SKY-E119", said, s.doc.where_value(path), "give the job a directory of its own")
 
 
 def _kafka(s: Scope, kafka: KafkaSink) -> None:

@@ -1,4 +1,5 @@
-"""The files that a spec includes: parts of specs, below the spec's folder and of a bounded size. What they hold is laid under the spec."""
+"""The files that a spec includes: parts of specs, below the spec's directory and of a bounded size. What they hold is laid under the
+spec."""
 
 from __future__ import annotations
 
@@ -16,10 +17,10 @@ from skyband.framework.spec.yaml_recovery import MAX_BYTES, Composed, compose
 INCLUDE: Final = "include"
 MOST: Final = 20
 """Files that a spec may include."""
-_HINT: Final = "a spec includes .yaml files below its own folder, named by their path from there"
+_HINT: Final = "a spec includes .yaml files below its own directory, named by their path from there"
 
 
-def included(main: Composed, listed: yaml.Node, folder: str, size: int) -> tuple[list[Composed], list[SkybandError]]:
+def included(main: Composed, listed: yaml.Node, directory: str, size: int) -> tuple[list[Composed], list[SkybandError]]:
     """The files that ``listed`` (a path, or a list of paths) names, as far as they can be read, and what is wrong with the others.
 
     All are read in full, so all their mistakes are told; ``size`` is what the spec itself has of ``MAX_BYTES``.
@@ -40,7 +41,7 @@ def included(main: Composed, listed: yaml.Node, folder: str, size: int) -> tuple
             wrong(node, f"'{INCLUDE}' takes a path, or a list of paths")
             continue
         try:
-            raw = _read(node.value, folder, MAX_BYTES - size)
+            raw = _read(node.value, directory, MAX_BYTES - size)
         except ValueError as e:
             wrong(node, f"{node.value}: {e}")
             continue
@@ -51,15 +52,15 @@ def included(main: Composed, listed: yaml.Node, folder: str, size: int) -> tuple
     return found, errors
 
 
-def _read(path: str, folder: str, room: int) -> bytes:
+def _read(path: str, directory: str, room: int) -> bytes:
     """What a fragment holds. Raises ValueError with the reason if it may not be read, or cannot be; never waits for a writer."""
     if "${" in path or "\0" in path:
         raise ValueError("the name of an included file is written out, without variables and parameters")
     if os.path.isabs(path) or "://" in path or not path.endswith((".yaml", ".yml")):
         raise ValueError("it cannot be included")
-    whole, base = os.path.realpath(os.path.join(folder, path)), os.path.realpath(folder)
+    whole, base = os.path.realpath(os.path.join(directory, path)), os.path.realpath(directory)
     if os.path.commonpath([whole, base]) != base:
-        raise ValueError("it does not lie below the folder of the spec")
+        raise ValueError("it does not lie below the directory of the spec")
     try:
         handle = os.open(whole, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         with open(handle, "rb") as file:

@@ -136,7 +136,7 @@ class Source(Model):
     format: SourceFormatName = Field(description="Format of the source.", json_schema_extra=_source_formats)
     path: Text | None = Field(
         default=None,
-        description="Directory of files, a file, a pattern or a table, from the folder of the spec. ${NAME}: of the environment.",
+        description="Directory of files, a file, a pattern or a table, from the directory of the spec. ${NAME}: of the environment.",
     )
     options: dict[str, Option] = Field(
         default_factory=dict,
@@ -365,11 +365,11 @@ class Job(Model):
 
     @property
     def relative_source(self) -> str | None:
-        """The source's path as the spec gives it, if it starts at the spec's folder."""
+        """The source's path as the spec gives it, if it starts at the spec's directory."""
         return self._relative_source
 
     def with_relative_source(self, path: str) -> Job:
-        """The same job, whose source has the path ``path`` as seen from the spec's folder."""
+        """The same job, whose source has the path ``path`` as seen from the spec's directory."""
         made = self.model_copy()
         made._relative_source = path
         return made

@@ -1,4 +1,4 @@
-"""Paths of a spec: relative ones start at the folder of its file, whatever folder the command is run in."""
+"""Paths of a spec: relative ones start at the directory of its file, whatever directory the command is run in."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ from skyband.framework.spec.models import Job
 from skyband.framework.storage.overlap import without_scheme
 
 
-def beside(doc: Document, job: Job, folder: str, env: Mapping[str, str]) -> Job:
-    """``job`` with all its paths starting at ``folder``; tables of queries that lie elsewhere are a mistake."""
-    folder = os.path.abspath(folder)
+def beside(doc: Document, job: Job, directory: str, env: Mapping[str, str]) -> Job:
+    """``job`` with all its paths starting at ``directory``; tables of queries that lie elsewhere are a mistake."""
+    directory = os.path.abspath(directory)
     source, sink = job.source, job.sink
     given = source.path
-    if given is not None and (path := _from(folder, given, doc, ("source", "path"))) != given:
+    if given is not None and (path := _from(directory, given, doc, ("source", "path"))) != given:
         job = job.model_copy(update={"source": source.model_copy(update={"path": path})}).with_relative_source(given)
-    job = job.model_copy(update={"sink": sink.model_copy(update={"path": _from(folder, sink.path, doc, ("sink", "path"))})})
-    return job.model_copy(update={"queries": _queries(doc, job, folder, env)})
+    job = job.model_copy(update={"sink": sink.model_copy(update={"path": _from(directory, sink.path, doc, ("sink", "path"))})})
+    return job.model_copy(update={"queries": _queries(doc, job, directory, env)})
 
 
-def _from(folder: str, path: str, doc: Document, at: tuple[str, str]) -> str:
-    """An absolute path, or one of another file system, as it is; a relative one below ``folder``."""
+def _from(directory: str, path: str, doc: Document, at: tuple[str, str]) -> str:
+    """An absolute path, or one of another file system, as it is; a relative one below ``directory``."""
     local = without_scheme(path)
     if "://" in local or os.path.isabs(local):
         return path
-    joined = os.path.join(folder, local)
+    joined = os.path.join(directory, local)
     place = doc.places.get(at)
     # Joined as text: what came from the environment must stay recognisable, or messages could not mask it.
     return joined if place is not None and place.variables else os.path.normpath(joined)
 
 
-def _queries(doc: Document, job: Job, folder: str, env: Mapping[str, str]) -> dict[str, QueryModel]:
+def _queries(doc: Document, job: Job, directory: str, env: Mapping[str, str]) -> dict[str, QueryModel]:
     queries: dict[str, QueryModel] = {}
     for name, query in job.queries.items():
         source = getattr(query, "queries_from", None)
         if source is None:
             queries[name] = query
             continue
-        path = os.path.join(folder, without_scheme(source.path))
+        path = os.path.join(directory, without_scheme(source.path))
         at = ("queries", name, "queries_from", "path")
-        if not doc.bad(at) and outside(path, folder, env):
-            hint = f"put it there, or let whoever runs the job add its folder to the environment variable {ROOTS}"
-            doc.add("SKY-E145", "a table of queries lies below the folder of the spec", doc.where_value(at), hint)
+        if not doc.bad(at) and outside(path, directory, env):
+            hint = f"put it there, or let whoever runs the job add its directory to the environment variable {ROOTS}"
+            doc.add("SKY-E145", "a table of queries lies below the directory of the spec", doc.where_value(at), hint)
             doc.poisoned.add(at)
         queries[name] = query.model_copy(update={"queries_from": source.model_copy(update={"path": path})})
     return queries

@@ -13,12 +13,12 @@ _REF: Final = "#/$defs/"
 FRAGMENT: Final = f"{_REF}Fragment"
 """The schema of an included file, within that of specs."""
 _NAMES: Final = {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$", "maxLength": 64}
-_FILE: Final = {"type": "string", "pattern": r"\.ya?ml$", "patternErrorMessage": "a .yaml file below the folder of the spec"}
+_FILE: Final = {"type": "string", "pattern": r"\.ya?ml$", "patternErrorMessage": "a .yaml file below the directory of the spec"}
 _FIELDS: Final[dict[str, Any]] = {
     "include": {
         "title": "Include",
         "description": "A file, or several, whose fields count where the spec has none: the later before the earlier, the spec before all. "
-        "They lie below the spec's folder.",
+        "They lie below the spec's directory.",
         "anyOf": [_FILE, {"type": "array", "items": _FILE, "maxItems": 20}],
     },
     "parameters": {

@@ -1,7 +1,7 @@
 """Which values of the environment are places, and nothing else: paths that a spec reads or writes at, shown to whoever runs the command.
 
 A value is one only if every use of it is the beginning of ``source.path`` or ``sink.path``, its name is not that of a secret, and it is
-a folder of this machine (or in one), or a place on object storage. Whatever else it might be, it is concealed.
+a directory of this machine (or in one), or a place on object storage. Whatever else it might be, it is concealed.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class KafkaSink(Model):
 class Sink(Model):
     """Where the tables go."""
 
-    path: Text = Field(description="Folder of the job's Delta tables, from the folder of the spec; the checkpoint lives below it.")
+    path: Text = Field(description="Directory of the job's Delta tables, from the directory of the spec; the checkpoint lives below it.")
     kafka: KafkaSink | None = Field(default=None, description="Topics of Kafka that the changes are sent to besides.")
 
 

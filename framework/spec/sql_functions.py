@@ -38,7 +38,7 @@ _TAKEN: Final = {
     "csv": {*SPARK_CSV, *_WRITING} - set(FILES),
 }
 _SCHEMA: Final = re.compile(r"[\w\s,:<>()`.-]+")
-"""A schema as DDL: the engine would read one in JSON too, where a type may name a class to load."""
+"""A schema as DDL: Spark would read one in JSON too, where a type may name a class to load."""
 
 Found = tuple[str, str | None, int, int]
 """Message, hint, start and end of one mistake."""

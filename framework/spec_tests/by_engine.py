@@ -1,4 +1,4 @@
-"""A test run through the engine: its rows as Parquet files, a run a drop, into a folder that goes afterwards."""
+"""A test run through Spark: its rows as Parquet files, a run a drop, into a directory that goes afterwards."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def tables_of(plan: Plan, test: SpecTest, spark: Any) -> Tables:
     from skyband.framework.tables.writer_factory import writer_for
 
     given = drops(plan, test)
-    with tempfile.TemporaryDirectory(prefix="skyband-test-") as folder:
-        landing, sink = Path(folder, "in"), Path(folder, "out")
+    with tempfile.TemporaryDirectory(prefix="skyband-test-") as directory:
+        landing, sink = Path(directory, "in"), Path(directory, "out")
         landing.mkdir()
         source = replace(plan.source, format="parquet", path=str(landing), options=(), written=None, relative=None)
         own = replace(plan, source=source, sink=str(sink), variables=(), check_every=None, kafka=None)
@@ -41,7 +41,7 @@ def _write(path: Path, plan: Plan, rows: list[dict[str, Any]]) -> None:
     if not rows:
         return
     columns = {str(f.source_name): arrow_column([r.get(f.name) for r in rows], f.type) for f in plan.source.fields}
-    # Hidden until it is complete, as any landing folder's files should be.
+    # Hidden until it is complete, as any landing directory's files should be.
     hidden = path.with_name("_" + path.name)
     pq.write_table(pa.table(columns), hidden, coerce_timestamps="us")
     hidden.rename(path)

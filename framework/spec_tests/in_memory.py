@@ -1,4 +1,4 @@
-"""A test run without the engine."""
+"""A test run without Spark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skyband.framework.tables.schemas import derived_tables
 def tables_of(plan: Plan, test: SpecTest) -> Tables:
     """The job's tables after the test's rows; results only if the test expects some. Milliseconds a drop.
 
-    SkybandError SKY-E530 (a row that cannot be one), SKY-E531 (the job has SQL that only the engine evaluates), SKY-E502 (a row breaks a
+    SkybandError SKY-E530 (a row that cannot be one), SKY-E531 (the job has SQL that only Spark evaluates), SKY-E502 (a row breaks a
     rule of severity ``fail``).
     """
     job = Rehearsal(plan)

@@ -17,7 +17,7 @@ _NAMED: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class _Environment(Mapping[str, str]):
-    """The environment; a variable that is not set stands for a folder that is not there. Skyband's own are as they are."""
+    """The environment; a variable that is not set stands for a directory that is not there. Skyband's own are as they are."""
 
     def __contains__(self, name: object) -> bool:
         return name in os.environ or not str(name).startswith("SKYBAND_")

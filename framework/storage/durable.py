@@ -10,7 +10,8 @@ from skyband.framework.storage.settings import scheme_of
 
 
 def replace(path: Path, content: str | bytes) -> None:
-    """The file holds ``content``, or what it held before; it is on the disk when this returns. Its folder must be there. Raises OSError."""
+    """The file holds ``content``, or what it held before; it is on the disk when this returns. Its directory must be there. Raises
+    OSError."""
     if scheme_of(str(path)) is not None:
         # An object is written whole or not at all, and stays.
         path.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -39,9 +40,9 @@ def temporary(path: Path) -> tuple[Path, int]:
     return made, os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
 
 
-def sync(folder: Path) -> None:
-    """What has been renamed in ``folder`` is on the disk when this returns. Raises OSError."""
-    handle = os.open(folder, os.O_RDONLY)
+def sync(directory: Path) -> None:
+    """What has been renamed in ``directory`` is on the disk when this returns. Raises OSError."""
+    handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

@@ -19,7 +19,8 @@ def without_scheme(path: str) -> str:
 
 
 def parts(path: str, real: bool = False) -> tuple[str, ...]:
-    """The folders of a path from the root down, ``.`` and ``..`` resolved (``real``: links too); a scheme other than file comes first."""
+    """The directories of a path from the root down, ``.`` and ``..`` resolved (``real``: links too); a scheme other than file comes
+    first."""
     scheme, mark, rest = path.partition("://")
     if mark and scheme.lower() != "file":
         return (scheme.lower(), *(p for p in os.path.normpath("/" + rest).split("/") if p))

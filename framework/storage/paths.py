@@ -1,7 +1,7 @@
 """Objects as files: a path on object storage with the part of ``pathlib.Path`` that Skyband uses.
 
-An object is written whole or not at all, is there for everybody when that returns, and has no folder that would have to be made: a
-folder is what a name's beginning is. Nothing can be renamed. Needs the extra ``s3``: ``places`` imports it.
+An object is written whole or not at all, is there for everybody when that returns, and has no directory that would have to be made: a
+directory is what a name's beginning is. Nothing can be renamed. Needs the extra ``s3``: ``places`` imports it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ObjectPath(PosixPath):
 
     @property
     def parents(self) -> Sequence[ObjectPath]:
-        """The folders above, up to the bucket."""
+        """The directories above, up to the bucket."""
         return [ObjectPath(f"{'//'.join(self.parts[:2])}/{'/'.join(self.parts[2:n])}") for n in range(len(self.parts) - 1, 1, -1)]
 
     def absolute(self) -> ObjectPath:
@@ -78,7 +78,7 @@ class ObjectPath(PosixPath):
         return self
 
     def exists(self, **_: Any) -> bool:
-        """Whether there is such an object, or a folder of that name."""
+        """Whether there is such an object, or a directory of that name."""
         return self.is_file() or self.is_dir()
 
     def is_file(self) -> bool:
@@ -143,7 +143,7 @@ class ObjectPath(PosixPath):
             obstore.delete(self.store, self.name_there)
 
     def remove_below(self) -> None:
-        """Removes all objects whose names begin with this one, as a folder's; what stands for empty folders may stay."""
+        """Removes all objects whose names begin with this one, as a directory's; what stands for empty directories may stay."""
         with _told(self):
             obstore.delete(self.store, [f.name_there for f in self.rglob("*")])
 
@@ -151,17 +151,17 @@ class ObjectPath(PosixPath):
         """Nothing has to be made."""
 
     def iterdir(self) -> Generator[ObjectPath, None, None]:
-        """What lies in the folder, folders among it."""
+        """What lies in the directory, directories among it."""
         if len(self.parts) < 2:
             return
         with _told(self):
             found = obstore.list_with_delimiter(self.store, self.name_there or None)
         root = "//".join(self.parts[:2])
-        yield from (ObjectPath(f"{root}/{folder}") for folder in found["common_prefixes"])
+        yield from (ObjectPath(f"{root}/{directory}") for directory in found["common_prefixes"])
         yield from (ObjectPath(f"{root}/{o['path']}") for o in found["objects"] if not _is_marker(o["path"], o["size"], self.name_there))
 
     def glob(self, pattern: str) -> Generator[ObjectPath, None, None]:  # type: ignore[override, unused-ignore]
-        """What fits the pattern, a listing for every folder that is looked into; ``**`` means no more than ``*`` does."""
+        """What fits the pattern, a listing for every directory that is looked into; ``**`` means no more than ``*`` does."""
         first, _, rest = pattern.partition("/")
         for found in self.iterdir():
             if fnmatchcase(found.name, first):
@@ -171,7 +171,7 @@ class ObjectPath(PosixPath):
                     yield found
 
     def rglob(self, pattern: str) -> Generator[ObjectPath, None, None]:  # type: ignore[override, unused-ignore]
-        """The objects below the folder whose names match; no folders."""
+        """The objects below the directory whose names match; no directories."""
         root = "//".join(self.parts[:2])
         with _told(self):
             found = [o for page in obstore.list(self.store, self.name_there or None) for o in page]
@@ -209,6 +209,6 @@ class _Upload(io.BytesIO):
         super().close()
 
 
-def _is_marker(name: str, size: int, folder: str) -> bool:
-    """Whether an object stands for the folder itself, as the engine makes one."""
-    return size == 0 and name == folder
+def _is_marker(name: str, size: int, directory: str) -> bool:
+    """Whether an object stands for the directory itself, as Spark makes one."""
+    return size == 0 and name == directory

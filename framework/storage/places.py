@@ -28,7 +28,7 @@ def place(path: str | Path) -> Path:
         known = ", ".join(f"{s}://" for s in SCHEMES)
         said = f"{local.partition('://')[0]}://... is nothing this version can keep a job's files in"
         raise SkybandError("SKY-E203", said, hint=f"use {known}, or a path on a mounted file system")
-    # As the engine spells it: `..` taken out of the text, whatever is a link.
+    # As Spark spells it: `..` taken out of the text, whatever is a link.
     return Path(os.path.abspath(local))
 
 
@@ -45,7 +45,7 @@ def absent(root: Path, names: Sequence[str]) -> list[str]:
     return [n for n in names if n not in there]
 
 
-def need_folder(path: str | Path, command: str) -> None:
+def need_directory(path: str | Path, command: str) -> None:
     """SkybandError SKY-E632 if ``path`` is on object storage, where ``command`` does not work."""
     if is_object(path):
         hint = "objects cannot be moved: run the spec into another sink path instead, see docs/object-storage.md"

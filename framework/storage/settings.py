@@ -1,7 +1,7 @@
 """Object storage: which paths lie there, and how it is reached. That is said by who runs a job, never by a spec.
 
 The environment says it as for every tool of the provider (``AWS_ACCESS_KEY_ID``, ``AWS_REGION``, ``AWS_ENDPOINT_URL``, ...), or the
-engine's settings do (``spark.hadoop.fs.s3a.*`` in the project's file): the latter count before the former, for the engine and for Python.
+engine's settings do (``spark.hadoop.fs.s3a.*`` in the project's file): the latter count before the former, for Spark and for Python.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ ENGINE_JARS: Final[Mapping[str, tuple[str, ...]]] = {
         "software.amazon.awssdk:sts:2.35.4",
     ),
 }  # fmt: skip
-"""What the engine needs for a scheme. For the others who runs a job names their connector (``spark.jars.packages``)."""
+"""What Spark needs for a scheme. For the others who runs a job names their connector (``spark.jars.packages``)."""
 LEFT_OUT: Final = (
     "software.amazon.awssdk:bundle", "org.wildfly.openssl:wildfly-openssl", "org.apache.httpcomponents:httpclient",
     "org.apache.httpcomponents:httpcore", "commons-codec:commons-codec", "io.netty:netty-codec-http", "io.netty:netty-codec-http2",
     "io.netty:netty-codec", "io.netty:netty-transport", "io.netty:netty-common", "io.netty:netty-buffer", "io.netty:netty-handler",
     "io.netty:netty-resolver", "io.netty:netty-transport-classes-epoll", "io.netty:netty-transport-native-unix-common",
 )  # fmt: skip
-"""Of what they depend on: the SDK in one piece (600 MB), and what Spark's own jars folder holds already."""
+"""Of what they depend on: the SDK in one piece (600 MB), and what Spark's own jars directory holds already."""
 
 _S3A: Final = "spark.hadoop.fs.s3a."
 _SAME: Final = {
@@ -37,7 +37,7 @@ _SAME: Final = {
     "secret.key": "aws_secret_access_key",
     "session.token": "aws_session_token",
 }
-"""Setting of the engine's, without its beginning -> the same one of the library that Python reads and writes with."""
+"""Setting of Spark's, without its beginning -> the same one of the library that Python reads and writes with."""
 _CREDENTIALS: Final = ("access.key", "secret.key", "session.token")
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 
@@ -66,7 +66,7 @@ def options(path: str, env: Mapping[str, str] = os.environ) -> dict[str, str] | 
 
 
 def reached_by_tasks(path: str, env: Mapping[str, str] = os.environ) -> bool:
-    """Whether tasks' Python reaches what is at ``path``: everything but objects whose credentials are settings of an engine elsewhere.
+    """Whether tasks' Python reaches what is at ``path``: everything but objects whose credentials are settings of a JVM elsewhere.
 
     These go to executors' Java alone. Credentials of the environment, or of the machine, executors have themselves. Raises as
     ``engine_settings``.
@@ -78,7 +78,7 @@ def reached_by_tasks(path: str, env: Mapping[str, str] = os.environ) -> bool:
 
 
 def workers_env(env: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Variables for the engine's process on this machine, and so for its Python workers: what they would not find in ``env``.
+    """Variables for Spark's process on this machine, and so for its Python workers: what they would not find in ``env``.
 
     They do not know the command's options: its settings for ``s3://`` come as a part of ``SKYBAND_CONF``, which counts before the file.
     Raises as ``engine_settings``.
@@ -95,7 +95,7 @@ def executors_env(env: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 
 def engine_conf(env: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The engine's settings for ``s3://``: the scheme's name as users know it, and the endpoint and region of the environment.
+    """Spark's settings for ``s3://``: the scheme's name as users know it, and the endpoint and region of the environment.
 
     It finds credentials in the environment by itself.
     """

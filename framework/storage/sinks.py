@@ -81,16 +81,16 @@ def _odd(root: Path) -> Iterator[Path]:
             yield from _odd_below(entry.path)
 
 
-def _odd_below(folder: str) -> Iterator[Path]:
-    for entry in entries_below(folder):
+def _odd_below(directory: str) -> Iterator[Path]:
+    for entry in entries_below(directory):
         # Neither: or it has gone since.
         if not (entry.is_dir(follow_symlinks=False) or entry.is_file(follow_symlinks=False)) and os.path.lexists(entry.path):
             yield Path(entry.path)
 
 
-def entries_below(folder: str | Path) -> Iterator[os.DirEntry[str]]:
+def entries_below(directory: str | Path) -> Iterator[os.DirEntry[str]]:
     """Everything below a directory, however deep; links are not followed."""
-    todo: list[str | Path] = [folder]
+    todo: list[str | Path] = [directory]
     while todo:
         for entry in _entries(todo.pop()):
             if entry.is_dir(follow_symlinks=False):
@@ -98,9 +98,9 @@ def entries_below(folder: str | Path) -> Iterator[os.DirEntry[str]]:
             yield entry
 
 
-def _entries(folder: str | Path) -> list[os.DirEntry[str]]:
+def _entries(directory: str | Path) -> list[os.DirEntry[str]]:
     # What goes meanwhile, or is no directory, has none.
-    with suppress(OSError), os.scandir(folder) as found:
+    with suppress(OSError), os.scandir(directory) as found:
         return list(found)
     return []
 

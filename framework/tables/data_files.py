@@ -28,7 +28,7 @@ _PREFIX: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A file of a table: ``path`` within the table's folder, ``size`` in bytes, ``stats`` as the Delta protocol spells them."""
+    """A file of a table: ``path`` within the table's directory, ``size`` in bytes, ``stats`` as the Delta protocol spells them."""
 
     path: str
     size: int
@@ -40,13 +40,14 @@ class DataFile:
 def write(root: Path, table: str, rows: pa.Table, partition: Mapping[str, str] | None = None, prefix: str = "part") -> DataFile:
     """Writes ``rows`` (of the table's schema, less the columns of ``partition``) as a file of ``table`` below ``root``. O(rows).
 
-    ``root`` is a ``storage.places.place``: a folder, in which the table's own has to be, or one of objects, where the file is put when it
+    ``root`` is a ``storage.places.place``: a directory, in which the table's own has to be, or one of objects, where the file is put
+    when it
     is whole (SkybandError SKY-E630 if it cannot be). The file is in no version of the table until it is committed.
     """
-    folder = "".join(f"{column}={value}/" for column, value in (partition or {}).items())
-    path = f"{folder}{prefix}-{uuid.uuid4()}.zstd.parquet"
+    directory = "".join(f"{column}={value}/" for column, value in (partition or {}).items())
+    path = f"{directory}{prefix}-{uuid.uuid4()}.zstd.parquet"
     at = root / table / path
-    if folder:
+    if directory:
         at.parent.mkdir(exist_ok=True)
     # Dictionaries of numbers make files larger and take as long as all the rest [measured].
     texts = [f.name for f in rows.schema if pa.types.is_string(f.type)]
@@ -70,9 +71,9 @@ def unseen(root: Path, table: str, files: Sequence[DataFile]) -> list[DataFile]:
     return [f for f, there in zip(files, found, strict=True) if not there]
 
 
-def _seen(folder: Path, file: DataFile) -> bool:
+def _seen(directory: Path, file: DataFile) -> bool:
     try:
-        return (folder / file.path).stat().st_size == file.size
+        return (directory / file.path).stat().st_size == file.size
     except FileNotFoundError:
         return False
 

@@ -71,7 +71,7 @@ def dataset(table: DeltaTable) -> ds.FileSystemDataset:
     """The table as an Arrow dataset whose files are pruned by partition values and by ``batch_id``.
 
     delta-rs' own dataset turns a bound that a file does not have (infinite scores, text) into a comparison with null, and then loses the
-    file's rows [measured, 1.6.6]. A local folder is read by Arrow itself: Python callbacks in its reading threads may abort at exit.
+    file's rows [measured, 1.6.6]. A local directory is read by Arrow itself: Python callbacks in its reading threads may abort at exit.
 
     Raises SkybandError SKY-E400 for a log that names a file outside of the table, or holds values of another type.
     """

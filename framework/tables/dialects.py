@@ -23,7 +23,7 @@ _RANK: Final = "rank"
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """``place``: how the Delta table at a path is named, None where it has to be known to the engine by its name already.
+    """``place``: how the Delta table at a path is named, None where it has to be known to Spark by its name already.
 
     ``seconds``: the seconds from one instant to another, whole microseconds and all. ``minus``: an instant less (seconds, microseconds);
     None where intervals do as they are.
@@ -90,7 +90,7 @@ def plain(sql: str, dialect: str) -> str:
 
 
 def place(path: str, dialect: str) -> str | None:
-    """How ``dialect`` names the Delta table at ``path``; None where it has to be known to the engine by a name already."""
+    """How ``dialect`` names the Delta table at ``path``; None where it has to be known to Spark by a name already."""
     form = _FORMS[dialect]
     return None if form.place is None else form.place(path)
 

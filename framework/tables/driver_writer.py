@@ -1,4 +1,5 @@
-"""The writer that commits from the driver with delta-rs: 5 to 40 ms a commit for local (or mounted) folders; also for object storage."""
+"""The writer that commits from the driver with delta-rs: 5 to 40 ms a commit for local (or mounted) directories; also for object
+storage."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ from skyband.framework.tables.writer import Writes, written
 from skyband.framework.tables.writer_upkeep import missing_columns, outdated, partition_text, properties
 
 _AT_ONCE = 4
-_UNSEEN = "run again; a sink's folder must be on a file system that all machines of the cluster see at the same path"
+_UNSEEN = "run again; a sink's directory must be on a file system that all machines of the cluster see at the same path"
 
 
 class DriverWriter:

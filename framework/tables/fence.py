@@ -46,10 +46,10 @@ def raise_fences(root: Path) -> None:
 
     Raises SkybandError SKY-E631 if a later one has been there.
     """
-    for folder in root.iterdir():
-        if not folder.name.startswith("_") and delta_read.exists(root, folder.name):
+    for directory in root.iterdir():
+        if not directory.name.startswith("_") and delta_read.exists(root, directory.name):
             for _ in range(_TRIES):
-                if _raised(root, folder.name):
+                if _raised(root, directory.name):
                     break
 
 

@@ -28,7 +28,7 @@ class Checkpoint(NamedTuple):
 
 
 def last(table: Path) -> Checkpoint:
-    """The newest checkpoint of the log in the folder ``table``; before there is one, that of nothing."""
+    """The newest checkpoint of the log in the directory ``table``; before there is one, that of nothing."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         said = json.loads((table / "_delta_log" / "_last_checkpoint").read_text())
         return Checkpoint(int(said["version"]), int(said["size"]))

@@ -1,8 +1,9 @@
 """Which tables below a sink are the job's own. What is not proven own is neither written, vacuumed, moved nor removed.
 
 A job has an id, made at random by its first run and kept in ``_skyband/owner.json`` whatever becomes of its generations. Every table has it
-among its Delta properties (``skyband.job``). ``_skyband/tables.json`` names the folders that the job made (``made``: the table's Delta id
-and its version when it was last known to hold the job's rows only) or is about to make or remove (``making``, written first: so a folder
+among its Delta properties (``skyband.job``). ``_skyband/tables.json`` names the directories that the job made (``made``: the table's
+Delta id
+and its version when it was last known to hold the job's rows only) or is about to make or remove (``making``, written first: so a directory
 that a killed run left half made is known, too). That file is a generation's and moves with it.
 
 A table of a version of Skyband without these files is proven by a transaction of the generation that ``job.json`` names, or, if it has no
@@ -124,25 +125,25 @@ class Owner:
         return None
 
     def stranger(self, name: str, table: DeltaTable | None = None) -> str | None:
-        """Why the folder ``name`` is not proven to be the job's table, in words; None if it is, or if there is nothing.
+        """Why the directory ``name`` is not proven to be the job's table, in words; None if it is, or if there is nothing.
 
         ``table``: the table, if it is open already.
         """
-        folder = self.root / name
-        if (odd := _no_directory(folder)) is not None:
+        directory = self.root / name
+        if (odd := _no_directory(directory)) is not None:
             return odd
-        if not folder.exists():
+        if not directory.exists():
             return None
         making = self._tables is not None and name in self._tables.making
         if table is None:
             if not delta_read.exists(self.root, name):
-                own = not _holds(folder) or (making and _half_a_table(folder))
+                own = not _holds(directory) or (making and _half_a_table(directory))
                 return None if own else "holds files, but no table of this job"
             try:
                 table = delta_read.open_table(self.root, name)
             except SkybandError:
                 known = self.noted.get(name)
-                own = (making and _half_a_table(folder)) or (known is not None and known.id in delta_ids(folder / "_delta_log"))
+                own = (making and _half_a_table(directory)) or (known is not None and known.id in delta_ids(directory / "_delta_log"))
                 return None if own else "holds a table that cannot be read"
         return self._not_own(name, table)
 
@@ -172,18 +173,18 @@ class Owner:
         return has_transaction(self.root / name / "_delta_log", f"{job}/{generation}/{name}/")
 
     def need_own(self, name: str, table: DeltaTable | None = None) -> None:
-        """Raise SkybandError SKY-E205 if the folder ``name`` holds something that is not proven to be the job's table."""
+        """Raise SkybandError SKY-E205 if the directory ``name`` holds something that is not proven to be the job's table."""
         why = self.stranger(name, table)
         if why is not None:
             raise not_own(self.root / name, why)
 
     def need_directory(self, name: str) -> None:
-        """As ``need_own``, if a link or a file is in the place of the folder ``name``. Opens no table."""
+        """As ``need_own``, if a link or a file is in the place of the directory ``name``. Opens no table."""
         if (odd := _no_directory(self.root / name)) is not None:
             raise not_own(self.root / name, odd)
 
     def claim(self, names: Iterable[str]) -> None:
-        """Note that the folders ``names`` are about to be made, or removed. SkybandError SKY-E205 if one is not the job's."""
+        """Note that the directories ``names`` are about to be made, or removed. SkybandError SKY-E205 if one is not the job's."""
         names = list(names)
         for name in names:
             self.need_own(name)
@@ -243,14 +244,14 @@ class Owner:
         if self._tables is not None or self._before is None:
             return self._tables or _Tables()
         made = {}
-        for folder in self.root.iterdir():
-            if folder.name.startswith("_") or folder.name == JOB_RUNS or is_link(folder) or not folder.is_dir():
+        for directory in self.root.iterdir():
+            if directory.name.startswith("_") or directory.name == JOB_RUNS or is_link(directory) or not directory.is_dir():
                 continue
             # One that cannot be read has no proof.
             with suppress(SkybandError, OSError):
-                table = delta_read.open_table(self.root, folder.name)
-                if self.stranger(folder.name, table) is None:
-                    made[folder.name] = Made(id=str(table.metadata().id), version=table.version())
+                table = delta_read.open_table(self.root, directory.name)
+                if self.stranger(directory.name, table) is None:
+                    made[directory.name] = Made(id=str(table.metadata().id), version=table.version())
         return _Tables(made=made)
 
     def _write(self, tables: _Tables) -> None:
@@ -259,13 +260,13 @@ class Owner:
         self._tables = tables
 
 
-def not_own(folder: Path, why: str) -> SkybandError:
-    """SKY-E205: the folder has the name of a table and is not proven to be the job's."""
+def not_own(directory: Path, why: str) -> SkybandError:
+    """SKY-E205: the directory has the name of a table and is not proven to be the job's."""
     hint = (
         "give the job a directory of its own in sink.path, rename the query, or move that directory away; "
         "if it is the job's own, restore the whole sink from one backup, _skyband with it"
     )
-    return SkybandError("SKY-E205", f"{folder} {why}: the job neither writes nor removes it", hint=hint)
+    return SkybandError("SKY-E205", f"{directory} {why}: the job neither writes nor removes it", hint=hint)
 
 
 def file_mark(owner: str) -> str:
@@ -273,33 +274,33 @@ def file_mark(owner: str) -> str:
     return owner[:16]
 
 
-def is_link(folder: Path) -> bool:
+def is_link(directory: Path) -> bool:
     """Whether the directory of a table, or its log, is a link."""
-    return folder.is_symlink() or (folder / "_delta_log").is_symlink()
+    return directory.is_symlink() or (directory / "_delta_log").is_symlink()
 
 
-def _no_directory(folder: Path) -> str | None:
+def _no_directory(directory: Path) -> str | None:
     """What is in the place of a directory, in words; None for a directory, or nothing. An object of that name is in nobody's way."""
-    if is_object(folder):
+    if is_object(directory):
         return None
-    if is_link(folder):
+    if is_link(directory):
         return "is a link"
-    return "is not a directory" if folder.exists() and not folder.is_dir() else None
+    return "is not a directory" if directory.exists() and not directory.is_dir() else None
 
 
-def _half_a_table(folder: Path) -> bool:
-    """Whether the folder holds no more than what a run that was killed leaves of a table: data files and parts of a log."""
-    for path in folder.rglob("*"):
-        inside = path.relative_to(folder).parts[0] == "_delta_log"
+def _half_a_table(directory: Path) -> bool:
+    """Whether the directory holds no more than what a run that was killed leaves of a table: data files and parts of a log."""
+    for path in directory.rglob("*"):
+        inside = path.relative_to(directory).parts[0] == "_delta_log"
         if path.is_symlink() or not (inside or path.is_dir() or path.name.endswith((".parquet", ".parquet.crc"))):
             return False
     return True
 
 
-def _holds(folder: Path) -> bool:
-    """Whether anything is in the folder; one that cannot be listed counts as one that holds something."""
+def _holds(directory: Path) -> bool:
+    """Whether anything is in the directory; one that cannot be listed counts as one that holds something."""
     try:
-        return next(folder.iterdir(), None) is not None
+        return next(directory.iterdir(), None) is not None
     except OSError:
         return True
 

@@ -31,7 +31,7 @@ from skyband.framework.tables.writer import Writer
 FILLED_BATCH = -1
 """The ``batch_id`` of changes that no batch has told: of a query that came later, for the rows before (``streaming.added``)."""
 KEPT_RUNS = 10
-"""Newest batches whose ``runs`` rows always stay: as many as the engine keeps of its own log."""
+"""Newest batches whose ``runs`` rows always stay: as many as Spark keeps of its own log."""
 Files = Mapping[str, Sequence[DataFile]]
 """Rows that lie in files already, by the kinds of ``messages``."""
 _NONE: Files = {}

@@ -1,7 +1,7 @@
 """The rows of a job's source as DuckDB reads them: the files that the job has taken, or its Delta table.
 
-Only rows that results name are kept. Text is read by the rules of the engine as far as both have them: a row that DuckDB cannot cut into
-cells is none, a cell that is no value of its column's type is null, and a source with options that only the engine knows is not read.
+Only rows that results name are kept. Text is read by the rules of Spark as far as both have them: a row that DuckDB cannot cut into
+cells is none, a cell that is no value of its column's type is null, and a source with options that only Spark knows is not read.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ _PLAIN: Final = {"encoding": "utf-8", "charset": "utf-8", "timezone": "utc"}
 
 
 def why_not(source: SourceNode) -> str | None:
-    """Why DuckDB does not read the rows of ``source`` as the engine does, in words; None if it does."""
+    """Why DuckDB does not read the rows of ``source`` as Spark does, in words; None if it does."""
     if source.format not in _KNOWN:
-        return f"rows of format {source.format} are known to the engine alone"
+        return f"rows of format {source.format} are known to Spark alone"
     options = {k.lower(): v for k, v in source.options}
     for name, value in options.items():
         if name not in _KNOWN[source.format] or (name in _PLAIN and value.lower() != _PLAIN[name]):
-            return f"the source is read with the option {name}, which DuckDB does not have in the engine's sense"
+            return f"the source is read with the option {name}, which DuckDB does not have in Spark's sense"
     return None if "://" not in str(source.path).removeprefix("file://") else "the source is not on this machine"
 
 
@@ -88,7 +88,7 @@ def _rows(duck: duckdb.DuckDBPyConnection, plan: Plan) -> pa.Table:
         return source_schema(plan).empty_table()
     there = {c.lower(): c for c in duck.sql(f"select * from {relation} limit 0").columns}
     columns = []
-    # To the engine also in quotes.
+    # To Spark also in quotes.
     nothing = {k.lower(): v for k, v in source.options}.get("nullvalue", "") if source.format == "csv" else ""
     for f in source.fields:
         column = there.get(str(f.source_name).lower())
@@ -166,7 +166,7 @@ def reader(source: SourceNode, files: Sequence[str], header: Sequence[str] | Non
 
 
 def _cut(source: SourceNode, columns: Sequence[str]) -> str:
-    """A cell that goes on in the next line is one to DuckDB alone, unless the engine is told so; where a backslash escapes, one with it or
+    """A cell that goes on in the next line is one to DuckDB alone, unless Spark is told so; where a backslash escapes, one with it or
 
     with a quote inside is not read alike by both.
     """

@@ -108,7 +108,7 @@ class SparkWriter:
         return self._write(table, data, "overwrite", {"replaceWhere": where}, app_id, version)
 
     def files(self, table: str, data: pa.Table, column: str | None = None) -> list[DataFile]:
-        """See ``Writer.files``: only who has a folder for tasks is asked for them."""
+        """See ``Writer.files``: only who has a directory for tasks is asked for them."""
         raise NotImplementedError
 
     def rows(self, table: str, partition: tuple[str, bool]) -> int:
@@ -167,7 +167,7 @@ def _quoted(text: str) -> str:
 
 @contextmanager
 def _told(table: str) -> Iterator[None]:
-    """The engine's errors as the user's."""
+    """Spark's errors as the user's."""
     try:
         yield
     except PySparkException as e:

@@ -55,7 +55,7 @@ _OF_LOG: Final = re.compile(r"\.?(\d{20})\.(.+)")
 
 
 class Upkeep:
-    """Of the tables of one writer. Remembers when it last cleaned which: looking through a folder is not for every minute."""
+    """Of the tables of one writer. Remembers when it last cleaned which: looking through a directory is not for every minute."""
 
     def __init__(self) -> None:
         self._cleaned: dict[str, float] = {}
@@ -67,7 +67,8 @@ class Upkeep:
 
         ``owner``: the job's id, by which the commit that drops rows is known to be the job's (``commits``).
 
-        Whether there was anything to do: then ``table`` has to be opened again. O(bytes of small files + files of the folder), the latter
+        Whether there was anything to do: then ``table`` has to be opened again. O(bytes of small files + files of the directory), the
+        latter
         four times per ``MINUTES`` of the table.
         """
         done = spec.partition_by != ("bucket",) and _merge(table)
@@ -91,7 +92,7 @@ class Upkeep:
 def tidy(table: DeltaTable, spec: TableSpec, root: Path, owner: str | None = None) -> None:
     """All of the upkeep at once, however little there is to do: merges every small file, writes a checkpoint of the log, cleans.
 
-    What may go is what ``Upkeep`` would remove, and no more. O(bytes of small files + files of the folder).
+    What may go is what ``Upkeep`` would remove, and no more. O(bytes of small files + files of the directory).
     """
     if spec.partition_by != ("bucket",):
         table.optimize.compact(target_size=TIERS[-1])
@@ -113,7 +114,7 @@ class Size:
 
 
 def size(table: DeltaTable, root: Path) -> Size:
-    """O(files of the folder)."""
+    """O(files of the directory)."""
     live = pa.table(table.get_add_actions())["size_bytes"].to_pylist()
     there = [f.stat().st_size for f in _files(root)]
     return Size(len(live), sum(live), len(there), sum(there), len(_names(root / "_delta_log")))
@@ -123,7 +124,7 @@ def _clean(table: DeltaTable, spec: TableSpec, root: Path, owner: str | None) ->
     """Removes replaced files and log: the one place that decides what may go.
 
     Of data files only those that the log once named, or that have the job's mark in their names (``ownership.file_mark``: of an attempt
-    that failed). What else lies in the folder may be anybody's. A file that was replaced before the time to which the log goes back is
+    that failed). What else lies in the directory may be anybody's. A file that was replaced before the time to which the log goes back is
     named nowhere any more: so the log is cleaned after the files, as of the same moment.
     """
     held = kept(root.parent, spec.name) if spec.published else []
@@ -148,7 +149,7 @@ def _remove(spec: TableSpec, root: Path, gone: set[str], before: float, owner: s
     inside = root.resolve()
     for name in gone - needed:
         path = root / name
-        # A link in the folder may lead anywhere.
+        # A link in the directory may lead anywhere.
         if path.parent.resolve().is_relative_to(inside) and (not is_object(root) or _written(path) < before):
             path.unlink(missing_ok=True)
 
@@ -184,15 +185,15 @@ def _written(path: Path) -> float:
         return clock.time()
 
 
-def _names(folder: Path) -> list[str]:
-    return [p.name for p in folder.iterdir()]
+def _names(directory: Path) -> list[str]:
+    return [p.name for p in directory.iterdir()]
 
 
 def _files(root: Path) -> Iterator[Path]:
-    """Data files of a table's folder, whether they are still part of it or not."""
+    """Data files of a table's directory, whether they are still part of it or not."""
     if is_object(root):
         yield from (f for f in root.rglob("*.parquet") if f.relative_to(root).parts[0] != "_delta_log")
         return
-    for folder, folders, names in os.walk(root):
-        folders[:] = [f for f in folders if f != "_delta_log"]
-        yield from (Path(folder, n) for n in names if n.endswith(".parquet"))
+    for directory, directories, names in os.walk(root):
+        directories[:] = [f for f in directories if f != "_delta_log"]
+        yield from (Path(directory, n) for n in names if n.endswith(".parquet"))

@@ -21,7 +21,7 @@ Writes = Sequence[tuple[str, Callable[[str], None]]]
 
 
 class Writer(Protocol):
-    """Tables below one folder, by name. Methods that write return False if the commit was there already. Raise SkybandError SKY-E4xx."""
+    """Tables below one directory, by name. Methods that write return False if the commit was there already. Raise SkybandError SKY-E4xx."""
 
     def ensure(self, spec: TableSpec) -> None:
         """Makes the table if it is not there; adds columns it lacks.
@@ -36,7 +36,7 @@ class Writer(Protocol):
 
     @property
     def task_root(self) -> str | None:
-        """The folder, or the URL of one, below which tasks may write files of tables (``data_files``), None if they may not."""
+        """The directory, or the URL of one, below which tasks may write files of tables (``data_files``), None if they may not."""
         ...
 
     @property
@@ -52,7 +52,7 @@ class Writer(Protocol):
         ...
 
     def append(self, table: str, data: pa.Table, app_id: str, version: int, files: Sequence[DataFile] = ()) -> bool:
-        """Adds rows, and those of ``files``, which lie in the table's folder."""
+        """Adds rows, and those of ``files``, which lie in the table's directory."""
         ...
 
     def overwrite(self, table: str, data: pa.Table, app_id: str, version: int, files: Sequence[DataFile] = ()) -> bool:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def writer_for(path: str, spark: SparkSession | None = None) -> Writer:
-    """The back end for tables below ``path``: the driver for a local folder and for object storage, Spark for any other file system.
+    """The back end for tables below ``path``: the driver for a local directory and for object storage, Spark for any other file system.
 
     ``SKYBAND_WRITER=driver|spark`` overrides, but on object storage: only the driver's commits are fenced. Raises SkybandError SKY-E401
     if Spark is needed and there is no session.

@@ -1,4 +1,4 @@
-"""The rows that a job has taken so far, read again: without the engine where that is certain, else through it."""
+"""The rows that a job has taken so far, read again: without Spark where that is certain, else through it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from skyband.framework.streaming.spark.session import get_session
 from skyband.framework.verify.accepted import source_rows
 
 MOST: Final = 2_000_000
-"""Rows that are read without the engine, which reads more of them faster."""
+"""Rows that are read without Spark, which reads more of them faster."""
 
 
 def taken_rows(plan: Plan, layout: Layout, job: JobFile) -> pa.Table:
@@ -36,7 +36,7 @@ def taken_rows(plan: Plan, layout: Layout, job: JobFile) -> pa.Table:
 
 
 def _here(plan: Plan, layout: Layout) -> pa.Table | None:
-    """The same without the engine; None where only the engine can say."""
+    """The same without Spark; None where only Spark can say."""
     if plan.source.format not in FORMATS or forgotten(layout.checkpoint):
         return None
     aside = Ledger.load(layout.home).aside
@@ -47,7 +47,7 @@ def _here(plan: Plan, layout: Layout) -> pa.Table | None:
 
 
 def rows_of(plan: Plan, paths: list[str]) -> pa.Table | None:
-    """Every row of the files that the intake passes; None where the engine may read one otherwise, or there are too many. O(rows)."""
+    """Every row of the files that the intake passes; None where Spark may read one otherwise, or there are too many. O(rows)."""
     try:
         found = first_rows(plan.source, MOST + 1, paths)
         if found.doubtful or len(found.rows) > MOST:

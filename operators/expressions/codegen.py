@@ -1,6 +1,6 @@
 """Source text of the block kernels, and the functions made from it.
 
-Numba modules are files in the per-host cache folder, named by the hash of what they hold and of the versions that compile them, so that
+Numba modules are files in the per-host cache directory, named by the hash of what they hold and of the versions that compile them, so that
 worker processes load compiled code; the text of a file found there is compared with what would be written before it is run.
 """
 
@@ -140,13 +140,13 @@ def numpy_function(source: str) -> Callable[..., Any]:
 
 @cache
 def numba_function(source: str) -> Callable[..., Any]:
-    """The compiled function of ``numba_source``: from the cache folder, else compiled (about half a second) and put there."""
+    """The compiled function of ``numba_source``: from the cache directory, else compiled (about half a second) and put there."""
     import numba
 
     versions = f"{numba.__version__} {np.__version__} {sys.version}"
     digest = hashlib.sha256(f"{versions}\n{source}".encode()).hexdigest()[:24]
     name = f"skyband_expression_{digest}"
-    path = _write(jit.cache_folder() / "expressions", f"{name}.py", source)
+    path = _write(jit.cache_directory() / "expressions", f"{name}.py", source)
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -159,16 +159,16 @@ def numba_function(source: str) -> Callable[..., Any]:
     return module.block  # type: ignore[no-any-return]
 
 
-def _write(folder: Path, name: str, source: str) -> Path:
+def _write(directory: Path, name: str, source: str) -> Path:
     """Make the file hold ``source``. An equal file is left alone: Numba's cache goes by its time of change."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = folder / name
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = directory / name
     try:
         if path.read_text(encoding="utf-8") == source:
             return path
     except (OSError, UnicodeDecodeError):
         pass
-    handle, temporary = tempfile.mkstemp(prefix=name, suffix=".tmp", dir=folder)
+    handle, temporary = tempfile.mkstemp(prefix=name, suffix=".tmp", dir=directory)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(source)
     os.utime(temporary, (0, 0))  # processes that start together write the same file: let Numba see the same time of change, too

@@ -18,7 +18,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = Home(tmp_path_factory.mktemp("airflow"))
     done = home.airflow("db", "migrate")
     assert done.returncode == 0, done.stderr
-    return home.folder / "airflow" / "airflow.db"
+    return home.directory / "airflow" / "airflow.db"
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A real Airflow with a home of its own: its database, its folder of specs, the loader of this checkout, this checkout's command."""
+"""A real Airflow with a home of its own: its database, its directory of specs, the loader of this checkout, this checkout's command."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ CHECK = "  tables:\n    - {{table: far5, expectation: expect_column_values_to_be
 
 @dataclass
 class Home:
-    """Below ``folder``: ``airflow`` is AIRFLOW_HOME, ``specs`` the folder of specs, ``cache`` what the loader keeps."""
+    """Below ``directory``: ``airflow`` is AIRFLOW_HOME, ``specs`` the directory of specs, ``cache`` what the loader keeps."""
 
-    folder: Path
+    directory: Path
     more: dict[str, str] = field(default_factory=dict)
 
     @property
     def specs(self) -> Path:
-        return self.folder / "specs"
+        return self.directory / "specs"
 
     @property
     def env(self) -> dict[str, str]:
         own = {
-            "AIRFLOW_HOME": str(self.folder / "airflow"),
+            "AIRFLOW_HOME": str(self.directory / "airflow"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "airflow_dags"),
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
@@ -43,7 +43,7 @@ class Home:
             "PYTHONDONTWRITEBYTECODE": "1",
             "SKYBAND_COMMAND": COMMAND,
             "SKYBAND_SPECS": str(self.specs),
-            "SKYBAND_CACHE": str(self.folder / "cache"),
+            "SKYBAND_CACHE": str(self.directory / "cache"),
             "SKYBAND_MASTER": "local[2]",
         }
         return {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "SKYBAND_FAILPOINT")} | own | self.more
@@ -68,7 +68,7 @@ class Home:
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """Rows of Airflow's database."""
-        with sqlite3.connect(f"file:{self.folder}/airflow/airflow.db?mode=ro", uri=True) as db:
+        with sqlite3.connect(f"file:{self.directory}/airflow/airflow.db?mode=ro", uri=True) as db:
             return db.execute(sql).fetchall()
 
     def states(self) -> dict[str, str]:
@@ -85,8 +85,8 @@ class Home:
     def job(
         self, name: str, files: int = 2, schedule: str = "{cron: '@daily', retries: {count: 2, wait: 1 second}}", check: str = ""
     ) -> Path:
-        """A small job below ``folder/name``, its spec among the others; the job's folder."""
-        place = self.folder / name
+        """A small job below ``directory/name``, its spec among the others; the job's directory."""
+        place = self.directory / name
         place.mkdir()
         for n in range(files):
             write_file(place, f"{n}.csv", ROWS[50 * n : 50 * (n + 1)], at=n)

@@ -47,12 +47,12 @@ class Standalone:
                 if found := what():
                     return found
             time.sleep(0.3)
-        raise AssertionError(f"{why}\n{(self.home.folder / 'standalone.log').read_text()[-5000:]}")
+        raise AssertionError(f"{why}\n{(self.home.directory / 'standalone.log').read_text()[-5000:]}")
 
     def log(self, dag: str, task: str, attempt: int) -> str:
         """What a try of a task in the DAG's only run has said so far, a line a message."""
         said = []
-        for file in (self.home.folder / "airflow" / "logs" / f"dag_id={dag}").glob(f"*/task_id={task}/attempt={attempt}.log"):
+        for file in (self.home.directory / "airflow" / "logs" / f"dag_id={dag}").glob(f"*/task_id={task}/attempt={attempt}.log"):
             for line in file.read_text().splitlines():
                 with contextlib.suppress(ValueError):
                     said.append(str(json.loads(line).get("event")))
@@ -66,9 +66,9 @@ def standalone(home: Home) -> Iterator[Standalone]:
     home.more |= {
         "AIRFLOW__API__HOST": "127.0.0.1", "AIRFLOW__API__PORT": str(port), "AIRFLOW__API__BASE_URL": f"http://127.0.0.1:{port}",
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/", "AIRFLOW__API__WORKERS": "1",
-        "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "2", "AIRFLOW__CORE__PARALLELISM": "2", "TMPDIR": str(home.folder),
+        "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "2", "AIRFLOW__CORE__PARALLELISM": "2", "TMPDIR": str(home.directory),
     }  # fmt: skip
-    with open(home.folder / "standalone.log", "wb") as log:
+    with open(home.directory / "standalone.log", "wb") as log:
         command = [BIN / "airflow", "standalone"]
         process = subprocess.Popen(command, env=home.env, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
     running = Standalone(home, port)
@@ -97,7 +97,7 @@ def _session(leader: int) -> list[int]:
 
 def below(home: Home, words: str = "") -> list[int]:
     """Processes that were started for ``home``, in whatever session, whose command line has ``words`` in it."""
-    mark, found = f"AIRFLOW_HOME={home.folder}/airflow\0".encode(), []
+    mark, found = f"AIRFLOW_HOME={home.directory}/airflow\0".encode(), []
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             if entry.name.isdigit() and mark in (entry / "environ").read_bytes() and words.encode() in (entry / "cmdline").read_bytes():

@@ -118,6 +118,6 @@ def test_who_comes_later_sees_all_lines() -> None:
         assert lines[1:] == ["line 0", "line 1", "line 2", "waiting", "asked 1"]
 
 
-def test_its_folder_is_the_users_alone() -> None:
+def test_its_directory_is_the_users_alone() -> None:
     with started("quick") as handle:
         assert os.stat(handle["folder"]).st_mode & 0o077 == 0

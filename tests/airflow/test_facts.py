@@ -43,16 +43,16 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], Pa
     return [sys.executable, str(script)], log
 
 
-def write(folder: Path, **texts: str) -> list[Path]:
+def write(directory: Path, **texts: str) -> list[Path]:
     for name, text in texts.items():
-        (folder / f"{name}.yaml").write_text(text)
-    return [folder / f"{name}.yaml" for name in texts]
+        (directory / f"{name}.yaml").write_text(text)
+    return [directory / f"{name}.yaml" for name in texts]
 
 
 def test_specs_are_files_with_a_schedule_of_their_own(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
-    for folder in (one, two):
-        folder.mkdir()
+    for directory in (one, two):
+        directory.mkdir()
     write(one, b="job: x\nschedule: {}\n", a='"schedule" : 1\n', nested="x:\n  schedule: 1\n", none="job: x\n", _hidden="schedule: 1\n")
     (two / "c.yml").write_text("schedule:\n")
     (two / "d.txt").write_text("schedule:\n")
@@ -74,7 +74,7 @@ def test_each_text_is_asked_for_once(tmp_path: Path, fake: tuple[list[str], Path
     assert stat.S_IMODE(cache.stat().st_mode) == 0o700 and len(list(cache.iterdir())) == 3
 
 
-def test_a_whole_new_folder_is_told_by_several_processes(
+def test_a_whole_new_directory_is_told_by_several_processes(
     tmp_path: Path, fake: tuple[list[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words, log = fake
@@ -156,15 +156,15 @@ def test_no_password_of_airflow_reaches_the_pipeline(tmp_path: Path, fake: tuple
     assert "AIRFLOW_HOME" in fact["env"] and not [n for n in fact["env"] if n.startswith(("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_"))]
 
 
-def test_a_folder_that_others_may_write_is_not_used(tmp_path: Path, fake: tuple[list[str], Path]) -> None:
+def test_a_directory_that_others_may_write_is_not_used(tmp_path: Path, fake: tuple[list[str], Path]) -> None:
     words, log = fake
-    folder = tmp_path / "cache" / "airflow"
-    folder.mkdir(parents=True)
-    folder.chmod(0o777)
+    directory = tmp_path / "cache" / "airflow"
+    directory.mkdir(parents=True)
+    directory.chmod(0o777)
     paths = write(tmp_path, a="x")
     facts.facts(paths, words)
     facts.facts(paths, words)
-    assert log.read_text() == "a.yaml\na.yaml\n" and not list(folder.iterdir())
+    assert log.read_text() == "a.yaml\na.yaml\n" and not list(directory.iterdir())
 
 
 def test_the_command_as_a_shell_spells_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What Airflow makes of a folder of specs: without Spark, and mostly without the command."""
+"""What Airflow makes of a directory of specs: without Spark, and mostly without the command."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.airflow
 LOAD = """
 import json, sys, time
 from airflow.sdk import DAG
-sys.path.insert(0, {folder!r})
+sys.path.insert(0, {directory!r})
 begun = time.perf_counter()
 import skyband_dags
 took = time.perf_counter() - begun
@@ -29,12 +29,12 @@ print(json.dumps({{
 """
 
 
-def loaded(home: Home, folder: Path = ROOT / "airflow_dags") -> dict[str, object]:
+def loaded(home: Home, directory: Path = ROOT / "airflow_dags") -> dict[str, object]:
     """What importing the loader in Airflow's Python gives."""
-    return json.loads(home.python(LOAD.format(folder=str(folder))).splitlines()[-1])  # type: ignore[no-any-return]
+    return json.loads(home.python(LOAD.format(directory=str(directory))).splitlines()[-1])  # type: ignore[no-any-return]
 
 
-def test_a_folder_of_200_specs_is_parsed_without_anything_heavy(home: Home) -> None:
+def test_a_directory_of_200_specs_is_parsed_without_anything_heavy(home: Home) -> None:
     home.job("j0", files=0)
     text = (home.specs / "j0.yaml").read_text()
     for n in range(1, 200):
@@ -88,7 +88,7 @@ def test_the_installed_loader_is_the_same(home: Home, tmp_path: Path) -> None:
 def test_what_a_spec_says_of_its_schedule_is_the_dags(home: Home) -> None:
     said = "{id: x.y, description: a job, owner: me, tags: [a], assets: [up.far5, 's3://b/k'], timeout: 2 hours, paused: true, "
     home.job("good", files=0, schedule=said + "retries: {count: 5, wait: 2 minutes, longest: 10 minutes}}")
-    code = LOAD.format(folder=str(ROOT / "airflow_dags")) + (
+    code = LOAD.format(directory=str(ROOT / "airflow_dags")) + (
         "\nd, = dags\nr, p = d.task_dict['run'], d.task_dict['publish']"
         "\nprint(json.dumps([d.dag_id, d.description, d.owner, sorted(d.tags), d.is_paused_upon_creation, r.retries, r.retry_delay.seconds,"
         " r.max_retry_delay.seconds, r.retry_exponential_backoff, r.execution_timeout.seconds, repr(d.schedule),"
@@ -126,8 +126,8 @@ def test_a_spec_that_is_broken_since_is_refused_before_it_runs(home: Home) -> No
     """The worker's environment is not the DAG processor's: there the source's place is not set."""
     home.job("small")
     spec = home.specs / "small.yaml"
-    spec.write_text(spec.read_text().replace(str(home.folder / "small" / "in"), "${PLACE_OF_ROWS}"))
-    loader, command = home.folder / "loader", home.env["SKYBAND_COMMAND"]
+    spec.write_text(spec.read_text().replace(str(home.directory / "small" / "in"), "${PLACE_OF_ROWS}"))
+    loader, command = home.directory / "loader", home.env["SKYBAND_COMMAND"]
     loader.write_text(f'#!/bin/sh\n[ "$1" = airflow ] && export PLACE_OF_ROWS=/somewhere\nexec {command} "$@"\n')
     loader.chmod(0o755)
     home.more["SKYBAND_COMMAND"] = str(loader)

@@ -45,13 +45,17 @@ def test_a_run_publishes_after_the_gate_and_only_news(home: Home) -> None:
 
 def test_the_demo_runs_and_tells_of_its_tables(home: Home) -> None:
     """The spec as it is in the checkout, over three weeks of the demo's flights."""
-    write_landing(home.folder / "landing", days=21)
-    home.more |= {"LANDING": str(home.folder / "landing"), "WAREHOUSE": str(home.folder / "tables"), "SKYBAND_SPECS": str(ROOT / "specs")}
+    write_landing(home.directory / "landing", days=21)
+    home.more |= {
+        "LANDING": str(home.directory / "landing"),
+        "WAREHOUSE": str(home.directory / "tables"),
+        "SKYBAND_SPECS": str(ROOT / "specs"),
+    }
     done = home.airflow("dags", "test", "flights")
     assert home.states() == dict.fromkeys(("validate", "run", "quality_gate", "publish", "maintain"), "success"), done.stdout + done.stderr
     events = home.events()
     assert set(events) == {f"flights.{q}{t}" for q in ("parted", "parted_today") for t in ("", "_changes", "_now")}
-    tables = home.folder / "tables" / "flights"
+    tables = home.directory / "tables" / "flights"
     for name, event in events.items():
         query = name.removeprefix("flights.").removesuffix("_changes").removesuffix("_now")
         assert event["versions"]["to"] == DeltaTable(str(tables / name.removeprefix("flights."))).version()
@@ -59,7 +63,7 @@ def test_the_demo_runs_and_tells_of_its_tables(home: Home) -> None:
         rejected = DeltaTable(str(tables / "rejected")).to_pyarrow_table()
         assert sum(event["rejected"].values()) == rejected.num_rows > 0
     runs = DeltaTable(str(tables / "runs")).to_pyarrow_table().to_pylist()
-    assert sum(r["rows_in"] for r in runs) == sum(len(f.read_text().splitlines()) - 1 for f in (home.folder / "landing").iterdir())
+    assert sum(r["rows_in"] for r in runs) == sum(len(f.read_text().splitlines()) - 1 for f in (home.directory / "landing").iterdir())
 
 
 def test_a_failing_gate_fails_the_run_and_tells_nobody(home: Home) -> None:

@@ -1,4 +1,4 @@
-"""Airflow itself picks specs up that are dropped into the folder, runs them one after the other, and does not lose or double a row."""
+"""Airflow itself picks specs up that are dropped into the directory, runs them one after the other, and does not lose or double a row."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_dropped_spec_runs_and_outlives_worker_and_user(home: Home, tmp_path: 
         # Another one, on its news; and again news.
         place = home.job("later", files=FILES, schedule="{assets: [small.far5_now], retries: {count: 5, wait: 1 second}}")
         airflow.until(lambda: home.rows("select 1 from dag where dag_id = 'later'"), "no DAG comes of the second spec")
-        write_file(home.folder / "small", "9.csv", ROWS[100:150], at=9)
+        write_file(home.directory / "small", "9.csv", ROWS[100:150], at=9)
         airflow.api("dags/small/dagRuns", {"logical_date": None})
         airflow.until(lambda: "batch 1:" in airflow.log("later", "run", 1), "news of an asset start nothing")
 
@@ -73,6 +73,6 @@ def look(url: str, file: Path, *texts: str) -> bool:
     )
     assert done.returncode == 0, done.stderr
     assert file.stat().st_size > 10_000
-    if folder := os.environ.get("SKYBAND_PICTURES"):
-        shutil.copy(file, Path(folder) / "airflow.png")
+    if directory := os.environ.get("SKYBAND_PICTURES"):
+        shutil.copy(file, Path(directory) / "airflow.png")
     return True

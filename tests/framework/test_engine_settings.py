@@ -1,4 +1,4 @@
-"""Who runs a job says how the engine is started: option, variable, file, default, in this order; nobody, what counts for results."""
+"""Who runs a job says how Spark is started: option, variable, file, default, in this order; nobody, what counts for results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ conf."spark.executor.memory" = "16g"
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -45,8 +45,8 @@ def test_without_a_word_it_is_this_machine() -> None:
     assert (found.master, found.conf, found.local) == ("local[*]", {}, True)
 
 
-def test_the_file_counts_before_the_default_and_its_profile_before_the_rest(folder: Path) -> None:
-    (folder / "skyband.toml").write_text(FILE)
+def test_the_file_counts_before_the_default_and_its_profile_before_the_rest(directory: Path) -> None:
+    (directory / "skyband.toml").write_text(FILE)
     found = engine_settings(Asked(), {})
     assert found.master == "local[3]" and found.local
     assert found.conf == {"spark.executor.memory": "4g", "spark.ui.enabled": "true", "spark.executor.cores": "2"}
@@ -56,8 +56,8 @@ def test_the_file_counts_before_the_default_and_its_profile_before_the_rest(fold
     assert engine_settings(Asked(), {"SKYBAND_PROFILE": "another"}) == found
 
 
-def test_an_option_counts_before_a_variable_and_that_before_the_file(folder: Path) -> None:
-    (folder / "skyband.toml").write_text(FILE)
+def test_an_option_counts_before_a_variable_and_that_before_the_file(directory: Path) -> None:
+    (directory / "skyband.toml").write_text(FILE)
     env = {"SKYBAND_MASTER": "local[2]", "SKYBAND_CONF": "spark.executor.memory=5g\n\nspark.task.cpus = 1\n", "SKYBAND_DRIVER_MEMORY": "3g"}
     by_variable = engine_settings(Asked(), env)
     assert by_variable.master == "local[2]"
@@ -71,26 +71,26 @@ def test_an_option_counts_before_a_variable_and_that_before_the_file(folder: Pat
     assert by_option.conf == by_variable.conf | {"spark.executor.memory": "6g", "spark.driver.extraJavaOptions": "-Da=b"}
 
 
-def test_the_file_is_the_callers_and_never_the_specs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_is_the_callers_and_never_the_specs(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A spec's author may write beside the spec; who calls from elsewhere does not hear of it."""
-    (folder / "specs").mkdir()
-    (folder / "specs" / "skyband.toml").write_text(FILE)
-    (folder / "skyband.toml").write_text("[engine]\nmaster = 'local[1]'\n")
+    (directory / "specs").mkdir()
+    (directory / "specs" / "skyband.toml").write_text(FILE)
+    (directory / "skyband.toml").write_text("[engine]\nmaster = 'local[1]'\n")
     assert engine_settings(Asked(), {}).master == "local[1]"
     assert engine_settings(Asked(), {"SKYBAND_CONFIG": ""}).master == "local[*]"
     assert engine_settings(Asked(), {"SKYBAND_CONFIG": "specs/skyband.toml"}).master == "local[3]"
     assert "SKY-E610" in refused(SKYBAND_CONFIG="gone.toml")
     # One that others may write counts only if it is named.
-    (folder / "skyband.toml").chmod(0o666)
+    (directory / "skyband.toml").chmod(0o666)
     assert "may be written by all" in refused()
     assert engine_settings(Asked(), {"SKYBAND_CONFIG": "skyband.toml"}).master == "local[1]"
-    (folder / "skyband.toml").unlink()
-    os.mkfifo(folder / "skyband.toml")
+    (directory / "skyband.toml").unlink()
+    os.mkfifo(directory / "skyband.toml")
     assert "is not a file" in refused()
 
 
-def test_commands_that_are_about_no_job_of_the_users_stay_here(folder: Path) -> None:
-    (folder / "skyband.toml").write_text(FILE)
+def test_commands_that_are_about_no_job_of_the_users_stay_here(directory: Path) -> None:
+    (directory / "skyband.toml").write_text(FILE)
     found = engine_settings(Asked(alone=True), {"SKYBAND_MASTER": "spark://there:7077", "SKYBAND_CONF": "spark.executor.memory=5g"})
     assert (found.master, found.conf) == ("local[*]", {})
     assert engine_settings(Asked(alone=True), {"SKYBAND_MASTER": "local[2]"}).master == "local[2]"
@@ -110,10 +110,10 @@ def test_commands_that_are_about_no_job_of_the_users_stay_here(folder: Path) -> 
         ("[engine.conf]\nspark.x = 1\n\nspark.sql.ansi.enabled = true\n", "SKY-E611", 4, "spark.sql.ansi.enabled may not be changed"),
     ],
 )  # fmt: skip
-def test_mistakes_of_the_file_have_their_line(folder: Path, text: str, code: str, line: int, said: str) -> None:
-    (folder / "skyband.toml").write_text(text)
+def test_mistakes_of_the_file_have_their_line(directory: Path, text: str, code: str, line: int, said: str) -> None:
+    (directory / "skyband.toml").write_text(text)
     told = refused()
-    assert told.startswith(f"{folder}/skyband.toml:{line}:") and code in told and said in told
+    assert told.startswith(f"{directory}/skyband.toml:{line}:") and code in told and said in told
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_commands_that_start_an_engine_refuse_settings_before_anything(command: 
     assert "SKY-E611" in told and "spark.sql.ansi.enabled may not be changed" in told
 
 
-def test_a_refused_setting_is_an_outcome(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_refused_setting_is_an_outcome(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--master", "nowhere", "--outcome", "out.json", "gone.yaml"]) == 2
-    assert '"SKY-E611"' in (folder / "out.json").read_text()
+    assert '"SKY-E611"' in (directory / "out.json").read_text()
     assert "nowhere" in capsys.readouterr().err

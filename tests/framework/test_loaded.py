@@ -34,7 +34,7 @@ print("pandas" in sys.modules)
 
 
 def test_what_a_run_without_news_loads(root: Path, tmp_path: Path) -> None:
-    """Neither the compiler, nor the engine's library, nor pandas: a plan is made and a gate is there without."""
+    """Neither the compiler, nor Spark's library, nor pandas: a plan is made and a gate is there without."""
     (tmp_path / "in").mkdir()
     code = f"""
 from skyband.framework.base.lean_arrow import lean_arrow
@@ -49,7 +49,7 @@ print(*(m for m in ("numba", "scipy", "pyspark", "pandas") if m in sys.modules))
 
 
 def test_what_a_driver_loads(root: Path) -> None:
-    """No compiler: kernels run in tasks. The engine's library is there, but not pandas."""
+    """No compiler: kernels run in tasks. Spark's library is there, but not pandas."""
     code = """
 from skyband.framework.base.lean_arrow import lean_arrow
 lean_arrow()

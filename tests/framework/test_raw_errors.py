@@ -29,8 +29,8 @@ def _quotes(value: ast.expr) -> bool:
 
 def test_every_error_that_quotes_a_library_has_a_sentence_and_a_hint(root: Path) -> None:
     seen, bare = 0, []
-    for folder in ("framework", "jobs"):
-        for file in sorted((root / folder).rglob("*.py")):
+    for directory in ("framework", "jobs"):
+        for file in sorted((root / directory).rglob("*.py")):
             for call, said in quoting(ast.parse(file.read_text(encoding="utf-8"))):
                 seen += 1
                 first = said.values[0]

@@ -1,4 +1,4 @@
-"""What a run has the engine compile with: its first compiler alone, where it is over soon or has the engine move blocks only."""
+"""What a run has Spark compile with: its first compiler alone, where it is over soon or has Spark move blocks only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RULE = '  rows:\n    - {name: sane_x, expect: "x < 1000000"}\n'
         (True, False, "--continuous", False),
         (False, False, "--once", True),
         (False, False, "--finish", True),
-        # A rule of rows: the engine reads, and has much to do.
+        # A rule of rows: Spark reads, and has much to do.
         (False, True, "--once", False),
         (False, False, "--continuous", False),
     ],

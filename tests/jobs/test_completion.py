@@ -17,12 +17,12 @@ def script(capsys: pytest.CaptureFixture[str], shell: str) -> str:
     return capsys.readouterr().out
 
 
-def completed(folder: Path, *words: str) -> set[str]:
+def completed(directory: Path, *words: str) -> set[str]:
     """What bash offers for the last of ``words``."""
     asked = f"COMP_WORDS=({' '.join(map(repr, words))}); COMP_CWORD={len(words) - 1}"
     function = "$(complete -p skyband | sed 's/.*-F \\([^ ]*\\).*/\\1/')"
     program = f". ./script; {asked}; {function} skyband {words[-1]!r}; printf '%s\\n' \"${{COMPREPLY[@]}}\""
-    done = subprocess.run(["bash", "-c", program], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(["bash", "-c", program], cwd=directory, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and not done.stderr, done.stderr
     return set(done.stdout.split())
 

@@ -21,9 +21,9 @@ def source() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def landing(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("flights") / "landing"
-    assert write_landing(folder) == DAYS
-    return folder
+    directory = tmp_path_factory.mktemp("flights") / "landing"
+    assert write_landing(directory) == DAYS
+    return directory
 
 
 @pytest.mark.long
@@ -72,16 +72,16 @@ def test_disorder_is_within_the_demos_watermark(landing: Path) -> None:
 
 @pytest.mark.long
 def test_writing_again_does_nothing_and_writing_more_adds(tmp_path: Path) -> None:
-    folder = tmp_path / "landing"
-    assert write_landing(folder, 3) == 3
-    before = {p: p.stat().st_mtime_ns for p in folder.iterdir()}
-    assert write_landing(folder, 3) == 3
-    assert write_landing(folder, 5) == 5
+    directory = tmp_path / "landing"
+    assert write_landing(directory, 3) == 3
+    before = {p: p.stat().st_mtime_ns for p in directory.iterdir()}
+    assert write_landing(directory, 3) == 3
+    assert write_landing(directory, 5) == 5
     assert {p: p.stat().st_mtime_ns for p in before} == before
     assert [p.name for p in tmp_path.iterdir()] == ["landing"]
 
 
-def test_refuses_a_folder_with_other_files_and_impossible_days(tmp_path: Path) -> None:
+def test_refuses_a_directory_with_other_files_and_impossible_days(tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text("a,b\n")
     with pytest.raises(SkybandError, match="SKY-E202"):
         write_landing(tmp_path)

@@ -17,19 +17,19 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def started(*words: object, cwd: Path, path: Sequence[Path] = ()) -> str:
-    """What a command of this Python says, with these folders to import from; it must end well."""
+    """What a command of this Python says, with these directories to import from; it must end well."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [*path, ROOT]))}
     done = subprocess.run([sys.executable, *map(str, words)], cwd=cwd, capture_output=True, text=True, check=False, timeout=600, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
-def installed(folder: Path) -> tuple[Path, Path]:
-    """(project, the folder into which it is installed)."""
-    project, target = folder / "my-parts", folder / "target"
+def installed(directory: Path) -> tuple[Path, Path]:
+    """(project, the directory into which it is installed)."""
+    project, target = directory / "my-parts", directory / "target"
     assert cli.main(["init", "--plugin", str(project)]) == 0
     words = ("--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--target", target)
-    started("-m", "pip", "install", *words, project, cwd=folder)
+    started("-m", "pip", "install", *words, project, cwd=directory)
     return project, target
 
 
@@ -70,10 +70,10 @@ def test_a_job_runs_with_the_parts(tmp_path: Path) -> None:
         ("full/file/deeper", "SKY-E203"),
     ],
 )
-def test_a_folder_that_will_not_do_is_refused_and_left_alone(folder: str, said: str, tmp_path: Path, capsys: Any) -> None:
+def test_a_directory_that_will_not_do_is_refused_and_left_alone(directory: str, said: str, tmp_path: Path, capsys: Any) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("mine")
     before = sorted(tmp_path.rglob("*"))
-    assert cli.main(["init", "--plugin", str(tmp_path / folder)]) == 2
+    assert cli.main(["init", "--plugin", str(tmp_path / directory)]) == 2
     assert said in capsys.readouterr().err
     assert sorted(tmp_path.rglob("*")) == before and (tmp_path / "full" / "file").read_text() == "mine"

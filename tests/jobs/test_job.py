@@ -103,7 +103,7 @@ def test_what_cannot_be_answered_is_an_error_with_a_code(spec: Path, tmp_path: P
 
 
 def test_a_run_is_the_commands(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the engine does is held by the notebook's test and by those of the command; here: it gets what was asked for."""
+    """What Spark does is held by the notebook's test and by those of the command; here: it gets what was asked for."""
     asked = []
 
     def ran(args: object) -> int:

@@ -1,4 +1,4 @@
-"""Tables are looked at before the engine is there: what is lost by then is told as ever, by the run."""
+"""Tables are looked at before Spark is there: what is lost by then is told as ever, by the run."""
 
 from __future__ import annotations
 

@@ -31,15 +31,15 @@ NEAR = "  near: {type: topk_pairs, scoring: near, k: 3, carry: [x]}\n"
 @pytest.fixture(scope="module")
 def spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The spec of a small job whose tables are there."""
-    folder = tmp_path_factory.mktemp("machines")
-    path = write_spec(folder, queries=NEAR)
-    write_file(folder, "0.csv", stream(1, 60), at=0)
+    directory = tmp_path_factory.mktemp("machines")
+    path = write_spec(directory, queries=NEAR)
+    write_file(directory, "0.csv", stream(1, 60), at=0)
     known(small.make(path, stream(1, 60)))
     return path
 
 
 def known(plan: Plan) -> None:
-    """The job file of a job that was made without the engine."""
+    """The job file of a job that was made without Spark."""
     layout = Layout(plan.sink)
     layout.save(JobFile(plan.job, "g", concealed(fingerprint(plan), plan, "s"), 2, None, salt="s"))
 

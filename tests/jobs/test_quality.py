@@ -11,7 +11,7 @@ import pytest
 
 from skyband.framework.plan.model import Plan
 from skyband.framework.streaming.job.layout import JobFile
-from skyband.framework.streaming.job.replay_records import FOLDER, Replay
+from skyband.framework.streaming.job.replay_records import DIRECTORY, Replay
 from skyband.jobs import quality, rejected
 from skyband.jobs.cli import main
 from tests.framework.quality.test_gate import Job, new
@@ -28,10 +28,10 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
     table = [{"reason": r, "text": t, "batch_id": 0, "origin": "replayed-1.csv" if r == "late" else "a.csv"} for r, t in rows]
     job.sink.writer.append("rejected", pa.Table.from_pylist(table, job.sink.specs["rejected"].schema), "test", 0)
     home = tmp_path / "out" / "_skyband"
-    (home / FOLDER).mkdir(parents=True)
+    (home / DIRECTORY).mkdir(parents=True)
     (home / "job.json").write_text(json.dumps(asdict(JobFile(plan.job, "g", {}, 2, ["id", "grp"]))))
     record = Replay("replayed-1.csv", "mended.csv", "00", 5, 4, {"late": 1}, (1, 2), 0, -1, None, "2026-01-01T00:00:00+00:00")
-    (home / FOLDER / "replayed-1.csv.json").write_text(json.dumps(asdict(record)))
+    (home / DIRECTORY / "replayed-1.csv.json").write_text(json.dumps(asdict(record)))
     for command in (rejected, quality):
         monkeypatch.setattr(command, "load_plan", lambda spec: plan)
     return plan

@@ -29,8 +29,8 @@ def spec(tmp_path: Path) -> Path:
     return write_spec(tmp_path)
 
 
-def files(folder: Path) -> set[str]:
-    return {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file() and not p.name.endswith("lock")}
+def files(directory: Path) -> set[str]:
+    return {str(p.relative_to(directory)) for p in directory.rglob("*") if p.is_file() and not p.name.endswith("lock")}
 
 
 def test_all_of_the_job_goes_and_nothing_else(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -74,14 +74,14 @@ def test_every_type_of_value_is_printed(plan: Plan, capsys: pytest.CaptureFixtur
 OUTSIDE = (
     "select * from read_text('{file}')", "select * from '{file}'", "select * from glob('/*')", "select * from read_csv('{file}')",
     "select * from read_parquet('{file}')", "select * from sniff_csv('{file}')", "select * from read_csv('https://example.com/x.csv')",
-    "select * from delta_scan('{folder}')", "select * from query('copy near to ''{file}.csv''')",
+    "select * from delta_scan('{directory}')", "select * from query('copy near to ''{file}.csv''')",
     "select * from query('attach ''{file}.db''')", "select * from enable_logging(storage='file', storage_path='{file}.log')",
     "select * from duckdb_secrets()", "select getenv('HOME')", "select * from secret_of_python", "select * from arrow_scan(1, 2, 3)",
 )  # fmt: skip
 NO_QUERIES = (
     "copy (select 1) to '{file}.csv'", "attach '{file}.db'", "install delta", "load delta", "set enable_external_access = true",
-    "pragma enable_external_access", "reset lock_configuration", "export database '{folder}/x'", "create table t as select 1",
-    "import database '{folder}'", "call enable_logging()", "drop view near_history", "select 1; select 2", "", "  ; ",
+    "pragma enable_external_access", "reset lock_configuration", "export database '{directory}/x'", "create table t as select 1",
+    "import database '{directory}'", "call enable_logging()", "drop view near_history", "select 1; select 2", "", "  ; ",
 )  # fmt: skip
 
 
@@ -92,7 +92,7 @@ def test_nothing_outside_is_reached(plan: Plan, tmp_path: Path, statement: str) 
     (tmp_path / "outside").write_text("a\n1\n")
     before = sorted(tmp_path.iterdir())
     with pytest.raises(SkybandError) as e:
-        Statements(plan).ask(statement.format(file=tmp_path / "outside", folder=tmp_path))
+        Statements(plan).ask(statement.format(file=tmp_path / "outside", directory=tmp_path))
     assert e.value.code == "SKY-E404" and "\n" not in e.value.message
     assert sorted(tmp_path.iterdir()) == before
 
@@ -101,7 +101,7 @@ def test_nothing_outside_is_reached(plan: Plan, tmp_path: Path, statement: str) 
 def test_only_one_query_is_taken(plan: Plan, tmp_path: Path, statement: str) -> None:
     before = sorted(tmp_path.iterdir())
     with pytest.raises(SkybandError) as e:
-        Statements(plan).ask(statement.format(file=tmp_path / "outside", folder=tmp_path))
+        Statements(plan).ask(statement.format(file=tmp_path / "outside", directory=tmp_path))
     assert e.value.code in ("SKY-E201", "SKY-E404")
     assert sorted(tmp_path.iterdir()) == before
 

@@ -40,8 +40,8 @@ tests:
 """
 
 
-def spec(folder: Path, tests: str) -> str:
-    path = folder / "job.yaml"
+def spec(directory: Path, tests: str) -> str:
+    path = directory / "job.yaml"
     path.write_text(SMALL + tests)
     return str(path)
 

@@ -62,7 +62,7 @@ def test_later_starts_take_their_classes_from_the_archive(tmp_path: Path) -> Non
     assert done.returncode == 0, done.stderr
     said = done.stderr.splitlines()
     assert [line for line in said if "WARNING" not in line] == [
-        "fetching the engine's packages", "compiling the operators", "archiving the engine's classes",
+        "fetching Spark's packages", "compiling the operators", "archiving Spark's classes",
     ]  # fmt: skip
     (archive,) = (tmp_path / "engine").glob("classes-*.jsa")
     assert archive.stat().st_mode & 0o077 == 0

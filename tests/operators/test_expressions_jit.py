@@ -1,4 +1,4 @@
-"""Compiling: one driver for all expressions, the cache folder, processes that start together, life without Numba."""
+"""Compiling: one driver for all expressions, the cache directory, processes that start together, life without Numba."""
 
 import os
 import subprocess
@@ -30,8 +30,8 @@ print(out.tobytes().hex(), count, stats and sum(stats.cache_hits.values()), "num
 """
 
 
-def run(expression: str, folder: Path, **more: str) -> subprocess.Popen[str]:
-    env = {**os.environ, "SKYBAND_CACHE": str(folder), **more}
+def run(expression: str, directory: Path, **more: str) -> subprocess.Popen[str]:
+    env = {**os.environ, "SKYBAND_CACHE": str(directory), **more}
     return subprocess.Popen([sys.executable, "-c", PROGRAM, expression], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
 
 
@@ -129,30 +129,30 @@ def test_no_text_of_the_user_reaches_the_code() -> None:
         assert "os" not in source.replace("cols", "").replace("pos", "")
 
 
-def test_cache_folder_falls_back_and_is_private(tmp_path, monkeypatch) -> None:
-    folder = jit_module.cache_folder.__wrapped__
+def test_cache_directory_falls_back_and_is_private(tmp_path, monkeypatch) -> None:
+    directory = jit_module.cache_directory.__wrapped__
     monkeypatch.setenv("SKYBAND_CACHE", str(tmp_path / "mine" / "cache"))
-    assert folder() == (tmp_path / "mine" / "cache").resolve()
+    assert directory() == (tmp_path / "mine" / "cache").resolve()
     assert (tmp_path / "mine" / "cache").stat().st_mode & 0o077 == 0
     blocked = tmp_path / "file"
     blocked.write_text("")
     monkeypatch.setenv("SKYBAND_CACHE", str(blocked / "below"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert folder() == (tmp_path / "xdg" / "skyband").resolve()
+    assert directory() == (tmp_path / "xdg" / "skyband").resolve()
     open_to_all = tmp_path / "open"
     open_to_all.mkdir()
     open_to_all.chmod(0o777)
     monkeypatch.setenv("SKYBAND_CACHE", str(open_to_all))
-    assert folder() == (tmp_path / "xdg" / "skyband").resolve()
+    assert directory() == (tmp_path / "xdg" / "skyband").resolve()
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert folder().parent == tmp_path.resolve()
-    # A link at the name that can be guessed leads to a folder of this user's own.
+    assert directory().parent == tmp_path.resolve()
+    # A link at the name that can be guessed leads to a directory of this user's own.
     planted = tmp_path / f"skyband-{os.getuid()}"
     planted.rmdir()
     (tmp_path / "home").mkdir(mode=0o700)
     planted.symlink_to(tmp_path / "home")
-    assert folder().parent == tmp_path.resolve() and folder() != (tmp_path / "home").resolve()
+    assert directory().parent == tmp_path.resolve() and directory() != (tmp_path / "home").resolve()
 
 
 def test_jit_is_the_identity_without_numba(monkeypatch) -> None:

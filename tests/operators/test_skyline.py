@@ -447,7 +447,7 @@ def test_sp500_thirty_days_of_cheap_heavily_traded_quiet_stocks() -> None:
     pd, moocore = pytest.importorskip("pandas"), pytest.importorskip("moocore")
     path = ROOT / os.environ.get("SKYBAND_SHARED", "../shared") / "data" / "sp500_5yr.csv.gz"
     if not path.exists():
-        pytest.skip(f"no {path.name} in the shared data folder (SKYBAND_SHARED)")
+        pytest.skip(f"no {path.name} in the shared data directory (SKYBAND_SHARED)")
     frame = pd.read_csv(path).dropna().sort_values(["date", "Name"], kind="stable").head(40_000)
     day = 86_400_000_000
     time = pd.to_datetime(frame["date"]).to_numpy().astype("datetime64[us]").astype(np.int64)

@@ -18,7 +18,7 @@ from skyband.framework.base.java import find_java_home
 
 VERSION = "3.9.1"
 JARS = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "skyband-tests" / f"kafka-{VERSION}"
-"""54 MB, fetched once by the library that fetches the engine's packages."""
+"""54 MB, fetched once by the library that fetches Spark's packages."""
 WAIT = 120.0
 TAB = "\t"
 
@@ -49,8 +49,8 @@ def free_port() -> int:
 class Broker:
     """``servers`` is where it is. It may be stopped, killed and started again: what it holds stays."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
         self.port, control = free_port(), free_port()
         self.servers = f"127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
@@ -58,21 +58,21 @@ class Broker:
             "process.roles": "broker,controller", "node.id": 1, "controller.quorum.voters": f"1@127.0.0.1:{control}",
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{control}",
             "advertised.listeners": f"PLAINTEXT://{self.servers}", "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT", "log.dirs": folder / "data",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT", "log.dirs": directory / "data",
             "num.partitions": 3, "offsets.topic.replication.factor": 1, "offsets.topic.num.partitions": 1,
             "transaction.state.log.replication.factor": 1, "transaction.state.log.min.isr": 1, "transaction.state.log.num.partitions": 1,
             "log.retention.check.interval.ms": 1000, "log.initial.task.delay.ms": 1000, "file.delete.delay.ms": 1000,
             "group.initial.rebalance.delay.ms": 0,
         }  # fmt: skip
-        folder.mkdir(parents=True, exist_ok=True)
-        self.properties = folder / "server.properties"
+        directory.mkdir(parents=True, exist_ok=True)
+        self.properties = directory / "server.properties"
         self.properties.write_text("".join(f"{k}={v}\n" for k, v in settings.items()))
         self.tool("kafka.tools.StorageTool", "format", "-t", "c2t5YmFuZC10ZXN0cy0wMA", "-c", str(self.properties))
 
     def tool(self, main: str, *words: str, given: str = "") -> str:
         """What one of Kafka's tools prints; ``given`` is its input."""
         command = [*self._command("256m"), main, *words]
-        done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, cwd=self.folder)
+        done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, cwd=self.directory)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -98,21 +98,21 @@ class Broker:
     def expire(self, topic: str, partition: int, before: int) -> None:
         """Deletes the records before an offset, as time does it."""
         said = {"partitions": [{"topic": topic, "partition": partition, "offset": before}], "version": 1}
-        (self.folder / "delete.json").write_text(json.dumps(said))
-        words = ["--bootstrap-server", self.servers, "--offset-json-file", str(self.folder / "delete.json")]
+        (self.directory / "delete.json").write_text(json.dumps(said))
+        words = ["--bootstrap-server", self.servers, "--offset-json-file", str(self.directory / "delete.json")]
         self.tool("org.apache.kafka.tools.DeleteRecordsCommand", *words)
 
     def start(self) -> None:
         """Returns when it answers."""
-        with open(self.folder / "broker.log", "ab") as log:
+        with open(self.directory / "broker.log", "ab") as log:
             command = [*self._command("256m"), "kafka.Kafka", str(self.properties)]
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.folder)
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.directory)
         until = time.monotonic() + WAIT
         while time.monotonic() < until and self.process.poll() is None:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
                 return
             time.sleep(0.2)
-        raise AssertionError((self.folder / "broker.log").read_text()[-3000:])
+        raise AssertionError((self.directory / "broker.log").read_text()[-3000:])
 
     def stop(self, how: signal.Signals = signal.SIGKILL) -> None:
         """Ends it, and waits until it is gone."""
@@ -126,9 +126,9 @@ class Broker:
 
 
 @contextlib.contextmanager
-def broker(folder: Path) -> Iterator[Broker]:
+def broker(directory: Path) -> Iterator[Broker]:
     """A running broker, gone afterwards."""
-    made = Broker(folder)
+    made = Broker(directory)
     try:
         made.start()
         yield made

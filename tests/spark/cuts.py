@@ -35,34 +35,35 @@ def stream(seed: int, n: int = 420) -> list[list[object]]:
     return [r for _, r in rows]
 
 
-def write(folder: Path, rows: list[list[object]], files: int, only: slice = slice(None)) -> None:
+def write(directory: Path, rows: list[list[object]], files: int, only: slice = slice(None)) -> None:
     size = -(-len(rows) // files)
     for i in list(range(files))[only]:
-        write_file(folder, f"{i:03}.csv", rows[i * size : (i + 1) * size], at=10 * i)
+        write_file(directory, f"{i:03}.csv", rows[i * size : (i + 1) * size], at=10 * i)
 
 
 def job(
-    spark: SparkSession, folder: Path, rows: list[list[object]], partitions: int, max_files: int, files: int, restart: bool, keyed: bool,
-    prepare: Callable[[Path], None] = lambda folder: None, **spec: Any,
+    spark: SparkSession, directory: Path, rows: list[list[object]], partitions: int, max_files: int, files: int, restart: bool, keyed: bool,
+    prepare: Callable[[Path], None] = lambda directory: None, **spec: Any,
 ) -> Path:  # fmt: skip
-    """A finished job over ``rows`` in ``files`` files, in one run or two; ``prepare`` writes what its spec needs beside it. Its folder."""
-    folder.mkdir()
-    prepare(folder)
-    path = write_spec(folder, partition=keyed, max_files=max_files, buckets=3 if keyed else None, **spec)
+    """A finished job over ``rows`` in ``files`` files, in one run or two; ``prepare`` writes what its spec needs beside it. Its
+    directory."""
+    directory.mkdir()
+    prepare(directory)
+    path = write_spec(directory, partition=keyed, max_files=max_files, buckets=3 if keyed else None, **spec)
     if restart:
-        write(folder, rows, files, slice(0, files // 2))
+        write(directory, rows, files, slice(0, files // 2))
         run(spark, path, finish=False, partitions=partitions)
-        write(folder, rows, files, slice(files // 2, None))
+        write(directory, rows, files, slice(files // 2, None))
     else:
-        write(folder, rows, files)
+        write(directory, rows, files)
     run(spark, path, partitions=partitions)
-    return folder
+    return directory
 
 
-def whole_and_in_parts(spark: SparkSession, folder: Path, rows: list[list[object]], keyed: bool, **more: Any) -> tuple[Path, Path]:
+def whole_and_in_parts(spark: SparkSession, directory: Path, rows: list[list[object]], keyed: bool, **more: Any) -> tuple[Path, Path]:
     """The same job in one file, batch, run and partition, and in nine files, two runs and two partitions."""
-    whole = job(spark, folder / "whole", rows, partitions=1, max_files=100, files=1, restart=False, keyed=keyed, **more)
-    parts = job(spark, folder / "parts", rows, partitions=2, max_files=3, files=9, restart=True, keyed=keyed, **more)
+    whole = job(spark, directory / "whole", rows, partitions=1, max_files=100, files=1, restart=False, keyed=keyed, **more)
+    parts = job(spark, directory / "parts", rows, partitions=2, max_files=3, files=9, restart=True, keyed=keyed, **more)
     return whole, parts
 
 
@@ -85,11 +86,11 @@ def verified(spec: Path) -> bool:
     return verify.run(parsers.choices["verify"].parse_args(words)).code == 0
 
 
-def without_spark(folder: Path, query: str, keys: Sequence[str]) -> pa.Table:
+def without_spark(directory: Path, query: str, keys: Sequence[str]) -> pa.Table:
     """The same job's changes by the bucket's code alone, fed from the CSV files in one block."""
-    plan = load_plan(str(folder / "spec.yaml"))
+    plan = load_plan(str(directory / "spec.yaml"))
     config = HostConfig.of(plan, (), "test")
-    files = sorted((folder / "in").glob("*.csv"))
+    files = sorted((directory / "in").glob("*.csv"))
     options = pa.csv.ConvertOptions(
         column_types={f.name: f.type for f in config.row_schema() if not f.name.startswith("__")}, strings_can_be_null=True
     )
@@ -107,5 +108,5 @@ def without_spark(folder: Path, query: str, keys: Sequence[str]) -> pa.Table:
     out += bucket.run([], newest // 1000 + 1)
     parts = [bytes_table(data) for kind, data in out if kind == f"changes:{query}"]
     got = pa.concat_tables(parts).sort_by([(k, "ascending") for k in (*keys, "step", "pos")])
-    reference = changes(folder, query, keys)
+    reference = changes(directory, query, keys)
     return got.select(reference.column_names).cast(reference.schema)

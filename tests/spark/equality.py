@@ -15,33 +15,33 @@ BY_BATCH = ("runs", "checks", "published", "job_runs")
 SUMS = ("rows_in", "filtered", "rejected", "accepted", "pending_change", "changes")
 
 
-def differences(folder: Path, left_alone: Path, same_cuts: bool = True, same_files: bool = True) -> tuple[dict[str, int], list[str]]:
-    """(rows compared by table, the names of tables that differ) of the two jobs, whose specs are ``spec.yaml`` in their folders.
+def differences(directory: Path, left_alone: Path, same_cuts: bool = True, same_files: bool = True) -> tuple[dict[str, int], list[str]]:
+    """(rows compared by table, the names of tables that differ) of the two jobs, whose specs are ``spec.yaml`` in their directories.
 
     ``same_cuts``: both had the same rows in the same batches and finishes, so that also what tells when a key last got rows is equal.
     ``same_files``: they were in the same files.
     """
-    plan = load_plan(str(folder / "spec.yaml"))
+    plan = load_plan(str(directory / "spec.yaml"))
     rows: dict[str, int] = {}
     unequal: list[str] = []
-    for name, mine, theirs in _compared(plan, folder, left_alone, same_cuts, same_files):
+    for name, mine, theirs in _compared(plan, directory, left_alone, same_cuts, same_files):
         rows[name] = len(theirs)
         if mine != theirs:
             unequal.append(name)
     return rows, unequal
 
 
-def assert_equal_tables(folder: Path, left_alone: Path, same_cuts: bool = True, same_files: bool = True) -> None:
+def assert_equal_tables(directory: Path, left_alone: Path, same_cuts: bool = True, same_files: bool = True) -> None:
     """See ``differences``: there are none."""
-    rows, unequal = differences(folder, left_alone, same_cuts, same_files)
+    rows, unequal = differences(directory, left_alone, same_cuts, same_files)
     assert not unequal, f"these tables differ: {unequal}"
     assert any(n for name, n in rows.items() if name.endswith("_changes")), "nothing to compare"
 
 
 def _compared(
-    plan: Plan, folder: Path, left_alone: Path, same_cuts: bool, same_files: bool
+    plan: Plan, directory: Path, left_alone: Path, same_cuts: bool, same_files: bool
 ) -> Iterator[tuple[str, list[object], list[object]]]:
-    both = (folder, left_alone)
+    both = (directory, left_alone)
     queries = {changes_name(q.name): q for q in plan.queries}
     for spec in tables(plan):
         if spec.name in queries:

@@ -26,7 +26,7 @@ SPEC = """\
 job: {job}
 source:
   format: csv
-  path: "{folder}/in"
+  path: "{directory}/in"
   options: {{header: true}}
   schema: {{id: bigint, ts: timestamp, grp: string, x: double, y: double, side: string}}
   id: [id]
@@ -44,7 +44,7 @@ scoring:
 {scoring}
 queries:
 {queries}
-sink: {{path: "{folder}/out"}}
+sink: {{path: "{directory}/out"}}
 run: {{trigger: once, max_files: {max_files}{buckets}}}
 """
 
@@ -61,9 +61,9 @@ def stamp(minutes: float) -> str:
     return (START + timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def write_file(folder: Path, name: str, rows: Sequence[Sequence[Any]], at: int, columns: Sequence[str] = COLUMNS) -> None:
-    """One CSV file in the job's landing folder, modified at second ``at`` (the engine reads files in that order)."""
-    target = folder / "in" / name
+def write_file(directory: Path, name: str, rows: Sequence[Sequence[Any]], at: int, columns: Sequence[str] = COLUMNS) -> None:
+    """One CSV file in the job's landing directory, modified at second ``at`` (Spark reads files in that order)."""
+    target = directory / "in" / name
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name("_" + name)
     with open(temporary, "w", newline="") as f:
@@ -75,7 +75,7 @@ def write_file(folder: Path, name: str, rows: Sequence[Sequence[Any]], at: int, 
 
 
 def write_spec(
-    folder: Path,
+    directory: Path,
     window: str = "{count: 50, time: 5 hours}",
     queries: str = QUERIES,
     watermark: str = "1 hour",
@@ -86,11 +86,11 @@ def write_spec(
     scoring: str = "",
     deletes: str = "",
 ) -> Path:
-    """The spec of a small job below ``folder``."""
-    path = folder / "spec.yaml"
+    """The spec of a small job below ``directory``."""
+    path = directory / "spec.yaml"
     path.write_text(
         SPEC.format(
-            job=job, folder=folder, window=window, queries=queries, watermark=watermark, max_files=max_files,
+            job=job, directory=directory, window=window, queries=queries, watermark=watermark, max_files=max_files,
             partition="  partition_by: [grp]" if partition else "", buckets=f", buckets: {buckets}" if buckets else "", scoring=scoring,
             deletes=deletes,
         )
@@ -130,13 +130,13 @@ def run_apart(
 
 
 def verified_apart(spec: Path) -> bool:
-    """What ``skyband verify`` says, with an engine of its own: one that runs already takes no more packages."""
+    """What ``skyband verify`` says, with a JVM of its own: one that runs already takes no more packages."""
     command, env = _apart(spec, ("--keys", "3", "--instants", "40", "--seed", "1"), None, "verify")
     return subprocess.run(command, capture_output=True, timeout=300, env=env, check=False, start_new_session=True).returncode == 0
 
 
 def start_apart(spec: Path, *arguments: str, tmp: Path | None = None) -> subprocess.Popen[str]:
-    """Starts ``skyband run`` and does not wait. ``tmp``: a folder for what a killed engine leaves behind."""
+    """Starts ``skyband run`` and does not wait. ``tmp``: a directory for what a killed engine leaves behind."""
     command, env = _apart(spec, arguments, None)
     if tmp is not None:
         tmp.mkdir(exist_ok=True)
@@ -144,14 +144,14 @@ def start_apart(spec: Path, *arguments: str, tmp: Path | None = None) -> subproc
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env, start_new_session=True)
 
 
-def table(folder: Path, name: str) -> pa.Table:
+def table(directory: Path, name: str) -> pa.Table:
     """A table of the job, by delta-rs."""
-    return DeltaTable(str(folder / "out" / name)).to_pyarrow_table()
+    return DeltaTable(str(directory / "out" / name)).to_pyarrow_table()
 
 
-def changes(folder: Path, query: str, keys: Sequence[str] = ()) -> pa.Table:
+def changes(directory: Path, query: str, keys: Sequence[str] = ()) -> pa.Table:
     """The change stream of a query in its order, without ``batch_id``."""
-    rows = table(folder, f"{query}_changes").drop_columns(["batch_id"])
+    rows = table(directory, f"{query}_changes").drop_columns(["batch_id"])
     return rows.sort_by([(k, "ascending") for k in (*keys, "step", "pos")])
 
 

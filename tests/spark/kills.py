@@ -103,44 +103,44 @@ class Pace:
 
 
 class Job:
-    """One chain's folder: files arrive by group."""
+    """One chain's directory: files arrive by group."""
 
-    def __init__(self, folder: Path, kind: str, seed: int, kills: int) -> None:
-        self.folder = folder
-        self.spec = KINDS[kind].write(folder, max_files=1)
+    def __init__(self, directory: Path, kind: str, seed: int, kills: int) -> None:
+        self.directory = directory
+        self.spec = KINDS[kind].write(directory, max_files=1)
         self.groups = groups(KINDS[kind].rows(seed, FILES * ROWS * (kills + 1)), kills + 1, seed)
         self.arrived = 0
 
     def arrive(self) -> None:
         """The next group's files."""
         if self.arrived < len(self.groups):
-            write_group(self.folder, self.groups[self.arrived], self.arrived)
+            write_group(self.directory, self.groups[self.arrived], self.arrived)
             self.arrived += 1
 
     def waiting(self) -> int:
         """Files that no batch has taken yet."""
-        with contextlib.suppress(OSError):  # a log of the engine's that a run left behind is just tidying
-            return self.arrived * FILES - len(files_taken(self.folder / "out" / "_skyband" / "checkpoint"))
+        with contextlib.suppress(OSError):  # a log of Spark's that a run left behind is just tidying
+            return self.arrived * FILES - len(files_taken(self.directory / "out" / "_skyband" / "checkpoint"))
         return FILES
 
     def in_a_batch(self) -> bool:
         """Whether a batch has been planned and is not yet done."""
-        logs = (self.folder / "out" / "_skyband" / "checkpoint" / name for name in ("offsets", "commits"))
+        logs = (self.directory / "out" / "_skyband" / "checkpoint" / name for name in ("offsets", "commits"))
         planned, done = (max((int(p.name) for p in log.glob("[0-9]*")), default=-1) for log in logs)
         return planned > done
 
 
-def write_group(folder: Path, rows: Rows, number: int) -> None:
+def write_group(directory: Path, rows: Rows, number: int) -> None:
     size = -(-len(rows) // FILES)
     for i in range(FILES):
         at = number * FILES + i
-        write_file(folder, f"{at:04}.csv", rows[i * size : (i + 1) * size], at=10 * at)
+        write_file(directory, f"{at:04}.csv", rows[i * size : (i + 1) * size], at=10 * at)
 
 
-def chain(spark: SparkSession, folder: Path, kind: str, seed: int, kills: int, pace: Pace | None = None) -> Chain:
-    """Kills one job ``kills`` times, lets it end, and compares. ``folder`` is made: the job is in ``killed``, its twin in ``alone``."""
+def chain(spark: SparkSession, directory: Path, kind: str, seed: int, kills: int, pace: Pace | None = None) -> Chain:
+    """Kills one job ``kills`` times, lets it end, and compares. ``directory`` is made: the job is in ``killed``, its twin in ``alone``."""
     started, rng, pace = time.monotonic(), random.Random(seed), pace or Pace()
-    job, figures = Job(folder / "killed", kind, seed, kills), Chain(kind, seed)
+    job, figures = Job(directory / "killed", kind, seed, kills), Chain(kind, seed)
     left_behind: list[Process] = []
     starts: list[Start] = []
     job.arrive()
@@ -164,7 +164,7 @@ def chain(spark: SparkSession, folder: Path, kind: str, seed: int, kills: int, p
         job.arrive()
     starts += _to_the_end(job, figures)
     figures.orphans = _gone(left_behind, figures)
-    _compare(spark, folder, job, figures, starts)
+    _compare(spark, directory, job, figures, starts)
     figures.seconds = time.monotonic() - started
     return figures
 
@@ -179,7 +179,7 @@ def _killed(job: Job, rng: random.Random, pace: Pace, late: bool) -> tuple[Kill,
     moment = rng.choices(("time", "batch", "end"), (0 if late else 3, 5, 2))[0] if expected else "time"
     part, early, wanted = rng.random(), rng.random() < 0.4, rng.choice(VICTIMS)
     number = expected if moment == "end" else rng.randint(1, expected or 1)
-    of = Run(start_apart(job.spec, "--finish", tmp=job.folder / "tmp"))
+    of = Run(start_apart(job.spec, "--finish", tmp=job.directory / "tmp"))
     if moment == "time":
         of.ended(1.2 * part * statistics.median(pace.first))
     else:
@@ -211,7 +211,7 @@ def _to_the_end(job: Job, figures: Chain) -> Iterator[Start]:
     """The last run of a chain, which nobody kills; it may be told to wait for what others left behind."""
     until = time.monotonic() + ORPHANS
     while True:
-        of = Run(start_apart(job.spec, "--finish", tmp=job.folder / "tmp"))
+        of = Run(start_apart(job.spec, "--finish", tmp=job.directory / "tmp"))
         if not of.ended(BOUND):
             kill(of.family)
             figures.faults.append("the last run did not end")
@@ -237,16 +237,16 @@ def _gone(processes: Sequence[Process], figures: Chain) -> float:
     return round(time.monotonic() - started, 2)
 
 
-def _compare(spark: SparkSession, folder: Path, job: Job, figures: Chain, starts: Sequence[Start]) -> None:
+def _compare(spark: SparkSession, directory: Path, job: Job, figures: Chain, starts: Sequence[Start]) -> None:
     if figures.faults:
         return
-    figures.faults += faults(job.folder, starts)
-    alone = folder / "alone"
+    figures.faults += faults(job.directory, starts)
+    alone = directory / "alone"
     spec = KINDS[figures.kind].write(alone, max_files=1000)
     for number, rows in enumerate(job.groups):
         write_group(alone, rows, number)
     run(spark, spec)
-    rows_of, figures.unequal = differences(job.folder, alone, same_cuts=False)
+    rows_of, figures.unequal = differences(job.directory, alone, same_cuts=False)
     figures.tables, figures.rows = len(rows_of), sum(rows_of.values())
     if not any(n for name, n in rows_of.items() if name.endswith("_changes")):
         figures.faults.append("there was nothing to compare")
@@ -257,14 +257,14 @@ def _compare(spark: SparkSession, folder: Path, job: Job, figures: Chain, starts
         figures.faults.append(f"verify found a difference: {said.getvalue()}")
 
 
-def chains(spark: SparkSession, folder: Path, count: int, seed: int, each: int, kinds: Sequence[str] = tuple(KINDS)) -> Iterator[Chain]:
+def chains(spark: SparkSession, directory: Path, count: int, seed: int, each: int, kinds: Sequence[str] = tuple(KINDS)) -> Iterator[Chain]:
     """Chains of ``each`` kills, kind by kind, until there are ``count`` kills. A chain without a fault leaves no files."""
     pace, done = Pace(), 0
     for number in itertools.count():
         if done >= count:
             return
         kind = kinds[number % len(kinds)]
-        place = folder / f"{kind}-{seed + number}"
+        place = directory / f"{kind}-{seed + number}"
         made = chain(spark, place, kind, seed + number, each, pace)
         done += len(made.kills)
         if not (made.faults or made.unequal):
@@ -312,14 +312,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--each", type=int, default=5, help="kills a chain (default 5)")
     parser.add_argument("--kinds", nargs="+", choices=sorted(KINDS), default=list(KINDS))
     parser.add_argument("--out", type=Path, help="a file for the figures, as JSON")
-    parser.add_argument("--folder", type=Path, help="where jobs go (default: a temporary folder); those with a fault stay there")
+    parser.add_argument("--folder", type=Path, help="where jobs go (default: a temporary directory); those with a fault stay there")
     args = parser.parse_args(argv)
     from skyband.framework.streaming.spark.session import get_session
 
     spark = get_session("skyband-kills", 2, "local[2]")
-    folder = args.folder or Path(tempfile.mkdtemp(prefix="skyband-kills-"))
+    directory = args.directory or Path(tempfile.mkdtemp(prefix="skyband-kills-"))
     made: list[Chain] = []
-    for done in chains(spark, folder, args.count, args.seed, args.each, args.kinds):
+    for done in chains(spark, directory, args.count, args.seed, args.each, args.kinds):
         made.append(done)
         said = "; ".join([*done.faults, *(f"{t} differs" for t in done.unequal)]) or "equal"
         print(f"{done.kind} (seed {done.seed}): {len(done.kills)} kills, {done.seconds:.0f} s: {said}", file=sys.stderr, flush=True)
@@ -328,9 +328,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(summary(made))
     bad = any(c.faults or c.unequal for c in made)
     if bad:
-        print(f"the jobs are in {folder}")
-    elif not args.folder:
-        shutil.rmtree(folder)
+        print(f"the jobs are in {directory}")
+    elif not args.directory:
+        shutil.rmtree(directory)
     return int(bad)
 
 

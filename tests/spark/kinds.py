@@ -69,12 +69,12 @@ class Kind:
     more: dict[str, Any] = field(default_factory=dict)
     sections: str = ""
 
-    def write(self, folder: Path, max_files: int) -> Path:
-        """The spec in a new folder, with what it needs beside it, and a rule by which every batch is looked at."""
-        folder.mkdir(parents=True)
-        ranked.write_queries(folder)
+    def write(self, directory: Path, max_files: int) -> Path:
+        """The spec in a new directory, with what it needs beside it, and a rule by which every batch is looked at."""
+        directory.mkdir(parents=True)
+        ranked.write_queries(directory)
         scoring = ranked.SCORING + self.sections
-        path = jobs.write_spec(folder, queries=self.queries, max_files=max_files, scoring=scoring, **self.more)
+        path = jobs.write_spec(directory, queries=self.queries, max_files=max_files, scoring=scoring, **self.more)
         path.write_text(path.read_text().replace("quality:\n", f"quality:\n{records.RULE}", 1))
         return path
 

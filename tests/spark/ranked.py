@@ -37,12 +37,12 @@ def deleting_stream(seed: int, n: int = 420) -> list[list[object]]:
     return [r for _, r in rows]
 
 
-def write_queries(folder: Path) -> None:
+def write_queries(directory: Path) -> None:
     rng = random.Random(3)
     rows = [
         f"q{i},{rng.randint(-3, 3)},{rng.randint(-3, 3)},{rng.choice(['', 1, 5])},{rng.choice(['', 2])},{'min' if i % 3 == 0 else ''}"
         for i in range(12)
     ]
-    (folder / "queries.csv").write_text("name,weight_x,weight_y,k,min_x,direction\n" + "\n".join(rows) + "\n")
+    (directory / "queries.csv").write_text("name,weight_x,weight_y,k,min_x,direction\n" + "\n".join(rows) + "\n")
     rows = [f"t{i},{rng.randint(-3, 3)},{rng.randint(-3, 3)},{rng.choice(['', 20])}" for i in range(8)]
-    (folder / "limits.csv").write_text("name,weight_x,weight_y,at_most\n" + "\n".join(rows) + "\n")
+    (directory / "limits.csv").write_text("name,weight_x,weight_y,at_most\n" + "\n".join(rows) + "\n")

@@ -31,13 +31,13 @@ class Start(NamedTuple):
     code: int | None
 
 
-def faults(folder: Path, starts: Sequence[Start]) -> list[str]:
-    """Return what is wrong with the three tables of the job in ``folder``, whose last start has ended well."""
-    batches = sorted(table(folder, "runs").to_pylist(), key=lambda r: int(r["batch_id"]))
+def faults(directory: Path, starts: Sequence[Start]) -> list[str]:
+    """Return what is wrong with the three tables of the job in ``directory``, whose last start has ended well."""
+    batches = sorted(table(directory, "runs").to_pylist(), key=lambda r: int(r["batch_id"]))
     return [
-        *_of_job_runs(table(folder, "job_runs").to_pylist(), batches, starts),
-        *_of_checks(table(folder, "checks").to_pylist(), int(batches[-1]["batch_id"])),
-        *_of_published(folder),
+        *_of_job_runs(table(directory, "job_runs").to_pylist(), batches, starts),
+        *_of_checks(table(directory, "checks").to_pylist(), int(batches[-1]["batch_id"])),
+        *_of_published(directory),
     ]
 
 
@@ -88,9 +88,11 @@ def _of_checks(rows: list[Row], last: int) -> Iterator[str]:
         yield f"checks has looks up to batch {after - 1} of {last}"
 
 
-def _of_published(folder: Path) -> Iterator[str]:
+def _of_published(directory: Path) -> Iterator[str]:
     """Every table of results once, in its newest version."""
-    said = sorted((r["table_name"], r["version"]) for r in table(folder, "published").to_pylist())
-    there = sorted((name, DeltaTable(str(folder / "out" / name)).version()) for name in result_tables(load_plan(str(folder / "spec.yaml"))))
+    said = sorted((r["table_name"], r["version"]) for r in table(directory, "published").to_pylist())
+    there = sorted(
+        (name, DeltaTable(str(directory / "out" / name)).version()) for name in result_tables(load_plan(str(directory / "spec.yaml")))
+    )
     if said != there:
         yield f"published says {said}, there is {there}"

@@ -22,12 +22,12 @@ SECONDS = 60.0
 class Cluster:
     """``url`` is the master's. All its processes are in one session each, and gone when ``close`` returns."""
 
-    def __init__(self, folder: Path, workers: int = 2, python_path: str | None = None) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path, workers: int = 2, python_path: str | None = None) -> None:
+        self.directory = directory
         self.port = 0
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
         self._python_path = python_path
-        folder.mkdir(parents=True)
+        directory.mkdir(parents=True)
         try:
             self.start_master()
             for n in range(workers):
@@ -44,7 +44,7 @@ class Cluster:
 
     def log(self, name: str) -> str:
         """What a daemon has said so far."""
-        return (self.folder / f"{name}.log").read_text(errors="replace")
+        return (self.directory / f"{name}.log").read_text(errors="replace")
 
     def start_master(self) -> None:
         """Starts the master, at the port that it had before if it is started again; it knows what it knew before."""
@@ -56,7 +56,7 @@ class Cluster:
 
     def start_worker(self, n: int) -> None:
         """Starts a worker."""
-        work = self.folder / f"work{n}"
+        work = self.directory / f"work{n}"
         arguments = ["--cores", "1", "--memory", "1g", "--work-dir", str(work), self.url]
         self._start(f"worker{n}", "org.apache.spark.deploy.worker.Worker", *arguments)
 
@@ -83,23 +83,23 @@ class Cluster:
         from skyband.framework.base.java import find_java_home
 
         home = Path(pyspark.__file__).parent
-        options = f"-Dspark.deploy.recoveryMode=FILESYSTEM -Dspark.deploy.recoveryDirectory={self.folder}/recovery"
+        options = f"-Dspark.deploy.recoveryMode=FILESYSTEM -Dspark.deploy.recoveryDirectory={self.directory}/recovery"
         env = {k: v for k, v in os.environ.items() if not k.startswith(("SKYBAND", "SPARK", "PYSPARK", "PYTHONPATH"))}
         env |= {
             "JAVA_HOME": str(find_java_home()), "SPARK_HOME": str(home), "SPARK_DAEMON_JAVA_OPTS": options, "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(self.folder / "local"), "SPARK_NO_DAEMONIZE": "1",
+            "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(self.directory / "local"), "SPARK_NO_DAEMONIZE": "1",
         }  # fmt: skip
         if self._python_path is not None:
             env["PYTHONPATH"] = self._python_path
         command = [str(home / "bin" / "spark-class"), main, "--host", "127.0.0.1", "--webui-port", "0", *arguments]
-        with _appending(self.folder / f"{name}.log") as log:
+        with _appending(self.directory / f"{name}.log") as log:
             self._daemons[name] = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 env=env,
-                cwd=self.folder,
+                cwd=self.directory,
                 start_new_session=True,
                 preexec_fn=_die_with_parent,
             )

@@ -29,11 +29,11 @@ NO_ROW = ["99", "", "p", "1", "1", "a"]
 class Two:
     """A job that gets some of its queries later, and one that has them all from its start, over the same files in the same runs."""
 
-    def __init__(self, folder: Path, kind: str) -> None:
+    def __init__(self, directory: Path, kind: str) -> None:
         of = KINDS[kind]
         lines = of.queries.splitlines(keepends=True)
         self.files = groups(of.rows(5, 240), BATCHES, seed=5)
-        self.job, self.fresh = folder / "job", folder / "fresh"
+        self.job, self.fresh = directory / "job", directory / "fresh"
         self.spec = of.write(self.fresh, 100)
         self.old = replace(of, queries="".join(lines[::2])).write(self.job, 100)
         self.whole = self.spec.read_text().replace(str(self.fresh), str(self.job))
@@ -41,8 +41,8 @@ class Two:
 
     def more(self) -> None:
         """A file more for both."""
-        for folder in (self.job, self.fresh):
-            write_file(folder, f"{self.come}.csv", [*self.files[self.come], NO_ROW], at=20 * self.come)
+        for directory in (self.job, self.fresh):
+            write_file(directory, f"{self.come}.csv", [*self.files[self.come], NO_ROW], at=20 * self.come)
         self.come += 1
 
     def run(self, *words: str) -> None:

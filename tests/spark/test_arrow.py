@@ -1,4 +1,4 @@
-"""Sources that tasks read by Arrow: the same rows and tables as when the engine reads them, and files that the engine has to read."""
+"""Sources that tasks read by Arrow: the same rows and tables as when Spark reads them, and files that Spark has to read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WIDE = """\
 job: wide
 source:
   format: parquet
-  path: "{folder}/in"
+  path: "{directory}/in"
   schema:
     {{id: bigint, ts: timestamp, k: int, x: double, f: float, s: string, b: boolean, d: date, m: "decimal(10,2)", n: "decimal(30,3)"}}
   id: [id, s, d, b]
@@ -41,7 +41,7 @@ scoring:
   high: {{expression: x, direction: max}}
 queries:
   best: {{type: topk, scoring: high, k: 2, where: "id > 0 and ts > timestamp '1970-01-01T00:00:00Z'"}}
-sink: {{path: "{folder}/out"}}
+sink: {{path: "{directory}/out"}}
 """
 STAMP = pa.timestamp("us", "UTC")
 YEAR_9999 = 253_402_128_000_000_000
@@ -103,7 +103,7 @@ def files() -> dict[str, tuple[pa.Table, dict[str, Any]]]:
 
 
 def odd_files() -> dict[str, tuple[pa.Table, dict[str, Any]]]:
-    """Files that the engine has to read, or to refuse."""
+    """Files that Spark has to read, or to refuse."""
     base = rows(300)
     stamps = pa.array([datetime(2020, 1, 1)] * 300)
     return {
@@ -135,7 +135,7 @@ def bits(made: pa.Table) -> pa.Table:
 def test_arrow_gives_what_the_engine_gives(spark, tmp_path):
     """Every value, reason and hash, file by file."""
     (tmp_path / "in").mkdir()
-    (tmp_path / "spec.yaml").write_text(WIDE.format(folder=tmp_path))
+    (tmp_path / "spec.yaml").write_text(WIDE.format(directory=tmp_path))
     plan = load_plan(str(tmp_path / "spec.yaml"))
     for name, (content, how) in {**files(), **odd_files()}.items():
         pq.write_table(content, tmp_path / "in" / f"{name}.parquet", **how)
@@ -163,7 +163,7 @@ SMALL = """\
 job: small
 source:
   format: parquet
-  path: "{folder}/in"
+  path: "{directory}/in"
   {more}
   schema: {{id: bigint, ts: timestamp, g: string, x: double}}
   id: [id]
@@ -175,7 +175,7 @@ scoring:
   near: {{expression: "abs(a.x - b.x)", direction: min}}
 queries:
   near: {{type: topk_pairs, scoring: near, k: 5}}
-sink: {{path: "{folder}/out"}}
+sink: {{path: "{directory}/out"}}
 run: {{max_files: {max_files}, buckets: 2}}
 """
 
@@ -192,29 +192,29 @@ def content(n: int = 500, seed: int = 5) -> pa.Table:
     })  # fmt: skip
 
 
-def write(folder: Path, name: str, rows: pa.Table, at: int) -> Path:
-    (folder / "in").mkdir(parents=True, exist_ok=True)
-    path = folder / "in" / name
+def write(directory: Path, name: str, rows: pa.Table, at: int) -> Path:
+    (directory / "in").mkdir(parents=True, exist_ok=True)
+    path = directory / "in" / name
     pq.write_table(rows, path)
     os.utime(path, (1_600_000_000 + at, 1_600_000_000 + at))
     return path
 
 
-def spec(folder: Path, max_files: int, more: str = "") -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "spec.yaml"
-    path.write_text(SMALL.format(folder=folder, max_files=max_files, more=more))
+def spec(directory: Path, max_files: int, more: str = "") -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / "spec.yaml"
+    path.write_text(SMALL.format(directory=directory, max_files=max_files, more=more))
     return path
 
 
-def tables_of(folder: Path) -> dict[str, list[str]]:
+def tables_of(directory: Path) -> dict[str, list[str]]:
     """What a job's tables say, whatever batches it came in."""
-    return {name: sorted_rows(table(folder, name), without=["batch_id"]) for name in ("near_changes", "near", "rejected", "heads")}
+    return {name: sorted_rows(table(directory, name), without=["batch_id"]) for name in ("near_changes", "near", "rejected", "heads")}
 
 
 @pytest.mark.parametrize("arrow", [True, False])
 def test_a_query_keeps_its_settings_and_the_session_its_own(spark, tmp_path, monkeypatch, arrow):
-    """Steps that move blocks are not compiled; what the engine makes of rows is."""
+    """Steps that move blocks are not compiled; what Spark makes of rows is."""
     if not arrow:
         monkeypatch.setattr(query, "by_arrow", lambda plan, job: False)
     names = ("spark.sql.shuffle.partitions", "spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
@@ -237,26 +237,26 @@ def test_a_query_keeps_its_settings_and_the_session_its_own(spark, tmp_path, mon
 
 @pytest.mark.slow
 def test_one_checkpoint_serves_both_readers(spark, tmp_path, monkeypatch):
-    """A job that Arrow begins, a file hands to the engine in the middle of a drop and another run goes on with; one by the engine alone."""
+    """A job that Arrow begins, a file hands to Spark in the middle of a drop and another run goes on with; one by Spark alone."""
     all_rows = content()
     parts = [all_rows.slice(i * 125, 125) for i in range(4)]
     parts[2] = parts[2].set_column(2, "g", parts[2]["g"].combine_chunks().dictionary_encode())
     made = {}
     for name in ("both", "engine"):
-        folder = tmp_path / name
-        path = spec(folder, max_files=1)
+        directory = tmp_path / name
+        path = spec(directory, max_files=1)
         if name == "engine":
             monkeypatch.setattr(query, "by_arrow", lambda plan, job: False)
         for i in (0, 1, 2):
-            write(folder, f"{i}.parquet", parts[i], i)
+            write(directory, f"{i}.parquet", parts[i], i)
             if i == 0:
                 run(spark, path, finish=False)
-                assert Layout(str(folder / "out")).known().engine_reads == ""
+                assert Layout(str(directory / "out")).known().engine_reads == ""
         run(spark, path, finish=False)
-        assert ("dictionary" in Layout(str(folder / "out")).known().engine_reads) == (name == "both")
-        write(folder, "3.parquet", parts[3], 3)
+        assert ("dictionary" in Layout(str(directory / "out")).known().engine_reads) == (name == "both")
+        write(directory, "3.parquet", parts[3], 3)
         run(spark, path)
-        made[name] = tables_of(folder)
+        made[name] = tables_of(directory)
     for reason in ("late", "duplicate_id", "null_id", "null_key", "null_time"):
         assert any(f"('reason', '{reason}')" in row for row in made["both"]["rejected"]), reason
     assert len(made["both"]["near_changes"]) > 400

@@ -1,4 +1,4 @@
-"""CSV that tasks read by Arrow: cell by cell and file by file what the engine reads, or left to the engine."""
+"""CSV that tasks read by Arrow: cell by cell and file by file what Spark reads, or left to Spark."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SPEC = """\
 job: cells
 source:
   format: csv
-  path: "{folder}/in"
+  path: "{directory}/in"
   schema: {{id: bigint, ts: timestamp, {columns}}}
   id: [id]
   event_time: {{column: ts}}
@@ -39,7 +39,7 @@ scoring:
   high: {{expression: id, direction: max}}
 queries:
   best: {{type: topk, scoring: high, k: 2}}
-sink: {{path: "{folder}/out"}}
+sink: {{path: "{directory}/out"}}
 """
 MORE = ["\u00e9", "\U0001f600", "x" * 300, "a b", " ", "\t", "\x01", "#1", "//", "'q'", "nul\u2028l", "\x85", "null", "NULL", "\ufffd"]
 
@@ -48,7 +48,7 @@ def test_cells_are_read_as_the_engine_reads_them(spark, tmp_path):
     """A line for every spelling, in a column of every type."""
     names = [f"c_{t}" for t in READABLE]
     (tmp_path / "in").mkdir()
-    (tmp_path / "spec.yaml").write_text(SPEC.format(folder=tmp_path, columns=", ".join(f"{n}: {n[2:]}" for n in names)))
+    (tmp_path / "spec.yaml").write_text(SPEC.format(directory=tmp_path, columns=", ".join(f"{n}: {n[2:]}" for n in names)))
     plan = load_plan(str(tmp_path / "spec.yaml"))
     header = ["id", "ts", *names]
     texts = [c for c in CELLS if "," not in c] + MORE
@@ -74,7 +74,7 @@ def test_cells_are_read_as_the_engine_reads_them(spark, tmp_path):
 
 def test_files_are_read_as_the_engine_reads_them(spark, tmp_path):
     (tmp_path / "in").mkdir()
-    (tmp_path / "spec.yaml").write_text(SPEC.format(folder=tmp_path, columns="s: string, x: double"))
+    (tmp_path / "spec.yaml").write_text(SPEC.format(directory=tmp_path, columns="s: string, x: double"))
     plan = load_plan(str(tmp_path / "spec.yaml"))
     header, day = ["id", "other", "ts", "s", "x"], "2020-01-01 00:00:00"
     head = ",".join(header) + "\n"
@@ -127,9 +127,9 @@ def test_files_are_read_as_the_engine_reads_them(spark, tmp_path):
             list(escaping.tables((tmp_path / "in" / f"{name}.csv").as_uri()))
 
 
-def plain(folder: Path) -> Path:
-    """The small job of the cut tests without its row rule, which only the engine checks."""
-    path = write_spec(folder, partition=True, max_files=2, buckets=3)
+def plain(directory: Path) -> Path:
+    """The small job of the cut tests without its row rule, which only Spark checks."""
+    path = write_spec(directory, partition=True, max_files=2, buckets=3)
     text = path.read_text()
     path.write_text(text.replace('  rows:\n    - {name: sane_x, expect: "x < 1000000"}\n', ""))
     return path
@@ -139,19 +139,19 @@ def plain(folder: Path) -> Path:
 def test_a_job_begun_by_arrow_and_ended_by_the_engine(spark, tmp_path, monkeypatch):
     made = {}
     for name in ("both", "engine"):
-        folder = tmp_path / name
-        folder.mkdir()
-        path = plain(folder)
+        directory = tmp_path / name
+        directory.mkdir()
+        path = plain(directory)
         if name == "engine":
             monkeypatch.setattr(query, "by_arrow", lambda plan, job: False)
         for i, part in enumerate((slice(0, 3), slice(3, 6))):
-            write(folder, stream(3), 6, part)
+            write(directory, stream(3), 6, part)
             if i:
-                quoted(folder / "in" / "005.csv")
+                quoted(directory / "in" / "005.csv")
             run(spark, path, finish=bool(i))
-            assert ("quotes" in Layout(str(folder / "out")).known().engine_reads) == (name == "both" and i == 1)
+            assert ("quotes" in Layout(str(directory / "out")).known().engine_reads) == (name == "both" and i == 1)
         made[name] = {
-            t: sorted_rows(table(folder, t), without=["batch_id"]) for t in ("far5_changes", "near4_changes", "rejected", "heads")
+            t: sorted_rows(table(directory, t), without=["batch_id"]) for t in ("far5_changes", "near4_changes", "rejected", "heads")
         }
     assert len(made["both"]["far5_changes"]) > 100
     assert made["both"] == made["engine"]

@@ -35,12 +35,12 @@ def keyed(kind: str, buckets: int) -> Kind:
 class Two:
     """A job that gets more buckets, and one that has had them from its start, over the same files in the same runs."""
 
-    folder: Path
+    directory: Path
     kind: str
     sizes: tuple[int, int]
 
     def __post_init__(self) -> None:
-        self.job, self.fresh = self.folder / "job", self.folder / "fresh"
+        self.job, self.fresh = self.directory / "job", self.directory / "fresh"
         few, many = (keyed(self.kind, n) for n in self.sizes)
         self.spec, self.whole = few.write(self.job, 100), many.write(self.fresh, 100)
         self.files = groups(few.rows(5, 240), BATCHES, seed=5)
@@ -48,8 +48,8 @@ class Two:
 
     def more(self) -> None:
         """A file more for both."""
-        for folder in (self.job, self.fresh):
-            write_file(folder, f"{self.come}.csv", self.files[self.come], at=20 * self.come)
+        for directory in (self.job, self.fresh):
+            write_file(directory, f"{self.come}.csv", self.files[self.come], at=20 * self.come)
         self.come += 1
 
     def run(self, *words: str) -> None:
@@ -147,9 +147,9 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     return lambda n: monkeypatch.setenv("SKYBAND_SHUFFLE_PARTITIONS", str(n))
 
 
-def tasks_of(folder: Path) -> tuple[int, int | None]:
-    """What the job file says, and the engine's log of the last batch."""
-    layout = Layout(str(folder / "out"))
+def tasks_of(directory: Path) -> tuple[int, int | None]:
+    """What the job file says, and Spark's log of the last batch."""
+    layout = Layout(str(directory / "out"))
     return layout.known().partitions, partitions_of(layout.checkpoint, last_batch(layout.checkpoint / "offsets"))
 
 

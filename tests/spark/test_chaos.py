@@ -29,29 +29,29 @@ POINTS = (
 WAIT_SECONDS = 240
 
 
-def job(folder: Path) -> Path:
-    folder.mkdir()
-    write(folder, stream(11, 240), 6)
-    return write_spec(folder, max_files=2)
+def job(directory: Path) -> Path:
+    directory.mkdir()
+    write(directory, stream(11, 240), 6)
+    return write_spec(directory, max_files=2)
 
 
 @pytest.fixture(scope="module")
 def left_alone(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("chaos") / "alone"
-    done = run_apart(job(folder), "--finish")
+    directory = tmp_path_factory.mktemp("chaos") / "alone"
+    done = run_apart(job(directory), "--finish")
     assert done.returncode == 0, done.stderr
-    return folder
+    return directory
 
 
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_and_started_again(tmp_path, left_alone, point):
-    folder = tmp_path / "killed"
-    spec = job(folder)
+    directory = tmp_path / "killed"
+    spec = job(directory)
     killed = run_apart(spec, "--finish", failpoint=point)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     again = run_apart(spec, "--finish")
     assert again.returncode == 0, again.stderr
-    assert_equal_tables(folder, left_alone)
+    assert_equal_tables(directory, left_alone)
 
 
 def interrupted(spec: Path, how: str, code: int) -> str:
@@ -71,25 +71,25 @@ def interrupted(spec: Path, how: str, code: int) -> str:
 
 
 def test_interrupted_it_stops_cleanly_and_goes_on_later(tmp_path, left_alone):
-    folder = tmp_path / "interrupted"
-    spec = job(folder)
+    directory = tmp_path / "interrupted"
+    spec = job(directory)
     rest = interrupted(spec, "--continuous", 0)
     assert "Traceback" not in rest
     assert "done:" in rest
     again = run_apart(spec, "--finish")
     assert again.returncode == 0, again.stderr
-    assert_equal_tables(folder, left_alone)
+    assert_equal_tables(directory, left_alone)
 
 
 def test_interrupted_it_declares_nothing_finished(tmp_path, left_alone):
-    folder = tmp_path / "interrupted"
-    spec = job(folder)
+    directory = tmp_path / "interrupted"
+    spec = job(directory)
     spec.write_text(spec.read_text().replace("max_files: 2", "max_files: 1"))
     interrupted(spec, "--finish", 130)
-    assert not list((folder / "out" / "_skyband" / "control").glob("finish*"))
+    assert not list((directory / "out" / "_skyband" / "control").glob("finish*"))
     again = run_apart(spec, "--finish")
     assert again.returncode == 0, again.stderr
-    assert_equal_tables(folder, left_alone)
+    assert_equal_tables(directory, left_alone)
 
 
 RANKED = {
@@ -99,11 +99,11 @@ RANKED = {
 }
 
 
-def ranked_job(folder: Path, kind: str) -> Path:
-    folder.mkdir()
-    ranked.write_queries(folder)
-    write(folder, ranked.deleting_stream(12, 240), 6)
-    return write_spec(folder, max_files=2, scoring=ranked.SCORING, **RANKED[kind])
+def ranked_job(directory: Path, kind: str) -> Path:
+    directory.mkdir()
+    ranked.write_queries(directory)
+    write(directory, ranked.deleting_stream(12, 240), 6)
+    return write_spec(directory, max_files=2, scoring=ranked.SCORING, **RANKED[kind])
 
 
 @pytest.mark.parametrize("kind", RANKED)
@@ -112,9 +112,9 @@ def test_killed_top_k_and_thresholds(tmp_path, kind):
     done = run_apart(ranked_job(alone, kind), "--finish")
     assert done.returncode == 0, done.stderr
     for point in ("state.after:2", "sink.between:3"):
-        folder = tmp_path / point.replace(":", "-")
-        spec = ranked_job(folder, kind)
+        directory = tmp_path / point.replace(":", "-")
+        spec = ranked_job(directory, kind)
         assert run_apart(spec, "--finish", failpoint=point).returncode == -signal.SIGKILL
         again = run_apart(spec, "--finish")
         assert again.returncode == 0, again.stderr
-        assert_equal_tables(folder, alone)
+        assert_equal_tables(directory, alone)

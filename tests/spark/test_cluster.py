@@ -40,11 +40,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     made.close()
 
 
-def job(folder: Path, kind: str, files: int = 4) -> Path:
+def job(directory: Path, kind: str, files: int = 4) -> Path:
     """A job of ``kind`` with rows in so many files, a batch each; its spec."""
-    spec = KINDS[kind].write(folder, max_files=1)
+    spec = KINDS[kind].write(directory, max_files=1)
     for n, rows in enumerate(groups(KINDS[kind].rows(11, 240), files, 11)):
-        write_file(folder, f"{n}.csv", rows, at=n)
+        write_file(directory, f"{n}.csv", rows, at=n)
     return spec
 
 
@@ -92,9 +92,9 @@ def test_jobs_of_every_kind_come_to_the_tables_of_one_machine(spark: SparkSessio
 @pytest.fixture(scope="module")
 def alone(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The keyed job, left alone on this machine."""
-    folder = tmp_path_factory.mktemp("alone") / "keyed"
-    run(spark, job(folder, "keyed"))
-    return folder
+    directory = tmp_path_factory.mktemp("alone") / "keyed"
+    run(spark, job(directory, "keyed"))
+    return directory
 
 
 def test_a_worker_killed_in_the_middle_of_a_batch(cluster: Cluster, alone: Path, tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ for look in (lambda: executors.check(spark, there), lambda: executors.see(spark,
 """
 
 
-def test_folders_that_executors_do_not_see_are_named(cluster: Cluster, tmp_path: Path) -> None:
+def test_directories_that_executors_do_not_see_are_named(cluster: Cluster, tmp_path: Path) -> None:
     env = environment(cluster, PYTHONPATH=str(ROOT))
     done = subprocess.run(
         [sys.executable, "-c", SEE, str(tmp_path)], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False

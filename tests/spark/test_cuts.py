@@ -9,7 +9,7 @@ import pytest
 
 from skyband.framework.streaming.rows.outbox import LEAST
 from skyband.framework.streaming.rows.shuffle_files import Parcels
-from skyband.framework.streaming.spark.scratch import scratch_folder
+from skyband.framework.streaming.spark.scratch import scratch_directory
 from tests.spark.cuts import job, stream, without_spark
 from tests.spark.jobs import QUERIES, changes, run, stamp, table, write_file, write_spec
 
@@ -19,13 +19,13 @@ NAMES = ("far5", "far3", "near4", "hourly")
 
 @pytest.mark.parametrize("keyed", [False, True])
 def test_files_restarts_and_partitions_leave_no_trace(spark, tmp_path, keyed, monkeypatch):
-    """Nor does the way that rows go from task to task: by the engine, or in files that are gone afterwards."""
+    """Nor does the way that rows go from task to task: by Spark, or in files that are gone afterwards."""
     rows = stream(5)
     in_files = []
     remove = Parcels.done
 
     def done(self: Parcels, batch: int) -> None:
-        in_files.append(len(list((self._folder / str(batch)).glob("*"))))
+        in_files.append(len(list((self._directory / str(batch)).glob("*"))))
         remove(self, batch)
 
     monkeypatch.setattr(Parcels, "done", done)
@@ -33,16 +33,16 @@ def test_files_restarts_and_partitions_leave_no_trace(spark, tmp_path, keyed, mo
     results = {}
 
     def one(name: str, **how: Any) -> Path:
-        folder = job(spark, tmp_path / name, rows, keyed=keyed, **how)
-        results[name] = {q: changes(folder, q, keys) for q in NAMES}
-        return folder
+        directory = job(spark, tmp_path / name, rows, keyed=keyed, **how)
+        results[name] = {q: changes(directory, q, keys) for q in NAMES}
+        return directory
 
     first = one("one", partitions=1, max_files=100, files=1, restart=False)
     assert not any(in_files)
     monkeypatch.setenv(LEAST, "0")
     one("seven", partitions=4 if keyed else 1, max_files=2, files=7, restart=True)
     one("fifty", partitions=4, max_files=20, files=50, restart=False)
-    assert sum(in_files) > 7 and not [p for p in (scratch_folder() / "rows").rglob("*") if p.is_file()]
+    assert sum(in_files) > 7 and not [p for p in (scratch_directory() / "rows").rglob("*") if p.is_file()]
     for q in NAMES:
         assert results["one"][q].num_rows > 50
         assert results["seven"][q].equals(results["one"][q]), q

@@ -1,4 +1,4 @@
-"""Deaths and signals, of the driver, the engine and its workers: told in a line, with the engine gone, and the next run goes on."""
+"""Deaths and signals, of the driver, Spark and its workers: told in a line, with Spark gone, and the next run goes on."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ pytestmark = [pytest.mark.spark, pytest.mark.chaos, pytest.mark.slow]
 
 WAIT_SECONDS = 240
 PROC = Path("/proc")
-AGAIN = ("starting ", "job small: ", "kernels are being compiled", "batch ", "done: ", "the engine's log is ")
+AGAIN = ("starting ", "job small: ", "kernels are being compiled", "batch ", "done: ", "Spark's log is ")
 """What every run says of itself."""
 
 
-def job(folder: Path) -> Path:
-    folder.mkdir()
-    write(folder, stream(11, 240), 6)
-    return write_spec(folder, queries="  far5: {type: topk_pairs, scoring: far, k: 5, carry: [x]}\n", max_files=1)
+def job(directory: Path) -> Path:
+    directory.mkdir()
+    write(directory, stream(11, 240), 6)
+    return write_spec(directory, queries="  far5: {type: topk_pairs, scoring: far, k: 5, carry: [x]}\n", max_files=1)
 
 
 @pytest.fixture(scope="module")
 def left_alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("deaths") / "alone"
-    done = run_apart(job(folder), "--finish")
+    directory = tmp_path_factory.mktemp("deaths") / "alone"
+    done = run_apart(job(directory), "--finish")
     assert done.returncode == 0, done.stderr
-    return folder
+    return directory
 
 
 def processes(session: int) -> dict[int, list[str]]:
@@ -88,7 +88,7 @@ class Run:
         raise AssertionError(f"it ended: {self.lines}")
 
     def engine(self) -> int:
-        """The engine's process, as soon as there is one."""
+        """Spark's process, as soon as there is one."""
         # Before it there are a shell and a small JVM that put its command line together.
         (pid,) = self.await_processes(
             lambda c: c[0].endswith("java") and "pyspark-shell" in c and "org.apache.spark.launcher.Main" not in c
@@ -96,7 +96,7 @@ class Run:
         return pid
 
     def ended(self) -> int:
-        """Waits for the end; the exit code. The engine has ended before, its workers follow it."""
+        """Waits for the end; the exit code. Spark has ended before, its workers follow it."""
         code = self.process.wait(WAIT_SECONDS)
         if code >= 0:
             assert [c for c in processes(self.process.pid).values() if c[0].endswith("java")] == []
@@ -135,7 +135,7 @@ def test_an_engine_that_dies_is_told_in_one_line(tmp_path: Path, left_alone: Pat
     for point in ("engine.started", "state.after:2", "sink.between:5"):
         with started(spec, "--finish", SKYBAND_FAILPOINT=f"{point}@ENGINE") as run:
             assert run.ended() == 3, (point, run.lines)
-        assert run.rest()[0] == "SKY-E305 the engine died: killed by SIGKILL", point
+        assert run.rest()[0] == "SKY-E305 Spark died: killed by SIGKILL", point
         assert run.rest()[1].startswith("  hint: run again: nothing is lost") and len(run.rest()) == 2, point
     goes_on(spec, left_alone)
 
@@ -145,7 +145,7 @@ def test_an_engine_that_dies_while_it_starts(tmp_path: Path, how: signal.Signals
     with started(job(tmp_path / "job"), "--finish") as run:
         os.kill(run.engine(), how)
         assert run.ended() == 3, run.lines
-    assert run.rest()[0] == f"SKY-E305 the engine died: killed by {name}" and len(run.rest()) == 2
+    assert run.rest()[0] == f"SKY-E305 Spark died: killed by {name}" and len(run.rest()) == 2
 
 
 def test_an_engine_that_is_asked_to_end(tmp_path: Path, left_alone: Path) -> None:
@@ -154,7 +154,7 @@ def test_an_engine_that_is_asked_to_end(tmp_path: Path, left_alone: Path) -> Non
         run.said("batch 1:")
         os.kill(run.engine(), signal.SIGTERM)
         assert run.ended() == 3, run.lines
-    assert run.rest()[0] == "SKY-E305 the engine died: killed by SIGTERM" and len(run.rest()) == 2
+    assert run.rest()[0] == "SKY-E305 Spark died: killed by SIGTERM" and len(run.rest()) == 2
     goes_on(spec, left_alone)
 
 
@@ -171,7 +171,7 @@ def test_workers_that_die(tmp_path: Path, left_alone: Path) -> None:
         for pid in found:
             os.kill(pid, signal.SIGKILL)
         code = run.ended()
-    # The engine starts others if none was at work.
+    # Spark starts others if none was at work.
     assert (code, run.rest()) == (0, []) or (code == 3 and run.rest()[0].startswith("SKY-E305 a Python worker of Spark's died")), run.lines
     assert len(run.rest()) in (0, 2)
     goes_on(spec, left_alone)
@@ -259,14 +259,14 @@ def test_no_run_starts_beside_the_engine_of_a_dead_one(tmp_path: Path, left_alon
     with started(spec, "--finish") as first:
         first.said("batch 1:")
         engine = first.engine()
-        # Held, the engine cannot go when it sees that its driver is gone.
+        # Held, Spark cannot go when it sees that its driver is gone.
         os.kill(engine, signal.SIGSTOP)
         os.kill(first.process.pid, signal.SIGKILL)
         with started(spec, "--finish", SKYBAND_ENGINE_WAIT="1") as second:
             assert second.ended() == 3
         assert f"still writing to this sink (process {engine})" in second.rest()[1] and second.rest()[1].startswith("SKY-E302")
         with started(spec, "--finish") as third:
-            third.said("waiting for the engine of an earlier run")
+            third.said("waiting for Spark of an earlier run")
             assert set(processes(third.process.pid)) == {third.process.pid}
             os.kill(engine, signal.SIGCONT)
             assert third.ended() == 0, third.lines

@@ -27,14 +27,14 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 def test_files_of_tasks_are_the_rows_of_the_driver(spark: SparkSession, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for way, least in (("tasks", "0"), ("driver", str(1 << 40))):
         monkeypatch.setenv(LEAST, least)
-        folder = tmp_path / way
-        spec = KINDS[kind].write(folder, max_files=1)
+        directory = tmp_path / way
+        spec = KINDS[kind].write(directory, max_files=1)
         for n, rows in enumerate(groups(KINDS[kind].rows(11, 240), 3, 11)):
-            write_file(folder, f"{n}.csv", rows, at=n)
+            write_file(directory, f"{n}.csv", rows, at=n)
         # Results likewise: part by part in tasks, and at once in the driver.
         monkeypatch.setattr(parts, "PART_ROWS", 20 if way == "tasks" else 1_000_000)
         run(spark, spec)
-        written = [f for f in (folder / "out").glob("*_changes/*.parquet") if re.match(r"part-\d{8}-\d+-", f.name)]
+        written = [f for f in (directory / "out").glob("*_changes/*.parquet") if re.match(r"part-\d{8}-\d+-", f.name)]
         assert bool(written) == (way == "tasks")
     assert_equal_tables(tmp_path / "tasks", tmp_path / "driver")
 

@@ -19,14 +19,14 @@ SPEC = """\
 job: appended
 source:
   format: delta
-  path: {folder}/t
+  path: {directory}/t
   schema: {{id: bigint, ts: timestamp, x: double}}
   id: [id]
   event_time: {{column: ts}}
 window: {{count: 50}}
 scoring: {{high: {{expression: x, direction: max}}}}
 queries: {{top: {{type: topk, scoring: high, k: 3}}}}
-sink: {{path: {folder}/out}}
+sink: {{path: {directory}/out}}
 """
 
 
@@ -53,7 +53,7 @@ def test_a_table_that_was_rewritten_is_named(
 ) -> None:
     table, spec = f"{tmp_path}/t", tmp_path / "spec.yaml"
     write_deltalake(table, rows(0, 10))
-    spec.write_text(SPEC.format(folder=tmp_path))
+    spec.write_text(SPEC.format(directory=tmp_path))
     assert main(["run", str(spec), "--once"]) == 0
     then(table)
     capsys.readouterr()

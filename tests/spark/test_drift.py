@@ -18,15 +18,15 @@ from tests.spark.jobs import START, run, table, write_spec
 pytestmark = pytest.mark.spark
 
 
-def put(folder: Path, number: int, **without: None) -> None:
+def put(directory: Path, number: int, **without: None) -> None:
     n = range(10 * number, 10 * number + 10)
     columns = {
         "id": pa.array(n), "ts": pa.array([START + timedelta(minutes=i) for i in n], pa.timestamp("us", "UTC")), "grp": ["p"] * 10,
         "x": [float(i % 7) for i in n], "y": [1.0] * 10, "side": ["a"] * 10, "more": [1] * 10,
     }  # fmt: skip
     left_out = {"more", *without} if number == 0 else set(without)
-    (folder / "in").mkdir(exist_ok=True)
-    pq.write_table(pa.table({c: v for c, v in columns.items() if c not in left_out}), folder / "in" / f"{number}.parquet")
+    (directory / "in").mkdir(exist_ok=True)
+    pq.write_table(pa.table({c: v for c, v in columns.items() if c not in left_out}), directory / "in" / f"{number}.parquet")
 
 
 def test_a_column_that_is_gone_stops_a_run_or_is_null_and_told(

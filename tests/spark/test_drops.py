@@ -39,9 +39,9 @@ def by_time(rows: list[list[Any]], files: int) -> list[list[list[Any]]]:
     return [rows[i * size : (i + 1) * size] for i in range(files)]
 
 
-def engines(folder: Path) -> int:
-    """The engine's watermark in the end: F, but for a finish."""
-    return watermark(folder / "out" / "_skyband" / "checkpoint")
+def engines(directory: Path) -> int:
+    """Spark's watermark in the end: F, but for a finish."""
+    return watermark(directory / "out" / "_skyband" / "checkpoint")
 
 
 @pytest.mark.parametrize("keyed", [False, True])
@@ -49,8 +49,8 @@ def test_neither_order_nor_bounds_of_a_drop_matter(spark: SparkSession, tmp_path
     rows = stream(8, 300)
     how: dict[str, Any] = {"partition": keyed, "buckets": 3 if keyed else None, "watermark": "10 minutes"}
     one, drop = tmp_path / "one", tmp_path / "drop"
-    for folder in (one, drop):
-        folder.mkdir()
+    for directory in (one, drop):
+        directory.mkdir()
     write_file(one, "all.csv", rows, at=0)
     run(spark, write_spec(one, **how), finish=keyed)
     spec = write_spec(drop, max_files=2, **how)
@@ -67,7 +67,7 @@ def test_neither_order_nor_bounds_of_a_drop_matter(spark: SparkSession, tmp_path
 
 
 def cut_short(spark: SparkSession, spec: Path, batch: int) -> None:
-    """A run that fails when ``batch`` is in the tables and the engine does not know yet: it will be repeated."""
+    """A run that fails when ``batch`` is in the tables and Spark does not know yet: it will be repeated."""
     from skyband.framework.streaming.run.runner import Runner
     from skyband.framework.tables.writer_factory import writer_for
     from skyband.jobs.spec import load_plan
@@ -85,18 +85,18 @@ def test_the_rest_of_a_drop_and_what_came_since_are_one_drop(spark: SparkSession
     """Cut short twice, with a file that cannot be read, and an event time that the job derives."""
     rows = stream(9, 240)
     parts = by_time(rows, 8)
-    folders = []
+    directories = []
     for name, files in (("one", 100), ("drop", 2)):
-        folder = tmp_path / name
-        folder.mkdir()
-        spec = write_spec(folder, watermark="10 minutes", max_files=files)
+        directory = tmp_path / name
+        directory.mkdir()
+        spec = write_spec(directory, watermark="10 minutes", max_files=files)
         text = spec.read_text().replace("format: csv", "format: csv\n  on_bad_file: reject")
         text = text.replace("ts: timestamp", "said: {type: string, from: ts}")
         spec.write_text(text.replace("quality:", 'transform:\n  - derive: {ts: "cast(said as timestamp)"}\nquality:'))
-        (folder / "in").mkdir()
-        (folder / "in" / "bad.csv.gz").write_bytes(b"\x1f\x8b no more")
-        folders.append(folder)
-    one, drop = folders
+        (directory / "in").mkdir()
+        (directory / "in" / "bad.csv.gz").write_bytes(b"\x1f\x8b no more")
+        directories.append(directory)
+    one, drop = directories
     write_file(one, "all.csv", rows, at=0)
     run(spark, one / "spec.yaml")
     for part, at in ((5, 0), (2, 0), (4, 1), (1, 2), (0, 3)):
@@ -136,9 +136,9 @@ def test_footers_of_parquet_files_are_enough(spark: SparkSession, tmp_path: Path
 def test_killed_in_the_middle_of_a_drop(tmp_path: Path, point: str) -> None:
     rows = stream(12, 240)
     parts = by_time(rows, 6)
-    for folder, files in ((tmp_path / "one", 100), (tmp_path / "drop", 1)):
-        folder.mkdir()
-        write_spec(folder, watermark="10 minutes", max_files=files, partition=True)
+    for directory, files in ((tmp_path / "one", 100), (tmp_path / "drop", 1)):
+        directory.mkdir()
+        write_spec(directory, watermark="10 minutes", max_files=files, partition=True)
     one, drop = tmp_path / "one", tmp_path / "drop"
     write_file(one, "all.csv", rows, at=0)
     for part in (4, 3, 2, 0):
@@ -152,15 +152,15 @@ def test_killed_in_the_middle_of_a_drop(tmp_path: Path, point: str) -> None:
         # F has passed them: they would be late in any job.
         without = [r for i, p in enumerate(parts) if i != 1 for r in p]
         write_file(one, "all.csv", without, at=0)
-    for folder in (one, drop):
-        done = run_apart(folder / "spec.yaml", "--finish")
+    for directory in (one, drop):
+        done = run_apart(directory / "spec.yaml", "--finish")
         assert done.returncode == 0, done.stderr
     assert_equal_tables(drop, one, same_cuts=False, same_files=False)
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_spans_read_by_arrow_are_those_that_the_engine_finds(spark: SparkSession, tmp_path: Path, form: str) -> None:
-    """Rows that are rejected are in no span; what Arrow may not read is left to the engine."""
+    """Rows that are rejected are in no span; what Arrow may not read is left to Spark."""
     (tmp_path / "in").mkdir()
     rows = {
         "a": [("1", "2024-01-01 00:00:09", "1"), ("2", "2024-01-01 00:00:03.5", "2")],
@@ -220,7 +220,7 @@ def test_only_a_drop_out_of_order_is_looked_at_closely(
 
     by_arrow = Drops._by_arrow
     monkeypatch.setattr(Drops, "_by_arrow", noted)
-    monkeypatch.setattr(Drops, "_looked_at", lambda self, lying, urls: pytest.fail("read by the engine") if urls else {})
+    monkeypatch.setattr(Drops, "_looked_at", lambda self, lying, urls: pytest.fail("read by Spark") if urls else {})
     spec = write_spec(tmp_path, watermark="0 seconds", max_files=1)
     text = spec.read_text()
     spec.write_text(text.replace(text[text.index("quality:") : text.index("window:")], ""))

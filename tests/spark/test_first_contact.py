@@ -1,4 +1,4 @@
-"""A stranger's folder: modules named as Python's own lie in it, paths are relative, and the rows are not what the spec says they are."""
+"""A stranger's directory: modules named as Python's own lie in it, paths are relative, and the rows are not what the spec says they are."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ sink: {path: ./out}
 COLUMNS = ("id", "ts", "x")
 
 
-def test_a_run_from_a_folder_full_of_pythons_names(tmp_path: Path) -> None:
-    folder, here = tmp_path / "job", tmp_path / "here"
+def test_a_run_from_a_directory_full_of_pythons_names(tmp_path: Path) -> None:
+    directory, here = tmp_path / "job", tmp_path / "here"
     here.mkdir()
     for name in ("queue", "types", "random", "json", "numpy", "pyarrow"):
-        (here / f"{name}.py").write_text("raise ImportError('a module of the working folder')\n")
+        (here / f"{name}.py").write_text("raise ImportError('a module of the working directory')\n")
     rows: list[list[object]] = [[i, stamp(i) if i % 10 else f"{1_577_836_800 + i}", i] for i in range(100)]
-    write_file(folder, "a.csv", rows, at=0, columns=COLUMNS)
-    (folder / "spec.yaml").write_text(SPEC)
+    write_file(directory, "a.csv", rows, at=0, columns=COLUMNS)
+    (directory / "spec.yaml").write_text(SPEC)
     environment = {**os.environ, "SKYBAND_MASTER": "local[2]"}
     done = subprocess.run(
         [Path(sys.executable).parent / "skyband", "run", "../job/spec.yaml", "--outcome", "../job/out.json"],
@@ -47,27 +47,27 @@ def test_a_run_from_a_folder_full_of_pythons_names(tmp_path: Path) -> None:
     )  # fmt: skip
     said = [line for line in done.stderr.splitlines() if not line.startswith("kernels are being compiled")]
     assert done.returncode == 4, done.stderr
-    assert said[:2] == ["starting ../job/spec.yaml", f"job strange: 1 query over csv in {folder}/in, into {folder}/out"]
+    assert said[:2] == ["starting ../job/spec.yaml", f"job strange: 1 query over csv in {directory}/in, into {directory}/out"]
     assert said[2].startswith("batch 0: 100 rows, ") and not [line for line in said if " 0 rows" in line]
     end, log, parse, error, _, quality = said[-6:]
     assert end.startswith("done: 100 rows") and "; 1 row waits, at 2020-01-01 01:39:00, the newest row's time" in end
-    assert log.startswith(f"the engine's log is {folder}/out/_skyband/logs/")
+    assert log.startswith(f"Spark's log is {directory}/out/_skyband/logs/")
     assert parse.startswith(
         "WARNING: 10 of the 100 rows of this run (10.0 %) were rejected, reason parse: column 'ts' (timestamp) holds '15778"
     )
     assert "epoch seconds" in parse and "timestamp_seconds(ts)" in parse
     assert quality.startswith("quality: ") and quality.endswith("not published: critical skyband_max_rejected")
     assert error.startswith("SKY-E501 10 of the 100 rows of this run (10.0 %) were rejected")
-    outcome = json.loads((folder / "out.json").read_text())
+    outcome = json.loads((directory / "out.json").read_text())
     assert (outcome["status"], outcome["exit_code"]) == ("too_many_rejected", 4) and [e["code"] for e in outcome["errors"]] == ["SKY-E501"]
-    made = table(folder, "runs").to_pylist()
+    made = table(directory, "runs").to_pylist()
     assert outcome["batches"] == {"count": len(made), "first": 0, "last": len(made) - 1}
     assert outcome["rows"] == {"in": 100, "filtered": 0, "accepted": 89, "rejected": {"parse": 10}, "pending": 1}
-    assert outcome["changes"] == {"top": table(folder, "top_changes").num_rows} and table(folder, "top_changes").num_rows
+    assert outcome["changes"] == {"top": table(directory, "top_changes").num_rows} and table(directory, "top_changes").num_rows
     for name, span in outcome["tables"].items():
-        assert span == {"from": None, "to": DeltaTable(str(folder / "out" / name)).version()}
-    assert set(outcome["tables"]) | {"job_runs"} == {p.name for p in (folder / "out").iterdir() if (p / "_delta_log").is_dir()}
-    assert table(folder, "top_now").num_rows == 2 and table(folder, "runs").num_rows > 0
+        assert span == {"from": None, "to": DeltaTable(str(directory / "out" / name)).version()}
+    assert set(outcome["tables"]) | {"job_runs"} == {p.name for p in (directory / "out").iterdir() if (p / "_delta_log").is_dir()}
+    assert table(directory, "top_now").num_rows == 2 and table(directory, "runs").num_rows > 0
     assert sorted(p.name for p in here.iterdir()) == [f"{n}.py" for n in ("json", "numpy", "pyarrow", "queue", "random", "types")]
 
 

@@ -31,8 +31,8 @@ def quality(spec: Path, most: int) -> None:
     spec.write_text(head + CHECK.replace("MOST", str(most)) + rest)
 
 
-def published(folder: Path) -> dict[str, int]:
-    return {r["table_name"]: r["version"] for r in table(folder, "published").to_pylist()}
+def published(directory: Path) -> dict[str, int]:
+    return {r["table_name"]: r["version"] for r in table(directory, "published").to_pylist()}
 
 
 def test_a_run_whose_gate_fails_writes_all_and_publishes_nothing(

@@ -1,4 +1,4 @@
-"""What a checkpoint holds of source files that are long gone goes, and the engine goes on from what is left."""
+"""What a checkpoint holds of source files that are long gone goes, and Spark goes on from what is left."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_run_goes_on_from_a_list_without_the_files_that_are_long_gone(spark, t
         run(spark, spec, finish=False)
         taken = sorted(path.rpartition("/")[2] for path in files_taken(home / "checkpoint"))
         assert (taken, forgotten(home / "checkpoint")) == (["3.csv", "4.csv", "5.csv", "6.csv"], 3)
-        # The engine has read the list, and written it anew itself: nothing comes twice.
+        # Spark has read the list, and written it anew itself: nothing comes twice.
         runs = table(tmp_path, "runs").to_pylist()
         assert [r["rows_in"] for r in runs if r["rows_in"]] == [4] * 7
         assert sum(r["rejected"] for r in runs) == 0

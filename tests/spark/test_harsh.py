@@ -1,4 +1,5 @@
-"""Harsh surroundings: a full disk, a sink that cannot be written, odd files and folders, clocks that jump. Through the command itself."""
+"""Harsh surroundings: a full disk, a sink that cannot be written, odd files and directories, clocks that jump. Through the command
+itself."""
 
 from __future__ import annotations
 
@@ -56,19 +57,19 @@ def one_error(said: str, code: str) -> str:
     return errors[0]
 
 
-def small(folder: Path, kind: str = "csv") -> Path:
-    """The spec of a job with one query in a new folder."""
-    folder.mkdir()
-    spec = write_spec(folder, queries=FAR)
+def small(directory: Path, kind: str = "csv") -> Path:
+    """The spec of a job with one query in a new directory."""
+    directory.mkdir()
+    spec = write_spec(directory, queries=FAR)
     if kind == "json":
         spec.write_text(spec.read_text().replace("format: csv", "format: json").replace("  options: {header: true}\n", ""))
     return spec
 
 
-def json_file(folder: Path, name: str, rows: list[list[Any]]) -> None:
+def json_file(directory: Path, name: str, rows: list[list[Any]]) -> None:
     """Rows as a JSON file of the job, which appears whole."""
-    (folder / "in" / f"_{name}").write_text("".join(json.dumps(dict(zip(COLUMNS, r, strict=True))) + "\n" for r in rows))
-    os.replace(folder / "in" / f"_{name}", folder / "in" / name)
+    (directory / "in" / f"_{name}").write_text("".join(json.dumps(dict(zip(COLUMNS, r, strict=True))) + "\n" for r in rows))
+    os.replace(directory / "in" / f"_{name}", directory / "in" / name)
 
 
 class Mount:
@@ -125,7 +126,7 @@ def test_a_full_disk_is_named_and_nothing_is_lost(skyband: Command, spark: Spark
 def test_a_sink_that_cannot_be_written_is_named(skyband: Command, tmp_path: Path) -> None:
     spec = small(tmp_path / "job")
     write_file(spec.parent, "1.csv", GOOD, at=1)
-    (spec.parent / "out").write_text("a file, not a folder")
+    (spec.parent / "out").write_text("a file, not a directory")
     code, said = skyband(spec, "--finish")
     assert code == 2
     assert f"{spec.parent}/out cannot be written" in one_error(said, "SKY-E203")
@@ -175,7 +176,7 @@ def test_a_line_of_30_mb_is_kept_and_harms_no_other(skyband: Command, tmp_path: 
     spec = small(tmp_path / "job", kind)
     job = spec.parent
     (job / "in").mkdir()
-    # Not a number, of 30 million characters: in memory as often as the engine likes, within its 2 GB.
+    # Not a number, of 30 million characters: in memory as often as Spark likes, within its 2 GB.
     rows = [[1000, stamp(50), "p", "z" * LONG, 1, "a"], [1001, stamp(51), "p", 2, 1, "b"]]
     if kind == "csv":
         write_file(job, "1.csv", GOOD, at=1)
@@ -191,11 +192,11 @@ def test_a_line_of_30_mb_is_kept_and_harms_no_other(skyband: Command, tmp_path: 
     assert len(rejected["text"]) > LONG and "1000" in rejected["text"][:20]
 
 
-def test_a_csv_folder_needs_one_file_when_the_job_runs_first(skyband: Command, tmp_path: Path) -> None:
+def test_a_csv_directory_needs_one_file_when_the_job_runs_first(skyband: Command, tmp_path: Path) -> None:
     spec = small(tmp_path / "job")
     landing = spec.parent / "in"
     code, said = skyband(spec, "--finish")
-    assert code == 2 and f"there is no folder {landing}" in one_error(said, "SKY-E206")
+    assert code == 2 and f"there is no directory {landing}" in one_error(said, "SKY-E206")
     for prepare in (landing.mkdir, (landing / "empty.csv").touch):
         prepare()
         code, said = skyband(spec, "--finish")
@@ -206,11 +207,11 @@ def test_a_csv_folder_needs_one_file_when_the_job_runs_first(skyband: Command, t
     assert [sum(r[c] for r in table(spec.parent, "runs").to_pylist()) for c in ("rows_in", "accepted", "rejected")] == [40, 40, 0]
 
 
-def test_a_json_folder_may_be_empty_and_gets_its_first_file_later(skyband: Command, tmp_path: Path) -> None:
+def test_a_json_directory_may_be_empty_and_gets_its_first_file_later(skyband: Command, tmp_path: Path) -> None:
     spec = small(tmp_path / "job", "json")
     job = spec.parent
     code, said = skyband(spec, "--finish")
-    assert code == 2 and f"there is no folder {job}/in" in one_error(said, "SKY-E206")
+    assert code == 2 and f"there is no directory {job}/in" in one_error(said, "SKY-E206")
     (job / "in").mkdir()
     code, said = skyband(spec, "--finish")
     assert code == 0 and "done: 0 rows" in said

@@ -17,7 +17,7 @@ from tests.spark.jobs import run_apart, start_apart, table, verified_apart, writ
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.chaos]
 
 ROWS = stream(11, 240)
-OF_FILES = '  format: csv\n  path: "{folder}/in"\n  options: {{header: true}}\n'
+OF_FILES = '  format: csv\n  path: "{directory}/in"\n  options: {{header: true}}\n'
 OF_TOPIC = "  format: kafka\n  options: {{servers: '{servers}', topic: {topic}, value: csv, rows: '70'}}\n"
 
 
@@ -27,10 +27,10 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield running
 
 
-def spec_of(folder: Path, kafka: Broker, topic: str) -> Path:
-    folder.mkdir()
-    path = write_spec(folder, watermark="2 days", partition=True, buckets=2)
-    before, after = OF_FILES.format(folder=folder), OF_TOPIC.format(servers=kafka.servers, topic=topic)
+def spec_of(directory: Path, kafka: Broker, topic: str) -> Path:
+    directory.mkdir()
+    path = write_spec(directory, watermark="2 days", partition=True, buckets=2)
+    before, after = OF_FILES.format(directory=directory), OF_TOPIC.format(servers=kafka.servers, topic=topic)
     text = path.read_text().replace(", max_files: 100", "")
     assert before in text
     path.write_text(text.replace(before, after))
@@ -44,13 +44,13 @@ def lines(rows: list[list[object]]) -> list[str]:
 @pytest.fixture(scope="module")
 def left_alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same rows as a file, in one run."""
-    folder = tmp_path_factory.mktemp("files") / "job"
-    folder.mkdir()
-    spec = write_spec(folder, watermark="2 days", partition=True, buckets=2)
-    write(folder, ROWS, 1)
+    directory = tmp_path_factory.mktemp("files") / "job"
+    directory.mkdir()
+    spec = write_spec(directory, watermark="2 days", partition=True, buckets=2)
+    write(directory, ROWS, 1)
     done = run_apart(spec, "--finish")
     assert done.returncode == 0, done.stderr
-    return folder
+    return directory
 
 
 def test_a_topic_gives_the_tables_of_its_rows_in_files(kafka: Broker, left_alone: Path, tmp_path: Path) -> None:

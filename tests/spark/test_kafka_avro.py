@@ -34,7 +34,7 @@ scoring: {{x: {{expression: x, direction: max}}}}
 queries:
   best: {{type: topk, scoring: x, k: 3, carry: [sensor]}}
 quality: {{max_rejected: 100%}}
-sink: {{path: "{folder}/out"}}
+sink: {{path: "{directory}/out"}}
 """
 WRITE = """\
 import sys
@@ -80,16 +80,16 @@ def test_records_in_avro(tmp_path: Path) -> None:
         )
         assert written.returncode == 0, written.stderr
         for topic, framing, values in (("plain", "none", plain), ("framed", "confluent", framed)):
-            folder = tmp_path / f"job-{topic}"
-            folder.mkdir()
-            spec = folder / "spec.yaml"
+            directory = tmp_path / f"job-{topic}"
+            directory.mkdir()
+            spec = directory / "spec.yaml"
             said = json.dumps(SCHEMA)
-            spec.write_text(SPEC.format(servers=kafka.servers, topic=topic, framing=framing, schema=said, folder=folder))
+            spec.write_text(SPEC.format(servers=kafka.servers, topic=topic, framing=framing, schema=said, directory=directory))
             done = run_apart(spec, "--once", "--finish")
             assert done.returncode == 0, done.stderr
-            best = [(r["n"], r["sensor"], r["score"]) for r in table(folder, "best_now").sort_by("rank").to_pylist()]
+            best = [(r["n"], r["sensor"], r["score"]) for r in table(directory, "best_now").sort_by("rank").to_pylist()]
             assert best == [(3, "s3ü", 9.0), (0, "s0ü", 1.5), (2, "s2ü", -2.25)]
-            assert {(r["n"], r["time"].microsecond) for r in table(folder, "best_changes").to_pylist()} == {(0, 0), (2, 2), (3, 3)}
-            rejected = {r["origin"]: r["reason"] for r in table(folder, "rejected").to_pylist()}
+            assert {(r["n"], r["time"].microsecond) for r in table(directory, "best_changes").to_pylist()} == {(0, 0), (2, 2), (3, 3)}
+            rejected = {r["origin"]: r["reason"] for r in table(directory, "rejected").to_pylist()}
             assert rejected == {f"{topic}/0@{n}": "parse" for n in range(len(good), len(values) + 1)}
             assert verified_apart(spec)

@@ -28,9 +28,9 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield running
 
 
-def spec_of(folder: Path, job: str, said: str) -> Path:
-    folder.mkdir()
-    path = write_spec(folder, watermark="2 days", partition=True, buckets=2, job=job)
+def spec_of(directory: Path, job: str, said: str) -> Path:
+    directory.mkdir()
+    path = write_spec(directory, watermark="2 days", partition=True, buckets=2, job=job)
     text = path.read_text()
     assert '/out"}' in text
     path.write_text(text.replace('/out"}', f'/out", kafka: {{{said}}}}}'))
@@ -42,9 +42,9 @@ def row_of(value: dict[str, Any]) -> dict[str, Any]:
     return {n: v.removesuffix("Z") if isinstance(v, str) and INSTANT.fullmatch(v) else v for n, v in value.items()}
 
 
-def held(folder: Path, query: str) -> list[str]:
+def held(directory: Path, query: str) -> list[str]:
     """The rows of a change table as JSON."""
-    rows = table(folder, f"{query}_changes").to_pylist()
+    rows = table(directory, f"{query}_changes").to_pylist()
     spelled = [{n: v.strftime("%Y-%m-%dT%H:%M:%S.%f") if hasattr(v, "strftime") else v for n, v in r.items()} for r in rows]
     return sorted(json.dumps(r, sort_keys=True) for r in spelled)
 
@@ -79,19 +79,19 @@ def consumed(records: Sequence[list[str]]) -> tuple[dict[str, list[str]], int]:
 
 
 def test_killed_before_and_after_sending_nothing_is_lost(kafka: Broker, tmp_path: Path) -> None:
-    folder = tmp_path / "job"
-    spec = spec_of(folder, "kills", f"servers: '{kafka.servers}'")
+    directory = tmp_path / "job"
+    spec = spec_of(directory, "kills", f"servers: '{kafka.servers}'")
     for query in QUERIES:
         kafka.topic(f"kills.{query}.changes")
     for part, failpoint in enumerate(("outlet.before", "outlet.sent", "sink.between:2")):
-        write(folder, ROWS, 5, slice(part, part + 1))
+        write(directory, ROWS, 5, slice(part, part + 1))
         assert run_apart(spec, "--finish", failpoint=failpoint).returncode == -signal.SIGKILL
-    write(folder, ROWS, 5, slice(3, 4))
+    write(directory, ROWS, 5, slice(3, 4))
     done = run_apart(spec)
     assert done.returncode == 0, done.stderr
     # A broker that is away, and comes back.
     kafka.stop()
-    write(folder, ROWS, 5, slice(4, 5))
+    write(directory, ROWS, 5, slice(4, 5))
     done = run_apart(spec, "--finish")
     assert done.returncode == 3 and "SKY-E640 changes cannot be sent to Kafka: no broker answers" in done.stderr, done.stderr
     assert "Traceback" not in done.stderr
@@ -100,17 +100,17 @@ def test_killed_before_and_after_sending_nothing_is_lost(kafka: Broker, tmp_path
     assert done.returncode == 0, done.stderr
     found = [consumed(kafka.read(f"kills.{query}.changes")) for query in QUERIES]
     for query, (rows, _) in zip(QUERIES, found, strict=True):
-        assert rows == {f"{query}_changes": held(folder, query)} and len(held(folder, query)) > 20
+        assert rows == {f"{query}_changes": held(directory, query)} and len(held(directory, query)) > 20
     assert sum(again for _, again in found) > 0
     assert verified_apart(spec)
 
 
 def test_one_topic_that_comes_later_gets_all_and_a_run_at_rest_sends_nothing(kafka: Broker, tmp_path: Path) -> None:
-    folder = tmp_path / "job"
-    spec = spec_of(folder, "later", f"servers: '{kafka.servers}', topic: all-of-it, queries: [far3, near4]")
+    directory = tmp_path / "job"
+    spec = spec_of(directory, "later", f"servers: '{kafka.servers}', topic: all-of-it, queries: [far3, near4]")
     text = spec.read_text()
     spec.write_text(text.replace(text[text.index(", kafka: ") : text.index("}}", text.index(", kafka: ")) + 1], ""))
-    write(folder, ROWS, 2, slice(0, 1))
+    write(directory, ROWS, 2, slice(0, 1))
     assert run_apart(spec, "--finish").returncode == 0
     spec.write_text(text)
     kafka.topic("all-of-it")
@@ -118,7 +118,7 @@ def test_one_topic_that_comes_later_gets_all_and_a_run_at_rest_sends_nothing(kaf
     assert done.returncode == 0, done.stderr
     first = kafka.read("all-of-it")
     rows, again = consumed(first)
-    assert rows == {f"{q}_changes": held(folder, q) for q in ("far3", "near4")} and again == 0
+    assert rows == {f"{q}_changes": held(directory, q) for q in ("far3", "near4")} and again == 0
     # At rest again: no engine is started, so nothing is sent.
     assert run_apart(spec, "--finish", failpoint="engine.started").returncode == 0
     assert kafka.read("all-of-it") == first

@@ -43,42 +43,42 @@ def part(i: int, n: int = 4) -> list[list[object]]:
     return ROWS[i * size : (i + 1) * size]
 
 
-def job(folder: Path, files: int = 4, reject: bool = False, max_files: int = 2) -> Path:
+def job(directory: Path, files: int = 4, reject: bool = False, max_files: int = 2) -> Path:
     """A job over ``files`` good files, not run yet."""
-    folder.mkdir(exist_ok=True)
+    directory.mkdir(exist_ok=True)
     for i in range(files):
-        write_file(folder, f"{2 * i}.csv", part(i, files), at=20 * i)
-    spec = write_spec(folder, queries=QUERIES, max_files=max_files)
+        write_file(directory, f"{2 * i}.csv", part(i, files), at=20 * i)
+    spec = write_spec(directory, queries=QUERIES, max_files=max_files)
     if reject:
         spec.write_text(spec.read_text().replace("format: csv", "format: csv\n  on_bad_file: reject"))
     return spec
 
 
-def landed(folder: Path, name: str, content: bytes, at: int) -> None:
-    (folder / "in" / name).write_bytes(content)
-    os.utime(folder / "in" / name, (1_600_000_000 + at, 1_600_000_000 + at))
+def landed(directory: Path, name: str, content: bytes, at: int) -> None:
+    (directory / "in" / name).write_bytes(content)
+    os.utime(directory / "in" / name, (1_600_000_000 + at, 1_600_000_000 + at))
 
 
 @pytest.fixture(scope="module")
 def good(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The job with nothing but good files, finished."""
-    folder = tmp_path_factory.mktemp("good") / "job"
-    run(spark, job(folder))
-    return folder
+    directory = tmp_path_factory.mktemp("good") / "job"
+    run(spark, job(directory))
+    return directory
 
 
-def assert_as_good(folder: Path, good: Path) -> None:
-    assert changes(folder, "far5").equals(changes(good, "far5"))
+def assert_as_good(directory: Path, good: Path) -> None:
+    assert changes(directory, "far5").equals(changes(good, "far5"))
     for name in ("far5", "far5_now"):
-        assert sorted_rows(table(folder, name)) == sorted_rows(table(good, name)), name
+        assert sorted_rows(table(directory, name)) == sorted_rows(table(good, name)), name
 
 
 def test_bad_files_are_set_aside_and_the_others_count(
     spark: SparkSession, tmp_path: Path, good: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = tmp_path / "job"
-    spec = job(folder, reject=True, max_files=4)
-    text = (folder / "in" / "4.csv").read_bytes()
+    directory = tmp_path / "job"
+    spec = job(directory, reject=True, max_files=4)
+    text = (directory / "in" / "4.csv").read_bytes()
     bad = {
         "1 a.csv.gz": gzip.compress(text)[:200],
         "3.csv": bytes(range(256)) * 20,
@@ -87,44 +87,44 @@ def test_bad_files_are_set_aside_and_the_others_count(
         "0.csv.gz": b"",
     }
     for i, (name, content) in enumerate(bad.items()):
-        landed(folder, name, content, at=5 + 10 * i)
+        landed(directory, name, content, at=5 + 10 * i)
     run(spark, spec)
-    assert_as_good(folder, good)
-    rejected = [r for r in table(folder, "rejected").to_pylist() if r["reason"] == "bad_file"]
+    assert_as_good(directory, good)
+    rejected = [r for r in table(directory, "rejected").to_pylist() if r["reason"] == "bad_file"]
     told = {r["origin"]: json.loads(r["text"]) for r in rejected}
     # An empty file has no rows: it is not bad.
     assert {n: t["bytes"] for n, t in told.items()} == {quote(n): len(c) for n, c in bad.items() if c}
     assert told[quote("1 a.csv.gz")]["file"] == "1 a.csv.gz" and "end" in told[quote("1 a.csv.gz")]["problem"]
     assert "header" in told["5.csv"]["problem"] and "header" in told["7.csv"]["problem"]
-    runs = table(folder, "runs").to_pylist()
+    runs = table(directory, "runs").to_pylist()
     assert sum(r["rejected_bad_file"] for r in runs) == 4
     assert all(r["rows_in"] == r["filtered"] + r["rejected"] + r["accepted"] + r["pending_change"] for r in runs)
     assert "file 3.csv cannot be read and is set aside" in capsys.readouterr().err
     assert verified(spec)
     # What is set aside stays so; the next run finds nothing new.
     assert run(spark, spec) == []
-    assert len(table(folder, "rejected")) == len(table(good, "rejected")) + 4
+    assert len(table(directory, "rejected")) == len(table(good, "rejected")) + 4
 
 
 def test_a_bad_file_stops_a_run_by_name_and_is_read_once_it_is_mended(
     spark: SparkSession, tmp_path: Path, good: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = tmp_path / "job"
-    spec = job(folder)
-    mended = (folder / "in" / "4.csv").read_bytes()
-    landed(folder, "4.csv", mended[:100] + bytes(300), at=40)
-    (folder / "in" / "4.csv").rename(folder / "in" / "4.csv.gz")
+    directory = tmp_path / "job"
+    spec = job(directory)
+    mended = (directory / "in" / "4.csv").read_bytes()
+    landed(directory, "4.csv", mended[:100] + bytes(300), at=40)
+    (directory / "in" / "4.csv").rename(directory / "in" / "4.csv.gz")
     for _ in range(2):
         with pytest.raises(SkybandError) as e:
             run(spark, spec)
         assert e.value.code == "SKY-E301"
-        assert e.value.message.startswith(f"the file {folder}/in/4.csv.gz cannot be read: ")
+        assert e.value.message.startswith(f"the file {directory}/in/4.csv.gz cannot be read: ")
         assert "on_bad_file: reject" in str(e.value.hint)
-    landed(folder, "4.csv.gz", gzip.compress(mended), at=999)
+    landed(directory, "4.csv.gz", gzip.compress(mended), at=999)
     capsys.readouterr()
     run(spark, spec)
     assert "1 source file changed between being found and batch 1" in capsys.readouterr().err
-    assert_as_good(folder, good)
+    assert_as_good(directory, good)
     run(spark, spec)
     assert "changed" not in capsys.readouterr().err
 
@@ -133,26 +133,26 @@ def test_a_bad_file_stops_a_run_by_name_and_is_read_once_it_is_mended(
 @pytest.mark.slow
 @pytest.mark.parametrize("point", ["aside.before", "aside.after", "state.after:2", "sink.before:2", "sink.between:4", "sink.after:2"])
 def test_killed_around_a_bad_file_it_is_set_aside_once(tmp_path: Path, good: Path, point: str) -> None:
-    folder = tmp_path / "job"
-    spec = job(folder, reject=True)
-    landed(folder, "3.csv.gz", gzip.compress((folder / "in" / "2.csv").read_bytes())[:-50], at=30)
+    directory = tmp_path / "job"
+    spec = job(directory, reject=True)
+    landed(directory, "3.csv.gz", gzip.compress((directory / "in" / "2.csv").read_bytes())[:-50], at=30)
     killed = run_apart(spec, "--finish", failpoint=point)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     again = run_apart(spec, "--finish")
     assert again.returncode == 0, again.stderr
-    assert_as_good(folder, good)
-    rejected = table(folder, "rejected").to_pylist()
+    assert_as_good(directory, good)
+    rejected = table(directory, "rejected").to_pylist()
     assert [r["origin"] for r in rejected if r["reason"] == "bad_file"] == ["3.csv.gz"]
-    assert sum(r["rejected_bad_file"] for r in table(folder, "runs").to_pylist()) == 1
+    assert sum(r["rejected_bad_file"] for r in table(directory, "runs").to_pylist()) == 1
     assert len(rejected) == len(table(good, "rejected")) + 1
 
 
 @pytest.mark.parametrize("kind", ["parquet", "json"])
 def test_other_formats(spark: SparkSession, tmp_path: Path, good: Path, kind: str) -> None:
-    folder = tmp_path / "job"
-    spec = job(folder, reject=True)
+    directory = tmp_path / "job"
+    spec = job(directory, reject=True)
     spec.write_text(spec.read_text().replace("format: csv", f"format: {kind}").replace("  options: {header: true}\n", ""))
-    for path in sorted((folder / "in").glob("*.csv")):
+    for path in sorted((directory / "in").glob("*.csv")):
         times = (path.stat().st_mtime, path.stat().st_mtime)
         rows = pyarrow.csv.read_csv(path)
         to = path.with_suffix(f".{kind}")
@@ -164,16 +164,16 @@ def test_other_formats(spark: SparkSession, tmp_path: Path, good: Path, kind: st
             to.write_text("".join(json.dumps(r, default=lambda t: t.isoformat()) + "\n" for r in rows.to_pylist()))
         os.utime(to, times)
         path.unlink()
-    whole = (folder / "in" / f"2.{kind}").read_bytes()
-    landed(folder, f"3.{kind}" + (".gz" if kind == "json" else ""), (gzip.compress(whole) if kind == "json" else whole)[:-100], at=30)
-    landed(folder, f"5.{kind}", bytes(range(256)) * 20, at=50)
+    whole = (directory / "in" / f"2.{kind}").read_bytes()
+    landed(directory, f"3.{kind}" + (".gz" if kind == "json" else ""), (gzip.compress(whole) if kind == "json" else whole)[:-100], at=30)
+    landed(directory, f"5.{kind}", bytes(range(256)) * 20, at=50)
     run(spark, spec)
-    assert_as_good(folder, good)
-    found = Counter((r["reason"], r["origin"]) for r in table(folder, "rejected").to_pylist())
+    assert_as_good(directory, good)
+    found = Counter((r["reason"], r["origin"]) for r in table(directory, "rejected").to_pylist())
     if kind == "parquet":
         assert found["bad_file", "3.parquet"] == found["bad_file", "5.parquet"] == 1
     else:
-        # The engine can read lines of rubbish: they are rows that do not parse, none of them lost.
+        # Spark can read lines of rubbish: they are rows that do not parse, none of them lost.
         assert found["bad_file", "3.json.gz"] == 1 and found["parse", "5.json"] > 1
 
 
@@ -182,8 +182,8 @@ def stopped(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """A job whose second batch is not finished: before its rows are in the tables, or ``committed``, after that."""
 
     def stop(committed: bool) -> tuple[Path, Path]:
-        folder = tmp_path / "job"
-        spec = job(folder)
+        directory = tmp_path / "job"
+        spec = job(directory)
         commit = Sink.commit
 
         def broken(sink: Sink, batch_id: int, blocks: dict[str, pa.Table], files: Files) -> None:
@@ -196,7 +196,7 @@ def stopped(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             m.setattr(Sink, "commit", broken)
             with pytest.raises(SkybandError, match="the disk is full"):
                 run(spark, spec, finish=False)
-        return folder, spec
+        return directory, spec
 
     return stop
 
@@ -204,25 +204,25 @@ def stopped(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_file_of_an_unfinished_batch_that_vanished_stops_the_run(
     spark: SparkSession, good: Path, stopped: Callable[[bool], tuple[Path, Path]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder, spec = stopped(False)
-    (folder / "in" / "0.csv").unlink()  # of a batch that is done: it may go
-    (folder / "in" / "4.csv").rename(folder / "away")
+    directory, spec = stopped(False)
+    (directory / "in" / "0.csv").unlink()  # of a batch that is done: it may go
+    (directory / "in" / "4.csv").rename(directory / "away")
     with pytest.raises(SkybandError) as e:
         run(spark, spec)
     assert e.value.code == "SKY-E301"
-    assert f"1 source file of an unfinished batch is gone, first: {folder}/in/4.csv" in e.value.message
-    (folder / "away").rename(folder / "in" / "4.csv")
-    os.utime(folder / "in" / "2.csv")
+    assert f"1 source file of an unfinished batch is gone, first: {directory}/in/4.csv" in e.value.message
+    (directory / "away").rename(directory / "in" / "4.csv")
+    os.utime(directory / "in" / "2.csv")
     run(spark, spec)
-    assert_as_good(folder, good)
+    assert_as_good(directory, good)
     assert "1 source file changed after the rows were read, which stay as they were (first: 2.csv)" in capsys.readouterr().err
 
 
 def test_a_file_of_a_batch_that_is_partly_written_may_not_change(
     spark: SparkSession, good: Path, stopped: Callable[[bool], tuple[Path, Path]]
 ) -> None:
-    folder, spec = stopped(True)
-    file = folder / "in" / "6.csv"
+    directory, spec = stopped(True)
+    file = directory / "in" / "6.csv"
     text, times = file.read_bytes(), (file.stat().st_atime, file.stat().st_mtime)
     file.write_bytes(text[:200])
     with pytest.raises(SkybandError) as e:
@@ -232,7 +232,7 @@ def test_a_file_of_a_batch_that_is_partly_written_may_not_change(
     file.write_bytes(text)
     os.utime(file, times)
     run(spark, spec)
-    assert_as_good(folder, good)
+    assert_as_good(directory, good)
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ def test_files_restarts_and_partitions_leave_no_trace(spark: SparkSession, tmp_p
     assert_answers_as_of_any_instant_are_those_of_their_sql(parts)
 
 
-def assert_sql_gives_the_definitions_loyalty(folder: Path, rows: list[list[Any]], keyed: bool) -> None:
+def assert_sql_gives_the_definitions_loyalty(directory: Path, rows: list[list[Any]], keyed: bool) -> None:
     """Anyone's loyalty at any instant, in one line over ``fresh_trajectory``, which has the trajectories of all objects."""
     reports: dict[Any, list[oracle.Report]] = {}
     for row in sorted(rows, key=lambda r: (r[1], r[5], r[0])):
@@ -63,7 +63,7 @@ def assert_sql_gives_the_definitions_loyalty(folder: Path, rows: list[list[Any]]
             at = (datetime.fromisoformat(r["ts"]) - EPOCH) // timedelta(microseconds=1)
             reports.setdefault(name, []).append(oracle.Report(at, name, r["x"] > 5))
     ends = [r.time for mine in reports.values() for r in mine]
-    rng, sql = random.Random(7), connected(folder)
+    rng, sql = random.Random(7), connected(directory)
     looked = 0
     for name, mine in reports.items():
         spans = oracle.spans(mine, HOUR // 2)[name]
@@ -82,8 +82,8 @@ def assert_sql_gives_the_definitions_loyalty(folder: Path, rows: list[list[Any]]
     assert looked > 5
 
 
-def assert_answers_as_of_any_instant_are_those_of_their_sql(folder: Path) -> None:
-    reader, sql = Reader(load_plan(str(folder / "spec.yaml"))), connected(folder)
+def assert_answers_as_of_any_instant_are_those_of_their_sql(directory: Path) -> None:
+    reader, sql = Reader(load_plan(str(directory / "spec.yaml"))), connected(directory)
     for name in ("loyal", "fresh", "steady", "slowly"):
         for at in (datetime(2020, 1, 1, 3, 7, tzinfo=UTC), datetime(2020, 1, 1, 5, tzinfo=UTC), None):
             answer = reader.as_of(name, at)
@@ -92,10 +92,10 @@ def assert_answers_as_of_any_instant_are_those_of_their_sql(folder: Path) -> Non
             assert told == [tuple(r[c] for c in columns) for r in answer.rows.to_pylist()], (name, at)
 
 
-def connected(folder: Path) -> duckdb.DuckDBPyConnection:
+def connected(directory: Path) -> duckdb.DuckDBPyConnection:
     sql = duckdb.connect()
     sql.execute("set timezone = 'UTC'")
-    for path in (folder / "out").iterdir():
+    for path in (directory / "out").iterdir():
         if (path / "_delta_log").is_dir():
-            sql.register(path.name, table(folder, path.name))
+            sql.register(path.name, table(directory, path.name))
     return sql

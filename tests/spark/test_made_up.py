@@ -27,14 +27,14 @@ window: {{count: 50}}
 scoring: {{x: {{expression: x, direction: max}}}}
 queries:
   best: {{type: topk, scoring: x, k: 3, carry: [t]}}
-sink: {{path: "{folder}/out"}}
+sink: {{path: "{directory}/out"}}
 run: {{buckets: 2}}
 """
 ORDERS = """\
 job: orders
 source:
   format: delta
-  path: "{folder}/in"
+  path: "{directory}/in"
   options: {{changes: "true", startingVersion: "0"}}
   schema: {{id: bigint, amount: double, op: {{type: string, from: $change}}, at: {{type: timestamp, from: $committed}}}}
   id: [id]
@@ -44,7 +44,7 @@ window: {{time: 365 days}}
 scoring: {{amount: {{expression: amount, direction: max}}}}
 queries:
   largest: {{type: topk, scoring: amount, k: 1000}}
-sink: {{path: "{folder}/out"}}
+sink: {{path: "{directory}/out"}}
 run: {{max_files: 2}}
 """
 
@@ -52,7 +52,7 @@ run: {{max_files: 2}}
 @pytest.mark.chaos
 def test_rows_made_up_are_the_same_after_a_kill_and_for_verify(tmp_path: Path) -> None:
     spec = tmp_path / "spec.yaml"
-    spec.write_text(RATE.format(folder=tmp_path))
+    spec.write_text(RATE.format(directory=tmp_path))
     assert run_apart(spec, "--once").returncode == 0
     assert run_apart(spec, "--once", failpoint="sink.between").returncode == -signal.SIGKILL
     done = run_apart(spec, "--once")
@@ -71,7 +71,7 @@ def test_rows_made_up_are_the_same_after_a_kill_and_for_verify(tmp_path: Path) -
 
 def test_the_result_is_that_of_the_table_as_it_is_now(tmp_path: Path) -> None:
     spec, path = tmp_path / "spec.yaml", str(tmp_path / "in")
-    spec.write_text(ORDERS.format(folder=tmp_path))
+    spec.write_text(ORDERS.format(directory=tmp_path))
     feed = {"delta.enableChangeDataFeed": "true"}
     write_deltalake(path, pa.table({"id": pa.array(range(20)), "amount": [float(i % 7) for i in range(20)]}), configuration=feed)
 
@@ -101,7 +101,7 @@ def test_the_result_is_that_of_the_table_as_it_is_now(tmp_path: Path) -> None:
 
 def test_a_table_without_a_feed_is_refused(tmp_path: Path) -> None:
     spec, path = tmp_path / "spec.yaml", str(tmp_path / "in")
-    spec.write_text(ORDERS.format(folder=tmp_path))
+    spec.write_text(ORDERS.format(directory=tmp_path))
     write_deltalake(path, pa.table({"id": pa.array(range(20)), "amount": [1.0] * 20}))
     done = run_apart(spec, "--finish")
     assert done.returncode == 3 and "SKY-E301 the table does not hold the changes" in done.stderr, done.stderr

@@ -24,7 +24,7 @@ SPEC = """\
 job: malformed
 source:
   format: csv
-  path: "{folder}/in"
+  path: "{directory}/in"
   schema: {{id: bigint, ts: timestamp, grp: string, x: double, n: bigint, flag: boolean, day: date, words: string, op: string, tag: string}}
   id: [id]
   event_time: {{column: ts, watermark: 10 minutes}}
@@ -44,7 +44,7 @@ scoring:
   high: {{expression: x, direction: max}}
 queries:
   top: {{type: topk, scoring: high, k: 3, where: "n > -5"}}
-sink: {{path: "{folder}/out"}}
+sink: {{path: "{directory}/out"}}
 """
 START = datetime(2024, 1, 1, tzinfo=UTC)
 COLUMNS = ("id", "ts", "grp", "x", "n", "flag", "day", "words", "op", "tag")
@@ -115,13 +115,13 @@ def second_drop(each: int) -> Iterator[bytes]:
         yield cells(good(40_000_000 + i, f"<late-{i}>") | {"ts": stamp(-86_400 - i)})
 
 
-def write(folder: Path, name: str, rows: Iterator[bytes]) -> None:
-    (folder / "in").mkdir(exist_ok=True)
-    (folder / "in" / name).write_bytes(b"\n".join([",".join(COLUMNS).encode(), *rows]) + b"\n")
+def write(directory: Path, name: str, rows: Iterator[bytes]) -> None:
+    (directory / "in").mkdir(exist_ok=True)
+    (directory / "in" / name).write_bytes(b"\n".join([",".join(COLUMNS).encode(), *rows]) + b"\n")
 
 
-def run(spark: SparkSession, folder: Path) -> None:
-    plan = load_plan(str(folder / "spec.yaml"))
+def run(spark: SparkSession, directory: Path) -> None:
+    plan = load_plan(str(directory / "spec.yaml"))
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     Runner(spark, plan, writer_for(plan.sink, spark), lambda _: None).run(once=True)
 
@@ -130,7 +130,7 @@ def run(spark: SparkSession, folder: Path) -> None:
 def test_every_malformed_row_is_counted_once_for_its_reason(
     spark: SparkSession, tmp_path: Path, each: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "spec.yaml").write_text(SPEC.format(folder=tmp_path))
+    (tmp_path / "spec.yaml").write_text(SPEC.format(directory=tmp_path))
     write(tmp_path, "1.csv", first_drop(each))
     whole = Sink.commit
 

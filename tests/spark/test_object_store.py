@@ -49,38 +49,38 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The job on this machine, left alone."""
-    folder = tmp_path_factory.mktemp("here") / "job"
-    folder.mkdir()
-    write(folder, stream(11, 160), FILES)
-    done = run_apart(write_spec(folder, queries=QUERY, max_files=2), "--finish")
+    directory = tmp_path_factory.mktemp("here") / "job"
+    directory.mkdir()
+    write(directory, stream(11, 160), FILES)
+    done = run_apart(write_spec(directory, queries=QUERY, max_files=2), "--finish")
     assert done.returncode == 0, done.stderr
-    return folder
+    return directory
 
 
 @pytest.fixture(scope="module")
 def keyed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A job of several keys and buckets on this machine, left alone: small as it is, the driver writes it."""
-    folder = tmp_path_factory.mktemp("keyed") / "job"
-    spec = KINDS["keyed"].write(folder, max_files=2)
+    directory = tmp_path_factory.mktemp("keyed") / "job"
+    spec = KINDS["keyed"].write(directory, max_files=2)
     rows = stream(23, 160)
     for row in rows[::15]:
         row[COLUMNS.index("x")] = 5_000_000  # against the rule of the spec
-    write(folder, rows, FILES)
+    write(directory, rows, FILES)
     done = run_apart(spec, "--finish")
     assert done.returncode == 0, done.stderr
-    assert all(table(folder, name).num_rows for name in ("rejected", "heads", "far5_changes", "best_changes"))
-    return folder
+    assert all(table(directory, name).num_rows for name in ("rejected", "heads", "far5_changes", "best_changes"))
+    return directory
 
 
 class There:
-    """The same job in a folder of the store."""
+    """The same job in a directory of the store."""
 
-    def __init__(self, env: dict[str, str], here: Path, folder: Path) -> None:
+    def __init__(self, env: dict[str, str], here: Path, directory: Path) -> None:
         self.env = environment(env) | {LEASE: "4", "SKYBAND_MASTER": "local[2]", "SKYBAND_SHUFFLE_PARTITIONS": "2"}
         self.url = f"s3://bucket/{uuid4().hex}"
-        self.spec = folder / "spec.yaml"
+        self.spec = directory / "spec.yaml"
         self.spec.write_text((here / "spec.yaml").read_text().replace(str(here), self.url))
-        self.log = folder / "said.txt"
+        self.log = directory / "said.txt"
         for file in sorted((here / "in").iterdir()):
             (place(self.url) / "in" / file.name).write_bytes(file.read_bytes())
             # The store tells times in seconds.
@@ -102,16 +102,16 @@ class There:
         rows = DeltaTable(f"{self.url}/out/far5_changes", storage_options={"allow_http": "true"}).to_pyarrow_table()
         return rows.drop_columns(["batch_id"]).sort_by([("step", "ascending"), ("pos", "ascending")])
 
-    def copied(self, folder: Path) -> Path:
-        """The job's tables, in a folder of this machine."""
-        folder.mkdir()
+    def copied(self, directory: Path) -> Path:
+        """The job's tables, in a directory of this machine."""
+        directory.mkdir()
         for file in place(self.url).rglob("*"):
-            at = folder / file.relative_to(place(self.url))
+            at = directory / file.relative_to(place(self.url))
             at.parent.mkdir(parents=True, exist_ok=True)
             at.write_bytes(file.read_bytes())
-        ranked.write_queries(folder)
-        (folder / "spec.yaml").write_text(self.spec.read_text().replace(self.url, str(folder)))
-        return folder
+        ranked.write_queries(directory)
+        (directory / "spec.yaml").write_text(self.spec.read_text().replace(self.url, str(directory)))
+        return directory
 
 
 @pytest.fixture
@@ -168,15 +168,15 @@ def test_of_two_runs_at_once_one_is_refused(there: There) -> None:
     assert first.wait(WAIT) == 0, there.log.read_text()
 
 
-def same_by_tasks(there: There, keyed: Path, folder: Path, same_cuts: bool = True) -> None:
-    copy = there.copied(folder)
+def same_by_tasks(there: There, keyed: Path, directory: Path, same_cuts: bool = True) -> None:
+    copy = there.copied(directory)
     tables = {f.relative_to(copy / "out").parts[0] for f in copy.rglob("*.parquet") if re.match(r"part-\d{8}-\d+-", f.name)}
     assert tables >= {"rejected", "heads", "far5_changes", "best_changes"} and any(name.endswith("_skyband") for name in tables)
     assert_equal_tables(copy, keyed, same_cuts=same_cuts, same_files=False)
 
 
 @pytest.mark.parametrize("points", [(), ("state.after", "sink.between", "sink.after:2")])
-def test_files_that_tasks_put_there_are_the_rows_of_a_folder(
+def test_files_that_tasks_put_there_are_the_rows_of_a_directory(
     store: dict[str, str], keyed: Path, tmp_path: Path, points: tuple[str, ...]
 ) -> None:
     ranked.write_queries(tmp_path)

@@ -21,10 +21,10 @@ SLOW = ("nice", "-n", "10")
 """Beside one process of the usual priority, a process of this one gets about a tenth of a processor."""
 
 
-def job(folder: Path) -> Path:
-    folder.mkdir()
-    write(folder, stream(11, 240), 6)
-    return write_spec(folder, queries="  far5: {type: topk_pairs, scoring: far, k: 5, carry: [x]}\n")
+def job(directory: Path) -> Path:
+    directory.mkdir()
+    write(directory, stream(11, 240), 6)
+    return write_spec(directory, queries="  far5: {type: topk_pairs, scoring: far, k: 5, carry: [x]}\n")
 
 
 @contextmanager

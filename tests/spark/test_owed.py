@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
 
 class Ends:
-    """Has the engine fail when it begins the batch that follows batch ``batch``."""
+    """Has Spark fail when it begins the batch that follows batch ``batch``."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
         self.patch, self.batch = monkeypatch, batch
@@ -71,6 +71,6 @@ def test_wherever_a_run_ends_the_next_one_makes_the_batch_that_is_owed(
         assert not owed(checkpoint)
         assert_equal_tables(spec.parent, alone.parent, same_cuts=False)
         if finish:
-            last = [table(folder, "runs").sort_by("batch_id")["frontier"].to_pylist()[-1] for folder in (spec.parent, alone.parent)]
+            last = [table(directory, "runs").sort_by("batch_id")["frontier"].to_pylist()[-1] for directory in (spec.parent, alone.parent)]
             assert last[0] == last[1] is not None
     assert sum(owing) >= 2 and not all(owing)

@@ -1,4 +1,4 @@
-"""A rebuild through the engine: a new generation is that of a fresh job, whatever was killed, and the job goes on with it."""
+"""A rebuild through Spark: a new generation is that of a fresh job, whatever was killed, and the job goes on with it."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ POINTS = ("run.locked:2", "sink.between:3", "state.after:2", "finish.ordered", "
 """Where a rebuild is killed: before it begins, while it builds, while it swaps."""
 
 
-def job(folder: Path, files: Sequence[int] = (0, 1, 2, 3), k: int = 5) -> Path:
+def job(directory: Path, files: Sequence[int] = (0, 1, 2, 3), k: int = 5) -> Path:
     """A job over some of five files, not run yet."""
-    folder.mkdir(exist_ok=True)
+    directory.mkdir(exist_ok=True)
     for i in files:
-        write_file(folder, f"{i}.csv", ROWS[40 * i : 40 * (i + 1)], at=20 * i)
-    return write_spec(folder, queries=QUERIES.format(k=k), scoring=SCORING, max_files=1, partition=True)
+        write_file(directory, f"{i}.csv", ROWS[40 * i : 40 * (i + 1)], at=20 * i)
+    return write_spec(directory, queries=QUERIES.format(k=k), scoring=SCORING, max_files=1, partition=True)
 
 
 def rebuild(
@@ -55,8 +55,8 @@ def said_of(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> s
     return "".join(capsys.readouterr())
 
 
-def runs(folder: Path) -> list[tuple[Any, ...]]:
-    return [(r["command"], r["status"]) for r in sorted(table(folder, "job_runs").to_pylist(), key=lambda r: r["run_id"])]
+def runs(directory: Path) -> list[tuple[Any, ...]]:
+    return [(r["command"], r["status"]) for r in sorted(table(directory, "job_runs").to_pylist(), key=lambda r: r["run_id"])]
 
 
 @pytest.fixture
@@ -95,8 +95,8 @@ def test_an_edited_spec_is_rebuilt_and_the_job_goes_on(finished: Path, edited: P
     assert runs(edited) == [("run", "done"), ("run", "refused"), ("rebuild", "done")]
     said_of(capsys, "verify", spec, "--instants", "3")
     # The job goes on from there, finish after finish, as the fresh one does.
-    for folder, path in ((edited, spec), (finished / "fresh", fresh)):
-        write_file(folder, "4.csv", ROWS[160:], at=80)
+    for directory, path in ((edited, spec), (finished / "fresh", fresh)):
+        write_file(directory, "4.csv", ROWS[160:], at=80)
         said_of(capsys, "run", path, "--finish")
     assert_equal_tables(edited, finished / "fresh")
     said_of(capsys, "verify", spec, "--instants", "3")

@@ -99,7 +99,7 @@ EDGES = """\
 job: edges
 source:
   format: {format}
-  path: "{folder}/in"
+  path: "{directory}/in"
   schema: {{id: bigint, ts: timestamp, n: bigint, m: bigint, seen: timestamp, day: date, side: bigint}}
   id: [id]
   event_time: {{column: ts}}
@@ -113,7 +113,7 @@ scoring:
 queries:
   top: {{type: topk, scoring: by_n, k: 50, where: "seen is null or seen > ts - 1 day or day is not null"}}
   all: {{type: threshold, scoring: by_derived, at_least: -9223372036854775808}}
-sink: {{path: "{folder}/out"}}
+sink: {{path: "{directory}/out"}}
 run: {{trigger: once}}
 """
 
@@ -138,7 +138,7 @@ def test_what_stands_for_null_inside_is_rejected_and_never_taken_for_it(spark, t
     if kind == "delta":  # delta-rs knows no such dates
         spark.read.parquet(str(landing)).write.format("delta").save(str(tmp_path / "in"))
     spec = tmp_path / "spec.yaml"
-    spec.write_text(EDGES.format(folder=tmp_path, format=kind))
+    spec.write_text(EDGES.format(directory=tmp_path, format=kind))
     run(spark, spec)
     rejected = table(tmp_path, "rejected").to_pylist()
     assert Counter((r["reason"], json.loads(r["text"])["id"]) for r in rejected) == {("int_range", i): 1 for i in (2, 3, 5, 6, 7)}

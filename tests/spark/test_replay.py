@@ -124,7 +124,7 @@ def test_rows_come_back_only_where_a_file_can_bring_them(tmp_path: Path, spark: 
     job = Job(spec)
     plan = job.plan
     job.plan = replace(plan, source=replace(plan.source, format="delta", options=()))
-    with pytest.raises(SkybandError, match="a delta source is no folder of files"):
+    with pytest.raises(SkybandError, match="a delta source is no directory of files"):
         job.replay(spark, tmp_path / "x.csv")
     job.plan = replace(plan, source=replace(plan.source, options=(*plan.source.options, ("pathGlobFilter", "part*.csv"))))
     (tmp_path / "x.csv").write_text("id,ts\n")

@@ -44,7 +44,7 @@ def test_files_that_come_while_the_end_is_declared_are_not_at_rest(spark: SparkS
 
 
 def no_engine(*_: object, **__: object) -> None:
-    raise AssertionError("an engine was started")
+    raise AssertionError("a JVM was started")
 
 
 def test_a_run_with_nothing_to_do(

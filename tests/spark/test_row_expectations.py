@@ -134,7 +134,7 @@ def test_both_find_the_same_rows(spark: SparkSession) -> None:
 
 
 def test_sql_of_a_spec_reads_no_variable_of_the_environment(spark: SparkSession) -> None:
-    """The engine would put them in: a spec spells ``$${env:HOME}``, and past the list of variables it may use."""
+    """Spark would put them in: a spec spells ``$${env:HOME}``, and past the list of variables it may use."""
     texts = ["${env:HOME}", "${system:user.home}", "${spark.master}", "${hiveconf:spark.master}"]
     (row,) = spark.range(1).select(*(F.expr(f"'{t}'") for t in texts)).collect()
     assert list(row) == texts

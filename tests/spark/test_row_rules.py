@@ -29,15 +29,15 @@ RULES = """\
 QUERIES = "  far5: {type: topk_pairs, scoring: far, k: 5, carry: [x]}\n"
 
 
-def spec_of(folder: Path, severity: str, sides: str = "'a', 'b'") -> Path:
-    folder.mkdir(exist_ok=True)
-    spec = write_spec(folder, queries=QUERIES, watermark="10 minutes", max_files=1)
+def spec_of(directory: Path, severity: str, sides: str = "'a', 'b'") -> Path:
+    directory.mkdir(exist_ok=True)
+    spec = write_spec(directory, queries=QUERIES, watermark="10 minutes", max_files=1)
     rules = (RULES % severity).replace("'a', 'b'", sides)
     spec.write_text(spec.read_text().replace('    - {name: sane_x, expect: "x < 1000000"}\n', rules))
     return spec
 
 
-def write_files(folder: Path) -> None:
+def write_files(directory: Path) -> None:
     """Three files; the second has rows of unknown sides, one of them with an x that is not sane and no group."""
     for n in range(3):
         rows = [[i, stamp(i), "p", i % 7, i % 8, "ab"[i % 2]] for i in range(20 * n, 20 * n + 20)]
@@ -46,7 +46,7 @@ def write_files(folder: Path) -> None:
             rows[5][2] = ""
             rows[7][5] = "d"
             rows[9][3] = 3_000_000
-        write_file(folder, f"{n}.csv", rows, at=n)
+        write_file(directory, f"{n}.csv", rows, at=n)
 
 
 def run(spark: SparkSession, spec: Path, *demote: str) -> list[Batch]:
@@ -57,10 +57,10 @@ def run(spark: SparkSession, spec: Path, *demote: str) -> list[Batch]:
     return batches
 
 
-def rows_of(folder: Path) -> list[list[str]]:
+def rows_of(directory: Path) -> list[list[str]]:
     """What a job has told, but for how its batches were cut."""
-    told = sorted_rows(changes(folder, "far5"))
-    return [told, sorted_rows(table(folder, "far5_now")), sorted_rows(table(folder, "rejected"), ["batch_id"])]
+    told = sorted_rows(changes(directory, "far5"))
+    return [told, sorted_rows(table(directory, "far5_now")), sorted_rows(table(directory, "rejected"), ["batch_id"])]
 
 
 def test_a_rule_stops_the_run_until_it_is_demoted_or_mended(spark: SparkSession, tmp_path: Path) -> None:

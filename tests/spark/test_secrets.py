@@ -21,7 +21,7 @@ SPEC = """\
 job: secretive
 source:
   format: delta
-  path: "{folder}/${{PLACE}}"
+  path: "{directory}/${{PLACE}}"
   options: {{startingTimestamp: "${{SINCE}}"}}
   schema: {{id: bigint, ts: timestamp, x: double, side: string}}
   id: [id]
@@ -40,7 +40,7 @@ scoring:
   high: {{expression: "x + ${{WEIGHT}}", direction: max}}
 queries:
   top: {{type: topk, scoring: high, k: "${{K}}", where: "side <> '${{TEXT}}'", carry: [side]}}
-sink: {{path: "{folder}/out"}}
+sink: {{path: "{directory}/out"}}
 """
 VALUES = {
     "PLACE": "place hunter2-path", "SINCE": "1987-06-05 04:03:02", "FACTOR": "31415.9265", "SQL": "hunter2-sql", "FILTER": "hunter2-filter",
@@ -60,7 +60,7 @@ def test_no_value_of_the_environment_is_stored_or_printed(spark, tmp_path: Path,
     rows = [{"id": i, "ts": START.replace(minute=i), "x": float(i), "side": "ab"[i % 2]} for i in range(20)]
     write_deltalake(tmp_path / VALUES["PLACE"], pa.Table.from_pylist(rows))
     spec = tmp_path / "spec.yaml"
-    spec.write_text(SPEC.format(folder=tmp_path))
+    spec.write_text(SPEC.format(directory=tmp_path))
 
     def shown(code: int, *command: str) -> str:
         capfd.readouterr()
@@ -93,7 +93,7 @@ def test_no_value_of_the_environment_is_stored_or_printed(spark, tmp_path: Path,
     shutil.rmtree(tmp_path / VALUES["PLACE"])
     assert "SKY-E301 there is no Delta table" in shown(3, "run", str(spec))
 
-    # What the engine itself says, as its log has it.
+    # What Spark itself says, as its log has it.
     spark._jvm.java.lang.System.err.println(f"cannot read {VALUES['PLACE']}\x1b")
     reader = next(t for t in threading.enumerate() if isinstance(t, spark_log._Pump) and not t.ended)
     reader.drain()

@@ -88,7 +88,7 @@ REAL = """\
 job: real
 source:
   format: csv
-  path: "{folder}/in"
+  path: "{directory}/in"
   options: {{sep: "\\t", quote: "", header: {header}}}
   schema: {schema}
   id: [{id}]
@@ -98,7 +98,7 @@ window: {{count: 500}}
 queries:
   near: {{type: topk_similar_sets, tokens: parts, k: 50, where: "{where}"}}
   seen: {{type: matches, tokens: parts, k: 2, min_score: 0.25, where: "{where}"}}
-sink: {{path: "{folder}/out"}}
+sink: {{path: "{directory}/out"}}
 run: {{trigger: once}}
 """
 COMMITS = {
@@ -122,7 +122,7 @@ def test_real_sets(spark: SparkSession, tmp_path: Path, shared_data: Callable[[s
         lines = list(islice(packed, 3000))
     (tmp_path / "in" / "1.csv").write_text("".join(lines), encoding="utf-8")
     spec = tmp_path / "spec.yaml"
-    spec.write_text(REAL.format(folder=tmp_path, **said))
+    spec.write_text(REAL.format(directory=tmp_path, **said))
     run(spark, spec)
     assert verified(spec)
     cells = [line.rstrip("\r\n").split("\t") for line in lines[said["header"] == "true" :]]

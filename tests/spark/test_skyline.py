@@ -48,15 +48,15 @@ def test_files_restarts_and_partitions_leave_no_trace(spark: SparkSession, tmp_p
     own_results_and_smaller_windows(spark, parts)
 
 
-def own_results_and_smaller_windows(spark: SparkSession, folder: Path) -> None:
+def own_results_and_smaller_windows(spark: SparkSession, directory: Path) -> None:
     """The skyband tables give each query's present result, and the printed SQL gives what the command gives, for any window."""
-    reader = Reader(load_plan(str(folder / "spec.yaml")))
+    reader = Reader(load_plan(str(directory / "spec.yaml")))
     sql = duckdb.connect()
     for name in ("heads", "sky_skyband", "band_skyband", "once_skyband"):
-        sql.register(name, table(folder, name))
+        sql.register(name, table(directory, name))
     sql.execute("set timezone = 'UTC'")
     for name in NAMES:
-        assert table(folder, f"{name}_now").num_rows
+        assert table(directory, f"{name}_now").num_rows
         if name != "hourly":  # whose own result is of the last full hour
             assert reader.snapshot(name).rows.to_pylist() == reader.as_of(name).rows.to_pylist(), name
         for window in (Window(1, None), Window(7, None), Window(None, 3_600_000_000), Window(30, 5_400_000_000)):

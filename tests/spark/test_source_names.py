@@ -37,12 +37,12 @@ run: {trigger: once}
 """
 
 
-def job(folder: Path, path: str, options: str = "", by_spark: bool = False) -> Path:
+def job(directory: Path, path: str, options: str = "", by_spark: bool = False) -> Path:
     """A job whose files Arrow reads, or Spark."""
     text = SPEC.replace("PATH", path).replace("  OPTIONS\n", f"  {options}\n" if options else "")
     text = text.replace("TRANSFORM\n", "transform: [{derive: {y: x * 2}}]\n" if by_spark else "")
-    (folder / "job.yaml").write_text(text)
-    return folder / "job.yaml"
+    (directory / "job.yaml").write_text(text)
+    return directory / "job.yaml"
 
 
 def put(path: Path, *ids: int, at: int = 0) -> None:
@@ -51,8 +51,8 @@ def put(path: Path, *ids: int, at: int = 0) -> None:
     os.utime(path, (1_600_000_000 + at, 1_600_000_000 + at))
 
 
-def ids(folder: Path) -> list[int]:
-    return sorted(table(folder, "top_now")["id"].to_pylist())
+def ids(directory: Path) -> list[int]:
+    return sorted(table(directory, "top_now")["id"].to_pylist())
 
 
 @pytest.mark.parametrize("by_spark", [False, True])

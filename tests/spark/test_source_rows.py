@@ -56,7 +56,7 @@ def test_hostile_ids_find_their_rows(catalog: SparkSession, tmp_path: Path, form
     rows = [{"id": n, "ts": at(DAY + i), "grp": n, "day": None, "price": None, "x": i / 3} for i, n in enumerate(HOSTILE, 1)]
     plan = laid(plan, tmp_path / "in", form, source_of(rows, text_id=True), plan.intake.fields)
     register(catalog, plan)
-    lost = {n for n in HOSTILE if set(n) & {"\n", "\r"} or not n} if form == "csv" else set()  # an empty cell is null to the engine
+    lost = {n for n in HOSTILE if set(n) & {"\n", "\r"} or not n} if form == "csv" else set()  # an empty cell is null to Spark
     wanted = [s for s in expected(plan, "near", [""], rows) if not any(repr(n) in s for n in lost)]
     assert [s for s in in_spark(catalog, plan, "near") if not any(repr(n) in s for n in lost)] == wanted
 

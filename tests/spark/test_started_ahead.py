@@ -41,7 +41,7 @@ def run(spec: Path, *words: str) -> tuple[int, list[str], str]:
     return done.returncode, [when for when, _ in told], done.stderr
 
 
-def test_runs_of_a_folder(tmp_path: Path) -> None:
+def test_runs_of_a_directory(tmp_path: Path) -> None:
     spec, rows = write_spec(tmp_path), stream(5, 60)
     write(tmp_path, rows, 3, slice(0, 1))
     assert run(spec)[:2] == (0, ["after"])
@@ -49,7 +49,7 @@ def test_runs_of_a_folder(tmp_path: Path) -> None:
     write(tmp_path, rows, 3, slice(1, 2))
     assert run(spec)[:2] == (0, ["before"])
 
-    # Something came that is no row: the engine is ended, and is not expected again.
+    # Something came that is no row: Spark is ended, and is not expected again.
     (tmp_path / "in" / ".hidden").write_text("")
     assert run(spec)[:2] == (0, ["before"])
     assert run(spec)[:2] == (0, [])

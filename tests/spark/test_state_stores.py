@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
 
-def a_file(folder: Path, number: int) -> None:
+def a_file(directory: Path, number: int) -> None:
     rows = [[100 * number + i, stamp(100 * number + i), "p", i % 7, 1, "ab"[i % 2]] for i in range(20)]
-    write_file(folder, f"{number:02}.csv", rows, at=number)
+    write_file(directory, f"{number:02}.csv", rows, at=number)
 
 
 def refused(*_: Any) -> None:
@@ -58,7 +58,7 @@ def test_of_a_batch_that_is_not_done_no_snapshot_stays(spark: SparkSession, tmp_
         patch.setattr(Sink, "commit", full)
         run(spark, spec, finish=False, partitions=1)
     state = tmp_path / "out" / "_skyband" / "checkpoint" / "state" / "0" / "0"
-    # It would be that of batch 10: the engine makes one every ten.
+    # It would be that of batch 10: Spark makes one every ten.
     assert (state / "11.changelog").is_file() and [p.name for p in state.glob("*.zip")] == ["1.zip"]
     run(spark, spec, finish=False, partitions=1)
     assert (state / "11.zip").is_file()

@@ -30,20 +30,20 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A cluster whose workers have no Skyband. What executors have unpacked is large, and goes at the end."""
-    folder = tmp_path_factory.mktemp("bare") / "cluster"
-    made = Cluster(folder)
+    directory = tmp_path_factory.mktemp("bare") / "cluster"
+    made = Cluster(directory)
     yield made
     made.close()
-    shutil.rmtree(folder)
+    shutil.rmtree(directory)
 
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The user's folder, where the archive stays."""
-    folder = tmp_path_factory.mktemp("cache")
-    folder.chmod(0o700)
-    yield folder
-    shutil.rmtree(folder)
+    """The user's directory, where the archive stays."""
+    directory = tmp_path_factory.mktemp("cache")
+    directory.chmod(0o700)
+    yield directory
+    shutil.rmtree(directory)
 
 
 def on(cluster: Cluster, cache: Path, command: str, spec: Path, **more: str) -> subprocess.CompletedProcess[str]:
@@ -68,10 +68,10 @@ def test_a_job_on_machines_without_skyband(spark: SparkSession, bare: Cluster, c
     # Nothing is left where the command was started.
     assert {p.name for p in spec.parent.iterdir()} - before == {"out"}
 
-    # Executors had the driver's Skyband from the archive, and no way into the driver's folders.
-    places = list(bare.folder.glob("work*/app-*/*/skyband-code/skyband/__init__.py"))
-    assert {p.relative_to(bare.folder).parts[0] for p in places} == {"work0", "work1"}
-    packages = list(bare.folder.glob("work*/app-*/*/environment/lib/python*/site-packages"))
+    # Executors had the driver's Skyband from the archive, and no way into the driver's directories.
+    places = list(bare.directory.glob("work*/app-*/*/skyband-code/skyband/__init__.py"))
+    assert {p.relative_to(bare.directory).parts[0] for p in places} == {"work0", "work1"}
+    packages = list(bare.directory.glob("work*/app-*/*/environment/lib/python*/site-packages"))
     assert len(packages) == len(places)
     assert not [p for place in packages for p in place.iterdir() if p.name == "skyband" or p.name.startswith("__editable__")]
 

@@ -32,32 +32,32 @@ pytestmark = pytest.mark.spark
 LATIN = "id,kunde,x\r\n1,M\u00fcller,5\r\n2,M\u00f6ller,7\r\n3,M\u00e4ller,9\r\n4,Meier,1\r\n".encode("windows-1252")
 
 
-def source(folder: Path, kind: str, fields: Mapping[str, str], options: Mapping[str, str]) -> SourceNode:
+def source(directory: Path, kind: str, fields: Mapping[str, str], options: Mapping[str, str]) -> SourceNode:
     named = tuple(Field(n, t, "text", n) for n, t in fields.items())
-    return SourceNode(kind, str(folder), tuple(source_format(kind).options(options).items()), named)
+    return SourceNode(kind, str(directory), tuple(source_format(kind).options(options).items()), named)
 
 
-def read(spark: SparkSession, folder: Path, kind: str, data: bytes, fields: Mapping[str, str], **options: str) -> list[tuple[Any, ...]]:
+def read(spark: SparkSession, directory: Path, kind: str, data: bytes, fields: Mapping[str, str], **options: str) -> list[tuple[Any, ...]]:
     """The rows as Spark reads them: values, then the text of one that does not parse. Values of such are not looked at."""
-    path = folder / f"a.{kind}"
+    path = directory / f"a.{kind}"
     path.write_bytes(data)
-    node = source(folder, kind, fields, options)
+    node = source(directory, kind, fields, options)
     found = reading.files(spark, node, list(fields) if kind == "csv" else None, True, [str(path)]).toArrow()
     rejected = found[CORRUPT].to_pylist()
     rows = [text if text is not None else (*found.slice(i, 1).to_pylist()[0].values(),)[:-1] for i, text in enumerate(rejected)]
     if kind == "csv":
-        _by_arrow_too(folder, path, node, rows)
+        _by_arrow_too(directory, path, node, rows)
     return rows
 
 
-def _by_arrow_too(folder: Path, path: Path, node: SourceNode, rows: Sequence[Any]) -> None:
+def _by_arrow_too(directory: Path, path: Path, node: SourceNode, rows: Sequence[Any]) -> None:
     """Arrow gives the same rows, or leaves the file to Spark."""
     options = dict(node.options)
     header = tuple(f.name for f in node.fields)
     if {"encoding", "decimal", "thousands", "multiLine"} & set(options) or any(f.type.startswith("decimal") for f in node.fields):
         return
     doubled, skip = options["escape"] == '"', int(options.get("skip_lines", 0))
-    reader = ArrowCsv(str(folder), False, node.fields, header, options.get("sep", ","), doubled, skip)
+    reader = ArrowCsv(str(directory), False, node.fields, header, options.get("sep", ","), doubled, skip)
     try:
         found = [tuple(r.values()) for t in reader.tables(path.as_uri()) for r in t.to_pylist()]
     except Odd:
@@ -208,7 +208,7 @@ JOB = """\
 job: begun
 source:
   format: csv
-  path: "{folder}/in"
+  path: "{directory}/in"
   schema: {{id: string, ts: timestamp, x: double}}
   id: [id]
   event_time: {{column: ts}}
@@ -216,7 +216,7 @@ window: {{count: 100}}
 scoring: {{x: {{expression: x, direction: max}}}}
 queries:
   top: {{type: topk, scoring: x, k: 20}}
-sink: {{path: "{folder}/out"}}
+sink: {{path: "{directory}/out"}}
 """
 
 
@@ -230,7 +230,7 @@ def test_a_job_that_began_with_the_backslash_goes_on_with_it(spark: SparkSession
         return sorted(table(tmp_path, "top_now")["id"].to_pylist())
 
     (tmp_path / "in").mkdir()
-    spec = JOB.format(folder=tmp_path)
+    spec = JOB.format(directory=tmp_path)
     (tmp_path / "spec.yaml").write_text(spec.replace("  schema:", '  options: {escape: "\\\\"}\n  schema:'))
     run("1.csv", '1\\" pipe', 1)
     # As a former version left it: the spec says nothing, and neither does the job file.
@@ -254,7 +254,9 @@ def test_a_job_that_began_with_the_backslash_goes_on_with_it(spark: SparkSession
 
 def test_a_line_with_two_objects_hands_the_job_to_the_exact_reader(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
-    spec = JOB.format(folder=tmp_path).replace("format: csv", "format: json").replace("window:", "quality: {max_rejected: 100%}\nwindow:")
+    spec = (
+        JOB.format(directory=tmp_path).replace("format: csv", "format: json").replace("window:", "quality: {max_rejected: 100%}\nwindow:")
+    )
     (tmp_path / "spec.yaml").write_text(spec)
 
     def run(name: str, text: str) -> JobFile:

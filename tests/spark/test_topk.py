@@ -51,13 +51,13 @@ def test_files_restarts_and_partitions_leave_no_trace(spark: SparkSession, tmp_p
     refused_when_the_table_has_changed(spark, parts)
 
 
-def own_results(spark: SparkSession, folder: Path, keys: tuple[str, ...]) -> None:
+def own_results(spark: SparkSession, directory: Path, keys: tuple[str, ...]) -> None:
     """A query's own result and its first k come from the tables, for all queries of a table or one; SQL gives what the command gives."""
-    reader = Reader(load_plan(str(folder / "spec.yaml")))
+    reader = Reader(load_plan(str(directory / "spec.yaml")))
     sql = duckdb.connect()
     sql.execute("set timezone = 'UTC'")
     for name in NAMES:
-        sql.register(f"{name}_now", table(folder, f"{name}_now"))
+        sql.register(f"{name}_now", table(directory, f"{name}_now"))
         everything = reader.as_of(name).rows
         best = reader.snapshot(name, k=1)
         assert best.rows.to_pylist() == [r for r in everything.to_pylist() if r["rank"] == 1]
@@ -68,11 +68,11 @@ def own_results(spark: SparkSession, folder: Path, keys: tuple[str, ...]) -> Non
     one = answer.rows.to_pylist()
     assert same_elsewhere(reader.plan, "many", answer, spark) == len(one)
     assert one == [r for r in reader.as_of("many").rows.to_pylist() if r["query"] == "q3"] and one
-    sql.register("many", table(folder, "many"))
+    sql.register("many", table(directory, "many"))
     shown = [c for c in answer.rows.column_names if c != "rank"]
     assert sql.sql(answer.sql).to_arrow_table().select(shown).to_pylist() == [{c: r[c] for c in shown} for r in one]
     for member in reader.query("many").members:
-        ranked = [r for r in table(folder, "many_now").to_pylist() if r["query"] == member]
+        ranked = [r for r in table(directory, "many_now").to_pylist() if r["query"] == member]
         for key in {tuple(r[c] for c in keys) for r in ranked}:
             mine = sorted((r for r in ranked if tuple(r[c] for c in keys) == key), key=lambda r: r["rank"])
             scores = [r["score"] for r in mine]
@@ -86,11 +86,11 @@ def own_results(spark: SparkSession, folder: Path, keys: tuple[str, ...]) -> Non
         reader.as_of("many", key={"query": "q99"})
 
 
-def refused_when_the_table_has_changed(spark: SparkSession, folder: Path) -> None:
-    path = folder / "queries.csv"
+def refused_when_the_table_has_changed(spark: SparkSession, directory: Path) -> None:
+    path = directory / "queries.csv"
     lines = path.read_text().splitlines()
     path.write_text("\n".join([*lines[:4], lines[4].replace("q3,", "q3,9"), *lines[6:], "extra,1,1,,,"]) + "\n")
-    for again in (lambda: run(spark, folder / "spec.yaml"), lambda: verified(folder / "spec.yaml")):
+    for again in (lambda: run(spark, directory / "spec.yaml"), lambda: verified(directory / "spec.yaml")):
         with pytest.raises(SpecErrors) as e:
             again()
         assert {x.message for x in e.value.errors} == {
@@ -156,7 +156,7 @@ CONN = """\
 job: network-flows
 source:
   format: csv
-  path: "{folder}/in"
+  path: "{directory}/in"
   options: {{header: true}}
   schema:
     start: {{type: double, from: ts}}
@@ -188,7 +188,7 @@ queries:
   fewest_packets: {{type: topk, scoring: packets, k: 10, where: "service is not null"}}
   large: {{type: threshold, scoring: bytes, above: 100000, carry: [source, target]}}
   profiles: {{type: topk, k: 5, queries_from: {{format: csv, path: profiles.csv}}}}
-sink: {{path: "{folder}/out"}}
+sink: {{path: "{directory}/out"}}
 """
 
 
@@ -202,7 +202,7 @@ def test_network_flows(spark: SparkSession, tmp_path: Path, shared_data: Callabl
     rows = [f"p{i},{rng.random():.3f},{-rng.random():.3f},{100 * rng.random():.2f},{rng.choice(['', 1])}" for i in range(40)]
     (tmp_path / "profiles.csv").write_text("name,weight_sent,weight_received,weight_duration,min_duration\n" + "\n".join(rows) + "\n")
     spec = tmp_path / "spec.yaml"
-    spec.write_text(CONN.format(folder=tmp_path))
+    spec.write_text(CONN.format(directory=tmp_path))
     run(spark, spec)
     assert verified(spec)
     flows = pd.read_csv(source, low_memory=False).sort_values(["ts", "capture", "uid"], kind="stable")

@@ -21,7 +21,7 @@ SPEC = """\
 job: unusable
 source:
   format: {format}
-  path: "{folder}/in"
+  path: "{directory}/in"
   schema: {{id: bigint, ts: timestamp, score: double, body: string}}
   id: [id]
   event_time: {{column: ts}}
@@ -32,24 +32,24 @@ scoring: {{s: {{expression: score, direction: max}}}}
 queries:
   top: {{type: topk, scoring: s, k: 3}}
   twins: {{type: similar_sets, tokens: w, min_score: 0.5}}
-sink: {{path: "{folder}/out"}}
+sink: {{path: "{directory}/out"}}
 """
 
 
-def spec_of(folder: Path, format_: str = "csv", tokens: str = "min_tokens: 2, short: reject", quality: str = "") -> Path:
-    (folder / "in").mkdir(parents=True, exist_ok=True)
-    path = folder / "spec.yaml"
-    path.write_text(SPEC.format(folder=folder, format=format_, tokens=tokens, quality=quality))
+def spec_of(directory: Path, format_: str = "csv", tokens: str = "min_tokens: 2, short: reject", quality: str = "") -> Path:
+    (directory / "in").mkdir(parents=True, exist_ok=True)
+    path = directory / "spec.yaml"
+    path.write_text(SPEC.format(directory=directory, format=format_, tokens=tokens, quality=quality))
     return path
 
 
-def write(folder: Path, name: str, format_: str, *rows: tuple[int, str, float | None, str]) -> None:
+def write(directory: Path, name: str, format_: str, *rows: tuple[int, str, float | None, str]) -> None:
     names = ("id", "ts", "score", "body")
     if format_ == "json":
         text = "".join(json.dumps(dict(zip(names, r, strict=True))) + "\n" for r in rows)
     else:
         text = ",".join(names) + "\n" + "".join(",".join("" if v is None else str(v) for v in r) + "\n" for r in rows)
-    (folder / "in" / name).write_text(text)
+    (directory / "in" / name).write_text(text)
 
 
 def day(number: int) -> str:
@@ -100,9 +100,9 @@ def test_a_job_of_a_former_version_goes_on_as_it_was_made_until_it_is_rebuilt(
     more = (4, day(4), 4.0, "cafe\u0301 bleu"), (5, day(5), 5.0, "caf\u00e9 bleu"), (6, day(6), 6.0, "")
     written = spec_of(tmp_path / "written", tokens=r"words: '[\pL\pN_]+', normalize: none, short: reject")
     spec = spec_of(tmp_path / "job", tokens=r"words: '[\pL\pN_]+', normalize: none, short: reject")
-    for folder in (tmp_path / "written", tmp_path / "job"):
-        write(folder, "a.csv", "csv", *first)
-        assert cli.main(["run", str(folder / "spec.yaml"), "--finish"]) == 0
+    for directory in (tmp_path / "written", tmp_path / "job"):
+        write(directory, "a.csv", "csv", *first)
+        assert cli.main(["run", str(directory / "spec.yaml"), "--finish"]) == 0
     # What a former version wrote of the sets, and the spec that it wrote it for.
     job = tmp_path / "job" / "out" / "_skyband" / "job.json"
     kept = json.loads(job.read_text())
@@ -111,9 +111,9 @@ def test_a_job_of_a_former_version_goes_on_as_it_was_made_until_it_is_rebuilt(
     job.write_text(json.dumps(kept))
     spec_of(tmp_path / "job", tokens="min_tokens: 1")
     capsys.readouterr()
-    for folder in (tmp_path / "written", tmp_path / "job"):
-        write(folder, "b.csv", "csv", *more)
-        assert cli.main(["run", str(folder / "spec.yaml"), "--finish"]) == 0
+    for directory in (tmp_path / "written", tmp_path / "job"):
+        write(directory, "b.csv", "csv", *more)
+        assert cli.main(["run", str(directory / "spec.yaml"), "--finish"]) == 0
     assert "a former version made this job: the tokens of w stay as it made them" in capsys.readouterr().err
     for name in ("twins_changes", "twins", "top_changes", "rejected"):
         assert sorted_rows(table(tmp_path / "job", name)) == sorted_rows(table(tmp_path / "written", name)), name

@@ -61,7 +61,7 @@ def read_cells(source: QueriesFrom) -> Cells:
     """All rows of the table. SkybandError SKY-E145 if it cannot be read, is empty, or too long."""
     path = without_scheme(source.path)
     try:
-        why = why_not(path, folder_too=source.format != "csv")
+        why = why_not(path, directory_too=source.format != "csv")
         if why is not None:
             raise _Unusable(why)
         cells = _csv(path) if source.format == "csv" else _arrow(source.format, path)
@@ -147,7 +147,7 @@ def _arrow(format_: str, path: str) -> Cells:
         inside = os.path.realpath(path) + os.sep
         # A table's log may name files anywhere.
         if any(not os.path.realpath(without_scheme(uri)).startswith(inside) for uri in delta.file_uris()):
-            raise _Unusable("its log names files outside its folder")
+            raise _Unusable("its log names files outside its directory")
         data = delta.to_pyarrow_dataset()
     else:
         data = ds.dataset(path, format="parquet")

@@ -16,7 +16,7 @@ class QueriesFrom(QueryPart):
     """A table with a row per query: name, k, window, where, bounds, weight_<column>, parameters. Read when a run starts."""
 
     format: Literal["csv", "parquet", "delta"] = Field(description="Format of the table.")
-    path: Text = Field(description="File or folder of the table, from the folder of the spec. ${NAME} is read from the environment.")
+    path: Text = Field(description="File or directory of the table, from the directory of the spec. ${NAME} is read from the environment.")
     direction: Literal["min", "max"] | None = Field(
         default=None, description="Which scores rank first, for queries by weights; default: max."
     )

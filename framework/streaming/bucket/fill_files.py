@@ -16,18 +16,18 @@ FILLED: Final = "filled"
 """Name of the state value that says which filling a bucket has taken up last."""
 
 
-def write_state(folder: Path, bucket: int, values: Mapping[str, bytes]) -> None:
-    """The values of a bucket's state, by name, in a file of ``folder`` (which is made); on the disk when this returns."""
-    folder.mkdir(parents=True, exist_ok=True)
+def write_state(directory: Path, bucket: int, values: Mapping[str, bytes]) -> None:
+    """The values of a bucket's state, by name, in a file of ``directory`` (which is made); on the disk when this returns."""
+    directory.mkdir(parents=True, exist_ok=True)
     table = pa.table({"name": pa.array(values, pa.string()), "value": pa.array(values.values(), pa.large_binary())})
-    durable.replace(folder / str(bucket), blocks.table_bytes(table))
+    durable.replace(directory / str(bucket), blocks.table_bytes(table))
 
 
-def read_state(folder: Path, bucket: int) -> dict[str, bytes]:
+def read_state(directory: Path, bucket: int) -> dict[str, bytes]:
     """What ``write_state`` wrote. Raises SkybandError SKY-E303 if it cannot be read."""
     try:
-        table = blocks.bytes_table((folder / str(bucket)).read_bytes())
+        table = blocks.bytes_table((directory / str(bucket)).read_bytes())
     except (OSError, pa.ArrowException) as e:
         hint = "restore the whole sink from one backup, or start again from the source with skyband rebuild SPEC"
-        raise SkybandError("SKY-E303", f"{folder / str(bucket)} cannot be read: it is a part of the job's state", hint=hint) from e
+        raise SkybandError("SKY-E303", f"{directory / str(bucket)} cannot be read: it is a part of the job's state", hint=hint) from e
     return dict(zip(table["name"].to_pylist(), table["value"].to_pylist(), strict=True))

@@ -1,7 +1,7 @@
 """A bucket's state on its way from one worker process to another of this machine.
 
-The engine gives a bucket's task to whichever worker is free, and when it gives a value of its store to a worker it spells out every byte,
-which takes several times as long as to write it. So who saves a bucket's state leaves its values in files of the engine's scratch folder
+Spark gives a bucket's task to whichever worker is free, and when it gives a value of its store to a worker it spells out every byte,
+which takes several times as long as to write it. So who saves a bucket's state leaves its values in files of Spark's scratch directory
 too, and a worker that does not have the bucket takes them from there. They are those of one state: a list of them bears the name of the
 token that is saved in the store with it. Whatever is not there, or not whole, is read from the store. Imports no Spark.
 """
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from skyband.framework.streaming.rows import blocks
-from skyband.framework.streaming.spark.scratch import scratch_folder
+from skyband.framework.streaming.spark.scratch import scratch_directory
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -31,11 +31,11 @@ _LARGE: Final = 1 << 14
 
 
 class Handed:
-    """Values of one bucket by name, as in the store, in ``folder``; None: nobody is to take them. A folder that cannot be written is
+    """Values of one bucket by name, as in the store, in ``directory``; None: nobody is to take them. A directory that cannot be written is
     given up."""
 
-    def __init__(self, folder: Path | None) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path | None) -> None:
+        self._directory = directory
         self._small: dict[str, bytes] = {}
         self._files: dict[str, str] = {}
         self._old: list[str] = []
@@ -43,28 +43,28 @@ class Handed:
         self._list = ""
 
     @classmethod
-    def new(cls, folder: Path | None) -> Handed:
-        """Nothing yet: what is in the folder is removed."""
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+    def new(cls, directory: Path | None) -> Handed:
+        """Nothing yet: what is in the directory is removed."""
+        if directory is not None:
+            shutil.rmtree(directory, ignore_errors=True)
             with contextlib.suppress(OSError):
-                folder.mkdir(mode=0o700, parents=True)
-        return cls(folder)
+                directory.mkdir(mode=0o700, parents=True)
+        return cls(directory)
 
     @classmethod
-    def taken(cls, folder: Path | None, token: str) -> tuple[Handed, dict[str, bytes]] | None:
+    def taken(cls, directory: Path | None, token: str) -> tuple[Handed, dict[str, bytes]] | None:
         """The values that were handed with ``token``; None if they are not there (any more). O(bytes)."""
-        if folder is None:
+        if directory is None:
             return None
-        handed = cls(folder)
+        handed = cls(directory)
         try:
-            table = blocks.bytes_table((folder / token).read_bytes())
+            table = blocks.bytes_table((directory / token).read_bytes())
             for name, file, value in zip(*(table[c].to_pylist() for c in ("name", "file", "value")), strict=True):
                 if file is None:
                     handed._small[name] = value
                 else:
                     handed._files[name] = file
-            values = handed._small | {name: (folder / file).read_bytes() for name, file in handed._files.items()}
+            values = handed._small | {name: (directory / file).read_bytes() for name, file in handed._files.items()}
         except (OSError, pa.ArrowException):
             return None
         handed._list = token
@@ -72,7 +72,7 @@ class Handed:
 
     def put(self, name: str, value: bytes) -> None:
         """A value that the store has now."""
-        if self._folder is None:
+        if self._directory is None:
             return
         self.drop(name)
         if len(value) < _LARGE:
@@ -80,7 +80,7 @@ class Handed:
             return
         file = f"{os.urandom(8).hex()}.value"
         try:
-            (self._folder / file).write_bytes(value)
+            (self._directory / file).write_bytes(value)
         except OSError:
             self._give_up()
         else:
@@ -95,7 +95,7 @@ class Handed:
 
     def hand(self, token: str) -> None:
         """All values are those of the state that is saved with ``token``; what they replace is removed."""
-        if self._folder is None:
+        if self._directory is None:
             return
         names = [*self._small, *self._files]
         files = [None] * len(self._small) + list(self._files.values())
@@ -103,37 +103,37 @@ class Handed:
         columns = {"name": pa.array(names, pa.string()), "file": pa.array(files, pa.string()), "value": pa.array(values, pa.binary())}
         try:
             # Only a whole list has a name that somebody asks for.
-            unfinished = self._folder / f"{token}.list"
+            unfinished = self._directory / f"{token}.list"
             unfinished.write_bytes(blocks.table_bytes(pa.table(columns)))
-            unfinished.rename(self._folder / token)
+            unfinished.rename(self._directory / token)
         except OSError:
             self._give_up()
             return
         for file in [*self._old, *([self._list] if self._list else [])]:
             with contextlib.suppress(OSError):
-                (self._folder / file).unlink()
+                (self._directory / file).unlink()
         self._old, self._list = [], token
 
     def _give_up(self) -> None:
-        assert self._folder is not None
-        shutil.rmtree(self._folder, ignore_errors=True)
-        self._folder, self._small, self._files, self._old = None, {}, {}, []
+        assert self._directory is not None
+        shutil.rmtree(self._directory, ignore_errors=True)
+        self._directory, self._small, self._files, self._old = None, {}, {}, []
 
 
 def handing(context: SparkContext, job: str) -> Path | None:
-    """The folder below which the buckets of ``job`` (by the name of its checkpoint) are handed on; None where tasks do not share this
+    """The directory below which the buckets of ``job`` (by the name of its checkpoint) are handed on; None where tasks do not share this
     machine's files, or there is one worker only."""
     if not (context.master or "").startswith("local") or context.defaultParallelism < 2:
         return None
-    return scratch_folder() / "states" / hashlib.sha256(job.encode()).hexdigest()[:16]
+    return scratch_directory() / "states" / hashlib.sha256(job.encode()).hexdigest()[:16]
 
 
 @contextmanager
 def handed_on(spark: SparkSession, job: str) -> Iterator[None]:
     """When the queries of ``job`` that are run inside have ended, nothing is handed on any more."""
-    folder = handing(spark.sparkContext, job)
+    directory = handing(spark.sparkContext, job)
     try:
         yield
     finally:
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+        if directory is not None:
+            shutil.rmtree(directory, ignore_errors=True)

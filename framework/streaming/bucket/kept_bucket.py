@@ -1,4 +1,4 @@
-"""A bucket as a worker holds it from one batch to the next, with what the engine's store has of it. Imports no Spark."""
+"""A bucket as a worker holds it from one batch to the next, with what Spark's store has of it. Imports no Spark."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ class HeldBucket:
     stored: dict[str, bytes]
 
     @classmethod
-    def new(cls, config: HostConfig, number: int, folder: Path | None) -> HeldBucket:
+    def new(cls, config: HostConfig, number: int, directory: Path | None) -> HeldBucket:
         """One without a state."""
-        return cls(Bucket(config, number), Handed.new(folder), {})
+        return cls(Bucket(config, number), Handed.new(directory), {})
 
     @classmethod
     def filled(
-        cls, config: HostConfig, number: int, state: Mapping[str, bytes], values: StateValues, folder: Path | None
+        cls, config: HostConfig, number: int, state: Mapping[str, bytes], values: StateValues, directory: Path | None
     ) -> HeldBucket:  # fmt: skip
         """The bucket of ``state``, which is written into the store."""
         for name, value in state.items():
             values.write(name, value)
-        return cls._known(Bucket.restore(config, number, state.get), state, folder)
+        return cls._known(Bucket.restore(config, number, state.get), state, directory)
 
     @classmethod
-    def read(cls, config: HostConfig, number: int, token: str, values: StateValues, folder: Path | None) -> HeldBucket:
+    def read(cls, config: HostConfig, number: int, token: str, values: StateValues, directory: Path | None) -> HeldBucket:
         """The bucket that was saved with ``token``: as another worker handed it, else of the store."""
-        taken = Handed.taken(folder, token)
+        taken = Handed.taken(directory, token)
         if taken is not None:
             handed, state = taken
             return cls(Bucket.restore(config, number, state.get), handed, _repeated(state))
@@ -52,11 +52,11 @@ class HeldBucket:
                 found[name] = value
             return value
 
-        return cls._known(Bucket.restore(config, number, noted), found, folder)
+        return cls._known(Bucket.restore(config, number, noted), found, directory)
 
     @classmethod
-    def _known(cls, bucket: Bucket, state: Mapping[str, bytes], folder: Path | None) -> HeldBucket:
-        handed = Handed.new(folder)
+    def _known(cls, bucket: Bucket, state: Mapping[str, bytes], directory: Path | None) -> HeldBucket:
+        handed = Handed.new(directory)
         for name, value in state.items():
             handed.put(name, value)
         return cls(bucket, handed, _repeated(state))

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from skyband.operators.jit import HAVE_NUMBA, cache_folder
+from skyband.operators.jit import HAVE_NUMBA, cache_directory
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,7 +57,7 @@ def compiled_since(instant: float) -> int:
     if not HAVE_NUMBA:
         return 0
     operators = Path(__file__).resolve().parents[3] / "operators"
-    places = {operators, cache_folder(), Path(os.environ.get("NUMBA_CACHE_DIR") or operators)}
+    places = {operators, cache_directory(), Path(os.environ.get("NUMBA_CACHE_DIR") or operators)}
     return sum(_newer(file, instant) for place in places for file in place.rglob("*.nbc"))
 
 

@@ -33,15 +33,15 @@ _NAME = struct(name="string", piece="int")
 _DATA = struct(data="binary")
 
 # Decoded state of this worker process: the processor itself is unpickled anew for every task. An entry is good only if its token is the one
-# saved with the state that the engine hands over.
+# saved with the state that Spark hands over.
 _CACHE: dict[tuple[str, int], tuple[str, HeldBucket]] = {}
 
 
 class HostProcessor(StatefulProcessor):
     """Runs ``Bucket`` inside ``transformWithState``: rows and timers in, blocks for tables out.
 
-    Buckets, and the configuration, are imported by those who run one: before a query's first batch the engine starts a process that
-    calls ``init`` alone, and waits for it. ``handing``: the folder in which workers hand their buckets on.
+    Buckets, and the configuration, are imported by those who run one: before a query's first batch Spark starts a process that
+    calls ``init`` alone, and waits for it. ``handing``: the directory in which workers hand their buckets on.
     """
 
     def __init__(self, config: HostConfig, deliver: Deliver, handing: Path | None = None) -> None:
@@ -118,19 +118,19 @@ class HostProcessor(StatefulProcessor):
         """The bucket as it was saved with ``token`` (None: it never was), from where it is had fastest."""
         from skyband.framework.streaming.bucket.kept_bucket import HeldBucket
 
-        values, folder = StateValues(self.values), None if self.handing is None else self.handing / str(number)
+        values, directory = StateValues(self.values), None if self.handing is None else self.handing / str(number)
         filled = self._filled(number, values)
         if filled is not None:
             for name in values.names():
                 values.drop(name)
-            return HeldBucket.filled(self.config, number, filled, values, folder)
+            return HeldBucket.filled(self.config, number, filled, values, directory)
         if token is None:
-            return HeldBucket.new(self.config, number, folder)
+            return HeldBucket.new(self.config, number, directory)
         if cached is not None and cached[0] == token:
             # The configuration of this run: since the state was cached a finish may have been declared.
             cached[1].bucket.config = self.config
             return cached[1]
-        return HeldBucket.read(self.config, number, token, values, folder)
+        return HeldBucket.read(self.config, number, token, values, directory)
 
     def _filled(self, number: int, values: StateValues) -> dict[str, bytes] | None:
         """The state that is to take the place of the one in the store, if it has not yet: a batch that is repeated does it again."""
@@ -141,7 +141,7 @@ class HostProcessor(StatefulProcessor):
 
         if values.read(FILLED) == filling.token.encode():
             return None
-        return read_state(Path(filling.folder), number) | {FILLED: filling.token.encode()}
+        return read_state(Path(filling.directory), number) | {FILLED: filling.token.encode()}
 
     def _set_timer(self, bucket: Bucket, before: int | None, token: str, watermark_ms: int) -> None:
         due = bucket.due()

@@ -1,6 +1,6 @@
 """Numbering of keys and objects, and the duplicate-id check: hash tables in flat arrays, one kernel pass over a block.
 
-Ids and keys come as 128-bit hashes made by the engine (two 64-bit hashes with different seeds): two different ids
+Ids and keys come as 128-bit hashes made by Spark (two 64-bit hashes with different seeds): two different ids
 meet with probability 2**-128 a pair.
 """
 

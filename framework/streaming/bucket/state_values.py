@@ -1,4 +1,4 @@
-"""A bucket's state in the engine's store: binary values by name, in pieces of 1 MB of a map. Imports no Spark."""
+"""A bucket's state in Spark's store: binary values by name, in pieces of 1 MB of a map. Imports no Spark."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ _PIECE = 1 << 20
 
 
 class StateValues:
-    """Values of one bucket, in the map that the engine gives for it: keys (name, piece), values (bytes,)."""
+    """Values of one bucket, in the map that Spark gives for it: keys (name, piece), values (bytes,)."""
 
     def __init__(self, pieces: Any) -> None:
         self._pieces = pieces
 
     def read(self, name: str) -> bytes | None:
-        """The value; None if there is none. Slow: the engine spells out every byte that it gives."""
+        """The value; None if there is none. Slow: Spark spells out every byte that it gives."""
         first = self._pieces.getValue((name, 0))
         if first is None:
             return None
@@ -46,7 +46,7 @@ class StateValues:
 
     def names(self) -> set[str]:
         """Of all values."""
-        return {str(key[0]) for key in self._pieces.keys()}  # noqa: SIM118 - the engine's map, not a dict
+        return {str(key[0]) for key in self._pieces.keys()}  # noqa: SIM118 - Spark's map, not a dict
 
 
 def _pieces(length: int) -> int:

@@ -1,4 +1,4 @@
-"""What a checkpoint must hold for the engine to go on from it: looked at before the engine is, which would tell of it by a stack trace,
+"""What a checkpoint must hold for Spark to go on from it: looked at before Spark is, which would tell of it by a stack trace,
 
 or not at all (a log of files that is cut short makes it pass over new files).
 """
@@ -64,7 +64,7 @@ def _engine_logs(checkpoint: Path, planned: int, done: int) -> str | None:
 
 def _control(checkpoint: Path, control: Path, planned: int, finishes: Sequence[Sequence[int]]) -> str | None:
     if not control.is_dir():
-        return f"the folder {control} of the job's finishes is gone"
+        return f"the directory {control} of the job's finishes is gone"
     known = {f"finish-{frontier}.json" for _, frontier in finishes}
     there = {p.name for p in control.glob("finish-*.json")}
     if there - known:
@@ -82,28 +82,28 @@ def _state(state: Path, partitions: int, version: int) -> str | None:
         if not any(p.is_file() for p in (state / part).rglob("*")):
             return f"state/0/{part} is gone"
     for partition in range(partitions):
-        folder = state / str(partition)
-        snapshots = [n for p in folder.glob("*.zip") if (n := number(p.stem)) is not None and n <= version]
+        directory = state / str(partition)
+        snapshots = [n for p in directory.glob("*.zip") if (n := number(p.stem)) is not None and n <= version]
         first = max(snapshots, default=0)
-        lacking = [f"{n}.changelog" for n in range(first + 1, version + 1) if not _filled(folder / f"{n}.changelog")]
+        lacking = [f"{n}.changelog" for n in range(first + 1, version + 1) if not _filled(directory / f"{n}.changelog")]
         if first:
-            lacking += _snapshot_lacks(folder, first)
+            lacking += _snapshot_lacks(directory, first)
         if lacking:
             return f"state/0/{partition}/{lacking[0]} is gone"
     return None
 
 
-def _snapshot_lacks(folder: Path, version: int) -> list[str]:
+def _snapshot_lacks(directory: Path, version: int) -> list[str]:
     """The files a snapshot is made of that are not there, or the snapshot itself if it cannot be read."""
     try:
-        with (folder / f"{version}.zip").open("rb") as file, zipfile.ZipFile(file) as packed:
+        with (directory / f"{version}.zip").open("rb") as file, zipfile.ZipFile(file) as packed:
             if packed.getinfo("metadata").file_size > _LARGEST:
                 raise ValueError("no list of files is so long")
             listed = mapping(packed.read("metadata").decode().partition("\n")[2]).get("sstFiles", [])
         names = [(str(f["dfsSstFileName"]), whole_number(f.get("sizeBytes", -1))) for f in listed]
         if any("/" in name or name in ("", ".", "..") for name, _ in names):
             raise ValueError("a file elsewhere")
-        named = [(folder / "SSTs" / name, size) for name, size in names]
+        named = [(directory / "SSTs" / name, size) for name, size in names]
     except (
         OSError,
         ValueError,
@@ -131,7 +131,7 @@ _GONE = re.compile(r"FileNotFoundException|does not exist|doesn't exist|EOFExcep
 
 
 def failure(said: str, checkpoint: Path) -> SkybandError | None:
-    """The engine's error ``said`` as SKY-E303 if it is about a part of the checkpoint that is gone or broken; else None."""
+    """Spark's error ``said`` as SKY-E303 if it is about a part of the checkpoint that is gone or broken; else None."""
     about = [line.strip() for line in said.splitlines() if str(checkpoint) in line and _GONE.search(line)]
     if not about and not _OF_CHECKPOINT.search(said):
         return None

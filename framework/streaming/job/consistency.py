@@ -24,7 +24,7 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.plain_json import mapping, whole
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import AGAIN, last_batch, unusable
-from skyband.framework.storage.places import absent, need_folder
+from skyband.framework.storage.places import absent, need_directory
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.ownership import Owner, is_link, not_own
@@ -59,7 +59,7 @@ class Found:
 
     @property
     def unfinished_committed(self) -> bool:
-        """Tables have rows of a batch that the engine has not marked done."""
+        """Tables have rows of a batch that Spark has not marked done."""
         return self.planned > self.done and self.planned in self.versions.values()
 
 
@@ -141,7 +141,7 @@ def check(
         raise SkybandError("SKY-E304", told(missed), hint=advice(layout, missed))
     if rebuild:
         # Removing is not fenced: who stood still could remove what another run has made since.
-        need_folder(layout.root, "--rebuild-results")
+        need_directory(layout.root, "--rebuild-results")
         checks = {x.table for x in found.losses if x.kind == "checks"}
         derived = derived_tables(plan)
         again = [*derived, *sorted(checks | ({PUBLISHED} if derived else set()))]
@@ -201,8 +201,8 @@ def _files_gone(root: Path, table: DeltaTable) -> list[str]:
     return [f"has lost {len(gone)} of its {counted(len(paths), 'data file')} (first: {gone[0]})"] if gone else []
 
 
-def _remove(folder: Path) -> None:
-    if folder.is_symlink():
-        raise SkybandError("SKY-E202", f"{folder} is a link: it is not removed", hint="remove it yourself, then run again")
-    if folder.exists():
-        shutil.rmtree(folder)
+def _remove(directory: Path) -> None:
+    if directory.is_symlink():
+        raise SkybandError("SKY-E202", f"{directory} is a link: it is not removed", hint="remove it yourself, then run again")
+    if directory.exists():
+        shutil.rmtree(directory)

@@ -41,7 +41,7 @@ SAYS: Final[dict[str, str]] = {
 class Cost:
     """What the job's rows have taken so far, which is what making everything again has to be reckoned with.
 
-    Of the batches that table ``runs`` still has (``run.keep``); ``seconds`` are those of the batches, without the engine's start.
+    Of the batches that table ``runs`` still has (``run.keep``); ``seconds`` are those of the batches, without Spark's start.
     """
 
     rows: int

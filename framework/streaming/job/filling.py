@@ -1,4 +1,4 @@
-"""States in files that are to take the place of those in the engine's store, since queries have come: taken up by the job's next batch.
+"""States in files that are to take the place of those in Spark's store, since queries have come: taken up by the job's next batch.
 
 The job file names them. A row in the control source makes every bucket run; each takes up its file, in the store's own transaction, before
 anything else. When the batch with that row is done they all have, and the files go. Until then a batch that is repeated does so again.

@@ -1,6 +1,6 @@
 """Generations of a job: a new one is built in ``_skyband/next``, a sink of its own, and swapped in when it is complete.
 
-A swap moves folders, one after the other: each table of the old generation to ``_skyband/old``, the one of its name out of
+A swap moves directories, one after the other: each table of the old generation to ``_skyband/old``, the one of its name out of
 ``_skyband/next`` into its place, then what the generations keep in ``_skyband`` (checkpoint, ``job.json`` and so on) in the same way. What
 has to be moved is written down first (``swap.json``): the next command that writes, holding the job's lock, goes on with the swap, from
 wherever it ended. So there is the old generation whole, or the new one. Commands that show move nothing (``storage.sinks``).
@@ -8,8 +8,8 @@ wherever it ended. So there is the old generation whole, or the new one. Command
 The journal is data: it names one segment of a path each, of tables that a job file in the sink names or of parts of ``_skyband`` that are
 known, and nothing is moved before all of it has been checked.
 
-A checkpoint has absolute paths of itself in it, in the engine's log of the control source and in the description of the state: in these
-``_skyband/next/_skyband/`` becomes ``_skyband/``, before the folders are moved.
+A checkpoint has absolute paths of itself in it, in Spark's log of the control source and in the description of the state: in these
+``_skyband/next/_skyband/`` becomes ``_skyband/``, before the directories are moved.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from skyband.framework.streaming.job.layout import ADDED, NEXT, RUNNING, Layout,
 from skyband.framework.tables.ownership import OWNER, Owner
 
 OLD: Final = "old"
-"""Folder of ``_skyband`` with the generation of before the last swap, as a sink."""
+"""Directory of ``_skyband`` with the generation of before the last swap, as a sink."""
 BACK: Final = "back"
-"""That folder while it is on its way back."""
+"""That directory while it is on its way back."""
 GONE: Final = "gone"
-"""Folder of ``_skyband`` for what an addition has taken the place of, until it is removed."""
+"""Directory of ``_skyband`` for what an addition has taken the place of, until it is removed."""
 STAYING: Final = frozenset({"lock", "engine.lock", "logs", "replayed", OWNER, RUNNING, NEXT, ADDED, OLD, BACK, GONE, JOURNAL})
 """What in ``_skyband`` is the job's, whatever its generation."""
 Moves = tuple[list[Name], list[Name]]
@@ -114,7 +114,7 @@ def own_job(plan: Plan, layout: Layout) -> None:
     homes = [layout.home] if is_object(layout.home) else [layout.home, *(layout.home / part / HOME for part in (OLD, BACK, NEXT))]
     other = next((job for home in homes if (job := job_of(home)) is not None), None)
     if other is not None and other != plan.job:
-        hint = "give the job a folder of its own in sink.path"
+        hint = "give the job a directory of its own in sink.path"
         raise SkybandError("SKY-E205", f"the sink {layout.root} is that of job {other!r}", hint=hint)
 
 
@@ -146,12 +146,12 @@ def _said(home: Path) -> _Said:
         return _Said()
 
 
-def bytes_in(folder: Path) -> int:
-    """Bytes of all files below ``folder``, links aside; 0 if it is not there. A file that goes meanwhile counts, or not."""
-    if is_object(folder):
-        return sum(path.stat().st_size for path in folder.rglob("*"))
+def bytes_in(directory: Path) -> int:
+    """Bytes of all files below ``directory``, links aside; 0 if it is not there. A file that goes meanwhile counts, or not."""
+    if is_object(directory):
+        return sum(path.stat().st_size for path in directory.rglob("*"))
     size = 0
-    for entry in entries_below(folder):
+    for entry in entries_below(directory):
         with suppress(OSError):
             size += entry.stat(follow_symlinks=False).st_size if entry.is_file(follow_symlinks=False) else 0
     return size
@@ -284,9 +284,9 @@ def undo(layout: Layout) -> None:
 
 def drop(layout: Layout, name: str) -> int:
     """Removes the generation in ``_skyband/<name>``; the bytes that it had, 0 if there was none."""
-    folder = layout.home / name
-    size = bytes_in(folder)
-    _remove(folder)
+    directory = layout.home / name
+    size = bytes_in(directory)
+    _remove(directory)
     return size
 
 
@@ -306,7 +306,7 @@ def clear(layout: Layout, tables: Sequence[str]) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Removes a file, a link or a whole folder, if it is there. Raises SkybandError SKY-E203 if that is not allowed."""
+    """Removes a file, a link or a whole directory, if it is there. Raises SkybandError SKY-E203 if that is not allowed."""
     try:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -317,7 +317,7 @@ def _remove(path: Path) -> None:
 
 
 def _kept(home: Path) -> list[str]:
-    """What of a folder ``_skyband`` belongs to a generation. The job file is the last: it says that there is one."""
+    """What of a directory ``_skyband`` belongs to a generation. The job file is the last: it says that there is one."""
     names = [n for n in (os.listdir(home) if home.is_dir() else []) if n not in STAYING and not n.startswith(".") and n.isprintable()]
     return sorted(names, key=lambda n: (n == "job.json", n))
 
@@ -343,8 +343,8 @@ def _carry_out(layout: Layout, journal: Journal) -> None:
                 failpoint("swap.between")
             if name in coming and (there / name).exists():
                 (there / name).rename(here / name)
-    for folder in (layout.root, layout.home, old):
-        durable.sync(folder)
+    for directory in (layout.root, layout.home, old):
+        durable.sync(directory)
     failpoint("swap.moved")
     shutil.rmtree(new, ignore_errors=True)
     (layout.home / JOURNAL).unlink()
@@ -356,12 +356,12 @@ def _relocate(checkpoint: Path) -> None:
     for path in _with_paths(checkpoint):
         said = path.read_bytes()
         if _BUILT in said:
-            # The engine would hold the file against the sum of its former content.
+            # Spark would hold the file against the sum of its former content.
             path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
             durable.replace(path, said.replace(_BUILT, b"/_skyband/"))
 
 
 def _with_paths(checkpoint: Path) -> Iterator[Path]:
     """The files of a checkpoint that may have paths of itself in them."""
-    for folder in (checkpoint / "sources" / str(CONTROL), *checkpoint.glob("state/*/_metadata")):
-        yield from (p for p in folder.rglob("*") if p.is_file() and not p.name.startswith("."))
+    for directory in (checkpoint / "sources" / str(CONTROL), *checkpoint.glob("state/*/_metadata")):
+        yield from (p for p in directory.rglob("*") if p.is_file() and not p.name.startswith("."))

@@ -1,6 +1,6 @@
-"""A job with nothing to do: known from the source's folder and the checkpoint, without an engine.
+"""A job with nothing to do: known from the source's directory and the checkpoint, without a JVM.
 
-A run that has read what lay there and been through to its end leaves a note, in ``<sink>/_skyband/rest.json``: with that batch the engine
+A run that has read what lay there and been through to its end leaves a note, in ``<sink>/_skyband/rest.json``: with that batch Spark
 had nothing left to do. It stays true for as long as that batch is the checkpoint's last one, and no other is begun; what may have changed
 since is the source.
 """
@@ -23,7 +23,7 @@ from skyband.framework.streaming.job.layout import JobFile, Layout
 
 
 def note(layout: Layout, job: JobFile, batch: int, finished: bool) -> None:
-    """With ``batch`` all is done that lay there, and the engine has no further batch to make of it.
+    """With ``batch`` all is done that lay there, and Spark has no further batch to make of it.
 
     ``finished``: the input has been declared complete after the newest row. Does nothing before the first batch.
     """
@@ -32,7 +32,7 @@ def note(layout: Layout, job: JobFile, batch: int, finished: bool) -> None:
 
 
 def at_rest(layout: Layout, job: JobFile, finish: bool) -> bool:
-    """Whether a run, if nothing waits in its source (``waiting``), would find nothing to do in the engine; never if that is uncertain.
+    """Whether a run, if nothing waits in its source (``waiting``), would find nothing to do in Spark; never if that is uncertain.
 
     ``finish``: the run declares the input complete; then that must have been done after the last row.
     """
@@ -46,7 +46,7 @@ def at_rest(layout: Layout, job: JobFile, finish: bool) -> bool:
 
 
 def waiting(source: SourceNode, layout: Layout) -> list[str] | None:
-    """The files that lie in a local source's folder and have not been taken; None if that cannot be told from here. O(files)."""
+    """The files that lie in a local source's directory and have not been taken; None if that cannot be told from here. O(files)."""
     found = listing(source) if source.format in FORMATS else None
     if found is None or found.linked or not os.path.exists(str(root_of(source))):
         return None

@@ -35,11 +35,11 @@ from skyband.framework.tables.schemas import tables
 RUNNING = "run.json"
 """File of ``_skyband`` that says which run is going on (``run_records``)."""
 NEXT: Final = "next"
-"""Folder of ``_skyband`` in which a new generation of the job is built: a sink of its own, until it is swapped in (``generations``)."""
+"""Directory of ``_skyband`` in which a new generation of the job is built: a sink of its own, until it is swapped in (``generations``)."""
 
 
 ADDED: Final = "added"
-"""Folder of ``_skyband`` in which tables and states of queries that have come are made, until they are swapped in (``generations``)."""
+"""Directory of ``_skyband`` in which tables and states of queries that have come are made, until they are swapped in (``generations``)."""
 
 
 def _shaped(fingerprint: dict[str, Any]) -> dict[str, Any]:
@@ -70,12 +70,12 @@ class Waiting:
 class JobFile:
     """``job.json``: what ties the tables, the checkpoint and the spec together.
 
-    ``generation`` names this checkpoint in every commit of the tables; ``finishes`` are [the engine's watermark in ms, F in
+    ``generation`` names this checkpoint in every commit of the tables; ``finishes`` are [Spark's watermark in ms, F in
     microseconds] of past finishes; ``rules`` is a hash of what may change between runs but not within a batch, ``stopping`` the names of
     the rules of severity ``fail``; ``salt`` is the job's own, of every hash. ``names`` is the edition of the tables' column names (a file
     of before there was more than one says nothing: 1). ``header`` are the columns of CSV files, ``columns`` [name, type] of those of
     sources that say types too (``sources.drift``), as they were first and as accepted drifts have changed them; None if none is known.
-    ``engine_reads``: why the engine reads the source although the plan would have let tasks read it by Arrow, "" if there is no reason.
+    ``engine_reads``: why Spark reads the source although the plan would have let tasks read it by Arrow, "" if there is no reason.
     ``filling``: a token and the buckets whose states wait to be taken up (``filling``), if there are any. ``partitions``: the tasks of the
     stateful step, ``moving`` those that its state is being moved to (``partitions``), None if it is not. ``escape``: what escapes a quote
     in CSV files; a job file from before RFC 4180 became the default does not state it: a backslash.
@@ -118,7 +118,7 @@ _EDITION: Final = TypeAdapter(_Edition)
 
 
 class Layout:
-    """Paths and the job file of one sink: a local folder, or one on object storage. Raises as ``place``."""
+    """Paths and the job file of one sink: a local directory, or one on object storage. Raises as ``place``."""
 
     def __init__(self, sink: str) -> None:
         self.root = place(sink)
@@ -158,7 +158,7 @@ class Layout:
         self.taken.unlink(missing_ok=True)
         self.control.mkdir(parents=True, exist_ok=True)
         if is_object(self.control):
-            # The engine reads a folder that is there: one that has an object, which it passes over.
+            # Spark reads a directory that is there: one that has an object, which it passes over.
             (self.control / ".folder").write_text("\n")
         generation, salt = uuid.uuid4().hex[:12], secrets.token_hex(16)
         made = _current(JobFile(plan.job, generation, {}, partitions, header, salt=salt), plan)
@@ -297,9 +297,9 @@ def own_place(plan: Plan, layout: Layout, named: bool = True) -> None:
     for table in tables(plan):
         if (root / table.name / "_skyband" / "job.json").exists():
             raise _not_own(layout, f"would write its table {table.name} into the sink of another job")
-    for folder in [root, *root.parents]:
-        if (folder / "_delta_log").is_dir():
-            raise _not_own(layout, "is a Delta table" if folder == root else f"lies inside a Delta table ({folder})")
+    for directory in [root, *root.parents]:
+        if (directory / "_delta_log").is_dir():
+            raise _not_own(layout, "is a Delta table" if directory == root else f"lies inside a Delta table ({directory})")
     if named:
         own_tables(plan, layout)
 
@@ -320,7 +320,7 @@ def own_tables(plan: Plan, layout: Layout) -> None:
 
 
 def _not_own(layout: Layout, what: str) -> SkybandError:
-    return SkybandError("SKY-E205", f"the sink {layout.root} {what}", hint="give the job a folder of its own in sink.path")
+    return SkybandError("SKY-E205", f"the sink {layout.root} {what}", hint="give the job a directory of its own in sink.path")
 
 
 def changed_since(plan: Plan, layout: Layout) -> list[str]:

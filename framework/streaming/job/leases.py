@@ -16,7 +16,7 @@ from skyband.framework.tables.fence import raise_fences
 
 @contextmanager
 def leased(layout: Layout, notice: Callable[[str], object]) -> Iterator[None]:
-    """Holds the sink inside. When the lease is lost, the engine is killed, and whatever follows from that is told as what it is.
+    """Holds the sink inside. When the lease is lost, Spark is killed, and whatever follows from that is told as what it is.
 
     Raises SkybandError SKY-E302 (another run has it), SKY-E630 (the store cannot be used), SKY-E631 (another run has taken over).
     """

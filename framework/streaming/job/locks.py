@@ -1,6 +1,6 @@
 """One run of a job at a time, engines included: ``lock`` is the driver's, ``engine.lock`` the JVM's, both in ``<sink>/_skyband/``.
 
-Each dies with its process, however that ends. The driver's is taken before an engine starts. The engine's is there for a JVM that
+Each dies with its process, however that ends. The driver's is taken before a JVM starts. Spark's is there for a JVM that
 outlives its driver for a moment: it may still write to the checkpoint, so the next driver waits until it is gone.
 On object storage one lock by lease takes the place of both (``leases``).
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 WAIT: Final = "SKYBAND_ENGINE_WAIT"
-"""Seconds to wait for the engine of an earlier run."""
+"""Seconds to wait for Spark of an earlier run."""
 _STEP_SECONDS = 0.2
 
 Notice = Callable[[str], None]
@@ -44,7 +44,7 @@ def one_run(layout: Layout, job: str, notice: Notice = lambda text: None) -> Ite
 
     ``notice`` is told if there is something to wait for, or was something to complete.
 
-    Raises SkybandError SKY-E302 (another run is active, or an engine of an earlier one does not end), SKY-E203 (the sink cannot be
+    Raises SkybandError SKY-E302 (another run is active, or a JVM of an earlier one does not end), SKY-E203 (the sink cannot be
     written or locked), SKY-E518 (a link in the sink), SKY-E303 (a journal that no swap has written); as ``leased`` on object storage.
     """
     mine = (layout.home.resolve(), threading.get_ident())
@@ -86,13 +86,13 @@ def _holding(mine: tuple[Path, int]) -> Iterator[None]:
 
 @contextmanager
 def engine_lock(spark: SparkSession, layout: Layout) -> Iterator[None]:
-    """Has the engine's own process lock the sink inside. Raises SkybandError SKY-E302 if another engine has it."""
+    """Has Spark's own process lock the sink inside. Raises SkybandError SKY-E302 if another engine has it."""
     if is_object(layout.home):
-        # The lease is for both: an engine that outlives its driver can commit nothing.
+        # The lease is for both: a JVM that outlives its driver can commit nothing.
         yield
         return
     jvm: Any = spark._jvm
-    # A record lock belongs to its process, whose closing of *any* handle of the file ends it: only the engine ever opens it for long.
+    # A record lock belongs to its process, whose closing of *any* handle of the file ends it: only Spark ever opens it for long.
     file = jvm.java.io.RandomAccessFile(str(layout.home / "engine.lock"), "rw")
     try:
         try:
@@ -124,7 +124,7 @@ def _await_engine(layout: Layout, job: str, notice: Notice) -> None:
             except OSError as e:
                 raise _not_lockable(layout, e) from e
         if not told:
-            notice(f"waiting for the engine of an earlier run of job {job!r} to end{_pid(layout.home / 'engine.lock')}")
+            notice(f"waiting for Spark of an earlier run of job {job!r} to end{_pid(layout.home / 'engine.lock')}")
             told = True
         if clock.monotonic() >= until:
             raise _engine_active(layout, f"it did not end within {limit:g} s")
@@ -156,7 +156,7 @@ def _not_lockable(layout: Layout, e: OSError) -> SkybandError:
 def _engine_active(layout: Layout, why: str) -> SkybandError:
     whose = _pid(layout.home / "engine.lock")
     return SkybandError(
-        "SKY-E302", f"the engine of an earlier run is still writing to this sink{whose}: {why}", hint="wait for it to end, or kill it"
+        "SKY-E302", f"Spark of an earlier run is still writing to this sink{whose}: {why}", hint="wait for it to end, or kill it"
     )
 
 

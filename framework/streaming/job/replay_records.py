@@ -22,7 +22,7 @@ from skyband.framework.sources.registry import source_format
 from skyband.framework.storage.records import STRICT, Count, Text, Unfit, Whole, read
 from skyband.framework.streaming.job.layout import Layout
 
-FOLDER: Final = "replayed"
+DIRECTORY: Final = "replayed"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -59,7 +59,7 @@ _RECORD: Final = TypeAdapter(Replay)
 def records(layout: Layout) -> list[Replay]:
     """Every file that was put back, the earliest first. Raises SkybandError SKY-E303 for a record that cannot be read."""
     found = []
-    for path in (layout.home / FOLDER).glob("*.json"):
+    for path in (layout.home / DIRECTORY).glob("*.json"):
         try:
             record = read(path, _RECORD)
         except Unfit as e:
@@ -69,15 +69,16 @@ def records(layout: Layout) -> list[Replay]:
     return sorted(found, key=lambda r: (r.replayed_at, r.name))
 
 
-def folder_of(plan: Plan) -> Path:
-    """The folder of the source. Raises SkybandError SKY-E201 if nothing can be put there: it is no folder of files of this machine."""
+def directory_of(plan: Plan) -> Path:
+    """The directory of the source. Raises SkybandError SKY-E201 if nothing can be put there: it is no directory of files of this
+    machine."""
     source = plan.source
     local = None if source.path is None else local_path(source.path)
     hint = "write the mended rows as the source's other rows are written; `skyband rejected SPEC --export FILE` has them as they came"
     if local is None or source_format(source.format).drops(source, None, Path()) is None:
-        raise SkybandError("SKY-E201", f"a {source.format} source is no folder of files that rows can be put back into", hint=hint)
+        raise SkybandError("SKY-E201", f"a {source.format} source is no directory of files that rows can be put back into", hint=hint)
     if not Path(local).is_dir() or any("=" in p.name and p.is_dir() for p in Path(local).iterdir() if not p.name.startswith((".", "_"))):
-        raise SkybandError("SKY-E201", f"{local} is no plain folder of files: rows cannot be put back into it", hint=hint)
+        raise SkybandError("SKY-E201", f"{local} is no plain directory of files: rows cannot be put back into it", hint=hint)
     return Path(local)
 
 

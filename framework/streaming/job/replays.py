@@ -1,4 +1,4 @@
-"""Mended rows put back into the source: a new file in its folder, which the next batch takes like any other.
+"""Mended rows put back into the source: a new file in its directory, which the next batch takes like any other.
 
 Before that every row is looked at by the run's own reading and rules, and by the watermark: what would be rejected again is left out and
 told.
@@ -33,7 +33,7 @@ from skyband.framework.sources.registry import source_format
 from skyband.framework.sources.text_options import folded, skipped
 from skyband.framework.storage import durable
 from skyband.framework.streaming.job.layout import JobFile, Layout
-from skyband.framework.streaming.job.replay_records import FOLDER, Replay, folder_of
+from skyband.framework.streaming.job.replay_records import DIRECTORY, Replay, directory_of
 from skyband.framework.streaming.rows.intake import intake
 from skyband.framework.streaming.spark.log import first_cause
 
@@ -44,9 +44,9 @@ def replay(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, path: 
     """Puts the rows of the file at ``path`` back into the source. ``last``: the newest row of ``runs``; ``even_late``: late ones too.
 
     Raises SkybandError SKY-E201 (the source takes no files, or not this one), SKY-E202 (the same file was put back before), SKY-E301 (it
-    cannot be read), SKY-E203 (the folder cannot be written). O(its rows).
+    cannot be read), SKY-E203 (the directory cannot be written). O(its rows).
     """
-    folder = folder_of(plan)
+    directory = directory_of(plan)
     try:
         data = path.read_bytes()
     except OSError as e:
@@ -54,8 +54,8 @@ def replay(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, path: 
     digest = hashlib.sha256(data).hexdigest()
     name = f"replayed-{digest[:16]}{path.suffix}"
     _fits(plan.source, name)
-    record = layout.home / FOLDER / f"{name}.json"
-    if record.exists() or (folder / name).exists():
+    record = layout.home / DIRECTORY / f"{name}.json"
+    if record.exists() or (directory / name).exists():
         hint = "its rows would come twice; what still is to be mended goes into a file of its own"
         raise SkybandError("SKY-E202", f"{path.name} was put back before, as {name}", hint=hint)
     frontier = next_frontier(layout, job, last)
@@ -69,19 +69,19 @@ def replay(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, path: 
     if found.placed:
         kept = data if all(keep) else _without(plan.source, job.header is not None, path, data, keep)
         try:
-            with told(folder):
+            with told(directory):
                 record.parent.mkdir(parents=True, exist_ok=True)
                 durable.replace(record, json.dumps(asdict(found), indent=1))
-                durable.replace(folder / name, kept)
+                durable.replace(directory / name, kept)
         except OSError as e:
-            raise SkybandError("SKY-E203", f"{folder} cannot be written: {e.strerror}") from e
+            raise SkybandError("SKY-E203", f"{directory} cannot be written: {e.strerror}") from e
     return found
 
 
 def next_frontier(layout: Layout, job: JobFile, last: dict[str, Any]) -> int | None:
     """F of the next batch, in microseconds: rows before it are late. None if nothing is late yet. ``last``: the last row of ``runs``.
 
-    That row has F as it was in that batch, whose rows have moved the engine's watermark on.
+    That row has F as it was in that batch, whose rows have moved Spark's watermark on.
     """
     reached = next_watermark(layout.checkpoint)
     moved = max((f for w, f in job.finishes if w == reached), default=1000 * reached) if reached > 0 else None
@@ -109,7 +109,7 @@ def _looked_at(
         found = rows.select(REASON, F.unix_micros(F.col(f"`{plan.intake.event_time}`")).alias("at")).toArrow()
     except SkybandError:
         raise
-    except Exception as e:  # whatever the engine says of this one file, by whatever class, is the answer
+    except Exception as e:  # whatever Spark says of this one file, by whatever class, is the answer
         said = str(e)
         text = f"{path.name} cannot be read as the source's files are: {first_cause(redacted(said))}"
         failed = SkybandError("SKY-E301", text, hint="write it as the source's files are, with the same columns and options")

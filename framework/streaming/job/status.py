@@ -52,7 +52,7 @@ class TableState:
 
 @dataclass(slots=True)
 class Status:
-    """``process``: that of the engine that runs. Counts are those of the rows that ``runs`` still has (``run.keep``): ``since`` its oldest.
+    """``process``: that of Spark that runs. Counts are those of the rows that ``runs`` still has (``run.keep``): ``since`` its oldest.
 
     ``waiting``: files that lie there and have not been taken (None where that cannot be told). ``unread``: files below the source's path
     that are never read, in words. ``bytes``: all below the sink;
@@ -155,7 +155,7 @@ def _said(e: SkybandError) -> str:
 
 
 def engine_of(layout: Layout) -> int | None:
-    """The process of the engine that is at work on this sink, None if there is none. Asks for its lock without taking it.
+    """The process of Spark that is at work on this sink, None if there is none. Asks for its lock without taking it.
 
     On object storage that of the run.
     """

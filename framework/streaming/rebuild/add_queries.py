@@ -129,7 +129,7 @@ class Fill:
         try:
             told = [*self.ended(fill), (_DONE, b"")]
         except SkybandError as e:
-            # The engine would tell it as a failure of its own.
+            # Spark would tell it as a failure of its own.
             told = [(_REFUSED, json.dumps([e.code, e.message, e.hint]).encode())]
         yield from _messages(fill.number, told)
 
@@ -232,11 +232,11 @@ def _run(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, fill: Fi
     try:
         for row in ordered.drop(BUCKET).mapInArrow(fill, _SENT).toLocalIterator(prefetchPartitions=True):
             yield int(row["bucket"]), str(row["kind"]), bytes(row["data"])
-    except Exception as e:  # whatever the engine says
+    except Exception as e:  # whatever Spark says
         of_source = source_format(plan.source.format).failure(str(e), job.header, plan.source.path)
         said = f"the new queries could not be made: {first_cause(redacted(str(e)))}"
         refused = machine_refused(e, layout.checkpoint, log_file())
-        raise refused or of_source or SkybandError("SKY-E300", said, hint=f"the engine's log is {log_file()}") from e
+        raise refused or of_source or SkybandError("SKY-E300", said, hint=f"Spark's log is {log_file()}") from e
 
 
 def _left_out(sink: Sink) -> dict[str, int]:

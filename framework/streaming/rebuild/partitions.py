@@ -1,4 +1,4 @@
-"""The tasks of the stateful step: fixed for as long as a checkpoint is not moved to another number of them, by the engine's own means.
+"""The tasks of the stateful step: fixed for as long as a checkpoint is not moved to another number of them, by Spark's own means.
 
 Moving makes a batch of its own, which takes nothing of any source. The job file says first that it is going on: killed anywhere, the next
 run goes on with it.
@@ -32,7 +32,7 @@ from skyband.framework.tables.sink import Sink
 def moved(spark: SparkSession, layout: Layout, job: JobFile, sink: Sink, warn: Warn, phase: Callable[[str], None]) -> JobFile:
     """``job`` with as many tasks as the environment asks for; a move that was interrupted is completed. For who holds the job's lock.
 
-    Not while a batch is unfinished: then ``warn`` hears of it. O(state), in the engine's tasks. Raises SkybandError SKY-E651 if the engine
+    Not while a batch is unfinished: then ``warn`` hears of it. O(state), in Spark's tasks. Raises SkybandError SKY-E651 if Spark
     cannot do it: the job is then as it was.
     """
     planned, done = (last_batch(layout.checkpoint / log) for log in ("offsets", "commits"))
@@ -63,7 +63,7 @@ def moved(spark: SparkSession, layout: Layout, job: JobFile, sink: Sink, warn: W
 def _move(spark: SparkSession, layout: Layout, job: JobFile, to: int) -> None:
     try:
         spark._streamingCheckpointManager.repartition(str(layout.checkpoint), to)
-    except Exception as e:  # whatever the engine says
+    except Exception as e:  # whatever Spark says
         planned, done = (last_batch(layout.checkpoint / log) for log in ("offsets", "commits"))
         if planned == done:
             layout.save(replace(job, moving=None))

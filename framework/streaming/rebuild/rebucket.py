@@ -67,7 +67,7 @@ def _divided(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, grow
     for bucket in stored_states(spark, layout, job, made.home / "was"):
         division = Division(config, read_state(made.home / "was", bucket), growth.now)
         for number in range(bucket, growth.now, growth.was):
-            # The old bucket's own number keeps its place in the engine's store, even without a key.
+            # The old bucket's own number keeps its place in Spark's store, even without a key.
             if number == bucket or (division.bucket_of == number).any():
                 write_state(made.filling, number, division.of(number))
                 filling.append(number)

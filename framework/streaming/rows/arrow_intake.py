@@ -1,4 +1,4 @@
-"""Files read, checked, hashed and packed in columns by the task that is given their URLs: rows never pass through the engine.
+"""Files read, checked, hashed and packed in columns by the task that is given their URLs: rows never pass through Spark.
 
 The same rows, reasons and hashes as ``intake`` gives; which jobs may be read so is told by ``plan.reader``.
 """
@@ -28,8 +28,8 @@ from skyband.operators.base import NEVER, NULL
 URL: Final = "url"
 """Column of the files' frame, beside ``ORIGIN`` and, if the drop has caps, ``CAP``."""
 
-_ODD: Final = "a file that the engine has to read"
-_LASTING: Final = "files that the engine has to read"
+_ODD: Final = "a file that Spark has to read"
+_LASTING: Final = "files that Spark has to read"
 _SAID: Final = re.compile(rf"({_ODD}|{_LASTING}): ([^\n\\]{{0,200}})")
 
 _FIRST: Final = 0
@@ -39,7 +39,7 @@ _DAYS: Final = NEVER // 86_400_000_000
 
 
 def odd(message: str) -> tuple[str, bool] | None:
-    """(why, whether for good) if the query failed with ``message`` because the engine has to read its files; else None."""
+    """(why, whether for good) if the query failed with ``message`` because Spark has to read its files; else None."""
     found = _SAID.search(message)
     return None if found is None else (found[2].strip(), found[1] == _LASTING)
 
@@ -50,7 +50,7 @@ def said(why: str) -> str:
 
 
 class Readable(Protocol):
-    """Files whose rows Arrow gives as the engine would."""
+    """Files whose rows Arrow gives as Spark would."""
 
     def tables(self, url: str) -> Iterator[pa.Table]:
         """The rows of a file, in its order, with the names and types of the source's fields. Raises Odd."""
@@ -65,7 +65,7 @@ class ReadAndPack:
         self.files = files
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Raises RuntimeError (see ``odd``) for a file that the engine has to read."""
+        """Raises RuntimeError (see ``odd``) for a file that Spark has to read."""
         spare()
         yield from Pack(self.config, self.deliver, self.send).packed(self._tables(batches))
 

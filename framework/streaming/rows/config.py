@@ -11,7 +11,7 @@ from skyband.framework.plan.model import IntakeNode, OperatorNode, Plan, QueryNo
 from skyband.framework.sources.protocol import ORIGIN
 from skyband.operators.base import Window
 
-# Columns the intake adds to the user's: event time twice over is avoided, hashes come from the engine.
+# Columns the intake adds to the user's: event time twice over is avoided, hashes come from Spark.
 CODES = pa.list_(pa.int64())
 KEY_HASHES = ("__k1", "__k2")
 ID_HASHES = ("__h1", "__h2")
@@ -26,16 +26,16 @@ CAPPED = "__capped"
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """States of ``buckets`` that wait in files of ``folder`` to take the place of those in the store; ``token`` names them."""
+    """States of ``buckets`` that wait in files of ``directory`` to take the place of those in the store; ``token`` names them."""
 
-    folder: str
+    directory: str
     token: str
     buckets: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class HostConfig:
-    """``finishes``: (the engine's watermark in ms, F in microseconds) of the job's finishes; ``cache_key`` names the checkpoint.
+    """``finishes``: (Spark's watermark in ms, F in microseconds) of the job's finishes; ``cache_key`` names the checkpoint.
 
     ``filling``: states that are to be taken up, if there are any (``additions``). ``threads``: those that operators may work with; where
     there are several buckets, each has a core.
@@ -85,7 +85,7 @@ class HostConfig:
         return list(dict.fromkeys(names))
 
     def frontier(self, watermark_ms: int) -> int | None:
-        """F in microseconds for the engine's watermark (None: none yet). A finish's F is exact although the engine counts in ms."""
+        """F in microseconds for Spark's watermark (None: none yet). A finish's F is exact although Spark counts in ms."""
         if watermark_ms <= 0:
             return None
         return max((f for w, f in self.finishes if w == watermark_ms), default=watermark_ms * 1000)

@@ -1,4 +1,4 @@
-"""Hashes of Arrow columns, bit for bit those of the engine's ``xxhash64``: ids and keys are known by them, whoever reads the source.
+"""Hashes of Arrow columns, bit for bit those of Spark's ``xxhash64``: ids and keys are known by them, whoever reads the source.
 
 A row's hash runs from a seed through its columns: each is hashed with what came before as its seed, a null changes nothing.
 """
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from skyband.framework.streaming.rows.hash_primes import P1, P2, P3, P4, P5, U64
 
 SEED: Final = 42
-"""The engine's."""
+"""Spark's."""
 SECOND: Final = 936675635048305179
 """The hash of the text ``skyband``: what a second hash of the same columns runs from, which has it in front."""
 

@@ -32,7 +32,7 @@ _TEXTS = "array<string>"
 """The type of lists of texts."""
 
 
-# What the engine's watermark (from 1970 on) and readers' calendars (to 9999) can hold; a unit mistaken in the spec lands outside.
+# What Spark's watermark (from 1970 on) and readers' calendars (to 9999) can hold; a unit mistaken in the spec lands outside.
 _FIRST, _LAST = "1970-01-01 00:00:00", "9999-12-30 00:00:00"
 _DAYS = NEVER // 86_400_000_000
 """Whole days in int64 microseconds."""

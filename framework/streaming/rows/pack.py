@@ -1,4 +1,4 @@
-"""Rows as binary blocks per (node, bucket), made before the shuffle: the engine moves a few values instead of every row."""
+"""Rows as binary blocks per (node, bucket), made before the shuffle: Spark moves a few values instead of every row."""
 
 from __future__ import annotations
 

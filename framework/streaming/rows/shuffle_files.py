@@ -1,7 +1,7 @@
 """Blocks of rows on their way from the task that packs them to the one that runs their bucket.
 
-The engine would copy a block some ten times, between its processes and through its shuffle, which takes longer than most operators. On one
-machine a large block lies in a file of the engine's scratch folder instead, and the engine moves its name. A batch's files live until its
+Spark would copy a block some ten times, between its processes and through its shuffle, which takes longer than most operators. On one
+machine a large block lies in a file of Spark's scratch directory instead, and Spark moves its name. A batch's files live until its
 tasks have run; a batch that is repeated makes new ones.
 """
 
@@ -17,14 +17,14 @@ from pyspark import SparkContext, TaskContext
 from skyband.framework.base.messages import BATCH, ROWS, in_file, of_file
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.outbox import Block, as_block, least_in_file
-from skyband.framework.streaming.spark.scratch import scratch_folder
+from skyband.framework.streaming.spark.scratch import scratch_directory
 
 
 class Parcels:
-    """Files of blocks of ``least`` bytes and more, below ``folder``; of tasks of a batch only."""
+    """Files of blocks of ``least`` bytes and more, below ``directory``; of tasks of a batch only."""
 
-    def __init__(self, folder: Path, least: int) -> None:
-        self._folder, self._least = folder, least
+    def __init__(self, directory: Path, least: int) -> None:
+        self._directory, self._least = directory, least
         self._made = 0
 
     def __call__(self, rows: pa.Table) -> Block:
@@ -33,7 +33,7 @@ class Parcels:
             return as_block(rows)
         task = TaskContext.get()
         assert task is not None
-        batch = self._folder / (task.getLocalProperty(BATCH) or "")
+        batch = self._directory / (task.getLocalProperty(BATCH) or "")
         batch.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = batch / f"{task.taskAttemptId()}-{self._made}"
         self._made += 1
@@ -42,21 +42,21 @@ class Parcels:
 
     def begin(self) -> None:
         """Before a query's first batch: what an earlier query left is removed."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self._directory, ignore_errors=True)
 
     def done(self, batch: int) -> None:
         """The tasks of a batch have run."""
-        shutil.rmtree(self._folder / str(batch), ignore_errors=True)
+        shutil.rmtree(self._directory / str(batch), ignore_errors=True)
 
 
 def parcels(context: SparkContext, job: str) -> Parcels | None:
-    """Those of ``job``, by the name of its checkpoint; None if the engine's tasks do not share this machine's files.
+    """Those of ``job``, by the name of its checkpoint; None if Spark's tasks do not share this machine's files.
 
     A program may run two jobs at once, in one engine: they have batches of the same numbers.
     """
     if not (context.master or "").startswith("local"):
         return None
-    return Parcels(scratch_folder() / "rows" / hashlib.sha256(job.encode()).hexdigest()[:16], least_in_file())
+    return Parcels(scratch_directory() / "rows" / hashlib.sha256(job.encode()).hexdigest()[:16], least_in_file())
 
 
 def opened(kind: str, data: bytes) -> bytes | pa.Buffer:

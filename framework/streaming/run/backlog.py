@@ -114,19 +114,19 @@ class Drops:
         return found, least(spans, delay)
 
     def _read(self, lying: Lying, urls: Sequence[str]) -> dict[str, Span]:
-        """Spans of the pieces at ``urls``: by Arrow where it reads them, by the engine the others."""
+        """Spans of the pieces at ``urls``: by Arrow where it reads them, by Spark the others."""
         found = self._by_arrow(urls, exact=True)
         return found | self._looked_at(lying, [u for u in urls if u not in found])
 
     def _by_arrow(self, urls: Sequence[str], exact: bool) -> dict[str, Span]:
         """Spans of those of the pieces at ``urls`` that Arrow reads; not ``exact``: of all rows."""
         if by_arrow(self.plan, self.job):
-            with suppress(Exception):  # the engine comes to the same files, and says what it is
+            with suppress(Exception):  # Spark comes to the same files, and says what it is
                 return spans_by_arrow(self.spark, self.plan, self.job, urls, exact)
         return {}
 
     def _looked_at(self, lying: Lying, urls: Sequence[str]) -> dict[str, Span]:
-        """Spans of the pieces at ``urls``, read by the engine as the stream would read them; what cannot be read never fails here."""
+        """Spans of the pieces at ``urls``, read by Spark as the stream would read them; what cannot be read never fails here."""
         # A piece that cannot be read is left for good, or mended before anything goes on.
         unreadable = NO_ROWS if self.plan.source.on_bad_file == "reject" else UNKNOWN
         spans: dict[str, Span] = dict.fromkeys(urls, NO_ROWS)
@@ -135,11 +135,11 @@ class Drops:
             some = todo.pop()
             try:
                 spans |= self._spans(lying.rows(self.spark, some), some)
-            except Exception as e:  # whatever the engine says, it will say again when the stream gets there
+            except Exception as e:  # whatever Spark says, it will say again when the stream gets there
                 bad = set(lying.named(str(e), some))
                 spans |= dict.fromkeys(bad, unreadable) if bad else dict.fromkeys(some, UNKNOWN)
                 left = [u for u in some if u not in bad] if bad else []
-                # The engine names one at a time: what looks bad is tried alone, so that mostly the others are read once more only.
+                # Spark names one at a time: what looks bad is tried alone, so that mostly the others are read once more only.
                 alone = set(lying.suspects(left))
                 todo += [[u] for u in alone]
                 if together := [u for u in left if u not in alone]:

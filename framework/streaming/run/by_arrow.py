@@ -24,9 +24,9 @@ from skyband.framework.streaming.spark.worker_pools import INTAKE, pool
 
 
 def by_arrow(plan: Plan, job: JobFile) -> bool:
-    """Whether tasks read the source's files by Arrow; else the engine does. One checkpoint serves both."""
+    """Whether tasks read the source's files by Arrow; else Spark does. One checkpoint serves both."""
     named = plan.source.format != "csv" or job.header is not None
-    # Only rows that the engine reads wake buckets that have states to take up.
+    # Only rows that Spark reads wake buckets that have states to take up.
     return named and not job.engine_reads and job.filling is None and engine_reads(plan.source, plan.intake) is None
 
 
@@ -60,9 +60,9 @@ def readable(plan: Plan, job: JobFile, columns: Sequence[str] | None = None) -> 
 
 
 def spans(spark: SparkSession, plan: Plan, job: JobFile, urls: Sequence[str], exact: bool) -> dict[str, Span]:
-    """The spans of the rows that are accepted so far of each of the files ``urls``; without those that the engine has to read.
+    """The spans of the rows that are accepted so far of each of the files ``urls``; without those that Spark has to read.
 
-    Not ``exact``: of all rows' event times, for which no other column is read. In tasks: exact ones take a third of what the engine takes
+    Not ``exact``: of all rows' event times, for which no other column is read. In tasks: exact ones take a third of what Spark takes
     for them, the others half of that.
     """
     if not urls:

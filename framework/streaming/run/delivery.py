@@ -1,6 +1,6 @@
 """Rows on their way from a task to a table: small blocks by way of the driver, large ones straight into a file that the driver commits.
 
-The same in a folder and on object storage, which tasks reach by their environment (``storage.settings``): no credentials travel to them.
+The same in a directory and on object storage, which tasks reach by their environment (``storage.settings``): no credentials travel to them.
 A file of an attempt that failed, or of a batch that is repeated, is in no version of the table: upkeep removes it like a replaced one.
 """
 

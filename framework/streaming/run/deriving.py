@@ -1,4 +1,4 @@
-"""Parts of results derived by the engine's tasks: they read the tables and write files, the driver commits those."""
+"""Parts of results derived by Spark's tasks: they read the tables and write files, the driver commits those."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class _Task:
             try:
                 yield self.make(sink, part)
             except SkybandError as e:
-                # The engine would tell it as a failure of its own.
+                # Spark would tell it as a failure of its own.
                 yield e.code, e.message, e.hint
 
 
 def on_engine(spark: SparkSession) -> Spread:
-    """Makes parts in tasks of ``spark``, one a task. Raises SkybandError as the part's own, SKY-E300 if the engine fails."""
+    """Makes parts in tasks of ``spark``, one a task. Raises SkybandError as the part's own, SKY-E300 if Spark fails."""
 
     def spread(sink: Sink, make: Make, parts: Sequence[Part]) -> list[Made]:
         root = sink.writer.task_root
@@ -51,12 +51,12 @@ def on_engine(spark: SparkSession) -> Spread:
         task = _Task(root, replace(sink.plan, source=replace(sink.plan.source, options=())), sink.generation, make)
         try:
             found = spark.sparkContext.parallelize(parts, len(parts)).mapPartitions(task).collect()
-        except Exception as e:  # whatever the engine says
+        except Exception as e:  # whatever Spark says
             said = f"results could not be made: {first_cause(redacted(str(e)))}"
             raise (
                 machine_refused(e, root, log_file())
                 or told_by_executor(str(e))
-                or SkybandError("SKY-E300", said, hint=f"the engine's log is {log_file()}")
+                or SkybandError("SKY-E300", said, hint=f"Spark's log is {log_file()}")
             ) from e
         refused = [made for made in found if not isinstance(made, Made)]
         if refused:

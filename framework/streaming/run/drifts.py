@@ -12,7 +12,7 @@ from skyband.framework.console.lines import Warn
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources import drift
 from skyband.framework.sources.logs import local_path, taken
-from skyband.framework.sources.preflight import files, local_folder
+from skyband.framework.sources.preflight import files, local_directory
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.run.pieces import Pieces
 
@@ -38,12 +38,12 @@ class Drifts:
         self._accepted = self._recorded()
         if self.source.format == "delta":
             self._table()
-        elif self._accepted is not None and self.source.on_bad_file == "stop":  # else what the engine cannot read is set aside
+        elif self._accepted is not None and self.source.on_bad_file == "stop":  # else what Spark cannot read is set aside
             self._look(islice(self._unread(), _LOOKED), ahead=True)
 
     def before_commit(self, batch: int) -> list[str]:
         """What is not as it was with the columns of the files that ``batch`` has read. Raises SkybandError SKY-E308. O(its files)."""
-        if self.source.format != "csv":  # the engine holds every header against the first one
+        if self.source.format != "csv":  # Spark holds every header against the first one
             self._look((path for url in self.pieces.files(batch) if (path := local_path(url)) is not None), ahead=False)
         found, self._found = self._found, []
         return found[:_TOLD] + ([f"and {len(found) - _TOLD:,} more"] if len(found) > _TOLD else [])
@@ -65,7 +65,7 @@ class Drifts:
         return (path for path in files(self.source) if str(Path(path).absolute()) not in known)
 
     def _table(self) -> None:
-        path = local_folder(str(self.source.path))
+        path = local_directory(str(self.source.path))
         found = drift.of_table(path) if path is not None else None
         if found is not None:
             self._compare(found, str(self.source.path), ahead=False)

@@ -1,4 +1,4 @@
-"""Python workers forked before they are needed: while the engine plans its first batch, which takes it seconds and one core."""
+"""Python workers forked before they are needed: while Spark plans its first batch, which takes it seconds and one core."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def fork_ahead(spark: SparkSession, plan: Plan) -> Thread:
 
 
 def _asked(spark: SparkSession, more: Mapping[str, str], work: Callable[[Iterable[Any]], Iterator[Any]]) -> Any:
-    """The engine's side of a data set that a worker makes, of the pool that ``more`` of the environment tells from others."""
+    """Spark's side of a data set that a worker makes, of the pool that ``more`` of the environment tells from others."""
     with pool(spark.sparkContext, more):
         return spark.sparkContext.parallelize([0], 1).mapPartitions(work)._jrdd.rdd()
 

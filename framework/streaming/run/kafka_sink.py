@@ -64,7 +64,7 @@ class Outlet:
         ordered = records.repartition("key").sortWithinPartitions("key", "step", "pos").drop("step", "pos")
         try:
             ordered.write.format("kafka").options(**connection(dict(self.kafka.options))).save()
-        except Exception as e:  # whatever the engine says
+        except Exception as e:  # whatever Spark says
             failed = _failed(str(e))
             if failed is None:
                 raise
@@ -87,11 +87,11 @@ class Outlet:
 
 
 def _failed(said: str) -> SkybandError | None:
-    """The engine's error ``said`` as the user's; None if it is none of Kafka's (the engine may have died)."""
+    """Spark's error ``said`` as the user's; None if it is none of Kafka's (Spark may have died)."""
     known = refused(said)
     if known is None and "org.apache.kafka" not in said:
         return None
-    what, hint = known or (first_cause(redacted(said)), f"the engine's log is {log_file()}")
+    what, hint = known or (first_cause(redacted(said)), f"Spark's log is {log_file()}")
     return SkybandError(
         "SKY-E640", f"changes cannot be sent to Kafka: {what}", hint=f"{hint}; they are in the tables, and the next run sends them"
     )

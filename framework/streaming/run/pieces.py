@@ -63,7 +63,7 @@ class Pieces:
         return pa.table([*columns, nulls], schema=rejects.SCHEMA)
 
     def set_aside(self, said: str, batch: int | None) -> bool:
-        """Whether the engine, which failed with ``said`` in ``batch``, can go on without pieces that are now set aside.
+        """Whether Spark, which failed with ``said`` in ``batch``, can go on without pieces that are now set aside.
 
         Not if a table has rows of the batch already: then it was read before, and has to be repeated with the same rows.
         """

@@ -164,7 +164,7 @@ class Progress:
 
 
 def _did(batch: Batch) -> str:
-    """What a batch did, in words; "" if nothing came and nothing happened (the engine has such batches to move its watermark)."""
+    """What a batch did, in words; "" if nothing came and nothing happened (Spark has such batches to move its watermark)."""
     rows, late, changes, rejected = batch.get(ROWS_IN), batch.get(LATE), batch.get(CHANGED), sum(batch.rejected().values())
     if rows:
         rate = f"{rows / batch.seconds:,.0f} rows/s" if batch.seconds else ""

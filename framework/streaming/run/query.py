@@ -44,7 +44,7 @@ _SENT: Final = struct(kind="string", data="binary")
 """The columns of what the driver gets."""
 
 _INTERPRETED: Final = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""The engine compiles no code for the steps of a query whose rows it never sees: it has a few blocks to move."""
+"""Spark compiles no code for the steps of a query whose rows it never sees: it has a few blocks to move."""
 
 _STARTING = threading.Lock()
 """The session is that of all jobs of a program, which may start two at once."""
@@ -103,7 +103,7 @@ def start(
 ) -> StreamingQuery:  # fmt: skip
     """Starts the job's query: over what is there (``once``) or for good at the spec's trigger."""
     if owed(layout.checkpoint):
-        # An earlier run ended before it: without a new row the engine would not come to what the watermark has passed, a finish among it.
+        # An earlier run ended before it: without a new row Spark would not come to what the watermark has passed, a finish among it.
         layout.order_wake(f"after-{last_batch(layout.checkpoint / 'commits')}")
     shared = parcels(spark.sparkContext, str(layout.checkpoint))
     if shared is not None:

@@ -146,7 +146,7 @@ class Runner:
         False if it was stopped before it had done what it was asked to do: then nothing has been declared.
 
         Raises SkybandError SKY-E150 (the spec no longer fits the state), SKY-E205 (the sink is not the job's own), SKY-E302 (another
-        run is active), SKY-E300 (the engine failed), SKY-E301 (the source), SKY-E303 and SKY-E304 (something is lost), SKY-E305 (a worker
+        run is active), SKY-E300 (Spark failed), SKY-E301 (the source), SKY-E303 and SKY-E304 (something is lost), SKY-E305 (a worker
         died), SKY-E308 (its columns are others now), SKY-E502 (a row breaks a rule of severity ``fail``), SKY-E640 (changes cannot be
         sent), SKY-E650 and SKY-E651 (the state cannot be divided, or moved, as it is asked).
         """
@@ -213,7 +213,7 @@ class Runner:
             self._totals[self.last_batch] = self.pending, self.newest, self.frontier, CONTROL in json.loads(row["counters"])
 
     def _forget(self) -> None:
-        """Drops the names of source files that have been gone for long from the engine's list."""
+        """Drops the names of source files that have been gone for long from Spark's list."""
         if self.plan.source.path is not None:
             keep = timedelta(microseconds=self.plan.keep_micros)
             forget(self.layout.checkpoint, self.plan.source.path, self.layout.taken, keep, datetime.now(UTC))
@@ -256,7 +256,7 @@ class Runner:
                 query.stop()
                 raise
             except StreamingQueryException as e:
-                # A terminal's Ctrl-C reaches the engine's workers too: the batch may fail before it is stopped.
+                # A terminal's Ctrl-C reaches Spark's workers too: the batch may fail before it is stopped.
                 if STOP.signal is None:
                     tried = (self._to_the_engine, partial(self.pieces.set_aside, batch=self.begun))
                     if self.failure is None and any(mended(str(e)) for mended in tried):
@@ -265,7 +265,7 @@ class Runner:
         return STOP.signal is None
 
     def _to_the_engine(self, said: str) -> bool:
-        """Whether the query failed because the engine has to read files that tasks were to read: from now on it does.
+        """Whether the query failed because Spark has to read files that tasks were to read: from now on it does.
 
         The rows are the same whoever reads them, so a batch may change hands. For good, if there will be more such files.
         """
@@ -279,7 +279,7 @@ class Runner:
         return True
 
     def _told(self, e: Exception) -> BaseException:
-        """The engine's error as the user's: the machine's, the source's own, one of a batch, or what the engine says."""
+        """Spark's error as the user's: the machine's, the source's own, one of a batch, or what Spark says."""
         said, log = str(e), log_file()
         of_source = source_format(self.plan.source.format).failure(said, self.job.header, self.plan.source.path)
         hint = f"fix what it names, then run again: nothing that was committed is lost; Spark's log is {log}"
@@ -373,7 +373,7 @@ class Runner:
             return True
         self.doing = "finishing: rows that wait are processed"
         frontier = self.newest + 1
-        # The engine counts in ms: every F gets a watermark of its own, later than those before.
+        # Spark counts in ms: every F gets a watermark of its own, later than those before.
         known = {f: w for w, f in self.job.finishes}
         watermark_ms = known.get(frontier, max([-(-frontier // 1000), *(w + 1 for w in known.values())]))
         if frontier not in known:

@@ -1,4 +1,4 @@
-"""The engine's settings where it computes elsewhere, and how those of who runs the job come among Skyband's own. Imports no Spark."""
+"""Spark's settings where it computes elsewhere, and how those of who runs the job come among Skyband's own. Imports no Spark."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def merged(own: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def stand_in(python: str, scratch: Path) -> Path | None:
-    """Where the engine's own process has to stand so that ``python``, executors' by a relative path, is there for it, too; else None.
+    """Where Spark's own process has to stand so that ``python``, executors' by a relative path, is there for it, too; else None.
 
-    Executors find it in an archive that they unpack where they stand. But the engine asks a Python worker of its own for the state's
+    Executors find it in an archive that they unpack where they stand. But Spark asks a Python worker of its own for the state's
     columns, by the same path: in ``scratch`` that leads to this process's environment.
     """
     first, *rest = PurePath(python).parts or ("",)
@@ -75,7 +75,7 @@ def stand_in(python: str, scratch: Path) -> Path | None:
 
 
 def changes_class_path(given: Mapping[str, str]) -> bool:
-    """Whether the settings have classes or libraries come from elsewhere: then only Spark's script knows the engine's command line."""
+    """Whether the settings have classes or libraries come from elsewhere: then only Spark's script knows Spark's command line."""
     return any(re.match(rf"{re.escape(name)}($|\.)", g) for g in given for name in _CLASS_PATH)
 
 

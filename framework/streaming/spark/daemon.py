@@ -1,4 +1,4 @@
-"""The process that the engine forks its Python workers from: what they import, it has imported, once for all of them.
+"""The process that Spark forks its Python workers from: what they import, it has imported, once for all of them.
 
 Spark's own daemon imports nothing, as what is imported may start threads, which do not survive a fork. What is imported here starts none
 (``THREADLESS``; a test counts them). Objects that are there before the fork are frozen: the garbage collector, which Spark has every

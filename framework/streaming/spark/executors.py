@@ -1,4 +1,4 @@
-"""Executors of a cluster: they are there, have what the driver has, and see the folders that it sees.
+"""Executors of a cluster: they are there, have what the driver has, and see the directories that it sees.
 
 All of them are asked before the first batch; those that come later look for themselves (``as_the_driver``).
 """
@@ -61,7 +61,7 @@ def as_the_driver() -> None:
 
 
 def told_by_executor(said: str) -> SkybandError | None:
-    """The error of ``as_the_driver``, or of object storage, in what the engine says of a task."""
+    """The error of ``as_the_driver``, or of object storage, in what Spark says of a task."""
     found = re.search(r"SKY-E612 the environment of executors on (\S+) is another: ([^\n]+)", said)
     if found is not None:
         return _another(found[1], found[2])
@@ -94,11 +94,11 @@ def _code() -> str:
 def check(spark: SparkSession, home: Path | None) -> None:
     """SkybandError SKY-E614 if no executor comes, SKY-E612 if one has other versions than the driver, SKY-E613 if it does not see ``home``.
 
-    One small job over all executors that are there; ``home``, a sink's own folder (or one of objects), is written to and looked at.
+    One small job over all executors that are there; ``home``, a sink's own directory (or one of objects), is written to and looked at.
     """
     _await(spark)
     with contextlib.ExitStack() as stack:
-        # An earlier command's folder may be one that this user can only read; credentials of an engine's settings are not for Python there.
+        # An earlier command's directory may be one that this user can only read; credentials of a JVM's settings are not for Python there.
         mark = None
         if home is not None and reached_by_tasks(str(home)):
             with contextlib.suppress(OSError, SkybandError):
@@ -141,7 +141,7 @@ def unseen(paths: Sequence[str]) -> list[str]:
 
 @contextlib.contextmanager
 def _marked(home: Path) -> Iterator[str]:
-    """A file of this moment's in ``home``: another machine's folder of that name has none."""
+    """A file of this moment's in ``home``: another machine's directory of that name has none."""
     mark = home / f"seen-{secrets.token_hex(8)}"
     mark.write_bytes(b"seen")
     try:
@@ -151,7 +151,7 @@ def _marked(home: Path) -> Iterator[str]:
 
 
 class Watch:
-    """Looks again and again whether there are executors; never on one machine, where the engine is its own."""
+    """Looks again and again whether there are executors; never on one machine, where Spark is its own."""
 
     def __init__(self, spark: SparkSession) -> None:
         local = (spark.sparkContext.master or "").startswith("local")
@@ -192,7 +192,7 @@ def _ask(spark: SparkSession, paths: Sequence[str]) -> list[Found]:
 
 
 def _without_python(said: str) -> SkybandError | None:
-    """SKY-E612 if what the engine says is that executors' Python is another one, or none."""
+    """SKY-E612 if what Spark says is that executors' Python is another one, or none."""
     hint = "PYSPARK_PYTHON, or --conf spark.pyspark.python=..., names a Python that all machines have, with Skyband"
     if differs := re.search(r"PYTHON_VERSION_MISMATCH\][^:]*: *([0-9.]+)[^0-9]*([0-9.]+)", said):
         return SkybandError("SKY-E612", f"the Python of executors is {differs[1]}, the driver's {differs[2]}", hint)

@@ -18,9 +18,9 @@ _ON_THE_WAY: Final = ("SKY-E502", "SKY-E612", "SKY-E613", "SKY-E614", "SKY-E620"
 
 
 def failure(e: Exception) -> SkybandError | None:
-    """The error that is told of ``e``: of an engine's death, its own, or a defect. None: it is that a signal stopped the command.
+    """The error that is told of ``e``: of a JVM's death, its own, or a defect. None: it is that a signal stopped the command.
 
-    May wait for an engine that is about to die (``Engine.death``).
+    May wait for a JVM that is about to die (``Engine.death``).
     """
     if isinstance(e, SpecErrors):
         return e.errors[0]
@@ -71,4 +71,4 @@ def machine_refused(e: BaseException, place: Path | str, log: Path | None) -> Sk
     if what is None:
         return None
     said = f"Spark could not write {place}, or its scratch directory: {what}"
-    return SkybandError("SKY-E306", said, hint=f"{HINT}. The engine's log is {log}")
+    return SkybandError("SKY-E306", said, hint=f"{HINT}. Spark's log is {log}")

@@ -1,4 +1,4 @@
-"""The engine in a process that is not the command's own: a program or a notebook that calls ``Job.run``."""
+"""Spark in a process that is not the command's own: a program or a notebook that calls ``Job.run``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skyband.framework.streaming.spark.jvm import ENGINE
 
 @cache
 def end_with_process() -> None:
-    """From now on the engine ends with this process. Before Python takes things apart: Spark's threads would tell of it on stderr."""
+    """From now on Spark ends with this process. Before Python takes things apart: Spark's threads would tell of it on stderr."""
     atexit.register(_end)
 
 

@@ -1,4 +1,4 @@
-"""The engine's process (one JVM a process of ours, as Spark has it): how it ended, and how to end it. Imports no Spark."""
+"""Spark's process (one JVM a process of ours, as Spark has it): how it ended, and how to end it. Imports no Spark."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from typing import Final, TextIO
 from skyband.framework.base.errors import SkybandError, told
 
 AGAIN: Final = "run again: nothing is lost"
-MEMORY: Final = "give the engine more memory (SKYBAND_DRIVER_MEMORY) or the machine fewer other things to hold"
+MEMORY: Final = "give Spark more memory (SKYBAND_DRIVER_MEMORY) or the machine fewer other things to hold"
 HEAP_FULL: Final = 3
 """What the JVM ends with when its heap is full (``-XX:+ExitOnOutOfMemoryError``)."""
 _LOST_TOUCH: Final = ("Py4JNetworkError", "ConnectionError", "EOFError")
-"""Classes, or bases of them, of what is raised when the engine does not answer."""
+"""Classes, or bases of them, of what is raised when Spark does not answer."""
 _SHUT_DOWN: Final = ("SparkContext was shut down", "stopped SparkContext", "Answer from Java side is empty", "Java gateway process exited")
 _WORKER_DIED: Final = ("Python worker exited unexpectedly", "IOException: Stream closed")
-"""A worker, or the daemon that the engine asks for workers."""
+"""A worker, or the daemon that Spark asks for workers."""
 _LATE: Final = "Python worker failed to connect back"
 
 
 class Engine:
-    """The process's engine; ``log`` is where it writes, ``scratch`` the folder of what ends with it, if it may be killed: it is on this
+    """The process's engine; ``log`` is where it writes, ``scratch`` the directory of what ends with it, if it may be killed: it is on this
     machine alone, and all that has to last lasts already. ``packages``: those it was started with; it takes no more of them."""
 
     def __init__(self) -> None:
@@ -37,11 +37,11 @@ class Engine:
         self._asked: tuple[BaseException, SkybandError | None] | None = None
 
     def pids(self) -> list[int]:
-        """The engine's process id, if there is an engine."""
+        """Spark's process id, if there is a JVM."""
         return [] if self.process is None or self.process.poll() is not None else [self.process.pid]
 
     def death(self, error: BaseException) -> SkybandError | None:
-        """SKY-E305 if ``error`` came because the engine died; None if it lives, there is none, or it refused to start.
+        """SKY-E305 if ``error`` came because Spark died; None if it lives, there is none, or it refused to start.
 
         Waits for a JVM that is about to end: up to 15 s if the error says that it does not answer, 1 s if it does not say why. Asked
         again about the same error, it says the same.
@@ -61,11 +61,11 @@ class Engine:
         if code is None or (code not in _DEATHS and code > 0 and isinstance(error, SkybandError)):
             return None
         how, hint = _told(code)
-        log = f"; the engine's log is {self.log}" if self.log else ""
-        return SkybandError("SKY-E305", f"the engine died: {how}", hint=f"{hint}{log}")
+        log = f"; Spark's log is {self.log}" if self.log else ""
+        return SkybandError("SKY-E305", f"Spark died: {how}", hint=f"{hint}{log}")
 
     def end(self, seconds: float = 10.0) -> None:
-        """Ends the engine: it goes by itself when its input ends, within a second as a rule; is killed after ``seconds``, or at once if
+        """Ends Spark: it goes by itself when its input ends, within a second as a rule; is killed after ``seconds``, or at once if
         it may be."""
         if self.process is None:
             return
@@ -100,7 +100,7 @@ def worker_failed(said: str, log: Path | None) -> SkybandError | None:
 
 
 class Stray(io.TextIOBase):
-    """A stderr for what libraries print: while there is an engine it goes to the engine's log, before that to ``out``."""
+    """A stderr for what libraries print: while there is a JVM it goes to Spark's log, before that to ``out``."""
 
     def __init__(self, out: TextIO, engine: Engine) -> None:
         self._out, self._engine = out, engine

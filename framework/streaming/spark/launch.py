@@ -1,11 +1,11 @@
-"""How the engine's process is started: as Spark's own script does it or, where that is known from an earlier start, by ``java`` itself.
+"""How Spark's process is started: as Spark's own script does it or, where that is known from an earlier start, by ``java`` itself.
 
-Spark's script starts a JVM that finds out how the engine's JVM is to be started, and that one resolves packages before it begins. Both
-find the same at every start, so it is kept (``Known``) beside the compiled kernels, in a folder that is this user's alone. On one class
+Spark's script starts a JVM that finds out how Spark's JVM is to be started, and that one resolves packages before it begins. Both
+find the same at every start, so it is kept (``Known``) beside the compiled kernels, in a directory that is this user's alone. On one class
 path the JVM can also take its classes from an archive (``skyband warm`` makes it): verified and parsed once, mapped at every start.
 
 Where the environment says how Spark is to be started (``SPARK_HOME`` and others of ``_OTHERS``), Spark's script has its way. Imports no
-Spark. Measured in docs/benchmarks.md, "The engine's start".
+Spark. Measured in docs/benchmarks.md, "Spark's start".
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from skyband.framework.base.plain_json import mapping
 from skyband.framework.storage import durable
-from skyband.operators.jit import cache_folder
+from skyband.operators.jit import cache_directory
 
 _OTHERS: Final = ("SPARK_HOME", "SPARK_SUBMIT_OPTS", "SPARK_DIST_CLASSPATH", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "PYSPARK_SUBMIT_ARGS")
 """Variables of the environment that Spark's script heeds and we do not."""
@@ -81,25 +81,25 @@ def archive(java: Path, spark_home: Path, found: Known) -> Path:
 
 
 def spark_home() -> Path:
-    """Where Spark is: ``SPARK_HOME``, else in PySpark's own folder (which is found without importing it)."""
+    """Where Spark is: ``SPARK_HOME``, else in PySpark's own directory (which is found without importing it)."""
     if os.environ.get("SPARK_HOME"):
         return Path(os.environ["SPARK_HOME"])
     found = find_spec("pyspark")
-    for folder in (found.submodule_search_locations or []) if found else []:
-        if (Path(folder) / "jars").is_dir():
-            return Path(folder)
+    for directory in (found.submodule_search_locations or []) if found else []:
+        if (Path(directory) / "jars").is_dir():
+            return Path(directory)
     from pyspark.find_spark_home import _find_spark_home
 
     return Path(_find_spark_home())
 
 
 def class_path(spark_home: Path, found: Known) -> str:
-    """Spark's own jar files and those of packages. No folders: with one, the JVM uses no archive."""
+    """Spark's own jar files and those of packages. No directories: with one, the JVM uses no archive."""
     return os.pathsep.join([*_own(spark_home), *found.paths()])
 
 
 def command(asked: Sequence[str], settings: Mapping[str, Any], java: Path, spark_home: Path, found: Known, make: Path | None) -> list[str]:
-    """The engine's command line, in place of ``asked``: Spark's script and its arguments. ``make``: the archive to make at its end.
+    """Spark's command line, in place of ``asked``: Spark's script and its arguments. ``make``: the archive to make at its end.
 
     ``settings``: Spark's, of which memory and options concern the JVM.
     """
@@ -123,7 +123,7 @@ def environment(of: Mapping[str, str], spark_home: Path) -> dict[str, str]:
     """``of``, with what Spark's script adds to it.
 
     Without ``SPARK_HOME`` where workers run this very Python, which has PySpark already: they would import it from Spark's archive of
-    sources, compiling all of it anew, which takes each process that the engine starts a second.
+    sources, compiling all of it anew, which takes each process that Spark starts a second.
     """
     home = {} if of.get("PYSPARK_PYTHON") == sys.executable else {"SPARK_HOME": str(spark_home)}
     return {**of, **home, "PYTHONHASHSEED": "0"}
@@ -140,8 +140,8 @@ def _own(spark_home: Path) -> list[str]:
 
 
 def kept() -> Path:
-    """The folder, this user's alone, of what earlier starts leave for later ones."""
-    return cache_folder() / "engine"
+    """The directory, this user's alone, of what earlier starts leave for later ones."""
+    return cache_directory() / "engine"
 
 
 def _hash(*parts: str) -> str:

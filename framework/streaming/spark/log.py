@@ -1,4 +1,4 @@
-"""The engine's own log: below the sink, its owner's alone, without the values of the spec's environment variables.
+"""Spark's own log: below the sink, its owner's alone, without the values of the spec's environment variables.
 
 What the JVM and its Python workers write to their file descriptors 1 and 2 goes through a pipe to a thread of the driver, which takes
 concealed values out line by line (``errors.told``) and appends to the file. Where the driver is gone, those writes fail and are let go.
@@ -52,7 +52,7 @@ _log: _Log | None = None
 
 
 def log_file() -> Path | None:
-    """Where the engine's log is, or None before an engine has been started."""
+    """Where Spark's log is, or None before a JVM has been started."""
     return None if _log is None else _log.path
 
 
@@ -61,7 +61,7 @@ def engine_log(home: Path | None) -> Iterator[Path]:
     """File descriptors 1 and 2 lead into the log inside: what is started there inherits them for good.
 
     The log is ``$SKYBAND_LOG``, else a new file in ``home/logs`` (the newest ``KEPT`` stay), else, without ``home`` or where it cannot be
-    written, in a new folder of this user's alone. A process has one log: later calls lead into the first one's. Raises SkybandError
+    written, in a new directory of this user's alone. A process has one log: later calls lead into the first one's. Raises SkybandError
     SKY-E203 if ``$SKYBAND_LOG`` is no plain file of the user's own.
     """
     global _log
@@ -223,33 +223,33 @@ def own_log(places: Sequence[str | None]) -> None:
 
 def _refused(path: Path, why: str) -> SkybandError:
     hint = f"{PLACE} names a file of your own, never a link; without it the log lies below the sink"
-    return SkybandError("SKY-E203", f"the engine's log {path} cannot be written: {why}", hint=hint)
+    return SkybandError("SKY-E203", f"Spark's log {path} cannot be written: {why}", hint=hint)
 
 
 def _below(home: Path) -> _Log:
-    """A new log in ``home/logs``, which must be a folder of this user's and no link; older ones than the newest go."""
-    folder = home / "logs"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    """A new log in ``home/logs``, which must be a directory of this user's and no link; older ones than the newest go."""
+    directory = home / "logs"
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    at = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         os.fchmod(at, 0o700)
         old = sorted(name for name in os.listdir(at) if _OLD.fullmatch(name))
         for name in old[: max(0, len(old) - KEPT + 1)]:
             with suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=at)
-        return _created(folder, at)
+        return _created(directory, at)
     finally:
         os.close(at)
 
 
-def _created(folder: Path, at: int | None = None) -> _Log:
+def _created(directory: Path, at: int | None = None) -> _Log:
     name = f"engine-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{os.getpid()}.log"
-    path = folder / name
+    path = directory / name
     return _Log(path, os.open(path if at is None else name, _NEW, 0o600, dir_fd=at))
 
 
 def first_cause(text: str) -> str:
-    """The line of an engine error that says what happened, without its stack."""
+    """The line of a JVM error that says what happened, without its stack."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith(("at ", "File ", "Traceback"))]
     named = [line for line in lines if "Error" in line or "Exception" in line]
     said = named[-1] if named else lines[0] if lines else "unknown"

@@ -1,4 +1,4 @@
-"""What only the engine can do with files on object storage: remove its own signs of empty folders, whose names end with a slash."""
+"""What only Spark can do with files on object storage: remove its own signs of empty directories, whose names end with a slash."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def clear(spark: SparkSession, folder: Path) -> None:
-    """Removes all of a folder on object storage, signs of folders with it: the engine takes one for a checkpoint. Else does nothing."""
-    if is_object(folder):
+def clear(spark: SparkSession, directory: Path) -> None:
+    """Removes all of a directory on object storage, signs of directories with it: Spark takes one for a checkpoint. Else does nothing."""
+    if is_object(directory):
         jvm: Any = spark._jvm
-        path = jvm.org.apache.hadoop.fs.Path(str(folder))
+        path = jvm.org.apache.hadoop.fs.Path(str(directory))
         path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)

@@ -15,11 +15,11 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.sources.kafka_client import AVRO, JAR
 from skyband.framework.sources.registry import source_format
 from skyband.framework.storage.settings import ENGINE_JARS, scheme_of
-from skyband.operators.jit import cache_folder
+from skyband.operators.jit import cache_directory
 
 PROVIDER: Final = "org.apache.spark:spark-token-provider-kafka-0-10_2.13"
 OLDER: Final = "4.0.0"
-"""The version that serves where the engine's own does not resolve: the class it is asked for has not changed since."""
+"""The version that serves where Spark's own does not resolve: the class it is asked for has not changed since."""
 _JARS, _EXCLUDES = "spark.jars", "spark.jars.excludes"
 _SECONDS: Final = 300
 
@@ -39,7 +39,7 @@ def packages(plan: Plan) -> tuple[str, ...]:
 def with_provider(settings: Mapping[str, Any], resolve: Resolve, warn: Callable[[str], None]) -> dict[str, Any]:
     """``settings``, with the older provider if they have Kafka's package and the one of its version does not resolve: ``warn`` is told.
 
-    Unchanged if neither resolves: then the engine says what it lacks, and where it has looked.
+    Unchanged if neither resolves: then Spark says what it lacks, and where it has looked.
     """
     own = f"{PROVIDER}:{JAR.rpartition(':')[2]}"
     if JAR not in str(settings.get("spark.jars.packages", "")).split(",") or resolve(own) is not None:
@@ -53,14 +53,14 @@ def with_provider(settings: Mapping[str, Any], resolve: Resolve, warn: Callable[
 
 
 def resolver(java: Path, spark_home: Path) -> Resolve:
-    """Asks as the engine does, by the library that it ships; each answer takes a second or two."""
+    """Asks as Spark does, by the library that it ships; each answer takes a second or two."""
 
     def resolve(coordinates: str) -> Path | None:
         group, artifact, version = coordinates.split(":")
-        folder = cache_folder() / "engine" / "packages"
-        words = ["-cache", str(folder / "ivy"), "-dependency", group, artifact, version, "-notransitive", "-confs", "default"]
-        words += ["-retrieve", f"{folder}/[artifact]-[revision].[ext]"]
-        found = folder / f"{artifact}-{version}.jar"
+        directory = cache_directory() / "engine" / "packages"
+        words = ["-cache", str(directory / "ivy"), "-dependency", group, artifact, version, "-notransitive", "-confs", "default"]
+        words += ["-retrieve", f"{directory}/[artifact]-[revision].[ext]"]
+        found = directory / f"{artifact}-{version}.jar"
         try:
             command = [str(java / "bin" / "java"), "-cp", f"{spark_home}/jars/*", "org.apache.ivy.Main", *words]
             subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, check=False, timeout=_SECONDS)

@@ -1,4 +1,4 @@
-"""How the engine's process comes to be: where it is known how, before PySpark is imported, which takes as long; else as PySpark has it."""
+"""How Spark's process comes to be: where it is known how, before PySpark is imported, which takes as long; else as PySpark has it."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from typing import Any, Final, NamedTuple
 
 from skyband.framework.streaming.spark import cluster, launch
 from skyband.framework.streaming.spark.jvm import ENGINE
-from skyband.framework.streaming.spark.scratch import scratch_folder
+from skyband.framework.streaming.spark.scratch import scratch_directory
 
 _TOLD: Final = "_PYSPARK_DRIVER_CONN_INFO_PATH"
-"""The environment variable in which PySpark names the file that the engine's process says in how it is reached."""
+"""The environment variable in which PySpark names the file that Spark's process says in how it is reached."""
 
 
 @dataclass(slots=True)
 class Start:
-    """How the engine is to be started. ``known``: without Spark's script; ``make``: the archive of classes to make at the engine's end;
-    ``secrets``: settings that no command line shows (Spark sets all of them once more in the engine); ``env``: variables of its own;
-    ``folder``: where the engine's process stands, None for where this one does; ``meanwhile``: to be done while it starts."""
+    """How Spark is to be started. ``known``: without Spark's script; ``make``: the archive of classes to make at Spark's end;
+    ``secrets``: settings that no command line shows (Spark sets all of them once more in Spark); ``env``: variables of its own;
+    ``directory``: where Spark's process stands, None for where this one does; ``meanwhile``: to be done while it starts."""
 
     settings: Mapping[str, Any]
     java: Path
@@ -35,7 +35,7 @@ class Start:
     make: Path | None
     secrets: Collection[str]
     env: Mapping[str, str]
-    folder: Path | None
+    directory: Path | None
     meanwhile: Callable[[], None] = field(compare=False)
     _early: Path | None = field(default=None, init=False, compare=False)
 
@@ -47,8 +47,8 @@ class Start:
         self._early = self._started_ahead()
         if self._early is not None or not self._may_begin():
             return
-        # The folder is this user's alone: what the engine says in it is how to command it.
-        self._early = Path(tempfile.mkdtemp(dir=scratch_folder()))
+        # The directory is this user's alone: what Spark says in it is how to command it.
+        self._early = Path(tempfile.mkdtemp(dir=scratch_directory()))
         env = {**os.environ, "SPARK_CONNECT_MODE": "0", _TOLD: str(self._early / "told")}
         self._open(self._asked(), {"stdin": PIPE, "env": env, "preexec_fn": _deaf})
 
@@ -60,17 +60,17 @@ class Start:
             _ahead = _Ahead(self, self._early)
 
     def _started_ahead(self) -> Path | None:
-        """The folder of the process that has been started ahead, if it is the one that is to be started."""
+        """The directory of the process that has been started ahead, if it is the one that is to be started."""
         global _ahead
         if _ahead is None:
             return None
-        other, folder = _ahead
+        other, directory = _ahead
         _ahead = None
         if other == self and ENGINE.pids():
-            return folder
+            return directory
         ENGINE.end()
-        # That took the folder with it.
-        scratch_folder()
+        # That took the directory with it.
+        scratch_directory()
         return None
 
     def _may_begin(self) -> bool:
@@ -81,7 +81,7 @@ class Start:
         return ["spark-submit", *(part for name, value in self.settings.items() for part in ("--conf", f"{name}={value}")), "pyspark-shell"]
 
     def process(self, command: list[str], **kwargs: Any) -> Popen[bytes]:
-        """The engine's process, known from its first moment: Spark tells of it only once it has answered."""
+        """Spark's process, known from its first moment: Spark tells of it only once it has answered."""
         if self._early is None:
             self._open(command, kwargs)
         else:
@@ -110,14 +110,14 @@ class Start:
         if self.known is not None:
             command = launch.command(command, self.settings, self.java, self.spark_home, self.known, self.make)
             env = launch.environment(env, self.spark_home)
-        ENGINE.process = Popen(command, **{**kwargs, "env": env}, cwd=self.folder)
+        ENGINE.process = Popen(command, **{**kwargs, "env": env}, cwd=self.directory)
 
 
 class _Ahead(NamedTuple):
-    """A process that has been started before it was asked for, and the folder in which it says how it is reached."""
+    """A process that has been started before it was asked for, and the directory in which it says how it is reached."""
 
     start: Start
-    folder: Path
+    directory: Path
 
 
 _ahead: _Ahead | None = None

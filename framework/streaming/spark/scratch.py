@@ -1,6 +1,7 @@
-"""Where the engine keeps what lives no longer than its process: one folder of a process, so that a killed one's can be found and removed.
+"""Where Spark keeps what lives no longer than its process: one directory of a process, so that a killed one's can be found and removed.
 
-In the system's temporary folder, not below the sink: shuffles and the open state are written there at every batch, and a sink may be on a
+In the system's temporary directory, not below the sink: shuffles and the open state are written there at every batch, and a sink may be
+on a
 slow or remote disk.
 """
 
@@ -17,13 +18,14 @@ from typing import Final
 
 _PREFIX: Final = "skyband-engine-"
 _made: dict[int, Path] = {}
-"""By process: a forked one has a folder of its own."""
+"""By process: a forked one has a directory of its own."""
 _GRACE: Final = 3600.0
-"""Seconds for which the folder of a process that is gone stays: its engine may outlive it a little, on this machine or in a container."""
+"""Seconds for which the directory of a process that is gone stays: its engine may outlive it a little, on this machine or in a
+container."""
 
 
-def scratch_folder(pid: int | None = None) -> Path:
-    """The folder of this process (or of ``pid``), for its owner only; nobody knows its name before it is there.
+def scratch_directory(pid: int | None = None) -> Path:
+    """The directory of this process (or of ``pid``), for its owner only; nobody knows its name before it is there.
 
     The user and the process are part of the name, so that what a killed process left can be found.
     """
@@ -34,25 +36,27 @@ def scratch_folder(pid: int | None = None) -> Path:
     return made
 
 
-def _own(folder: Path) -> bool:
-    """Whether the folder is still this user's; one that went with its engine is made again, as settings name it."""
+def _own(directory: Path) -> bool:
+    """Whether the directory is still this user's; one that went with its engine is made again, as settings name it."""
     with suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    found = folder.lstat()
+        directory.mkdir(mode=0o700)
+    found = directory.lstat()
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
 
 
 def remove_leftovers() -> list[Path]:
-    """Removes the folders of this user's processes that are gone, the empty ones and those untouched for an hour; which."""
+    """Removes the directories of this user's processes that are gone, the empty ones and those untouched for an hour; which."""
     removed = []
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}{os.getuid()}-*"):
-        process = folder.name.removeprefix(f"{_PREFIX}{os.getuid()}-").partition("-")[0]
-        if folder.is_symlink() or not process.isdigit() or alive(int(process)):
+    for directory in Path(tempfile.gettempdir()).glob(f"{_PREFIX}{os.getuid()}-*"):
+        process = directory.name.removeprefix(f"{_PREFIX}{os.getuid()}-").partition("-")[0]
+        if directory.is_symlink() or not process.isdigit() or alive(int(process)):
             continue
         try:
-            if folder.stat().st_uid == os.getuid() and (not any(folder.iterdir()) or time.time() - folder.stat().st_mtime > _GRACE):
-                shutil.rmtree(folder, ignore_errors=True)
-                removed.append(folder)
+            if directory.stat().st_uid == os.getuid() and (
+                not any(directory.iterdir()) or time.time() - directory.stat().st_mtime > _GRACE
+            ):
+                shutil.rmtree(directory, ignore_errors=True)
+                removed.append(directory)
         except OSError:
             continue
     return removed

@@ -28,10 +28,10 @@ from skyband.framework.streaming.spark.jvm import ENGINE
 from skyband.framework.streaming.spark.log import engine_log, log_to_come
 from skyband.framework.streaming.spark.packages import resolver, with_provider
 from skyband.framework.streaming.spark.process import Start, active
-from skyband.framework.streaming.spark.scratch import remove_leftovers, scratch_folder
+from skyband.framework.streaming.spark.scratch import remove_leftovers, scratch_directory
 from skyband.framework.streaming.spark.stop_signal import handlers_kept
 from skyband.framework.streaming.spark.worker_launcher import launcher
-from skyband.operators.jit import cache_folder
+from skyband.operators.jit import cache_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
 
 DAEMON = "skyband.framework.streaming.spark.daemon"
-"""The module that the engine forks its workers from."""
+"""The module that Spark forks its workers from."""
 
 _SOCKETS = 50
-"""Characters of the folder of sockets: with their names, Spark's, that is below what operating systems allow (104 and more)."""
+"""Characters of the directory of sockets: with their names, Spark's, that is below what operating systems allow (104 and more)."""
 
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 
@@ -51,7 +51,7 @@ _ON_ONE_MACHINE = dict.fromkeys(
 )
 """What goes from task to task, and to tasks, goes through no network: a tenth of a small batch's time."""
 
-# Dependencies of Delta's that Spark's own jars folder holds already: 28 MB to download instead of 87, and no class twice.
+# Dependencies of Delta's that Spark's own jars directory holds already: 28 MB to download instead of 87, and no class twice.
 SHIPPED = (
     "org.slf4j:slf4j-api", "org.apache.logging.log4j:log4j-slf4j2-impl", "org.apache.logging.log4j:log4j-api",
     "org.apache.logging.log4j:log4j-core", "com.google.code.findbugs:jsr305", "org.roaringbitmap:RoaringBitmap",
@@ -79,11 +79,11 @@ def get_session(
     """The process's Spark session, started on first call.
 
     ``shuffle_partitions``: tasks of a first run's stateful step, by default those of ``tasks_asked``; ``master``: by default that of
-    ``engine_settings``, whose ``conf`` counts; ``home`` is the sink's own folder, for the engine's log (see ``engine_log``) where it is on
-    this machine; ``extra``: further settings; ``quick``: the engine will have little to do, and compiles for that; ``make``: see
+    ``engine_settings``, whose ``conf`` counts; ``home`` is the sink's own directory, for Spark's log (see ``engine_log``) where it is on
+    this machine; ``extra``: further settings; ``quick``: Spark will have little to do, and compiles for that; ``make``: see
     ``launch``, heeded where an earlier start is known; ``alone``: on this machine, whatever is configured; ``meanwhile``: done while the
     engine's process starts.
-    Raises SkybandError SKY-E200 (no Java), SKY-E300 (the engine did not start; its log is named; or it runs already, without one of
+    Raises SkybandError SKY-E200 (no Java), SKY-E300 (Spark did not start; its log is named; or it runs already, without one of
     ``packages``), SKY-E610 and SKY-E611 (its settings),
     SKY-E612 to SKY-E614 (the cluster is not fit for it).
     """
@@ -91,23 +91,23 @@ def get_session(
     start, local = wanted.start, wanted.local
     first = not active()
     if not first and ENGINE.process is not None and (lacking := sorted({*wanted.packages} - ENGINE.packages)):
-        said = f"the engine that runs in this process was started for another job, without {', '.join(lacking)}"
+        said = f"Spark that runs in this process was started for another job, without {', '.join(lacking)}"
         raise SkybandError("SKY-E300", said, hint="run this job in a process of its own, or as the first one")
     with engine_log(None if home is not None and is_object(home) else home) as log, handlers_kept():
         ENGINE.log = log
         if first:
-            # Making the archive of classes is what an engine does last.
+            # Making the archive of classes is what a JVM does last.
             ENGINE.scratch = wanted.scratch if local and make is None else None
             ENGINE.packages = frozenset(wanted.packages)
         try:
             start.begin()
             spark = _session(start.settings, start)
         except Exception as e:
-            raise SkybandError("SKY-E300", f"Spark did not start: {str(e).splitlines()[0]}", hint=f"the engine's log is {log}") from e
+            raise SkybandError("SKY-E300", f"Spark did not start: {str(e).splitlines()[0]}", hint=f"Spark's log is {log}") from e
     die_with(ENGINE.pids)
     if first and local:
         context: Any = spark.sparkContext
-        context.pythonExec = launcher(context.pythonExec, (wanted.scratch, cache_folder()))
+        context.pythonExec = launcher(context.pythonExec, (wanted.scratch, cache_directory()))
     spark.sparkContext.setLogLevel(os.environ.get("SKYBAND_LOG_LEVEL", "ERROR"))
     if start.known is None and wanted.plain:
         _remember(spark, start.spark_home, wanted.packages, wanted.excludes)
@@ -124,7 +124,7 @@ def get_session(
 
 
 def start_ahead(app_name: str, packages: tuple[str, ...], extra: Mapping[str, str]) -> None:
-    """Starts the process of an engine that ``get_session`` will be asked for, if it is known how: ``quick``, the others as given there.
+    """Starts the process of a JVM that ``get_session`` will be asked for, if it is known how: ``quick``, the others as given there.
 
     What it writes waits for its log. If something else is asked for it is ended (``Start.begin``).
     """
@@ -136,7 +136,7 @@ def start_ahead(app_name: str, packages: tuple[str, ...], extra: Mapping[str, st
 
 
 class _Wanted(NamedTuple):
-    """An engine as it was asked for. ``plain``: what its start finds out may serve later ones."""
+    """A JVM as it was asked for. ``plain``: what its start finds out may serve later ones."""
 
     start: Start
     local: bool
@@ -163,7 +163,7 @@ def _wanted(
     os.environ["PYSPARK_PYTHON"] = asked.conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
     network = cluster.network(chosen)
     remove_leftovers()
-    scratch = scratch_folder()
+    scratch = scratch_directory()
     os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "conf")
     spark_home, packages = launch.spark_home(), (DELTA, *packages)
     plain = local and not cluster.changes_class_path(asked.conf)
@@ -181,7 +181,7 @@ def _wanted(
         # The other one replaces a file by deleting it and renaming, and forks a readlink for every look at a file, some 40 a batch. This
         # one renames, which is one step on a local file system.
         "spark.sql.streaming.checkpointFileManagerClass": f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager",
-        # Else the engine looks for every value before it writes it, to count them.
+        # Else Spark looks for every value before it writes it, to count them.
         "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
         "spark.sql.streaming.minBatchesToRetain": "10",
         # The list of files taken is written anew as a whole every 100 batches (10 is the default), and old ones go a minute later (10).
@@ -194,7 +194,7 @@ def _wanted(
         "spark.sql.files.openCostInBytes": "131072",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.ansi.enabled": "false",
-        # Else ${env:NAME} in a spec's SQL would be a variable of the environment, and ${spark...} the engine's configuration.
+        # Else ${env:NAME} in a spec's SQL would be a variable of the environment, and ${spark...} Spark's configuration.
         "spark.sql.variable.substitute": "false",
         "spark.ui.enabled": "false",
         # Spark describes every batch for its pages: briefly.
@@ -216,7 +216,7 @@ def _wanted(
         "spark.python.worker.reuse": "true",
         # Elsewhere Skyband may come to the workers only once they run.
         **({"spark.python.daemon.module": DAEMON} if local else {}),
-        # Between the engine and its workers: nobody else on the machine can connect, and each call of the state's takes less.
+        # Between Spark and its workers: nobody else on the machine can connect, and each call of the state's takes less.
         "spark.python.unix.domain.socket.enabled": str(local and len(str(scratch)) <= _SOCKETS).lower(),
         **{f"spark.executorEnv.{name}": value for name, value in SAFE.items()},
         **(_ON_ONE_MACHINE if local else _of_executors()),
@@ -230,7 +230,7 @@ def _wanted(
 
 
 def _session(settings: Mapping[str, Any], start: Start) -> SparkSession:
-    """PySpark's session of the engine that ``start`` starts, or has started."""
+    """PySpark's session of Spark that ``start`` starts, or has started."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder
@@ -248,7 +248,7 @@ def _of_executors() -> dict[str, str]:
 
 
 def archive() -> Path | None:
-    """Where the archive of the engine's classes is, or would be; None before the first start, and where Spark's script has its way."""
+    """Where the archive of Spark's classes is, or would be; None before the first start, and where Spark's script has its way."""
     java, spark_home = find_java_home(), launch.spark_home()
     known = launch.known(spark_home, (DELTA,), SHIPPED)
     return launch.archive(java, spark_home, known) if java is not None and known is not None else None

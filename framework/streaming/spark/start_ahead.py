@@ -1,8 +1,9 @@
-"""Starting the engine of a run before its spec has been read, where the run before says that there will be something to do.
+"""Starting Spark of a run before its spec has been read, where the run before says that there will be something to do.
 
-To read a spec, to make its plan and to look at its source takes a run half a second, which is as long as the engine's process takes until
-it answers. A run leaves a note of what engine it had and of when its source's folder was changed last; if that has been changed since, the
-next one starts the same engine at once. What comes of it is known once the spec has been read: an engine that was not needed, or not this
+To read a spec, to make its plan and to look at its source takes a run half a second, which is as long as Spark's process takes until
+it answers. A run leaves a note of what engine it had and of when its source's directory was changed last; if that has been changed
+since, the
+next one starts the same engine at once. What comes of it is known once the spec has been read: a JVM that was not needed, or not this
 one, is ended. A note says nothing that a run relies on. Imports no Spark.
 """
 
@@ -33,13 +34,13 @@ class Engine(NamedTuple):
 
 
 def note(spec: str, source: SourceNode, engine: Engine) -> None:
-    """Leaves a note for the next run of the file ``spec``, if its source is a folder of this machine."""
-    from skyband.framework.sources.preflight import FORMATS, local_folder
+    """Leaves a note for the next run of the file ``spec``, if its source is a directory of this machine."""
+    from skyband.framework.sources.preflight import FORMATS, local_directory
 
-    folder = None if source.path is None or source.format not in FORMATS else local_folder(source.path)
+    directory = None if source.path is None or source.format not in FORMATS else local_directory(source.path)
     with suppress(OSError):
-        if folder is not None and os.path.isfile(spec):
-            noted = {**engine._asdict(), "folder": os.path.abspath(folder), "changed": os.stat(folder).st_mtime_ns}
+        if directory is not None and os.path.isfile(spec):
+            noted = {**engine._asdict(), "folder": os.path.abspath(directory), "changed": os.stat(directory).st_mtime_ns}
             file = _file(spec)
             file.parent.mkdir(mode=0o700, exist_ok=True)
             file.write_text(json.dumps(noted))
@@ -47,7 +48,7 @@ def note(spec: str, source: SourceNode, engine: Engine) -> None:
 
 
 def expected(spec: str) -> Engine | None:
-    """The engine that the next run of ``spec`` will need; None if it will need none, or nothing is known of it."""
+    """Spark that the next run of ``spec`` will need; None if it will need none, or nothing is known of it."""
     with suppress(OSError, ValueError, TypeError, KeyError):
         noted = mapping(_file(spec).read_text())
         if os.stat(noted["folder"]).st_mtime_ns != noted["changed"]:
@@ -55,9 +56,9 @@ def expected(spec: str) -> Engine | None:
     return None
 
 
-def _forget(folder: Path) -> None:
+def _forget(directory: Path) -> None:
     """Removes the oldest notes: specs come and go."""
-    notes = list(folder.glob("ahead-*.json"))
+    notes = list(directory.glob("ahead-*.json"))
     if len(notes) > KEPT:
         for old in sorted(notes, key=lambda n: n.stat().st_mtime_ns)[:-KEPT]:
             old.unlink(missing_ok=True)

@@ -1,6 +1,6 @@
-"""The engine's open state, closed with its query.
+"""Spark's open state, closed with its query.
 
-The engine would keep it in its process, and have a thread that comes by once a minute write what it has not written yet: snapshots, without
+Spark would keep it in its process, and have a thread that comes by once a minute write what it has not written yet: snapshots, without
 which the next run replays all changes since the last one. A run that takes less than a minute would never write any; and of a job that was
 reset they would come into the checkpoint of the one that took its place.
 """
@@ -48,7 +48,7 @@ def _close(spark: SparkSession, query: StreamingQuery, tasks: int, write: bool) 
 
 
 def provider(spark: SparkSession, query: StreamingQuery, task: int) -> Any:
-    """The engine's name for the state of one task of ``query``."""
+    """Spark's name for the state of one task of ``query``."""
     jvm: Any = spark._jvm
     engines = query._jsq.streamingQuery()
     store = getattr(jvm, f"{_STATE}.StateStoreId")(engines.checkpointFile("state"), 0, task, "default")

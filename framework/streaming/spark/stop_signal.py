@@ -1,7 +1,7 @@
 """SIGINT and SIGTERM, for a whole command: they end it in order while batches run, and at once at any other time.
 
 "At once" is not a mess: what a run writes is made to be killed anywhere (docs/operations.md Signals). No exception is thrown through
-other people's code, which might swallow it or print it; the process says that it was stopped, ends the engine and is gone.
+other people's code, which might swallow it or print it; the process says that it was stopped, ends Spark and is gone.
 """
 
 from __future__ import annotations

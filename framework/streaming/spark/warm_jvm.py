@@ -1,4 +1,4 @@
-"""What the engine does for the first time with a job's first batch, done before: while it plans that batch, which takes it a second and
+"""What Spark does for the first time with a job's first batch, done before: while it plans that batch, which takes it a second and
 one core.
 
 It takes some hundred milliseconds each to look into Scala's types, to load its compiler and its library of state, and to read for the
@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from skyband.framework.sources.structs import struct
-from skyband.framework.streaming.spark.scratch import scratch_folder
+from skyband.framework.streaming.spark.scratch import scratch_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +46,7 @@ def _compile(spark: SparkSession, jvm: Any) -> Any:
 
 
 def _read_snapshot(jvm: Any) -> Any:
-    file = scratch_folder() / "snapshot"
+    file = scratch_directory() / "snapshot"
     file.write_text(_SNAPSHOT)
     try:
         return jvm.org.apache.spark.sql.execution.streaming.state.RocksDBCheckpointMetadata.readFromFile(jvm.java.io.File(str(file)))

@@ -1,4 +1,4 @@
-"""Pools of Python workers, which the engine tells apart by the environment their functions were made in."""
+"""Pools of Python workers, which Spark tells apart by the environment their functions were made in."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 INTAKE: Final = {"SPARK_SIMPLIFIED_TRACEBACK": "1"}
-"""What the engine adds to the environment of workers that take Arrow; not to that of the stateful step's (``HOST``)."""
+"""What Spark adds to the environment of workers that take Arrow; not to that of the stateful step's (``HOST``)."""
 
 HOST: Final = {"SKYBAND_STEP": "host"}
 """Of the stateful step's: of a pool of their own its cache of decoded state would hit more often."""
 
 _SHARED: Final = "spark.skyband.workers.shared"
 SOON_OVER: Final = {_SHARED: "true"}
-"""The engine's setting by which workers of all steps are of one pool."""
+"""Spark's setting by which workers of all steps are of one pool."""
 
 _ONE = threading.RLock()
 """The environment is the context's: of all jobs that a program has in one engine."""
@@ -26,7 +26,7 @@ _ONE = threading.RLock()
 
 @contextmanager
 def pool(context: SparkContext, more: Mapping[str, str]) -> Iterator[None]:
-    """Functions that are handed to the engine inside are run by the workers of the pool with ``more`` in their environment."""
+    """Functions that are handed to Spark inside are run by the workers of the pool with ``more`` in their environment."""
     environment = context.environment
     with _ONE:
         environment |= more
@@ -45,6 +45,6 @@ class Pools(NamedTuple):
 
 
 def pools(context: SparkContext) -> Pools:
-    """Those of the engine. One that is over soon has one: a process less to start, half a second of a core; its cache does not count."""
+    """Those of Spark. One that is over soon has one: a process less to start, half a second of a core; its cache does not count."""
     both = {**INTAKE, **HOST}
     return Pools(both, both) if context.getConf().get(_SHARED) == "true" else Pools(INTAKE, HOST)

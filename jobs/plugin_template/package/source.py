@@ -14,7 +14,7 @@ from skyband.framework.sources.csv_files import CsvFiles
 
 @dataclass(frozen=True, slots=True)
 class TsvFiles(CsvFiles):
-    """CSV files (to the engine, too) but for what separates their cells; a spec may still say otherwise."""
+    """CSV files (to Spark, too) but for what separates their cells; a spec may still say otherwise."""
 
     engine: str | None = "csv"
 

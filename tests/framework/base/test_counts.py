@@ -102,8 +102,8 @@ def _counted(value: ast.FormattedValue) -> bool:
 
 def test_no_message_has_a_count_before_a_noun_that_does_not_agree(root: Path) -> None:
     found = []
-    for folder in ("framework", "jobs", "scripts"):
-        for file in sorted((root / folder).rglob("*.py")):
+    for directory in ("framework", "jobs", "scripts"):
+        for file in sorted((root / directory).rglob("*.py")):
             tree = ast.parse(file.read_text(encoding="utf-8"))
             found += [f"{file.relative_to(root)}:{line}: {text}" for line, text in counts(tree)]
     assert found == []

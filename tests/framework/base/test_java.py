@@ -11,19 +11,19 @@ import pytest
 from skyband.framework.base import java
 
 
-def home(folder: Path, version: str, release: bool = True) -> Path:
-    (folder / "bin").mkdir(parents=True)
-    program = folder / "bin" / "java"
+def home(directory: Path, version: str, release: bool = True) -> Path:
+    (directory / "bin").mkdir(parents=True)
+    program = directory / "bin" / "java"
     program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-04-15' >&2\n")
     program.chmod(0o755)
     if release:
-        (folder / "release").write_text(f'IMPLEMENTOR="x"\nJAVA_VERSION="{version}"\n')
-    return folder
+        (directory / "release").write_text(f'IMPLEMENTOR="x"\nJAVA_VERSION="{version}"\n')
+    return directory
 
 
 @pytest.fixture
 def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A machine with no Java but what a test puts below this folder."""
+    """A machine with no Java but what a test puts below this directory."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
     monkeypatch.setattr(java, "PLACES", (f"{tmp_path}/jvm/*",))

@@ -93,7 +93,7 @@ def test_a_defect_is_told_without_values(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert "Traceback" in err and "SKY-E900" in err and "hunter2" not in out + err and not steering(err)
 
 
-def spec_at(folder: Path, source: str, sink: str, more: str = "") -> str:
+def spec_at(directory: Path, source: str, sink: str, more: str = "") -> str:
     text = SENSORS.replace("${LANDING}/sensors/", source).replace("${WAREHOUSE}/sensor_anomalies", sink)
     return text.replace("temp is not null", f"temp is not null{more}")
 
@@ -152,7 +152,8 @@ _BARE = {
     "framework/console/lines.py": 1,
     "jobs/demo.py": 3,
 }
-"""Prints that need none of them: a script of its own, figures, what ``told`` has seen already, the demo's folders, rows of the user's."""
+"""Prints that need none of them: a script of its own, figures, what ``told`` has seen already, the demo's directories, rows of the
+user's."""
 
 
 def test_whatever_is_printed_goes_through_one_place(root: Path) -> None:

@@ -24,7 +24,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     from skyband.framework.streaming.run import progress
 
     seconds = iter([10.0, 12.0])
-    monkeypatch.setattr(progress, "log_file", lambda: None)  # another test of this process may have started an engine
+    monkeypatch.setattr(progress, "log_file", lambda: None)  # another test of this process may have started a JVM
     monkeypatch.setattr(progress.clock, "monotonic", lambda: next(seconds, 13.0))
 
 
@@ -204,9 +204,9 @@ def test_a_run_says_its_phase_but_not_that_it_waits(monkeypatch: pytest.MonkeyPa
     from skyband.framework.streaming.run.progress import Progress
 
     progress = Progress(Lines(err))
-    progress.phase("starting the engine")
+    progress.phase("starting Spark")
     progress.show()
-    assert err.waits("starting the engine \u00b7 ")
+    assert err.waits("starting Spark \u00b7 ")
     progress.phase("waiting for new rows")
     assert progress._at_work() == ""
     progress.phase("making the tables of results")

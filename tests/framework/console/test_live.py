@@ -67,9 +67,9 @@ def test_the_changing_line_says_where_the_run_is_and_goes_away(terminal: Termina
     lines = LiveLines(terminal)
     seen = Progress(lines, plan=plan(0))
     seen.share = SimpleNamespace(taken=0, of=8, look=lambda: setattr(seen.share, "taken", 2))  # type: ignore[assignment]
-    seen.phase("starting the engine")
+    seen.phase("starting Spark")
     seen.show()
-    assert terminal.waits("starting the engine")
+    assert terminal.waits("starting Spark")
     seen.phase("reading")
     seen(Batch(0, Tally(rows_in=1000, pending=7), 0.5, 7, NEWEST, NEWEST - MINUTE))
     assert terminal.waits("2 of 8 files (25 %) · 1,000 rows, ") and terminal.waits("watermark 2019-12-31 23:59:00 · 7 waiting")
@@ -92,7 +92,7 @@ def test_a_signal_leaves_the_terminal_as_it_was(terminal: Terminal) -> None:
 
 @pytest.fixture
 def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if no test of this process had started an engine, whose log would be named."""
+    """As if no test of this process had started a JVM, whose log would be named."""
     from skyband.framework.streaming.run import progress
 
     monkeypatch.setattr(progress, "log_file", lambda: None)

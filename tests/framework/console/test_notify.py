@@ -109,7 +109,7 @@ def test_a_run_that_goes_on_is_told_as_one(tmp_path: Path) -> None:
 
 
 def test_a_gate_that_fails_between_batches_is_told_once_and_the_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command ``run`` with the engine left out: a continuous run passes its gate four times, then ends."""
+    """The command ``run`` with Spark left out: a continuous run passes its gate four times, then ends."""
     told: list[tuple[str, int]] = []
     passed: list[int] = []
 

@@ -26,17 +26,17 @@ REQUIRES = [
 
 
 class _Made:
-    """A virtual environment with a Skyband and some distributions, and the cache folder of its user."""
+    """A virtual environment with a Skyband and some distributions, and the cache directory of its user."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.prefix, self.cache = folder / "venv", folder / "cache"
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.prefix, self.cache = directory / "venv", directory / "cache"
         self.packages = self.prefix / "lib" / "python3.11" / "site-packages"
         self.packages.mkdir(parents=True)
-        (self.prefix / "pyvenv.cfg").write_text(f"home = {folder}/base/bin\n")
+        (self.prefix / "pyvenv.cfg").write_text(f"home = {directory}/base/bin\n")
         (self.prefix / "bin").mkdir()
         (self.prefix / "bin" / "python").symlink_to(sys.executable)
         (self.prefix / "bin" / "tool").write_text("")
-        self.code = folder / "checkout" / "skyband"
+        self.code = directory / "checkout" / "skyband"
         for file in ("__init__.py", "framework/a.py", "operators/__pycache__/k.nbi", "operators/__pycache__/k.pyc", "jobs/cli.py"):
             (self.code / file).parent.mkdir(parents=True, exist_ok=True)
             (self.code / file).write_text(file)
@@ -63,8 +63,8 @@ class _Made:
         """Kind -> archive."""
         found = {}
         for part in archive.packed(self.said.append).split(","):
-            url, _, folder = part.partition("#")
-            found[folder] = Path(url.removeprefix("file://"))
+            url, _, directory = part.partition("#")
+            found[directory] = Path(url.removeprefix("file://"))
         return found
 
 
@@ -226,7 +226,7 @@ def test_environments_that_are_none_are_refused(tmp_path: Path, monkeypatch: pyt
     assert e.value.code == "SKY-E615"
 
 
-def test_a_folder_that_cannot_be_written_is_told(made: _Made, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_that_cannot_be_written_is_told(made: _Made, monkeypatch: pytest.MonkeyPatch) -> None:
     (made.cache / "environments").write_text("in the way")
     with pytest.raises(SkybandError, match="cannot be packed into") as e:
         made.pack()

@@ -149,7 +149,7 @@ def test_leading_zeros_stay_and_numbers_with_commas_are_told(tmp_path: Path) -> 
     assert read or any("commas between thousands" in u and "replace(amount" in u for u in unsure)
 
 
-def test_the_path_is_that_of_the_file_or_folder(tmp_path: Path) -> None:
+def test_the_path_is_that_of_the_file_or_directory(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "trips 2024.csv", NAMES, rows_of(50, "%Y-%m-%d %H:%M:%S"))
     write_csv(tmp_path / "other.csv", ["a", "b"], [["1", "2"]])
     assert made(path)[0]["source"]["path"] == "./trips 2024.csv"
@@ -160,7 +160,7 @@ def test_the_path_is_that_of_the_file_or_folder(tmp_path: Path) -> None:
     assert made(tmp_path / "in")[0]["source"]["path"] == "./in/"
 
 
-def test_all_files_of_a_folder_are_looked_at_and_counted(tmp_path: Path) -> None:
+def test_all_files_of_a_directory_are_looked_at_and_counted(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for day in range(365):
         rows = [[str(day * 2 + i), (T0 + timedelta(days=day, hours=i)).isoformat(), f"{i}.5"] for i in range(2)]
@@ -172,7 +172,7 @@ def test_all_files_of_a_folder_are_looked_at_and_counted(tmp_path: Path) -> None
     assert "by the first 726 rows of 363 of its 364 files" in made(tmp_path / "in")[1]
 
 
-def test_a_folder_of_folders(tmp_path: Path) -> None:
+def test_a_directory_of_directories(tmp_path: Path) -> None:
     for below, options, column in (("2024/01", {"recursiveFileLookup": True}, None), ("year=2024", None, "bigint")):
         root = tmp_path / below[:4]
         (root / below).mkdir(parents=True)
@@ -181,7 +181,7 @@ def test_a_folder_of_folders(tmp_path: Path) -> None:
         assert job["source"].get("options") == options and job["source"]["schema"].get("year") == column
 
 
-def test_a_parquet_folder_whose_first_file_has_no_rows(tmp_path: Path) -> None:
+def test_a_parquet_directory_whose_first_file_has_no_rows(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     pq.write_table(typed().slice(0, 0), tmp_path / "in" / "a.parquet")
     pq.write_table(typed(), tmp_path / "in" / "b.parquet")
@@ -381,11 +381,11 @@ _HEADS = st.sampled_from(
 @given(heads=st.lists(_HEADS, min_size=1, max_size=5, unique=True), data=st.data(), n=st.integers(1, 8))
 def test_whatever_stands_in_a_file(tmp_path_factory: pytest.TempPathFactory, heads: list[str], data: st.DataObject, n: int) -> None:
     """The spec is good, or it is said why there is none; and every cell has the type that is declared."""
-    folder = tmp_path_factory.mktemp("any")
+    directory = tmp_path_factory.mktemp("any")
     rows = [[data.draw(_CELLS) for _ in heads] for _ in range(n)]
     if data.draw(st.booleans()):
         heads, rows = [*heads, "seen"], [[*r, (T0 + timedelta(hours=i)).isoformat()] for i, r in enumerate(rows)]
-    path = write_csv(folder / "a.csv", heads, rows)
+    path = write_csv(directory / "a.csv", heads, rows)
     try:
         job, _, _ = made(path)
     except SkybandError as e:
@@ -419,7 +419,7 @@ def test_real_files(tmp_path: Path, shared_data: Callable[[str], Path], name: st
 
 @pytest.mark.spark
 def test_it_runs(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """No row of a file that a spec was made from is rejected, with the spec in the folder of its data."""
+    """No row of a file that a spec was made from is rejected, with the spec in the directory of its data."""
     write_csv(tmp_path / "a.csv", ["on", "ts", "temp", "rank"], rows_of(400, "%d/%m/%Y %H:%M"), ";")
     monkeypatch.chdir(tmp_path)
     assert main(["init", "--from", "a.csv"]) == 0

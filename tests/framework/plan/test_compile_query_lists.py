@@ -44,17 +44,17 @@ THRESHOLD = "type: threshold, at_least: 1, queries_from: {format: csv, path: tab
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def plan_of(folder: Path, query: str, table: str, **replaced: str) -> Plan:
-    (folder / "table.csv").write_text(table)
+def plan_of(directory: Path, query: str, table: str, **replaced: str) -> Plan:
+    (directory / "table.csv").write_text(table)
     text = SPEC.replace("QUERY", query)
     for old, new in replaced.items():
         text = text.replace(f"{old}:", new)
-    (folder / "spec.yaml").write_text(text)
-    job, errors = validate_file(str(folder / "spec.yaml"), {})
+    (directory / "spec.yaml").write_text(text)
+    job, errors = validate_file(str(directory / "spec.yaml"), {})
     assert job is not None and not errors, [e.render() for e in errors]
     return compile_job(job)
 
@@ -80,8 +80,8 @@ def linear_table(rows: int, more: str = "", cells: str = "") -> str:
         ),
     ],
 )  # fmt: skip
-def test_the_operator_is_chosen_by_cost(folder: Path, query: str, table: str, kind: type[Any], why: str) -> None:
-    plan = plan_of(folder, query, table)
+def test_the_operator_is_chosen_by_cost(directory: Path, query: str, table: str, kind: type[Any], why: str) -> None:
+    plan = plan_of(directory, query, table)
     (node,) = plan.operators
     assert type(node.operator) is kind and isinstance(node.operator, Operator)
     text = explain(plan)
@@ -91,10 +91,10 @@ def test_the_operator_is_chosen_by_cost(folder: Path, query: str, table: str, ki
     assert type(again.operators[0].operator) is kind and compare(fingerprint(plan), fingerprint(again)) == []
 
 
-def test_every_cell_reaches_the_operator(folder: Path) -> None:
+def test_every_cell_reaches_the_operator(directory: Path) -> None:
     rows = ["a,1,2,7,50 rows,side = 'p',0,,5,", "b,3,,,,side = 'p',,1,,9", "c,,4,,,,,,,", "d,1,1,,,y > 2,,,,", "e,1,1,,,,,,,"]
     table = "name,weight_x,weight_y,k,window,where,min_x,max_y,min_score,max_score\n" + "\n".join(rows) + "\n"
-    plan = plan_of(folder, TOPK.replace("k: 3", "k: 3, every: 1 hour, where: 'y > 0'"), table)
+    plan = plan_of(directory, TOPK.replace("k: 3", "k: 3, every: 1 hour, where: 'y > 0'"), table)
     op: Any = plan.operators[0].operator
     assert op.names == ("a", "b", "c", "d", "e") == plan.queries[0].members
     assert op.attributes == ("x", "y") and op.ints == {"y"}
@@ -110,41 +110,41 @@ def test_every_cell_reaches_the_operator(folder: Path) -> None:
     assert asked.scoring == Linear((("x", 1.0), ("y", 2.0)), frozenset({"y"})) and asked.bounds == (5, None) and asked.k == 7
 
 
-def test_a_changed_row_is_a_changed_spec_and_its_place_is_not(folder: Path) -> None:
+def test_a_changed_row_is_a_changed_spec_and_its_place_is_not(directory: Path) -> None:
     table = linear_table(6)
-    before = fingerprint(plan_of(folder, TOPK, table))
+    before = fingerprint(plan_of(directory, TOPK, table))
     lines = table.splitlines()
     changed = "\n".join([*lines[:3], "q2,2,7", *lines[4:6], "new,1,1"]) + "\n"
-    assert compare(before, fingerprint(plan_of(folder, TOPK, changed))) == [
+    assert compare(before, fingerprint(plan_of(directory, TOPK, changed))) == [
         "queries.many.queries_from.q2 has changed", "queries.many.queries_from.q5 has been removed",
         "queries.many.queries_from.new is new",
     ]  # fmt: skip
     other_way = "\n".join([lines[0], *lines[:0:-1]]) + "\n"
-    moved = plan_of(folder, TOPK, other_way)
+    moved = plan_of(directory, TOPK, other_way)
     assert compare(before, fingerprint(moved)) == [] and moved.queries[0].members == tuple(f"q{i}" for i in range(6))
-    many = fingerprint(plan_of(folder, TOPK, linear_table(200)))
-    assert compare(many, fingerprint(plan_of(folder, TOPK, linear_table(200).replace("\nq", "\np"))))[-1] == "380 more differences"
+    many = fingerprint(plan_of(directory, TOPK, linear_table(200)))
+    assert compare(many, fingerprint(plan_of(directory, TOPK, linear_table(200).replace("\nq", "\np"))))[-1] == "380 more differences"
 
 
-def test_with_deletions_the_window_is_kept(folder: Path) -> None:
+def test_with_deletions_the_window_is_kept(directory: Path) -> None:
     for query, table, kind in (
         ("type: topk, k: 3, scoring: high", "", TopKDeletes),
         (TOPK, linear_table(6), ManyTopK),
         ("type: threshold, scoring: high, above: 2", "", Threshold),
     ):
-        plan = plan_of(folder, query, table, window="deletes: side = 'd'\nwindow:")
+        plan = plan_of(directory, query, table, window="deletes: side = 'd'\nwindow:")
         assert type(plan.operators[0].operator) is kind and not plan.operators[0].skyband
         assert plan.texts == ("d",) and plan.intake.deletes is not None
-        assert compare(fingerprint(plan_of(folder, query, table)), fingerprint(plan)) != []
+        assert compare(fingerprint(plan_of(directory, query, table)), fingerprint(plan)) != []
         assert "side = 'd'" in explain(plan)
 
 
-def test_a_table_that_changes_between_check_and_start_is_a_clear_error(folder: Path) -> None:
-    (folder / "table.csv").write_text(linear_table(3))
-    (folder / "spec.yaml").write_text(SPEC.replace("QUERY", TOPK))
-    job, errors = validate_file(str(folder / "spec.yaml"), {})
+def test_a_table_that_changes_between_check_and_start_is_a_clear_error(directory: Path) -> None:
+    (directory / "table.csv").write_text(linear_table(3))
+    (directory / "spec.yaml").write_text(SPEC.replace("QUERY", TOPK))
+    job, errors = validate_file(str(directory / "spec.yaml"), {})
     assert job is not None and not errors
-    (folder / "table.csv").write_text("name,weight_x\na,much\n")
+    (directory / "table.csv").write_text("name,weight_x\na,much\n")
     with pytest.raises(SkybandError) as e:
         compile_job(job)
     assert e.value.code == "SKY-E144"

@@ -1,4 +1,4 @@
-"""Who reads a source: what a plan shows that only the engine reads as it should be read."""
+"""Who reads a source: what a plan shows that only Spark reads as it should be read."""
 
 from __future__ import annotations
 
@@ -63,4 +63,4 @@ def test_what_the_engine_has_to_read(old: str, new: str, why: str) -> None:
     made = plan(SPEC.replace(old, new, 1))
     assert engine_reads(made.source, made.intake) == why
     if made.source.format != "json":
-        assert f"         read by the engine, not by Arrow: {why}\n" in explain(made)
+        assert f"         read by Spark, not by Arrow: {why}\n" in explain(made)

@@ -1,4 +1,4 @@
-"""The first rows of a source, read without the engine: as the engine reads them, or left out and counted."""
+"""The first rows of a source, read without Spark: as Spark reads them, or left out and counted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SPEC = """\
 job: small
 source:
   format: FORMAT
-  path: FOLDER/in
+  path: DIRECTORY/in
   OPTIONS
   schema: {id: int, ts: timestamp, s: string, big: bigint, x: double, f: float, b: boolean, day: date, dec: "decimal(6,2)"}
   id: [id]
@@ -41,7 +41,7 @@ window: {count: 10}
 scoring: {x: {expression: x, direction: max}}
 queries:
   best: {type: topk, scoring: x, k: 2}
-sink: {path: FOLDER/out}
+sink: {path: DIRECTORY/out}
 """
 NAMES = ["id", "ts", "s", "big", "x", "f", "b", "day", "dec"]
 GOOD = ["1", "2020-01-01 00:00:00", "a", "5", "1.5", "0.1", "true", "2020-01-01", "1.25"]
@@ -60,8 +60,8 @@ OTHERS: dict[str, list[str]] = {
 }  # fmt: skip
 
 
-def plan_of(folder: Path, form: str, options: str = "") -> Plan:
-    text = SPEC.replace("FOLDER", str(folder)).replace("FORMAT", form).replace("OPTIONS", f"options: {options}" if options else "")
+def plan_of(directory: Path, form: str, options: str = "") -> Plan:
+    text = SPEC.replace("FOLDER", str(directory)).replace("FORMAT", form).replace("OPTIONS", f"options: {options}" if options else "")
     job, errors = validate_text(text, {})
     assert job is not None, errors
     return compile_job(job)
@@ -75,10 +75,10 @@ def variants() -> list[list[str]]:
     return rows
 
 
-def write(folder: Path, name: str, text: str, at: int = 1_600_000_000) -> None:
-    (folder / "in").mkdir(exist_ok=True)
-    (folder / "in" / name).write_text(text, encoding="utf-8")
-    os.utime(folder / "in" / name, (at, at))
+def write(directory: Path, name: str, text: str, at: int = 1_600_000_000) -> None:
+    (directory / "in").mkdir(exist_ok=True)
+    (directory / "in" / name).write_text(text, encoding="utf-8")
+    os.utime(directory / "in" / name, (at, at))
 
 
 def csv_of(rows: list[list[str]], header: bool = True) -> str:
@@ -101,7 +101,7 @@ def json_of(rows: list[list[str]]) -> str:
 
 
 def shown(table: pa.Table) -> list[dict[str, Any]]:
-    """Rows with instants as microseconds: the engine reads some that no calendar of Python has."""
+    """Rows with instants as microseconds: Spark reads some that no calendar of Python has."""
     for i, f in enumerate(table.schema):
         if pa.types.is_timestamp(f.type):
             table = table.set_column(i, f.name, table[i].cast(pa.timestamp("us", "UTC")).cast(pa.int64()))
@@ -122,7 +122,7 @@ def test_rows_are_read_as_the_engine_reads_them(spark: SparkSession, tmp_path: P
     theirs = engine_rows(plan, 1_000, spark)[1]
     columns = [f.name for f in plan.intake.fields]
     ours, engine = ([str(r) for r in shown(t.select([REASON, *columns]))] for t in (found.rows, theirs))
-    # What did not parse has no columns here; of the rest every value is the engine's, and no row is made up.
+    # What did not parse has no columns here; of the rest every value is Spark's, and no row is made up.
     ours = [r if "'parse'" not in r else "parse" for r in ours]
     engine = ["parse" if "'parse'" in r else r for r in engine]
     left = list(engine)

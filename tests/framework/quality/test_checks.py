@@ -26,9 +26,9 @@ def run_checks(plan: Plan, sink: Sink) -> int:
     return Gate(plan, Lines()).look(sink, None)
 
 
-def made(folder: Path, *checks: Check) -> Sink:
-    plan = make_plan(str(folder), ("grp",), checks=checks)
-    sink = Sink(plan, DriverWriter(folder), "g")
+def made(directory: Path, *checks: Check) -> Sink:
+    plan = make_plan(str(directory), ("grp",), checks=checks)
+    sink = Sink(plan, DriverWriter(directory), "g")
     sink.ensure_all()
     changes = random_changes(plan, seed=2, batches=2, steps=30)
     for n in range(2):

@@ -106,7 +106,7 @@ def test_the_library_sends_nothing_and_draws_nothing(tmp_path: Path) -> None:
     root = Path(__file__).resolve().parents[3]
     env = {k: v for k, v in os.environ.items() if k != "GX_ANALYTICS_ENABLED"} | {"HOME": str(tmp_path), "TMPDIR": str(tmp_path / "tmp")}
     (tmp_path / "tmp").mkdir()
-    # As a file: the engine's library takes a main module without one for its own tests.
+    # As a file: Spark's library takes a main module without one for its own tests.
     (tmp_path / "alone.py").write_text(f"import sys\nsys.path.insert(0, {str(root)!r})\n{ALONE}")
     done = subprocess.run(
         [sys.executable, str(tmp_path / "alone.py"), str(tmp_path)], env=env, cwd=root, capture_output=True, text=True, check=False

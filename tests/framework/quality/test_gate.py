@@ -29,11 +29,11 @@ NOT_NULL = "expect_column_values_to_not_be_null"
 
 
 class Job:
-    """A job without an engine: batches are committed, results derived, the gate is passed or not."""
+    """A job without a JVM: batches are committed, results derived, the gate is passed or not."""
 
-    def __init__(self, folder: Path, *checks: Check, rules: tuple[RunRule, ...] = (), batches: int = 8) -> None:
-        plan = replace(make_plan(str(folder), ("grp",), checks=checks), run_rules=rules)
-        self.sink = Sink(plan, DriverWriter(folder), "g")
+    def __init__(self, directory: Path, *checks: Check, rules: tuple[RunRule, ...] = (), batches: int = 8) -> None:
+        plan = replace(make_plan(str(directory), ("grp",), checks=checks), run_rules=rules)
+        self.sink = Sink(plan, DriverWriter(directory), "g")
         self.sink.ensure_all()
         self.changes = random_changes(plan, seed=4, batches=batches, steps=60)
 

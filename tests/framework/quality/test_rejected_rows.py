@@ -23,8 +23,8 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 HEADER = ["id", "ts", "grp", "unused", "cost", "ok"]
 
 
-def plan_of(folder: Path, format_: str = "csv", *options: tuple[str, str]) -> Plan:
-    plan = make_plan(str(folder))
+def plan_of(directory: Path, format_: str = "csv", *options: tuple[str, str]) -> Plan:
+    plan = make_plan(str(directory))
     fields = (
         Field("id", "bigint", "int", "id"), Field("ts", "timestamp", "time", "ts"), Field("grp", "string", "text", "grp"),
         Field("price", "decimal(38,10)", "float", "cost"), Field("ok", "boolean", "bool", "ok"), Field("twice", "double", "float"),

@@ -135,21 +135,21 @@ def test_the_changes_replayed_are_the_definition() -> None:
 @pytest.mark.spark
 def test_it_runs_through_spark_into_tables_that_are_asked_and_verified(spark: SparkSession, tmp_path: Path, capsys: Any) -> None:
     rows = [[i, stamp(at / 60), account, region] for i, at, account, region in rows_of(3, 400)]
-    folders = {}
+    directories = {}
     for name, cuts in (("whole", [0, 400]), ("parts", [0, 90, 200, 210, 400])):
-        folder = folders[name] = tmp_path / name
-        folder.mkdir()
-        spec = folder / "spec.yaml"
-        spec.write_text(EXAMPLE.replace("path: in", f'path: "{folder}/in"').replace("path: out", f'path: "{folder}/out"'))
+        directory = directories[name] = tmp_path / name
+        directory.mkdir()
+        spec = directory / "spec.yaml"
+        spec.write_text(EXAMPLE.replace("path: in", f'path: "{directory}/in"').replace("path: out", f'path: "{directory}/out"'))
         for n, (a, b) in enumerate(itertools.pairwise(cuts)):
             mine = [["" if v is None else v for v in row] for row in rows[a:b]]
-            write_file(folder, f"f{n}.csv", mine, at=n, columns=("id", "ts", "account", "region"))
+            write_file(directory, f"f{n}.csv", mine, at=n, columns=("id", "ts", "account", "region"))
             run(spark, spec, finish=b == 400)
     for query in ("busy", "busy_lately"):
-        told = changes(folders["parts"], query)
-        assert told.num_rows > 50 and told.equals(changes(folders["whole"], query))
-    assert table(folders["parts"], "busy").column_names[:2] == ["account", "entered_by"]
-    spec = str(folders["parts"] / "spec.yaml")
+        told = changes(directories["parts"], query)
+        assert told.num_rows > 50 and told.equals(changes(directories["whole"], query))
+    assert table(directories["parts"], "busy").column_names[:2] == ["account", "entered_by"]
+    spec = str(directories["parts"] / "spec.yaml")
     capsys.readouterr()
     assert cli.main(["verify", spec, "--instants", "80"]) == 0
     assert "no difference found" in capsys.readouterr().out

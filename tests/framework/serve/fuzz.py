@@ -27,27 +27,27 @@ from tests.framework.serve.test_attacks import REACHES, WRITES
 
 _OK = {ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK, ExecStatus.EMPTY_QUERY}
 _SPARK = (
-    "select transform(grp) using 'touch {folder}/made' as (a) from two", "add jar '{folder}/made.jar'", "cache table two",
-    "refresh table two", "insert overwrite directory '{folder}/made' select 1", "select * from text.`{folder}/canary.csv`",
-    "msck repair table two", "load data inpath '{folder}/canary.csv' into table two", "create function f as 'java.lang.Math'",
+    "select transform(grp) using 'touch {directory}/made' as (a) from two", "add jar '{directory}/made.jar'", "cache table two",
+    "refresh table two", "insert overwrite directory '{directory}/made' select 1", "select * from text.`{directory}/canary.csv`",
+    "msck repair table two", "load data inpath '{directory}/canary.csv' into table two", "create function f as 'java.lang.Math'",
     "optimize two", "describe history two", "restore two to version as of 0", "select * from two version as of 0",
     "execute immediate 'drop table two'", "use cuts", "explain extended {q}",
-    "select java_method('java.lang.Runtime', 'exec', 'touch {folder}/made')",
-    "from two select transform(*) using 'cat {folder}/canary.csv'", "list jars", "set -v", "reset", "show create table two",
-    "truncate table two", "convert to delta parquet.`{folder}`",
+    "select java_method('java.lang.Runtime', 'exec', 'touch {directory}/made')",
+    "from two select transform(*) using 'cat {directory}/canary.csv'", "list jars", "set -v", "reset", "show create table two",
+    "truncate table two", "convert to delta parquet.`{directory}`",
 )  # fmt: skip
 _OTHERS = (
-    "copy two to program 'touch {folder}/made'", "copy two from program 'cat {folder}/canary.csv'", "do 'begin end'",
-    "begin; {q}; commit", "create extension dblink", "select pg_read_file('{folder}/canary.csv')",
-    "select lo_import('{folder}/canary.csv')", "{q}; {q}", "{q};;;", "select * from pg_ls_dir('{folder}')", "set {word} = {atom}",
-    "set session {word} to '{folder}'", "reset {word}", "show {word}", "pragma {word}", "pragma {word} = '{folder}'",
+    "copy two to program 'touch {directory}/made'", "copy two from program 'cat {directory}/canary.csv'", "do 'begin end'",
+    "begin; {q}; commit", "create extension dblink", "select pg_read_file('{directory}/canary.csv')",
+    "select lo_import('{directory}/canary.csv')", "{q}; {q}", "{q};;;", "select * from pg_ls_dir('{directory}')", "set {word} = {atom}",
+    "set session {word} to '{directory}'", "reset {word}", "show {word}", "pragma {word}", "pragma {word} = '{directory}'",
     "call {word}({atom})", "explain {q}", "explain analyze {q}", "describe {q}", "summarize {q}", "prepare p as {q}",
-    "attach '{folder}/canary.db' as x (type sqlite)", "from {relation}", "table {relation}", "values ({atom}, {atom})", "({q})",
-    "discard {word}", "copy ({q}) to '{folder}/made.parquet' (format parquet)", "create or replace view two_now as {q}",
+    "attach '{directory}/canary.db' as x (type sqlite)", "from {relation}", "table {relation}", "values ({atom}, {atom})", "({q})",
+    "discard {word}", "copy ({q}) to '{directory}/made.parquet' (format parquet)", "create or replace view two_now as {q}",
     "savepoint {word}", "deallocate {word}", "with recursive x as ({q} union all {q}) select * from x",
     "with x as materialized ({q}) delete from two using x returning *", "declare c cursor for {q}", "fetch all from c", "listen {word}",
-    "set role {word}", "analyze {relation}", "vacuum {relation}", "install '{folder}/made.duckdb_extension'",
-    "load '{folder}/canary.csv'", "comment on table two is {atom}", "import database '{folder}'",
+    "set role {word}", "analyze {relation}", "vacuum {relation}", "install '{directory}/made.duckdb_extension'",
+    "load '{directory}/canary.csv'", "comment on table two is {atom}", "import database '{directory}'",
 )  # fmt: skip
 _KEPT = "SKYBAND_CANARY"
 """A variable of the server's environment with the canary."""
@@ -56,8 +56,8 @@ _KEPT = "SKYBAND_CANARY"
 class Grammar:
     """Makes statements. ``functions``, ``tables``: the names of all functions that DuckDB has, and of its table functions."""
 
-    def __init__(self, rng: random.Random, folder: Path) -> None:
-        self._rng, self._folder = rng, str(folder)
+    def __init__(self, rng: random.Random, directory: Path) -> None:
+        self._rng, self._directory = rng, str(directory)
         found = duckdb.connect().execute("select distinct function_name, function_type from duckdb_functions()").fetchall()
         self.functions = sorted({n for n, kind in found if "table" not in kind and n[0].isalpha()} | CALLS | {"getenv", "read_text"})
         self.tables = sorted({n for n, kind in found if "table" in kind or kind == "pragma"} | {"delta_scan", "iceberg_scan", "dblink"})
@@ -79,7 +79,7 @@ class Grammar:
         """Return an expression."""
         kind = self._rng.randrange(12 if depth else 6)
         if kind < 6:
-            files = [f"{self._folder}/{n}" for n in ("canary.csv", "*", "made", "out/two")]
+            files = [f"{self._directory}/{n}" for n in ("canary.csv", "*", "made", "out/two")]
             plain = [
                 "1",
                 "-0.5",
@@ -121,7 +121,9 @@ class Grammar:
             return f"{self._pick(self.tables)}({arguments})"
         if kind == 5:
             return str(
-                self._pick([f"'{self._folder}/canary.csv'", f'"{self._folder}/canary.parquet"', "sqlite_master", "temp.main.x", "main.two"])
+                self._pick(
+                    [f"'{self._directory}/canary.csv'", f'"{self._directory}/canary.parquet"', "sqlite_master", "temp.main.x", "main.two"]
+                )
             )
         if kind < 7:
             return f"({self.query(depth - 1)}) t"
@@ -159,7 +161,7 @@ class Grammar:
             ):
                 while f"{{{mark}}}" in text:
                     text = text.replace(f"{{{mark}}}", str(make()), 1)
-            text = text.replace("{folder}", self._folder)
+            text = text.replace("{directory}", self._directory)
         return self._disguised(text)
 
     def _disguised(self, text: str) -> bytes:
@@ -184,9 +186,9 @@ class Grammar:
         return text.encode()
 
 
-def listing(folder: Path) -> dict[str, tuple[int, int]]:
-    """Return each file below ``folder`` with its size and when it was changed."""
-    return {str(p): (p.stat().st_size, p.stat().st_mtime_ns) for p in folder.rglob("*")}
+def listing(directory: Path) -> dict[str, tuple[int, int]]:
+    """Return each file below ``directory`` with its size and when it was changed."""
+    return {str(p): (p.stat().st_size, p.stat().st_mtime_ns) for p in directory.rglob("*")}
 
 
 def started(server: Served) -> set[int]:
@@ -204,8 +206,8 @@ def started(server: Served) -> set[int]:
 
 def fuzz(server: Served, cases: int, seed: int) -> Counter[str]:
     """Send ``cases`` statements; return how often each outcome came. Raises AssertionError with the statement that broke a promise."""
-    grammar, found = Grammar(random.Random(seed), server.folder), Counter[str]()
-    before, connection = listing(server.folder), server.connect()
+    grammar, found = Grammar(random.Random(seed), server.directory), Counter[str]()
+    before, connection = listing(server.directory), server.connect()
     for n in range(cases):
         sent = grammar.statement()
         if b"\0" in sent:
@@ -229,16 +231,16 @@ def fuzz(server: Served, cases: int, seed: int) -> Counter[str]:
         assert server.process.poll() is None, context
         found[outcome] += 1
         if n % 25 == 24 or n == cases - 1:
-            assert listing(server.folder) == before and not started(server), context
+            assert listing(server.directory) == before and not started(server), context
             assert server.ask("select 1") == [(1,)], context
     return found
 
 
-def planted(folder: Path) -> None:
+def planted(directory: Path) -> None:
     """Put files beside the tables that nobody may read."""
-    (folder / "canary.csv").write_text(f"a,b\n1,{CANARY}\n")
-    (folder / "canary.json").write_text(f'{{"a": "{CANARY}"}}\n')
-    duckdb.connect().execute(f"copy (select '{CANARY}' as a) to '{folder / 'canary.parquet'}' (format parquet)")
+    (directory / "canary.csv").write_text(f"a,b\n1,{CANARY}\n")
+    (directory / "canary.json").write_text(f'{{"a": "{CANARY}"}}\n')
+    duckdb.connect().execute(f"copy (select '{CANARY}' as a) to '{directory / 'canary.parquet'}' (format parquet)")
 
 
 def main() -> None:
@@ -246,10 +248,10 @@ def main() -> None:
     given = [int(a) for a in sys.argv[1:3]]
     cases, seed = (*given, *(3000, random.randrange(10**9))[len(given) :])
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        planted(folder)
+        directory = Path(name)
+        planted(directory)
         options = ("--seconds", "2", "--memory", "300", "--rows", "10000")
-        with served(folder, *options, env={_KEPT: CANARY, "HOME": os.environ.get("HOME", "/")}) as server:
+        with served(directory, *options, env={_KEPT: CANARY, "HOME": os.environ.get("HOME", "/")}) as server:
             found = fuzz(server, cases, seed)
     print(f"serve: {sum(found.values())} statements (seed {seed}): {dict(found.most_common())}")
     assert found["answered"], "no statement was answered: the grammar asks for nothing that is offered"

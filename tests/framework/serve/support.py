@@ -27,7 +27,7 @@ CANARY = "canary of somebody else"
 class Served:
     """A running server: its process, its port, and the lines it printed before it was ready."""
 
-    folder: Path
+    directory: Path
     plan: Plan
     process: subprocess.Popen[str]
     port: int
@@ -51,33 +51,33 @@ def free_port() -> int:
         return int(s.getsockname()[1])
 
 
-def job_at(folder: Path) -> tuple[Plan, Path]:
-    """Write the tables of a small job below ``folder``; return its plan and its spec."""
-    plan = plan_at(folder / "out")
+def job_at(directory: Path) -> tuple[Plan, Path]:
+    """Write the tables of a small job below ``directory``; return its plan and its spec."""
+    plan = plan_at(directory / "out")
     write(plan, rows_of(1, 90), [10, 40], {0, 1})
-    spec = folder / "cuts.yaml"
-    spec.write_text(SPEC.replace("{path: out}", f"{{path: {folder / 'out'}}}"))
+    spec = directory / "cuts.yaml"
+    spec.write_text(SPEC.replace("{path: out}", f"{{path: {directory / 'out'}}}"))
     return plan, spec
 
 
 @contextmanager
-def served(folder: Path, *options: str, env: Mapping[str, str] | None = None) -> Iterator[Served]:
+def served(directory: Path, *options: str, env: Mapping[str, str] | None = None) -> Iterator[Served]:
     """Serve the job of ``job_at`` until the end."""
-    plan, spec = job_at(folder)
-    with serving(folder, plan, [spec], *options, env=env) as server:
+    plan, spec = job_at(directory)
+    with serving(directory, plan, [spec], *options, env=env) as server:
         yield server
 
 
 @contextmanager
-def serving(folder: Path, plan: Plan, specs: list[Path], *options: str, env: Mapping[str, str] | None = None) -> Iterator[Served]:
+def serving(directory: Path, plan: Plan, specs: list[Path], *options: str, env: Mapping[str, str] | None = None) -> Iterator[Served]:
     """Serve ``specs`` until the end, in a process of its own."""
     port = free_port()
     command = [sys.executable, "-m", "skyband.jobs.cli", "serve", *map(str, specs), "--port", str(port), *options]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder,
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=directory,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "SKYBAND_SERVE_TOKEN": TOKEN, **(env or {})},
     )  # fmt: skip
-    server = Served(folder, plan, process, port)
+    server = Served(directory, plan, process, port)
     try:
         assert process.stdout is not None
         for line in process.stdout:

@@ -22,22 +22,23 @@ WRITES = (
     "create schema another", "drop schema cuts cascade", "alter table two add column a int", "vacuum two", "checkpoint", "analyze",
     "merge into two using two_now on two.grp = two_now.grp when matched then delete", "create macro f() as 1",
     "create type e as enum ('a')", "with x as (insert into two values (1) returning *) select * from x",
-    "with x as (delete from two returning *) select * from x", "copy two to '{folder}/made.csv'",
-    "copy (select 1) to '{folder}/made.csv'", "copy two from '{folder}/canary.csv'", "export database '{folder}/made'",
-    "import database '{folder}'", "attach '{folder}/made.db'", "detach skyband", "use memory", "install httpfs", "load httpfs",
+    "with x as (delete from two returning *) select * from x", "copy two to '{directory}/made.csv'",
+    "copy (select 1) to '{directory}/made.csv'", "copy two from '{directory}/canary.csv'", "export database '{directory}/made'",
+    "import database '{directory}'", "attach '{directory}/made.db'", "detach skyband", "use memory", "install httpfs", "load httpfs",
     "force install httpfs from 'http://127.0.0.1:1'", "pragma database_list", "call pragma_version()", "prepare x as select 1",
-    "execute x", "explain analyze insert into two values (1)", "explain copy two to '{folder}/made.csv'", "select 1; drop table two",
+    "execute x", "explain analyze insert into two values (1)", "explain copy two to '{directory}/made.csv'", "select 1; drop table two",
     "create secret s (type s3)", "comment on table two is 'x'",
 )  # fmt: skip
 """What would change a table, the catalog, a file, a setting or the session."""
 REACHES = (
-    "select transform(id) using 'sh -c id' from two", "select * from table_changes_by_path('{folder}/out/two', 0)",
-    "select * from '{folder}/canary.csv'", "from '{folder}/canary.csv'", "describe '{folder}/canary.csv'",
-    "summarize '{folder}/canary.csv'", "select * from read_csv('{folder}/canary.csv')", "select * from read_text('{folder}/canary.csv')",
-    "select * from read_blob('{folder}/*')", "select * from glob('{folder}/*')", "select * from sniff_csv('{folder}/canary.csv')",
-    "select * from parquet_metadata('{folder}/out/two/*.parquet')", "select * from parquet_scan('{folder}/out/two/*.parquet')",
-    "select * from delta_scan('{folder}/out/two')", "select * from query('select 1')", "select * from query_table('two')",
-    "select * from query_table(['{folder}/canary.csv'])", "select * from histogram_values('{folder}/canary.csv', a)",
+    "select transform(id) using 'sh -c id' from two", "select * from table_changes_by_path('{directory}/out/two', 0)",
+    "select * from '{directory}/canary.csv'", "from '{directory}/canary.csv'", "describe '{directory}/canary.csv'",
+    "summarize '{directory}/canary.csv'", "select * from read_csv('{directory}/canary.csv')",
+    "select * from read_text('{directory}/canary.csv')",
+    "select * from read_blob('{directory}/*')", "select * from glob('{directory}/*')", "select * from sniff_csv('{directory}/canary.csv')",
+    "select * from parquet_metadata('{directory}/out/two/*.parquet')", "select * from parquet_scan('{directory}/out/two/*.parquet')",
+    "select * from delta_scan('{directory}/out/two')", "select * from query('select 1')", "select * from query_table('two')",
+    "select * from query_table(['{directory}/canary.csv'])", "select * from histogram_values('{directory}/canary.csv', a)",
     "select * from json_execute_serialized_sql(json_serialize_sql('select 1'))", "select json_serialize_plan('select 1')",
     "select getenv('HOME')", "select a.getenv() from (select 'HOME' as a) a", "select system.main.getenv('HOME')",
     "select list_transform(['HOME'], lambda x: getenv(x))", "select getvariable('x')", "select * from duckdb_settings()",
@@ -46,9 +47,9 @@ REACHES = (
     'select * from temp.main."rows of cuts.two"', 'select * from "pg catalog".pg_class', "select * from system.information_schema.tables",
     "select * from memory.main.two", "select write_log('x')", "select nextval('x')", "select setseed(0.5)", "select sleep_ms(100000)",
     "select current_query()", "select * from pandas_scan(1)", "select * from arrow_scan(1, 2, 3)", "select * from test_all_types()",
-    "select * from (select 1) t, read_csv('{folder}/canary.csv')", "select (select a from '{folder}/canary.csv')",
-    "with x as (from '{folder}/canary.csv') select * from x", "select * from two where exists (from '{folder}/canary.csv')",
-    "select 1 union all select b from read_csv('{folder}/canary.csv')", "select * from pg_read_file('/etc/passwd')",
+    "select * from (select 1) t, read_csv('{directory}/canary.csv')", "select (select a from '{directory}/canary.csv')",
+    "with x as (from '{directory}/canary.csv') select * from x", "select * from two where exists (from '{directory}/canary.csv')",
+    "select 1 union all select b from read_csv('{directory}/canary.csv')", "select * from pg_read_file('/etc/passwd')",
     "select pg_read_file('/etc/passwd')", "select pg_ls_dir('/')", "select lo_import('/etc/passwd')", "do $$ begin end $$", "listen x",
     "notify x", "lock table two", "declare c cursor for select 1", "set role other", "set session authorization other",
     "set memory_limit = '100GB'", "set enable_external_access = true", "set global threads = 100", "set variable x = 1",
@@ -57,24 +58,24 @@ REACHES = (
 """What would read beside the tables, call anything of the system's, or change what a statement may do."""
 
 
-def files_of(folder: Path) -> dict[str, int]:
-    return {str(p): p.stat().st_mtime_ns for p in folder.rglob("*")}
+def files_of(directory: Path) -> dict[str, int]:
+    return {str(p): p.stat().st_mtime_ns for p in directory.rglob("*")}
 
 
 @pytest.mark.parametrize("extended", [False, True], ids=["simple", "extended"])
 def test_everything_but_queries_of_the_tables_is_refused(server: Served, extended: bool) -> None:
-    before = files_of(server.folder)
+    before = files_of(server.directory)
     with server.connect() as c:
         cursor: Any = c.cursor() if extended else psycopg.ClientCursor(c)
         for text in (*WRITES, *REACHES):
-            sql = text.format(folder=server.folder)
+            sql = text.format(directory=server.directory)
             with pytest.raises(psycopg.Error) as e:
                 cursor.execute(sql, prepare=True if extended else None)
                 pytest.fail(f"{sql}: {cursor.fetchall()}")
             assert e.value.sqlstate and len(e.value.sqlstate) == 5 and e.value.sqlstate != "XX000", (sql, e.value)
             assert CANARY not in str(e.value), sql
         assert c.execute("select 1").fetchone() == (1,)
-    assert files_of(server.folder) == before
+    assert files_of(server.directory) == before
 
 
 def test_refusals_say_which_and_what_to_do(server: Served) -> None:

@@ -74,8 +74,8 @@ def test_tables_and_views_are_those_of_skyband_sql(server: Served) -> None:
 def test_what_is_committed_later_is_seen_by_the_next_statement(tmp_path: Path) -> None:
     with served(tmp_path) as s, s.connect() as c:
         (before,) = c.execute("select count(*) from two_changes").fetchone() or (0,)
-        folder = str(tmp_path / "out" / "two_changes")
-        write_deltalake(folder, DeltaTable(folder).to_pyarrow_table().slice(0, 3), mode="append")
+        directory = str(tmp_path / "out" / "two_changes")
+        write_deltalake(directory, DeltaTable(directory).to_pyarrow_table().slice(0, 3), mode="append")
         assert c.execute("select count(*) from two_changes").fetchone() == (before + 3,)
         # A table that is not there yet is no relation, and one as soon as it is there.
         shutil.move(tmp_path / "out" / "two_trajectory", tmp_path / "aside")

@@ -29,16 +29,20 @@ JARS = Path(pyspark.__file__).parent / "jars"
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder, home = tmp_path_factory.mktemp("jdbc"), find_java_home()
+    directory, home = tmp_path_factory.mktemp("jdbc"), find_java_home()
     if home is None:
         pytest.skip("there is no Java")
     command = [f"{home}/bin/java", "-cp", f"{JARS}/*", "org.apache.ivy.Main", "-dependency", "org.postgresql", "postgresql", VERSION]
     done = subprocess.run(
-        [*command, "-confs", "default", "-retrieve", f"{folder}/[artifact].[ext]"], capture_output=True, text=True, timeout=300, check=False
+        [*command, "-confs", "default", "-retrieve", f"{directory}/[artifact].[ext]"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
-    if not (folder / "postgresql.jar").exists():
+    if not (directory / "postgresql.jar").exists():
         pytest.skip(f"PostgreSQL's JDBC driver cannot be fetched: {(done.stdout + done.stderr)[-200:]}")
-    return folder / "postgresql.jar"
+    return directory / "postgresql.jar"
 
 
 @pytest.fixture(scope="module")

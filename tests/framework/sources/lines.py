@@ -21,7 +21,7 @@ class Lines:
 
     def check(self, section: Section) -> Iterator[Mistake]:
         if "folder" not in section.options:
-            yield Mistake("SKY-E111", "lines need the option 'folder'", ("options", "folder"))
+            yield Mistake("SKY-E111", "lines need the option 'directory'", ("options", "folder"))
         if section.path is not None:
             yield Mistake("SKY-E117", f"format {section.format} has no path", ("path",), "leave it out", of_name=True)
         if len(section.options.get("separator", "|")) != 1:

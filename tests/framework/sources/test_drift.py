@@ -103,27 +103,27 @@ def test_orc_files_without_names_are_known() -> None:
 
 
 class Job:
-    """A job over a folder of files, without its engine; batch n reads file n."""
+    """A job over a directory of files, without its engine; batch n reads file n."""
 
-    def __init__(self, folder: Path, kind: str = "parquet", on_drift: str = "stop") -> None:
-        (folder / "in").mkdir(exist_ok=True)
-        self.folder, self.warned = folder, list[str]()
+    def __init__(self, directory: Path, kind: str = "parquet", on_drift: str = "stop") -> None:
+        (directory / "in").mkdir(exist_ok=True)
+        self.directory, self.warned = directory, list[str]()
         self.respell(kind, on_drift)
         self.layout = Layout(self.plan.sink)
         self.job = self.layout.create(self.plan, 2, ["id", "ts", "X"] if kind == "csv" else None)
         checkpoints.make(self.layout.home, batches=0)
 
     def respell(self, kind: str = "parquet", on_drift: str = "stop") -> None:
-        (self.folder / "spec.yaml").write_text(SPEC.format(format=kind, on_drift=on_drift))
-        self.plan = load_plan(str(self.folder / "spec.yaml"))
+        (self.directory / "spec.yaml").write_text(SPEC.format(format=kind, on_drift=on_drift))
+        self.plan = load_plan(str(self.directory / "spec.yaml"))
 
     def put(self, number: int, table: pa.Table, kind: str = "parquet") -> None:
         write = pyarrow.parquet.write_table if kind == "parquet" else pyarrow.orc.write_table
-        write(table, str(self.folder / "in" / f"{number}.{kind}"))
+        write(table, str(self.directory / "in" / f"{number}.{kind}"))
 
     def run(self, *batches: int, kind: str = "parquet") -> list[list[str]]:
         """The drifts of each batch of a run that goes on from what is on the disk."""
-        pieces: Any = SimpleNamespace(files=lambda batch: [(self.folder / "in" / f"{batch}.{kind}").as_uri()])
+        pieces: Any = SimpleNamespace(files=lambda batch: [(self.directory / "in" / f"{batch}.{kind}").as_uri()])
         job = self.layout.load()
         assert job is not None
         drifts, found = Drifts(self.plan, self.layout, job, pieces, self.warned.append), []
@@ -132,7 +132,7 @@ class Job:
             drifts.committed()
             checkpoints.write(
                 self.layout.checkpoint / "sources" / "0" / str(batch),
-                f'v1\n{{"path":"{(self.folder / "in" / f"{batch}.{kind}").as_uri()}","timestamp":1,"batchId":{batch}}}',
+                f'v1\n{{"path":"{(self.directory / "in" / f"{batch}.{kind}").as_uri()}","timestamp":1,"batchId":{batch}}}',
             )
         return found
 

@@ -1,4 +1,4 @@
-"""How far each file of a drop may move the watermark: no row is late, whatever order and batches the engine makes of it."""
+"""How far each file of a drop may move the watermark: no row is late, whatever order and batches Spark makes of it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_whether_one_batch_takes_all(sizes: list[int | None], files: int | None,
 
 
 class Engine:
-    """Reads files in batches as the engine does, and counts rows that are late; times are in ms, so as to have no fractions."""
+    """Reads files in batches as Spark does, and counts rows that are late; times are in ms, so as to have no fractions."""
 
     def __init__(self, delay: int) -> None:
         self.delay = delay
@@ -187,10 +187,10 @@ def parquet(path: Path, times: list[int | None], kind: pa.DataType | None = None
     return path.as_uri()
 
 
-def lying(folder: Path, kind: str = "parquet") -> LyingFiles:
-    source = SourceNode(kind, str(folder), (), ())
-    listed = sorted(p.as_uri() for p in folder.glob("*.*"))
-    return LyingFiles(source, None, folder.parent / "out" / "_skyband", lambda spark: listed, no_rows)
+def lying(directory: Path, kind: str = "parquet") -> LyingFiles:
+    source = SourceNode(kind, str(directory), (), ())
+    listed = sorted(p.as_uri() for p in directory.glob("*.*"))
+    return LyingFiles(source, None, directory.parent / "out" / "_skyband", lambda spark: listed, no_rows)
 
 
 def test_footers_of_parquet_files_say_their_span(tmp_path: Path) -> None:
@@ -212,23 +212,23 @@ def test_footers_of_parquet_files_say_their_span(tmp_path: Path) -> None:
 
 
 def test_what_lies_unread_is_what_the_engines_log_does_not_name(tmp_path: Path) -> None:
-    folder, home = tmp_path / "in", tmp_path / "out" / "_skyband"
-    folder.mkdir()
+    directory, home = tmp_path / "in", tmp_path / "out" / "_skyband"
+    directory.mkdir()
     for i in range(5):
-        (folder / f"{i}.csv").write_text("id\n1\n")
-    (folder / "new.csv").write_text("id\n")
+        (directory / f"{i}.csv").write_text("id\n1\n")
+    (directory / "new.csv").write_text("id\n")
     # Batch 0 is done, 1 and 2 are planned... 2 only found: its files come with the next batch, whatever that takes besides.
     checkpoints.make(home, batches=1, planned=3)
     (home / "checkpoint" / "offsets" / "2").unlink()
-    begun, unread = lying(folder, "csv").unread(NO_SPARK, 3, 0)
-    assert begun == [(folder / "1.csv").as_uri()]
+    begun, unread = lying(directory, "csv").unread(NO_SPARK, 3, 0)
+    assert begun == [(directory / "1.csv").as_uri()]
     assert [(p.url.rsplit("/", 1)[-1], p.modified_ms == -1, p.size) for p in unread] == [
         ("2.csv", True, 5), ("3.csv", False, 5), ("4.csv", False, 5), ("new.csv", False, 3),
     ]  # fmt: skip
-    # Where one batch takes all there is, the engine is not asked which files are the source's.
-    few = LyingFiles(SourceNode("csv", str(folder), (), ()), None, home, lambda spark: pytest.fail("it was asked"), no_rows)
+    # Where one batch takes all there is, Spark is not asked which files are the source's.
+    few = LyingFiles(SourceNode("csv", str(directory), (), ()), None, home, lambda spark: pytest.fail("it was asked"), no_rows)
     assert few.unread(NO_SPARK, 4, 0) == few.unread(NO_SPARK, None, 18) == (begun, [])
-    assert unread[1].modified_ms == (folder / "3.csv").stat().st_mtime_ns // 1_000_000
+    assert unread[1].modified_ms == (directory / "3.csv").stat().st_mtime_ns // 1_000_000
 
 
 def test_the_engines_watermark_is_read_from_its_log(tmp_path: Path) -> None:

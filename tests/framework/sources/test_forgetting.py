@@ -28,13 +28,13 @@ DAY = timedelta(days=1)
 
 
 class Job:
-    """A folder of files, each taken by a batch of its own (file n by number n), and the engine's logs of that."""
+    """A directory of files, each taken by a batch of its own (file n by number n), and Spark's logs of that."""
 
     def __init__(self, root: Path, files: int, compact: int, ended: int | None = None) -> None:
         self.source, self.checkpoint, self.marks = root / "in", root / "checkpoint", root / "taken.json"
         self.log = self.checkpoint / "sources" / "0"
-        for folder in (self.source, self.log, self.checkpoint / "commits", self.checkpoint / "offsets"):
-            folder.mkdir(parents=True)
+        for directory in (self.source, self.log, self.checkpoint / "commits", self.checkpoint / "offsets"):
+            directory.mkdir(parents=True)
         for n in range(files):
             self.file(n).write_text("x")
             if n > compact:
@@ -75,7 +75,7 @@ def test_names_of_files_long_gone_are_dropped_and_counted(tmp_path: Path) -> Non
     assert job.forget(NOW + 31 * DAY) == 4
     assert job.taken() == [job.url(n) for n in range(4, 8)]
     assert forgotten(job.checkpoint) == 4
-    # What stays keeps its bytes, and the engine has no sum of the old list to hold against the new one.
+    # What stays keeps its bytes, and Spark has no sum of the old list to hold against the new one.
     after = (job.log / "5.compact").read_text().splitlines()
     assert [after[0], *after[2:]] == [before[0], *before[5:]]
     assert not (job.log / ".5.compact.crc").exists() and (job.log / ".6.crc").exists()
@@ -125,7 +125,7 @@ def test_nothing_is_dropped_when_it_is_not_certain(tmp_path: Path, how: str) -> 
     assert job.taken() == [job.url(n) for n in range(6)] and forgotten(job.checkpoint) == 0
 
 
-def test_an_empty_folder_below_the_source_may_be_a_mount_that_failed(tmp_path: Path) -> None:
+def test_an_empty_directory_below_the_source_may_be_a_mount_that_failed(tmp_path: Path) -> None:
     job = Job(tmp_path, files=3, compact=2)
     lines = [
         {"path": (job.source / day / "1.csv").as_uri(), "timestamp": 0, "batchId": n} for n, day in enumerate(("gone", "emptied", "used"))
@@ -160,7 +160,7 @@ def test_killed_on_the_way_the_list_is_the_old_or_the_new_one(tmp_path: Path, mo
         job.forget(NOW + 40 * DAY)
     assert (job.log / "7.compact").read_text().count("batchId") == (8 if step == "replace" else 5)
     job.forget(NOW + 41 * DAY)
-    (job.log / "3.compact").unlink(missing_ok=True)  # as the engine does with the next batch
+    (job.log / "3.compact").unlink(missing_ok=True)  # as Spark does with the next batch
     assert sorted(job.taken()) == [job.url(n) for n in range(4, 8)]
     assert forgotten(job.checkpoint) == 4
 

@@ -1,4 +1,4 @@
-"""A topic as a source: what a spec may say of it, and what the engine is handed."""
+"""A topic as a source: what a spec may say of it, and what Spark is handed."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ def test_the_client_is_handed_checked_values_and_no_other() -> None:
 
 def test_what_has_been_taken_is_between_the_first_batch_and_the_last_that_is_done(tmp_path: Path) -> None:
     assert taken(tmp_path) == ({}, {})
-    for folder in ("commits", "offsets", "sources/0"):
-        (tmp_path / folder).mkdir(parents=True)
+    for directory in ("commits", "offsets", "sources/0"):
+        (tmp_path / directory).mkdir(parents=True)
     for batch, ends in enumerate(({"0": 5}, {"0": 9, "1": 4}, {"0": 20, "1": 20})):
         (tmp_path / "offsets" / str(batch)).write_text(f"v1\n{{}}\n{json.dumps({'t': ends})}\n-\n")
         if batch < 2:

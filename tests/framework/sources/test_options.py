@@ -1,4 +1,4 @@
-"""Options of readers: only those on the format's list reach the engine, whatever the case of their letters."""
+"""Options of readers: only those on the format's list reach Spark, whatever the case of their letters."""
 
 from __future__ import annotations
 

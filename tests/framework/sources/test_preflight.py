@@ -1,4 +1,4 @@
-"""What is seen of a source before an engine starts: no folder, no column, another type."""
+"""What is seen of a source before a JVM starts: no directory, no column, another type."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_wrong_source_is_told_before_the_engine_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
 ) -> None:
     def never(*_: object, **__: object) -> None:
-        raise AssertionError("an engine is started")
+        raise AssertionError("a JVM is started")
 
     monkeypatch.setattr("skyband.framework.streaming.spark.session.get_session", never)
     spec = tmp_path / "spec.yaml"
@@ -91,7 +91,7 @@ def test_a_wrong_source_is_told_before_the_engine_starts(
         assert cli.main([*command, str(spec)]) == 2
         return capsys.readouterr().err
 
-    assert f"SKY-E206 there is no folder {tmp_path}/in" in said()
+    assert f"SKY-E206 there is no directory {tmp_path}/in" in said()
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.csv").write_text("id,ts,y\n")
     assert f"SKY-E206 the file {tmp_path}/in/a.csv lacks the column 'x'" in said()

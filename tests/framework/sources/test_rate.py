@@ -72,8 +72,8 @@ def test_what_is_not_said() -> None:
 
 def test_what_has_been_taken_is_up_to_the_last_batch_that_is_done(tmp_path: Path) -> None:
     assert taken(tmp_path) == 0
-    for folder in ("commits", "offsets"):
-        (tmp_path / folder).mkdir()
+    for directory in ("commits", "offsets"):
+        (tmp_path / directory).mkdir()
     for batch in range(3):
         (tmp_path / "offsets" / str(batch)).write_text(f"v1\n{{}}\n{json.dumps({'offset': 5 * batch + 5, 'timestamp': 0})}\n-\n")
         if batch < 2:

@@ -1,4 +1,4 @@
-"""Source files watched over without an engine: its logs, files that vanish or change, files that cannot be read."""
+"""Source files watched over without a JVM: its logs, files that vanish or change, files that cannot be read."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def watch(home: Path, bad: dict[str, str] | None = None, spelled: str = "{}") -> FileWatch:
-    """A watch for which the engine cannot read the files in ``bad`` (name -> why)."""
+    """A watch for which Spark cannot read the files in ``bad`` (name -> why)."""
     source = SourceNode("csv", spelled.format(home.parent.parent / "in"), NODE.options, NODE.fields)
     return FileWatch(source, home, ["id"], lambda spark, url: (bad or {}).get(url.rsplit("/", 1)[-1]))
 
@@ -259,21 +259,21 @@ def test_such_a_name_is_seen_however_the_source_is_spelled(home: Path, spelled: 
 
 
 def test_a_batch_with_a_name_that_is_a_pattern_is_planned_anew_once_it_is_renamed(home: Path) -> None:
-    log, folder = home / "checkpoint" / "sources" / "0" / "3", home.parent.parent / "in"
-    (folder / "3.csv").rename(folder / "3[a].csv")
+    log, directory = home / "checkpoint" / "sources" / "0" / "3", home.parent.parent / "in"
+    (directory / "3.csv").rename(directory / "3[a].csv")
     log.write_text(log.read_text().replace("3.csv", "3%5Ba%5D.csv"))
     with pytest.raises(SkybandError) as e:
         watch(home).before_commit(3)
     assert e.value.code == "SKY-E301" and "3[a].csv" in e.value.message
     assert refused(home).message == e.value.message and log.exists()
-    (folder / "3[a].csv").rename(folder / "3b.csv")
+    (directory / "3[a].csv").rename(directory / "3b.csv")
     assert watch(home).at_start(False) == []
     assert not log.exists() and not (home / "checkpoint" / "offsets" / "3").exists()
     assert [t.number for t in taken(home / "checkpoint" / "sources" / "0")] == [0, 1, 2]
 
 
 def test_of_a_batch_that_is_partly_written_nothing_is_taken_back(home: Path) -> None:
-    log, folder = home / "checkpoint" / "sources" / "0" / "3", home.parent.parent / "in"
+    log, directory = home / "checkpoint" / "sources" / "0" / "3", home.parent.parent / "in"
     log.write_text(log.read_text().replace("3.csv", "3%5Ba%5D.csv"))
-    (folder / "3.csv").rename(folder / "3b.csv")
+    (directory / "3.csv").rename(directory / "3b.csv")
     assert "gone" in refused(home, committed=True).message and log.exists()

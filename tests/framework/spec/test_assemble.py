@@ -47,24 +47,24 @@ ENV = {"WAREHOUSE": "/warehouse", "least": "3"}
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def directory(tmp_path: Path) -> Path:
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / "_source.yaml").write_text(SOURCE)
     (tmp_path / "berlin.yaml").write_text(JOB)
     return tmp_path
 
 
-def job_of(folder: Path, text: str = JOB, **env: str) -> Job:
-    (folder / "berlin.yaml").write_text(text)
-    job, errors = validate_file(folder / "berlin.yaml", {**ENV, **env})
+def job_of(directory: Path, text: str = JOB, **env: str) -> Job:
+    (directory / "berlin.yaml").write_text(text)
+    job, errors = validate_file(directory / "berlin.yaml", {**ENV, **env})
     assert job is not None, "\n".join(e.render() for e in errors)
     return job
 
 
-def mistakes(folder: Path, text: str = JOB, part: str = SOURCE, **env: str) -> list[SkybandError]:
-    (folder / "berlin.yaml").write_text(text)
-    (folder / "parts" / "_source.yaml").write_text(part)
-    job, errors = validate_file(folder / "berlin.yaml", {**ENV, **env})
+def mistakes(directory: Path, text: str = JOB, part: str = SOURCE, **env: str) -> list[SkybandError]:
+    (directory / "berlin.yaml").write_text(text)
+    (directory / "parts" / "_source.yaml").write_text(part)
+    job, errors = validate_file(directory / "berlin.yaml", {**ENV, **env})
     assert job is None and errors
     return errors
 
@@ -74,47 +74,49 @@ def said(errors: list[SkybandError]) -> list[str]:
     return [f"{Path(e.where.file).name}:{e.where.line}:{e.where.col} {e.code}" for e in errors if e.where is not None]
 
 
-def test_a_family_of_jobs_from_one_template(folder: Path) -> None:
-    job = job_of(folder)
+def test_a_family_of_jobs_from_one_template(directory: Path) -> None:
+    job = job_of(directory)
     query: Any = job.queries["top"]
     assert (job.job, query.k, query.carry, query.where) == ("heat-berlin", 7, ("temp",), "temp > 3")
-    assert job.source.path == str(folder / "in" / "berlin") and job.sink.path == str(folder / "out")
+    assert job.source.path == str(directory / "in" / "berlin") and job.sink.path == str(directory / "out")
     assert job.source.event_time.watermark == 600_000_000
-    other = job_of(folder, JOB.replace("berlin", "oslo").replace(", k: 7", ""))
+    other = job_of(directory, JOB.replace("berlin", "oslo").replace(", k: 7", ""))
     query = other.queries["top"]
-    assert (other.job, query.k, other.source.path) == ("heat-oslo", 5, str(folder / "in" / "oslo"))
+    assert (other.job, query.k, other.source.path) == ("heat-oslo", 5, str(directory / "in" / "oslo"))
 
 
-def test_a_profile_lies_over_the_spec(folder: Path) -> None:
-    assert job_of(folder, SKYBAND_PROFILE="").window.time == 7 * 86_400_000_000
-    dev = job_of(folder, SKYBAND_PROFILE="dev")
+def test_a_profile_lies_over_the_spec(directory: Path) -> None:
+    assert job_of(directory, SKYBAND_PROFILE="").window.time == 7 * 86_400_000_000
+    dev = job_of(directory, SKYBAND_PROFILE="dev")
     assert dev.window.time == 86_400_000_000 and dev.sink.path.endswith("/out")
-    prod = job_of(folder, SKYBAND_PROFILE="prod")
+    prod = job_of(directory, SKYBAND_PROFILE="prod")
     assert prod.sink.path == "/warehouse/berlin"
-    own = job_of(folder, JOB + "profiles: {prod: {parameters: {k: 9}, queries: {top: {every: 1 hour}}}, empty: }\n", SKYBAND_PROFILE="prod")
+    own = job_of(
+        directory, JOB + "profiles: {prod: {parameters: {k: 9}, queries: {top: {every: 1 hour}}}, empty: }\n", SKYBAND_PROFILE="prod"
+    )
     query: Any = own.queries["top"]
     assert (query.k, query.every, own.sink.path) == (9, 3_600_000_000, "/warehouse/berlin")
-    assert job_of(folder, JOB + "profiles: {empty: }\n", SKYBAND_PROFILE="empty").sink.path == str(folder / "out")
+    assert job_of(directory, JOB + "profiles: {empty: }\n", SKYBAND_PROFILE="empty").sink.path == str(directory / "out")
 
 
-def test_only_the_environment_is_concealed(folder: Path) -> None:
+def test_only_the_environment_is_concealed(directory: Path) -> None:
     """A parameter is no secret: names may be made of it. A value that has something of the environment is one, wherever it came through."""
-    written = dict(job_of(folder).variables)
+    written = dict(job_of(directory).variables)
     assert written == {("queries", "top", "where"): "temp > ${least}"}
-    written = dict(job_of(folder, JOB.replace("k: 7", 'wait: "${WAIT}"'), WAIT="1 minute").variables)
+    written = dict(job_of(directory, JOB.replace("k: 7", 'wait: "${WAIT}"'), WAIT="1 minute").variables)
     assert written[("source", "event_time", "watermark")] == "${WAIT}"
-    prod = dict(job_of(folder, SKYBAND_PROFILE="prod").variables)
+    prod = dict(job_of(directory, SKYBAND_PROFILE="prod").variables)
     assert prod[("sink", "path")] == "${WAREHOUSE}/berlin"
-    errors = mistakes(folder, JOB.replace("site: berlin", 'site: "${SITE}"'), SITE="bonn")
+    errors = mistakes(directory, JOB.replace("site: berlin", 'site: "${SITE}"'), SITE="bonn")
     assert said(errors) == ["berlin.yaml:1:6 SKY-E119"] and "bonn" not in errors[0].render()
 
 
-def test_the_fingerprint_is_of_the_resolved_spec(folder: Path) -> None:
+def test_the_fingerprint_is_of_the_resolved_spec(directory: Path) -> None:
     whole = yaml.safe_load(JOB.replace('"${k}"', "7").replace('"${carry}"', "[temp]").replace("${site}", "berlin"))
     source = yaml.safe_load(SOURCE.replace("${site}", "berlin").replace("${wait}", "10 minutes"))
     for name in ("parameters", "profiles", "include"):
         whole.pop(name, None), source.pop(name, None)
-    assert fingerprint(compile_job(job_of(folder))) == fingerprint(compile_job(job_of(folder, yaml.safe_dump({**source, **whole}))))
+    assert fingerprint(compile_job(job_of(directory))) == fingerprint(compile_job(job_of(directory, yaml.safe_dump({**source, **whole}))))
 
 
 @pytest.mark.parametrize(
@@ -151,35 +153,35 @@ def test_the_fingerprint_is_of_the_resolved_spec(folder: Path) -> None:
         (JOB + "profiles: {dev: {include: x.yaml}}\n", SOURCE, ["berlin.yaml:7:18 SKY-E110"]),
     ],
 )  # fmt: skip
-def test_mistakes_are_told_where_they_are(folder: Path, text: str, part: str, told: list[str]) -> None:
-    errors = mistakes(folder, text, part)
+def test_mistakes_are_told_where_they_are(directory: Path, text: str, part: str, told: list[str]) -> None:
+    errors = mistakes(directory, text, part)
     assert said(errors) == told, "\n".join(e.render() for e in errors)
     for e in errors:
         assert e.where is not None and e.where.text is not None
 
 
-def test_a_variable_that_a_parameter_says_is_told_with_where_to_look(folder: Path) -> None:
-    for error in mistakes(folder, JOB.replace("site: berlin", "site: '${SITE}'")):
+def test_a_variable_that_a_parameter_says_is_told_with_where_to_look(directory: Path) -> None:
+    for error in mistakes(directory, JOB.replace("site: berlin", "site: '${SITE}'")):
         assert error.code == "SKY-E106" and "a parameter in it, says ${SITE}" in str(error.hint)
-    (error,) = mistakes(folder, JOB.replace("k: 7", 'wait: "${k}"'))
+    (error,) = mistakes(directory, JOB.replace("k: 7", 'wait: "${k}"'))
     assert error.code == "SKY-E106" and error.hint == "parameters do not refer to each other"
 
 
-def test_a_mistake_of_a_profile_is_told_there(folder: Path) -> None:
-    errors = mistakes(folder, JOB + "profiles:\n  dev: {window: {time: 3}}\n", SKYBAND_PROFILE="dev")
+def test_a_mistake_of_a_profile_is_told_there(directory: Path) -> None:
+    errors = mistakes(directory, JOB + "profiles:\n  dev: {window: {time: 3}}\n", SKYBAND_PROFILE="dev")
     assert said(errors) == ["berlin.yaml:8:24 SKY-E115"]
-    (error,) = mistakes(folder, SKYBAND_PROFILE="prd")
+    (error,) = mistakes(directory, SKYBAND_PROFILE="prd")
     assert error.code == "SKY-E109" and "prod" in str(error.hint) and said([error]) == ["_source.yaml:10:1 SKY-E109"]
     _, (error,) = validate_text(SENSORS, {"LANDING": "a", "WAREHOUSE": "b", PROFILE: "prod"})
     assert error.code == "SKY-E109" and "no profiles" in str(error.hint)
 
 
-def test_a_spec_reads_nothing_elsewhere(folder: Path) -> None:
-    below = folder / "jobs"
+def test_a_spec_reads_nothing_elsewhere(directory: Path) -> None:
+    below = directory / "jobs"
     below.mkdir()
-    outside = folder / "parts" / "_source.yaml"
+    outside = directory / "parts" / "_source.yaml"
     (below / "link.yaml").symlink_to(outside)
-    (below / "way").symlink_to(folder / "parts")
+    (below / "way").symlink_to(directory / "parts")
     (below / "inner.yaml").symlink_to(below / "good.yaml")
     (below / "good.yaml").write_text(SOURCE)
     os.mkfifo(below / "pipe.yaml")
@@ -207,25 +209,25 @@ def test_a_spec_reads_nothing_elsewhere(folder: Path) -> None:
     assert [e.code for e in validate_file(below / "job.yaml", ENV)[1]] == ["SKY-E108"]
 
 
-def test_secrets_are_masked_in_every_file_and_profile(folder: Path) -> None:
+def test_secrets_are_masked_in_every_file_and_profile(directory: Path) -> None:
     text = JOB + "profiles: {dev: {source: {options: {password: hunter2, k: 1}}}, prod: {source: {options: {token: tango3}}}}\n"
     part = SOURCE.replace("{wait:", "{password: sierra1, wait:").replace("10 minutes", "10 minuets")
     for profile in ("", "dev", "prod"):
-        shown = "\n".join(e.render() for e in mistakes(folder, text, part, SKYBAND_PROFILE=profile))
+        shown = "\n".join(e.render() for e in mistakes(directory, text, part, SKYBAND_PROFILE=profile))
         assert "minuets" in shown
         assert not any(s in shown for s in ("hunter2", "tango3", "sierra1")), shown
-    told = describe(str(folder / "berlin.yaml"))["text"]
+    told = describe(str(directory / "berlin.yaml"))["text"]
     assert "heat-${site}" in told and "minuets" in told and not any(s in told for s in ("hunter2", "tango3", "sierra1"))
 
 
-def test_a_parameter_that_a_secret_is_made_of_is_masked(folder: Path) -> None:
+def test_a_parameter_that_a_secret_is_made_of_is_masked(directory: Path) -> None:
     text = JOB.replace("k: 7", "k: 7, pw: hunter2, half: tango3, other: sierra1, kk: 1")
     text += "source: {options: {password: '${pw}', token: 'a${half}'}}\n"
     text += "profiles: {prod: {source: {options: {secret: '${other}'}}, parameters: {pw: delta4, 1: 2}}, dev: 3}\n"
     for profile in ("", "prod"):
-        shown = "\n".join(e.render() for e in mistakes(folder, text, SKYBAND_PROFILE=profile))
+        shown = "\n".join(e.render() for e in mistakes(directory, text, SKYBAND_PROFILE=profile))
         assert "kk: 1" in shown and not any(s in shown for s in ("hunter2", "tango3", "sierra1", "delta4")), shown
-    assert "hunter2" not in describe(str(folder / "berlin.yaml"))["text"]
+    assert "hunter2" not in describe(str(directory / "berlin.yaml"))["text"]
 
 
 def test_what_expands_to_too_much_is_refused() -> None:
@@ -264,12 +266,14 @@ def filled(value: Any, parameter: Any) -> Any:
 @settings(max_examples=cases(40))
 @given(LAYERS, st.one_of(st.integers(0, 9), st.sampled_from(["text", "two words"])), st.randoms(use_true_random=False))
 def test_layers_are_merged_and_filled_as_defined(tmp_path_factory: pytest.TempPathFactory, layers: Any, p: Any, rng: random.Random) -> None:
-    folder = tmp_path_factory.getbasetemp() / "layers"
-    folder.mkdir(exist_ok=True)
+    directory = tmp_path_factory.getbasetemp() / "layers"
+    directory.mkdir(exist_ok=True)
     low, own, top = layers
-    (folder / "low.yaml").write_text(yaml.safe_dump({**low, "parameters": {"p": "unused"}}, default_flow_style=rng.choice([True, False])))
+    (directory / "low.yaml").write_text(
+        yaml.safe_dump({**low, "parameters": {"p": "unused"}}, default_flow_style=rng.choice([True, False]))
+    )
     spec = {**own, "job": "x", "include": "low.yaml", "parameters": {"p": p}, "profiles": {"one": top, "two": {"job": "never"}}}
-    doc = read_text(str(folder / "spec.yaml"), yaml.safe_dump(spec), {PROFILE: "one"})
+    doc = read_text(str(directory / "spec.yaml"), yaml.safe_dump(spec), {PROFILE: "one"})
     used = "${p}" in str(filled([low, own, top, ["$${p}"]], "\0")[:3]) or "\0" in str(filled([low, own, top], "\0"))
     if used:
         assert doc.data == filled(merged(merged({**low, "job": "x"}, own), top), p)

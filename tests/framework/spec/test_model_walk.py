@@ -90,7 +90,7 @@ def test_fields_have_homes_where_their_place_is_fixed() -> None:
 @pytest.mark.parametrize(
     "field, value, hint",
     [
-        ("queries_from", {"format": "csv"}, "path: File or folder of the table"),
+        ("queries_from", {"format": "csv"}, "path: File or directory of the table"),
         ("k", [], "k: How many; with queries_from"),
     ],
 )

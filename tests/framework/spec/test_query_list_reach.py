@@ -19,22 +19,22 @@ from tests.framework.spec.test_query_lists import BY_WEIGHTS, spec_of
 GOOD = "name,weight_x\na,1\n"
 
 
-def found(folder: Path, table: str, env: dict[str, str] | None = None, format_: str = "csv") -> list[str]:
-    folder.mkdir(exist_ok=True)
-    (folder / "spec.yaml").write_text(spec_of(BY_WEIGHTS.replace("format: csv, path: table.csv", f"format: {format_}, path: '{table}'")))
-    _, errors = validate_file(str(folder / "spec.yaml"), env or {})
+def found(directory: Path, table: str, env: dict[str, str] | None = None, format_: str = "csv") -> list[str]:
+    directory.mkdir(exist_ok=True)
+    (directory / "spec.yaml").write_text(spec_of(BY_WEIGHTS.replace("format: csv, path: table.csv", f"format: {format_}, path: '{table}'")))
+    _, errors = validate_file(str(directory / "spec.yaml"), env or {})
     assert all(e.code in ("SKY-E145", "SKY-E144") for e in errors), errors
     return [e.render().split("\n")[0] + str(e.hint) for e in errors]
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "/dev/zero", "/dev/stdin", "../other/table.csv", "file:///etc/passwd", "s3://b/t", "/"])
 @pytest.mark.parametrize("format_", ["csv", "parquet", "delta"])
-def test_nothing_outside_the_folder_is_opened(tmp_path: Path, path: str, format_: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_outside_the_directory_is_opened(tmp_path: Path, path: str, format_: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "table.csv").write_text(GOOD)
     monkeypatch.setattr(table_file, "why_not", None)
     (only,) = found(tmp_path / "spec", path, format_=format_)
-    assert "a table of queries lies below the folder of the spec" in only and "root:" not in only
+    assert "a table of queries lies below the directory of the spec" in only and "root:" not in only
 
 
 def test_a_link_that_leads_out_is_refused_and_a_root_allows_it(tmp_path: Path) -> None:

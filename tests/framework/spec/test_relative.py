@@ -1,4 +1,4 @@
-"""Relative paths of a spec start at the folder of its file: whatever folder cron, Airflow or a user is in, it is the same job."""
+"""Relative paths of a spec start at the directory of its file: whatever directory cron, Airflow or a user is in, it is the same job."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from skyband.framework.spec.load import load_job, validate_text
 from tests.framework.spec.examples import ENV, SENSORS
 
 
-def spec(folder: Path, source: str = "landing", sink: str = "../tables/x") -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "spec.yaml"
+def spec(directory: Path, source: str = "landing", sink: str = "../tables/x") -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / "spec.yaml"
     path.write_text(SENSORS.replace("${LANDING}/sensors/", source).replace("${WAREHOUSE}/sensor_anomalies", sink))
     return path
 
@@ -25,7 +25,7 @@ def plan(path: Path | str, env: dict[str, str] | None = None) -> Plan:
     return compile_job(load_job(path, env or ENV))
 
 
-def test_a_job_is_the_same_from_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_is_the_same_from_every_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = spec(tmp_path / "jobs")
     (tmp_path / "elsewhere").mkdir()
     seen = []
@@ -49,7 +49,7 @@ def test_what_came_from_the_environment_stays_masked(tmp_path: Path) -> None:
     assert "secret" not in redacted(f"{found.source.path} {found.sink}")
 
 
-def test_a_text_that_is_no_file_starts_at_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_that_is_no_file_starts_at_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     job, _ = validate_text(SENSORS.replace("${LANDING}/sensors/", "in"), ENV)
     assert job is not None and job.source.path == f"{tmp_path}/in"

@@ -25,8 +25,8 @@ CHANGES = """\
 """
 
 
-def recorded(folder: Path, text: str, newline: str = "\n") -> str:
-    path = folder / "job.yaml"
+def recorded(directory: Path, text: str, newline: str = "\n") -> str:
+    path = directory / "job.yaml"
     path.write_bytes(text.replace("\n", newline).encode())
     assert test_command("--record", str(path)) == 0
     assert test_command(str(path)) == 0

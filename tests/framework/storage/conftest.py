@@ -1,4 +1,4 @@
-"""A server of S3's protocol for the tests of this folder, and a folder in it for each."""
+"""A server of S3's protocol for the tests of this directory, and a directory in it for each."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture
-def folder(store: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> str:
-    """The URL of a folder of this test's own."""
+def directory(store: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of a directory of this test's own."""
     for name, value in store.items():
         monkeypatch.setenv(name, value)
     return f"s3://bucket/{uuid4().hex}"

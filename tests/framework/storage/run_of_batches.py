@@ -1,4 +1,4 @@
-"""A run without the engine: takes the sink's lock and commits batches, as a job does. A process of the tests in ``test_paused``.
+"""A run without Spark: takes the sink's lock and commits batches, as a job does. A process of the tests in ``test_paused``.
 
 Arguments: the sink, how many batches there are in all.
 """

@@ -11,14 +11,14 @@ from tests.spark.jobs import write_spec
 
 
 @pytest.fixture
-def spec(folder: str, tmp_path: Path) -> str:
+def spec(directory: str, tmp_path: Path) -> str:
     path = write_spec(tmp_path)
-    path.write_text(path.read_text().replace(str(tmp_path), folder))
+    path.write_text(path.read_text().replace(str(tmp_path), directory))
     return str(path)
 
 
 @pytest.mark.parametrize("command", [["rebuild"], ["rebuild", "--added"], ["reset", "--yes"], ["replay-rejected", "x.csv"], ["serve"]])
-def test_what_moves_folders_is_refused(spec: str, command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_moves_directories_is_refused(spec: str, command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     word, *more = command
     files, options = [m for m in more if not m.startswith("-")], [m for m in more if m.startswith("-")]
     assert cli.main([word, spec, *files, *options]) == 2

@@ -23,15 +23,15 @@ def nobody() -> None:
     EPOCHS.clear()
 
 
-def holding(folder: str, epoch: int) -> DriverWriter:
+def holding(directory: str, epoch: int) -> DriverWriter:
     """A writer of the holder number ``epoch``: what this process does next is done by that holder."""
-    EPOCHS[folder] = epoch
-    return DriverWriter(place(folder))
+    EPOCHS[directory] = epoch
+    return DriverWriter(place(directory))
 
 
-def attempt(writer: DriverWriter, folder: str, epoch: int, kind: str, batch: int) -> str | None:
+def attempt(writer: DriverWriter, directory: str, epoch: int, kind: str, batch: int) -> str | None:
     """One commit of holder ``epoch``; the code with which it was refused."""
-    EPOCHS[folder] = epoch
+    EPOCHS[directory] = epoch
     rows = pa.table({"a": [epoch], "bucket": pa.array([0], pa.int32())})
     try:
         if kind == "append":
@@ -46,45 +46,45 @@ def attempt(writer: DriverWriter, folder: str, epoch: int, kind: str, batch: int
 
 
 @pytest.mark.parametrize("kind", ["append", "overwrite", "partitions"])
-def test_the_holder_before_cannot_commit(folder: str, kind: str) -> None:
-    old = holding(folder, 1)
+def test_the_holder_before_cannot_commit(directory: str, kind: str) -> None:
+    old = holding(directory, 1)
     for spec in (PLAIN, PARTS):
         old.ensure(spec)
-    assert attempt(old, folder, 1, kind, 0) is None
-    new = holding(folder, 2)
-    raise_fences(place(folder))
+    assert attempt(old, directory, 1, kind, 0) is None
+    new = holding(directory, 2)
+    raise_fences(place(directory))
     # With the table as it had it open, and as it is now.
-    assert attempt(old, folder, 1, kind, 1) == "SKY-E631"
-    assert attempt(DriverWriter(place(folder)), folder, 1, kind, 1) == "SKY-E631"
+    assert attempt(old, directory, 1, kind, 1) == "SKY-E631"
+    assert attempt(DriverWriter(place(directory)), directory, 1, kind, 1) == "SKY-E631"
     with pytest.raises(SkybandError) as e:
-        EPOCHS[folder] = 1
-        raise_fences(place(folder))
+        EPOCHS[directory] = 1
+        raise_fences(place(directory))
     assert e.value.code == "SKY-E631"
     table = "parts" if kind == "partitions" else "plain"
     assert new.read(table)["a"].to_pylist() == [1]
-    assert attempt(new, folder, 2, kind, 1) is None
-    assert sorted(DriverWriter(place(folder)).read(table)["a"].to_pylist()) == ([1, 2] if kind == "append" else [2])
+    assert attempt(new, directory, 2, kind, 1) is None
+    assert sorted(DriverWriter(place(directory)).read(table)["a"].to_pylist()) == ([1, 2] if kind == "append" else [2])
 
 
 @pytest.mark.slow
-def test_a_batch_that_both_have_is_there_once_and_later_ones_are_the_new_holders(folder: str) -> None:
+def test_a_batch_that_both_have_is_there_once_and_later_ones_are_the_new_holders(directory: str) -> None:
     """By random turns of three holders, each of which begins when it likes: commits never go back to an earlier epoch."""
     chance = random.Random(7)
-    first = holding(folder, 1)
+    first = holding(directory, 1)
     first.ensure(PLAIN)
     holders, batches = {1: first}, {1: 0}
     for _ in range(40):
         if len(holders) < 3 and chance.random() < 0.1:
             epoch = max(holders) + 1
-            holders[epoch] = holding(folder, epoch)
-            raise_fences(place(folder))
-            last = DriverWriter(place(folder)).version("plain", "app")
+            holders[epoch] = holding(directory, epoch)
+            raise_fences(place(directory))
+            last = DriverWriter(place(directory)).version("plain", "app")
             batches[epoch] = 0 if last is None else last + 1
         epoch = chance.choice(list(holders))
-        refused = attempt(holders[epoch], folder, epoch, "append", batches[epoch])
+        refused = attempt(holders[epoch], directory, epoch, "append", batches[epoch])
         assert refused == (None if epoch == max(holders) else "SKY-E631")
         batches[epoch] += refused is None
-    table = DriverWriter(place(folder)).opened("plain")
+    table = DriverWriter(place(directory)).opened("plain")
     assert len(holders) == 3 and table.transaction_version(FENCE) == 3
     assert table.to_pyarrow_table().num_rows == batches[3]
 

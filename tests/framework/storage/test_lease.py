@@ -31,9 +31,9 @@ print("given back", flush=True)
 
 
 @contextmanager
-def holder(folder: str) -> Iterator[subprocess.Popen[str]]:
+def holder(directory: str) -> Iterator[subprocess.Popen[str]]:
     """A process that holds the lock until a line comes."""
-    process = subprocess.Popen([sys.executable, "-c", HOLDER, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([sys.executable, "-c", HOLDER, directory], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         yield process
     finally:
@@ -46,7 +46,7 @@ def said(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-def test_a_bucket_that_is_not_there_is_told(folder: str) -> None:
+def test_a_bucket_that_is_not_there_is_told(directory: str) -> None:
     with pytest.raises(SkybandError) as e:
         taken("s3://no-such-bucket/x")
     assert e.value.code == "SKY-E630" and "\n" not in e.value.message
@@ -57,42 +57,42 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(LEASE, "1.2")
 
 
-def taken(folder: str) -> Lease:
-    lease = Lease(folder)
+def taken(directory: str) -> Lease:
+    lease = Lease(directory)
     lease.take()
     return lease
 
 
-def test_the_lock_goes_from_one_to_the_next(folder: str) -> None:
+def test_the_lock_goes_from_one_to_the_next(directory: str) -> None:
     for epoch in (1, 2, 3):
-        lease = taken(folder)
-        assert (lease.epoch, lease.after_crash, epoch_of(folder)) == (epoch, False, epoch)
+        lease = taken(directory)
+        assert (lease.epoch, lease.after_crash, epoch_of(directory)) == (epoch, False, epoch)
         assert holder_of(lease.path) == os.getpid()
         lease.give_back()
         assert holder_of(lease.path) is None
-        assert epoch_of(folder) is None
+        assert epoch_of(directory) is None
 
 
-def test_who_comes_while_it_is_held_is_refused_and_who_was_killed_is_followed(folder: str) -> None:
-    with holder(folder) as first:
+def test_who_comes_while_it_is_held_is_refused_and_who_was_killed_is_followed(directory: str) -> None:
+    with holder(directory) as first:
         assert said(first) == "held 1"
         with pytest.raises(SkybandError) as e:
-            taken(folder)
+            taken(directory)
         assert e.value.code == "SKY-E302" and f"process {first.pid} " in e.value.message
         first.kill()
         first.wait()
         notices: list[str] = []
-        lease = Lease(folder)
+        lease = Lease(directory)
         lease.take(notices.append)
         assert (lease.epoch, lease.after_crash) == (2, True) and f"process {first.pid} " in notices[0]
         lease.give_back()
 
 
-def test_who_stands_still_for_longer_than_its_lease_loses_it_and_hears_of_it(folder: str) -> None:
-    with holder(folder) as first:
+def test_who_stands_still_for_longer_than_its_lease_loses_it_and_hears_of_it(directory: str) -> None:
+    with holder(directory) as first:
         assert said(first) == "held 1"
         os.kill(first.pid, signal.SIGSTOP)
-        lease = taken(folder)
+        lease = taken(directory)
         assert (lease.epoch, lease.after_crash) == (2, True)
         os.kill(first.pid, signal.SIGCONT)
         assert said(first) == "lost"
@@ -101,32 +101,32 @@ def test_who_stands_still_for_longer_than_its_lease_loses_it_and_hears_of_it(fol
         first.stdin.flush()
         assert said(first) == "given back"
         # It is not: what is another's stays.
-        content = json.loads((place(folder) / "_skyband" / "lock").read_text())
+        content = json.loads((place(directory) / "_skyband" / "lock").read_text())
         assert content["epoch"] == 2 and "free" not in content
         lease.give_back()
 
 
-def test_who_stands_still_for_less_goes_on(folder: str) -> None:
-    with holder(folder) as first:
+def test_who_stands_still_for_less_goes_on(directory: str) -> None:
+    with holder(directory) as first:
         assert said(first) == "held 1"
         os.kill(first.pid, signal.SIGSTOP)
         time.sleep(1.5)
         os.kill(first.pid, signal.SIGCONT)
         with pytest.raises(SkybandError):
-            taken(folder)
+            taken(directory)
         assert first.stdin is not None
         first.stdin.write("\n")
         first.stdin.flush()
         assert said(first) == "given back"
 
 
-def test_of_many_who_come_at_once_one_gets_it(folder: str) -> None:
-    with holder(folder) as a, holder(folder) as b, holder(folder) as c:
+def test_of_many_who_come_at_once_one_gets_it(directory: str) -> None:
+    with holder(directory) as a, holder(directory) as b, holder(directory) as c:
         heard = sorted(said(p) for p in (a, b, c))
         assert heard == ["", "", "held 1"]
 
 
-def test_a_store_that_does_not_answer_is_told(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_does_not_answer_is_told(directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     monkeypatch.setattr("skyband.framework.storage.paths._SECONDS", 1)
     with pytest.raises(SkybandError) as e:

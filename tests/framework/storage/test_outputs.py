@@ -20,7 +20,7 @@ from tests.spark.jobs import write_file, write_spec
 
 @pytest.fixture
 def spec(tmp_path: Path) -> Path:
-    """A spec with its source folder ``in`` and a sink ``out`` that has a job file."""
+    """A spec with its source directory ``in`` and a sink ``out`` that has a job file."""
     write_file(tmp_path, "0.csv", [], at=0)
     (tmp_path / "out" / "_skyband").mkdir(parents=True)
     (tmp_path / "out" / "_skyband" / "job.json").write_text("{}")
@@ -34,14 +34,14 @@ def spec(tmp_path: Path) -> Path:
     return write_spec(tmp_path)
 
 
-def files(folder: Path) -> dict[str, bytes | str]:
-    """What lies below ``folder``, but for the two lock files."""
+def files(directory: Path) -> dict[str, bytes | str]:
+    """What lies below ``directory``, but for the two lock files."""
     found: dict[str, bytes | str] = {}
-    for where, folders, names in os.walk(folder):
-        for path in (Path(where, n) for n in [*folders, *names]):
+    for where, directories, names in os.walk(directory):
+        for path in (Path(where, n) for n in [*directories, *names]):
             held = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else "other"
             if path.name not in ("lock", "engine.lock"):
-                found[str(path.relative_to(folder))] = held
+                found[str(path.relative_to(directory))] = held
     return found
 
 
@@ -93,10 +93,10 @@ def test_no_command_writes_there(
 @pytest.mark.parametrize(
     "folder", ["in", "in/docs", "out", "out/docs", "out/near", "to_in", "to_in/docs", "theirs/docs", "plain.txt", ".", "/"]
 )
-def test_the_rule_for_directories(spec: Path, folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rule_for_directories(spec: Path, directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(spec.parent)
     with pytest.raises(SkybandError) as e:
-        output_directory(Path(folder), "--docs", (str(spec.parent / "in"), f"file://{spec.parent / 'out'}"))
+        output_directory(Path(directory), "--docs", (str(spec.parent / "in"), f"file://{spec.parent / 'out'}"))
     assert e.value.code in ("SKY-E201", "SKY-E202")
 
 

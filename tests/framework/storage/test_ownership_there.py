@@ -18,35 +18,35 @@ from tests.framework.tables.test_sink import commit
 
 
 @pytest.mark.parametrize("kind", ["objects", "table"])
-def test_a_first_run_refuses_what_has_a_tables_name(folder: str, kind: str) -> None:
+def test_a_first_run_refuses_what_has_a_tables_name(directory: str, kind: str) -> None:
     if kind == "table":
-        write_deltalake(f"{folder}/near", FOREIGN, storage_options=options(folder))
+        write_deltalake(f"{directory}/near", FOREIGN, storage_options=options(directory))
     else:
-        place(f"{folder}/near/2024/a.csv").write_bytes(b"1,2")
-    plan = make_plan(folder)
-    before = sorted(str(p) for p in place(folder).rglob("*"))
-    writer = DriverWriter(place(folder))
+        place(f"{directory}/near/2024/a.csv").write_bytes(b"1,2")
+    plan = make_plan(directory)
+    before = sorted(str(p) for p in place(directory).rglob("*"))
+    writer = DriverWriter(place(directory))
     spec = next(s for s in Sink(plan, writer, "g").specs.values() if s.name == "near")
-    for refused in (lambda: own_place(plan, Layout(folder)), lambda: writer.ensure(spec)):
+    for refused in (lambda: own_place(plan, Layout(directory)), lambda: writer.ensure(spec)):
         with pytest.raises(SkybandError) as e:
             refused()
-        assert e.value.code == "SKY-E205" and f"{folder}/near" in e.value.message
-    assert sorted(str(p) for p in place(folder).rglob("*")) == before
+        assert e.value.code == "SKY-E205" and f"{directory}/near" in e.value.message
+    assert sorted(str(p) for p in place(directory).rglob("*")) == before
 
 
-def test_tables_there_are_the_jobs_and_changes_of_others_are_noticed(folder: str) -> None:
-    plan = make_plan(folder)
-    sink = Sink(plan, DriverWriter(place(folder)), "g")
+def test_tables_there_are_the_jobs_and_changes_of_others_are_noticed(directory: str) -> None:
+    plan = make_plan(directory)
+    sink = Sink(plan, DriverWriter(place(directory)), "g")
     sink.ensure_all()
     changes = random_changes(plan, seed=3, batches=3, steps=10)
     for n in range(3):
         commit(sink, changes, n)
     sink.maintain()
-    own_place(plan, Layout(folder))
-    owner = Owner(place(folder), (plan.job, "g"))
-    table = DeltaTable(f"{folder}/near_changes", storage_options=options(folder))
+    own_place(plan, Layout(directory))
+    owner = Owner(place(directory), (plan.job, "g"))
+    table = DeltaTable(f"{directory}/near_changes", storage_options=options(directory))
     assert table.metadata().configuration[PROPERTY] == owner.id and owner.noted["near_changes"].version == table.version()
     assert owner.stranger("near_changes", table) is None and owner.altered("near_changes", table) is None
     table.delete()
-    said = owner.altered("near_changes", DeltaTable(f"{folder}/near_changes", storage_options=options(folder)))
+    said = owner.altered("near_changes", DeltaTable(f"{directory}/near_changes", storage_options=options(directory)))
     assert said is not None and f"version {owner.noted['near_changes'].version + 1} is DELETE" in said

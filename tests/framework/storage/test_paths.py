@@ -24,7 +24,7 @@ def filled(root: Path) -> Path:
 
 
 def seen(root: Path) -> dict[str, object]:
-    """All that can be seen of a folder by the methods that Skyband uses."""
+    """All that can be seen of a directory by the methods that Skyband uses."""
 
     def names(found: object) -> list[str]:
         return sorted(p.relative_to(root).as_posix() for p in found)  # type: ignore[attr-defined]
@@ -38,8 +38,8 @@ def seen(root: Path) -> dict[str, object]:
     return said
 
 
-def test_a_folder_of_objects_looks_as_the_same_folder_of_files(folder: str, tmp_path: Path) -> None:
-    objects, files = filled(place(folder)), filled(place(tmp_path))
+def test_a_directory_of_objects_looks_as_the_same_directory_of_files(directory: str, tmp_path: Path) -> None:
+    objects, files = filled(place(directory)), filled(place(tmp_path))
     assert seen(objects) == seen(files)
     for root in (objects, files):
         (root / "a.json").unlink()
@@ -55,8 +55,8 @@ def test_a_folder_of_objects_looks_as_the_same_folder_of_files(folder: str, tmp_
     assert not (objects / "sub").exists() and (objects / "b.txt").read_text() == "other"
 
 
-def test_a_file_that_is_written_is_there_when_it_is_closed_and_not_if_writing_failed(folder: str) -> None:
-    path = place(folder) / "x.bin"
+def test_a_file_that_is_written_is_there_when_it_is_closed_and_not_if_writing_failed(directory: str) -> None:
+    path = place(directory) / "x.bin"
     with path.open("wb") as f:
         f.write(b"ab")
         assert not path.exists()
@@ -69,16 +69,16 @@ def test_a_file_that_is_written_is_there_when_it_is_closed_and_not_if_writing_fa
     assert path.read_bytes() == b"abc"
 
 
-def test_an_object_is_no_file_of_this_machine(folder: str) -> None:
-    path = place(folder) / "a" / "b"
-    assert str(path) == f"{folder}/a/b" and is_object(path) and path.absolute() == path.resolve() == path
-    assert [str(p) for p in path.parents] == [f"{folder}/a", folder, "s3://bucket/"[:-1]]
-    assert pickle.loads(pickle.dumps(path)) == path and str(path.with_name("c")) == f"{folder}/a/c"
+def test_an_object_is_no_file_of_this_machine(directory: str) -> None:
+    path = place(directory) / "a" / "b"
+    assert str(path) == f"{directory}/a/b" and is_object(path) and path.absolute() == path.resolve() == path
+    assert [str(p) for p in path.parents] == [f"{directory}/a", directory, "s3://bucket/"[:-1]]
+    assert pickle.loads(pickle.dumps(path)) == path and str(path.with_name("c")) == f"{directory}/a/c"
     with pytest.raises(TypeError):
         os.stat(path)
 
 
-def test_what_a_store_refuses_is_told_in_one_line(folder: str) -> None:
+def test_what_a_store_refuses_is_told_in_one_line(directory: str) -> None:
     with pytest.raises(SkybandError) as e:
         place("s3://no-such-bucket/x").write_bytes(b"1")
     assert e.value.code == "SKY-E630" and "no-such-bucket/x" in e.value.message and "\n" not in e.value.message
@@ -99,6 +99,6 @@ def test_who_runs_a_job_says_how_storage_is_reached() -> None:
     conf = engine_conf(env)
     assert conf["spark.hadoop.fs.s3a.endpoint"] == "http://127.0.0.1:9" and conf["spark.hadoop.fs.s3a.endpoint.region"] == "eu-west-1"
     assert "s" not in conf.values()
-    # The engine's settings count before the environment, and no plain HTTP is taken up that nobody has written.
+    # Spark's settings count before the environment, and no plain HTTP is taken up that nobody has written.
     given = {**env, "SKYBAND_CONF": "spark.hadoop.fs.s3a.endpoint=https://other\nspark.hadoop.fs.s3a.secret.key=t"}
     assert options("s3://b/x", given) == {"aws_endpoint": "https://other", "aws_secret_access_key": "t"}

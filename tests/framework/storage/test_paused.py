@@ -66,8 +66,8 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("point", ["batch.before:2", "sink.before:2", "sink.between:2", "sink.between:4", "sink.after:2"])
-def test_it_commits_nothing_when_it_wakes(folder: str, alone: dict[str, list[str]], point: str) -> None:
-    root = f"{folder}/out"
+def test_it_commits_nothing_when_it_wakes(directory: str, alone: dict[str, list[str]], point: str) -> None:
+    root = f"{directory}/out"
     first = started(root, f"{point}@STOP")
     try:
         assert stands_still(first)
@@ -83,8 +83,8 @@ def test_it_commits_nothing_when_it_wakes(folder: str, alone: dict[str, list[str
 
 
 @pytest.mark.parametrize("point", ["run.locked", "sink.before:2", "sink.between:3", "sink.after:2"])
-def test_killed_it_is_followed_by_one_that_completes_it(folder: str, alone: dict[str, list[str]], point: str) -> None:
-    root = f"{folder}/out"
+def test_killed_it_is_followed_by_one_that_completes_it(directory: str, alone: dict[str, list[str]], point: str) -> None:
+    root = f"{directory}/out"
     assert ended(started(root, point))[0] == -signal.SIGKILL
     assert ended(started(root))[0] == 0
     assert rows(root) == alone

@@ -1,4 +1,4 @@
-"""A checkpoint as the engine leaves it, as far as it is looked at without the engine."""
+"""A checkpoint as Spark leaves it, as far as it is looked at without Spark."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def make(home: Path, batches: int = 1, planned: int | None = None, partitions: i
     write(checkpoint / "state" / "0" / "_metadata" / "v2" / "0", "v2\n{}")
     write(checkpoint / "state" / "0" / "_stateSchema" / "default" / "0_x", "schema")
     for partition in range(partitions):
-        folder = checkpoint / "state" / "0" / str(partition)
+        directory = checkpoint / "state" / "0" / str(partition)
         for version in range(1, batches + 1):
-            write(folder / f"{version}.changelog", "x")
-        write(folder / "SSTs" / "a.sst", "12345")
-        with zipfile.ZipFile(folder / "1.zip", "w") as packed:
+            write(directory / f"{version}.changelog", "x")
+        write(directory / "SSTs" / "a.sst", "12345")
+        with zipfile.ZipFile(directory / "1.zip", "w") as packed:
             packed.writestr("metadata", "v1\n" + json.dumps({"sstFiles": [{"dfsSstFileName": "a.sst", "sizeBytes": 5}]}))
     (home / "control").mkdir(parents=True, exist_ok=True)
 

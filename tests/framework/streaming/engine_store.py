@@ -1,4 +1,4 @@
-"""The engine's state of a bucket, without the engine."""
+"""Spark's state of a bucket, without Spark."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Store:
-    """The engine's state of one bucket, as far as the processor uses it; ``commit`` is the end of a batch."""
+    """Spark's state of one bucket, as far as the processor uses it; ``commit`` is the end of a batch."""
 
     def __init__(self) -> None:
         self.committed: dict[Any, Any] = {}

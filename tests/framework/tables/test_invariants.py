@@ -28,8 +28,8 @@ from tests.framework.tables.test_sink import commit
 Rows = list[dict[str, Any]]
 
 
-def plan_of(folder: str = "out", keyed: bool = True, k: int = 4, least: float | None = None, greatest: float | None = None) -> Plan:
-    plan = make_plan(folder, ("grp",) if keyed else ())
+def plan_of(directory: str = "out", keyed: bool = True, k: int = 4, least: float | None = None, greatest: float | None = None) -> Plan:
+    plan = make_plan(directory, ("grp",) if keyed else ())
     query = replace(plan.queries[0], k=k, min_score=least, max_score=greatest)
     return replace(plan, queries=(query,))
 
@@ -144,8 +144,8 @@ def test_rows_that_are_not_what_the_changes_make_are_missed() -> None:
 class Job:
     """A job whose second batch brings an item too many."""
 
-    def __init__(self, folder: Path) -> None:
-        self.sink = Sink(make_plan(str(folder), ("grp",)), DriverWriter(folder), "g")
+    def __init__(self, directory: Path) -> None:
+        self.sink = Sink(make_plan(str(directory), ("grp",)), DriverWriter(directory), "g")
         self.sink.ensure_all()
         self.changes = random_changes(self.sink.plan, seed=4, batches=4, steps=60)
 

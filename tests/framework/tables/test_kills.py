@@ -27,7 +27,7 @@ changes = random_changes(plan, seed=6, batches={BATCHES}, steps=25)
 sink = Sink(plan, writer_for(plan.sink), "g")
 sink.ensure_all()
 last = sink.last_run()
-# Like the engine: the last batch may not have been marked done, so it comes again.
+# Like Spark: the last batch may not have been marked done, so it comes again.
 for n in range(0 if last is None else last["batch_id"], {BATCHES}):
     commit(sink, changes, n)
     if n == 2:
@@ -38,27 +38,27 @@ POINTS = ("sink.before:3", "sink.between", "sink.between:2", "sink.between:9", "
 DERIVE = ("derive.before", "derive.between", "derive.between:2", "derive.between:3", "derive.between:5", "derive.after", "derive.after:2")
 
 
-def run(folder: Path, point: str | None = None) -> int:
+def run(directory: Path, point: str | None = None) -> int:
     root = Path(__file__).resolve().parents[3]
     env = {k: v for k, v in os.environ.items() if k != "SKYBAND_FAILPOINT"} | ({"SKYBAND_FAILPOINT": point} if point else {})
-    done = subprocess.run([sys.executable, "-c", SCRIPT, str(folder)], env=env, cwd=root, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", SCRIPT, str(directory)], env=env, cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode
 
 
-def content(folder: Path) -> dict[str, list[str]]:
+def content(directory: Path) -> dict[str, list[str]]:
     found = {}
-    for path in sorted(p for p in folder.iterdir() if (p / "_delta_log").is_dir()):
-        rows = delta_read.read(delta_read.open_table(folder, path.name))
+    for path in sorted(p for p in directory.iterdir() if (p / "_delta_log").is_dir()):
+        rows = delta_read.read(delta_read.open_table(directory, path.name))
         found[path.name] = sorted(repr(r) for r in rows.select([n for n in rows.column_names if not n.endswith("_ms")]).to_pylist())
     return found
 
 
 @pytest.fixture(scope="module")
 def left_alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    folder = tmp_path_factory.mktemp("alone")
-    assert run(folder) == 0
-    return content(folder)
+    directory = tmp_path_factory.mktemp("alone")
+    assert run(directory) == 0
+    return content(directory)
 
 
 QUICK = ("sink.between:2", "derive.between:2")
@@ -77,7 +77,7 @@ def test_killed_and_started_again(tmp_path: Path, left_alone: dict[str, list[str
 def test_other_points_do_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     killed: list[int] = []
     monkeypatch.setattr(os, "kill", lambda process, sig: killed.append(process))
-    monkeypatch.setattr(failpoints, "_companions", [])  # an engine that an earlier test started
+    monkeypatch.setattr(failpoints, "_companions", [])  # a JVM that an earlier test started
     monkeypatch.setenv("SKYBAND_FAILPOINT", "here:2")
     failpoint("there")
     failpoint("here")

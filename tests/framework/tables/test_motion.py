@@ -158,14 +158,14 @@ def test_verify_finds_a_point_that_is_gone_or_moved(tmp_path: Path) -> None:
     (tmp_path / "sink" / "_skyband" / "job.json").write_text('{"generation": "g"}')
     for name in ("two", "long"):
         query = next(q for q in plan.queries if q.name == name)
-        folder = tmp_path / "sink" / f"{name}_trajectory"
-        whole = DeltaTable(str(folder)).to_pyarrow_table().sort_by("valid_from")
+        directory = tmp_path / "sink" / f"{name}_trajectory"
+        whole = DeltaTable(str(directory)).to_pyarrow_table().sort_by("valid_from")
         middle = whole.num_rows // 2
         value = whole["loyalty_seconds"].to_pylist()
         moved_point = [*value[:middle], value[middle] + 1e-6, *value[middle + 1 :]]
         gone = whole.filter(pc.not_equal(pa.array(range(whole.num_rows)), middle))
         for rows, fine in ((whole, True), (gone, False), (whole.set_column(3, "loyalty_seconds", pa.array(moved_point)), False)):
-            write_deltalake(str(folder), rows.cast(whole.schema), mode="overwrite")
+            write_deltalake(str(directory), rows.cast(whole.schema), mode="overwrite")
             stored = Stored(plan)
             found = replay(stored, query, Clocks(stored)).differences
             assert (found == []) is fine, (name, whole.slice(middle, 1).to_pylist(), found)

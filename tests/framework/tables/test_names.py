@@ -1,4 +1,4 @@
-"""No column that we name needs quotes in an engine that reads the tables: by the engines that are here, by the lists of the others."""
+"""No column that we name needs quotes in a JVM that reads the tables: by the engines that are here, by the lists of the others."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_every_column_in_duckdb_without_quotes() -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize("strict", [False, True])
 def test_every_column_in_spark_without_quotes(spark: SparkSession, strict: bool) -> None:
-    """As the engine reads names by default, and in its strictest mode, where `time` would have to be quoted: nobody has that on unasked."""
+    """As Spark reads names by default, and in its strictest mode, where `time` would have to be quoted: nobody has that on unasked."""
     parser = spark._jsparkSession.sessionState().sqlParser()  # type: ignore[attr-defined]
     modes = ("spark.sql.ansi.enabled", "spark.sql.ansi.enforceReservedKeywords")
     before = {name: spark.conf.get(name) for name in modes}

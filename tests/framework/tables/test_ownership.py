@@ -1,4 +1,4 @@
-"""A folder that is not proven to be the job's is neither written, vacuumed, moved nor removed."""
+"""A directory that is not proven to be the job's is neither written, vacuumed, moved nor removed."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ FOREIGN = pa.table({"station": ["a", "b"], "wind": [1.0, 2.0]})
 def everything(root: Path) -> dict[str, bytes | str]:
     """Every file and link below ``root`` with what it holds, links not followed."""
     found: dict[str, bytes | str] = {}
-    for where, folders, names in os.walk(root):
-        for path in (Path(where, n) for n in [*folders, *names]):
+    for where, directories, names in os.walk(root):
+        for path in (Path(where, n) for n in [*directories, *names]):
             if path.is_symlink():
                 found[str(path.relative_to(root))] = os.readlink(path)
             elif path.is_file() and path.name not in ("lock", "engine.lock"):
@@ -47,53 +47,53 @@ def everything(root: Path) -> dict[str, bytes | str]:
     return found
 
 
-def table_of_another(folder: Path) -> None:
+def table_of_another(directory: Path) -> None:
     """A Delta table with replaced files, which a careless vacuum would remove."""
     for _ in range(3):
-        write_deltalake(folder, FOREIGN, mode="overwrite")
+        write_deltalake(directory, FOREIGN, mode="overwrite")
 
 
-def files_of_another(folder: Path) -> None:
-    write(folder / "2024" / "01" / "a.csv", "1,2")
+def files_of_another(directory: Path) -> None:
+    write(directory / "2024" / "01" / "a.csv", "1,2")
 
 
-def half_a_table(folder: Path) -> None:
-    write(folder / "_delta_log" / "_last_checkpoint", "{")
+def half_a_table(directory: Path) -> None:
+    write(directory / "_delta_log" / "_last_checkpoint", "{")
 
 
-def link_to_a_table(folder: Path) -> None:
-    table_of_another(folder.parent.parent / "elsewhere")
-    folder.symlink_to(folder.parent.parent / "elsewhere")
+def link_to_a_table(directory: Path) -> None:
+    table_of_another(directory.parent.parent / "elsewhere")
+    directory.symlink_to(directory.parent.parent / "elsewhere")
 
 
-def link_to_nothing(folder: Path) -> None:
-    folder.symlink_to(folder.parent.parent / "not there")
+def link_to_nothing(directory: Path) -> None:
+    directory.symlink_to(directory.parent.parent / "not there")
 
 
-def link_to_an_empty_folder(folder: Path) -> None:
-    (folder.parent.parent / "empty").mkdir()
-    folder.symlink_to(folder.parent.parent / "empty")
+def link_to_an_empty_directory(directory: Path) -> None:
+    (directory.parent.parent / "empty").mkdir()
+    directory.symlink_to(directory.parent.parent / "empty")
 
 
-def linked_log(folder: Path) -> None:
-    table_of_another(folder.parent.parent / "elsewhere")
-    folder.mkdir()
-    (folder / "_delta_log").symlink_to(folder.parent.parent / "elsewhere" / "_delta_log")
+def linked_log(directory: Path) -> None:
+    table_of_another(directory.parent.parent / "elsewhere")
+    directory.mkdir()
+    (directory / "_delta_log").symlink_to(directory.parent.parent / "elsewhere" / "_delta_log")
 
 
-def plain_file(folder: Path) -> None:
-    write(folder, "text")
+def plain_file(directory: Path) -> None:
+    write(directory, "text")
 
 
-def table_of_another_job(folder: Path) -> None:
+def table_of_another_job(directory: Path) -> None:
     """A table of Skyband's own making, of the same name, in another job's sink."""
-    sink = Sink(make_plan(str(folder.parent.parent / "theirs")), DriverWriter(folder.parent.parent / "theirs"), "g")
+    sink = Sink(make_plan(str(directory.parent.parent / "theirs")), DriverWriter(directory.parent.parent / "theirs"), "g")
     sink.ensure_all()
-    shutil.copytree(folder.parent.parent / "theirs" / folder.name, folder)
+    shutil.copytree(directory.parent.parent / "theirs" / directory.name, directory)
 
 
 OTHERS = [
-    table_of_another, files_of_another, half_a_table, link_to_a_table, link_to_nothing, link_to_an_empty_folder, linked_log, plain_file,
+    table_of_another, files_of_another, half_a_table, link_to_a_table, link_to_nothing, link_to_an_empty_directory, linked_log, plain_file,
     table_of_another_job,
 ]  # fmt: skip
 NAMES = ["near", "near_now", "near_skyband", "heads", "runs", "job_runs", "published"]
@@ -101,7 +101,9 @@ NAMES = ["near", "near_now", "near_skyband", "heads", "runs", "job_runs", "publi
 
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.parametrize("name", ["near", "runs", "job_runs"])
-def test_a_first_run_refuses_a_folder_with_a_tables_name_before_it_writes(tmp_path: Path, other: Callable[[Path], None], name: str) -> None:
+def test_a_first_run_refuses_a_directory_with_a_tables_name_before_it_writes(
+    tmp_path: Path, other: Callable[[Path], None], name: str
+) -> None:
     plan = make_plan(str(tmp_path / "out"))
     (tmp_path / "out").mkdir()
     other(tmp_path / "out" / name)
@@ -126,7 +128,7 @@ def test_no_spelling_of_the_path_hides_it(tmp_path: Path, spelled: str) -> None:
     assert e.value.code == "SKY-E205"
 
 
-def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
+def test_an_empty_directory_is_taken(tmp_path: Path) -> None:
     plan = make_plan(str(tmp_path / "out"))
     (tmp_path / "out" / "near").mkdir(parents=True)
     own_place(plan, Layout(plan.sink))
@@ -144,7 +146,7 @@ def test_a_sink_at_or_in_a_delta_table_is_refused(tmp_path: Path, inside: str) -
     assert e.value.code == "SKY-E205" and "a Delta table" in e.value.message
 
 
-def test_a_link_in_the_place_of_the_jobs_own_folder_is_refused(tmp_path: Path) -> None:
+def test_a_link_in_the_place_of_the_jobs_own_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "theirs").mkdir()
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "_skyband").symlink_to(tmp_path / "theirs")
@@ -156,11 +158,11 @@ def test_a_link_in_the_place_of_the_jobs_own_folder_is_refused(tmp_path: Path) -
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("owned")
-    job = Job(folder)
+    directory = tmp_path_factory.mktemp("owned")
+    job = Job(directory)
     job.run(BATCHES, BATCHES)
     job.layout.save(replace(HEAD, fingerprint={"queries": {"near": {}, "near3": {}}}))
-    return folder
+    return directory
 
 
 @pytest.fixture
@@ -204,7 +206,7 @@ def test_what_took_a_tables_place_is_refused_by_a_run_and_left_alone(job: Job, n
 
 @pytest.mark.parametrize("other", [table_of_another, files_of_another, table_of_another_job])
 def test_forged_notes_make_nothing_the_jobs(job: Job, other: Callable[[Path], None]) -> None:
-    """Who can write `_skyband` can name a folder of somebody else in its notes: the folder itself has to prove it."""
+    """Who can write `_skyband` can name a directory of somebody else in its notes: the directory itself has to prove it."""
     shutil.rmtree(job.root / "near")
     other(job.root / "near")
     notes = json.loads((job.layout.home / TABLES).read_text())
@@ -221,7 +223,7 @@ def test_forged_notes_make_nothing_the_jobs(job: Job, other: Callable[[Path], No
     assert e.value.code == "SKY-E205" and everything(job.root / "near") == before
 
 
-LINKS = (link_to_a_table, link_to_nothing, link_to_an_empty_folder, linked_log)
+LINKS = (link_to_a_table, link_to_nothing, link_to_an_empty_directory, linked_log)
 
 
 @pytest.mark.parametrize("other", LINKS)
@@ -297,7 +299,7 @@ def test_tables_that_are_swapped_in_by_themselves_are_the_jobs(job: Job) -> None
     assert Owner(job.root).noted["near"].id == str(DeltaTable(str(job.root / "near")).metadata().id)
 
 
-def test_a_first_run_killed_while_it_made_a_folder_goes_on(tmp_path: Path) -> None:
+def test_a_first_run_killed_while_it_made_a_directory_goes_on(tmp_path: Path) -> None:
     plan = make_plan(str(tmp_path / "out"))
     Owner(tmp_path / "out").claim(["near"])
     write(tmp_path / "out" / "near" / "_delta_log" / ".tmp", "half")

@@ -36,8 +36,8 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(published, "GRACE", timedelta(0))
 
 
-def job(folder: Path, batches: int) -> tuple[Sink, Changes]:
-    sink = Sink(make_plan(str(folder), ("grp",)), DriverWriter(folder), "g")
+def job(directory: Path, batches: int) -> tuple[Sink, Changes]:
+    sink = Sink(make_plan(str(directory), ("grp",)), DriverWriter(directory), "g")
     sink.ensure_all()
     return sink, random_changes(sink.plan, seed=5, batches=batches, steps=12)
 

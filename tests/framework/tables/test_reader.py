@@ -30,11 +30,13 @@ from tests.framework.tables.test_sink import commit, instant, replay
 ITEMS = [(i, j) for i in range(990, 1010) for j in range(i + 1, 1010) if (i * j) % 3]
 
 
-def job(folder: Path, keys: tuple[str, ...], roles: tuple[str, ...] = ("older", "newer"), derived: bool = True) -> tuple[Plan, list[Any]]:
-    plan = make_plan(str(folder), keys, roles, "max")
-    (folder / "_skyband").mkdir()
-    (folder / "_skyband" / "job.json").write_text(json.dumps(asdict(JobFile(plan.job, "g", fingerprint(plan), 2, None))))
-    sink = Sink(plan, DriverWriter(folder), "g")
+def job(
+    directory: Path, keys: tuple[str, ...], roles: tuple[str, ...] = ("older", "newer"), derived: bool = True
+) -> tuple[Plan, list[Any]]:
+    plan = make_plan(str(directory), keys, roles, "max")
+    (directory / "_skyband").mkdir()
+    (directory / "_skyband" / "job.json").write_text(json.dumps(asdict(JobFile(plan.job, "g", fingerprint(plan), 2, None))))
+    sink = Sink(plan, DriverWriter(directory), "g")
     sink.ensure_all()
     changes = random_changes(plan, seed=12, batches=4, steps=40)
     for n in range(4):
@@ -63,11 +65,11 @@ def job(folder: Path, keys: tuple[str, ...], roles: tuple[str, ...] = ("older", 
     return plan, changes
 
 
-def views(folder: Path, plan: Plan) -> duckdb.DuckDBPyConnection:
+def views(directory: Path, plan: Plan) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
     connection.execute("set timezone = 'UTC'")
     for spec in tables(plan):
-        connection.register(spec.name, delta_read.read(delta_read.open_table(folder, spec.name)))
+        connection.register(spec.name, delta_read.read(delta_read.open_table(directory, spec.name)))
     return connection
 
 

@@ -33,14 +33,14 @@ HOSTILE = (
 )  # fmt: skip
 
 
-def hostile(folder: Path) -> Plan:
+def hostile(directory: Path) -> Plan:
     """A job whose ids and key are strings that mean something to somebody."""
-    plan = make_plan(str(folder), ("grp",), ("",))
+    plan = make_plan(str(directory), ("grp",), ("",))
     text = Field("id", "string", "text", "id")
     plan = replace(plan, intake=replace(plan.intake, fields=(text, *plan.intake.fields[1:])))
-    (folder / "_skyband").mkdir(parents=True)
-    (folder / "_skyband" / "job.json").write_text(json.dumps(asdict(JobFile(plan.job, "g", fingerprint(plan), 2, None))))
-    sink = Sink(plan, DriverWriter(folder), "g")
+    (directory / "_skyband").mkdir(parents=True)
+    (directory / "_skyband" / "job.json").write_text(json.dumps(asdict(JobFile(plan.job, "g", fingerprint(plan), 2, None))))
+    sink = Sink(plan, DriverWriter(directory), "g")
     sink.ensure_all()
     query, rows = plan.queries[0], []
     for step, name in enumerate(HOSTILE, 1):
@@ -59,28 +59,28 @@ def hostile(folder: Path) -> Plan:
     return plan
 
 
-def by_delta_rs(folder: Path, table: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pa.table(DeltaTable(str(folder / table)).to_pyarrow_table()).to_pylist()
+def by_delta_rs(directory: Path, table: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pa.table(DeltaTable(str(directory / table)).to_pyarrow_table()).to_pylist()
     return rows
 
 
-def by_duckdb(folder: Path, table: str) -> list[dict[str, Any]]:
+def by_duckdb(directory: Path, table: str) -> list[dict[str, Any]]:
     """By its own reader of Parquet: its extension for Delta is no part of the package."""
     connection = duckdb.connect()
     connection.execute("set timezone = 'UTC'")
-    files = [u.removeprefix("file://") for u in DeltaTable(str(folder / table)).file_uris()]
+    files = [u.removeprefix("file://") for u in DeltaTable(str(directory / table)).file_uris()]
     rows = connection.execute("select * from read_parquet(?, hive_partitioning = true)", [files]).to_arrow_table().to_pylist()
     return [r | ({"is_current": str(r["is_current"]).lower() == "true"} if "is_current" in r else {}) for r in rows]
 
 
-def by_polars(folder: Path, table: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = polars.read_delta(str(folder / table)).to_dicts()
+def by_polars(directory: Path, table: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = polars.read_delta(str(directory / table)).to_dicts()
     return rows
 
 
 def by_skyband(plan: Plan) -> Callable[[Path, str], list[dict[str, Any]]]:
     statements = Statements(plan)
-    return lambda folder, table: statements.ask(f'select * from "{table}"').to_pylist()
+    return lambda directory, table: statements.ask(f'select * from "{table}"').to_pylist()
 
 
 def comparable(rows: list[dict[str, Any]]) -> list[str]:

@@ -44,7 +44,7 @@ def at(micros: int) -> datetime:
 
 
 def taken(plan: Plan, files: Sequence[Path]) -> None:
-    """What the engine's log says of the files that a job has taken."""
+    """What Spark's log says of the files that a job has taken."""
     lines = [json.dumps({"path": f.as_uri(), "timestamp": 1, "batchId": 0}) for f in files]
     checkpoints.write(Path(plan.sink) / "_skyband" / "checkpoint" / "sources" / "0" / "0", "\n".join(["v1", *lines]))
 
@@ -55,33 +55,33 @@ def source_of(rows: Sequence[dict[str, Any]], text_id: bool = False) -> pa.Table
     return pa.table({c: pa.array([r[c] for r in rows], kinds[c]) for c in COLUMNS})
 
 
-def as_parquet(folder: Path, rows: pa.Table) -> tuple[str, list[Path]]:
+def as_parquet(directory: Path, rows: pa.Table) -> tuple[str, list[Path]]:
     half = rows.num_rows // 2
-    pq.write_table(rows.slice(0, half), folder / "a[1].parquet")
-    pq.write_table(rows.slice(half), folder / "b.parquet")
-    return str(folder), [folder / "a[1].parquet", folder / "b.parquet"]
+    pq.write_table(rows.slice(0, half), directory / "a[1].parquet")
+    pq.write_table(rows.slice(half), directory / "b.parquet")
+    return str(directory), [directory / "a[1].parquet", directory / "b.parquet"]
 
 
-def as_orc(folder: Path, rows: pa.Table) -> tuple[str, list[Path]]:
-    pa.orc.write_table(rows, folder / "a.orc")
-    return str(folder), [folder / "a.orc"]
+def as_orc(directory: Path, rows: pa.Table) -> tuple[str, list[Path]]:
+    pa.orc.write_table(rows, directory / "a.orc")
+    return str(directory), [directory / "a.orc"]
 
 
-def as_csv(folder: Path, rows: pa.Table) -> tuple[str, list[Path]]:
-    pa.csv.write_csv(rows, folder / "a.csv", pa.csv.WriteOptions(quoting_style="needed"))
-    (folder / "not taken.csv").write_text((folder / "a.csv").read_text())
-    return str(folder), [folder / "a.csv"]
+def as_csv(directory: Path, rows: pa.Table) -> tuple[str, list[Path]]:
+    pa.csv.write_csv(rows, directory / "a.csv", pa.csv.WriteOptions(quoting_style="needed"))
+    (directory / "not taken.csv").write_text((directory / "a.csv").read_text())
+    return str(directory), [directory / "a.csv"]
 
 
-def as_json(folder: Path, rows: pa.Table) -> tuple[str, list[Path]]:
+def as_json(directory: Path, rows: pa.Table) -> tuple[str, list[Path]]:
     lines = [json.dumps({c: v if isinstance(v, int | float | None) else str(v) for c, v in r.items()}) for r in rows.to_pylist()]
-    (folder / "a.json").write_text("\n".join([*lines[:3], "{no json", *lines[3:]]))
-    return str(folder), [folder / "a.json"]
+    (directory / "a.json").write_text("\n".join([*lines[:3], "{no json", *lines[3:]]))
+    return str(directory), [directory / "a.json"]
 
 
-def as_delta(folder: Path, rows: pa.Table) -> tuple[str, list[Path]]:
-    write_deltalake(folder / "t", rows)
-    return str(folder / "t"), []
+def as_delta(directory: Path, rows: pa.Table) -> tuple[str, list[Path]]:
+    write_deltalake(directory / "t", rows)
+    return str(directory / "t"), []
 
 
 WRITERS: dict[str, Callable[[Path, pa.Table], tuple[str, list[Path]]]] = {
@@ -89,10 +89,10 @@ WRITERS: dict[str, Callable[[Path, pa.Table], tuple[str, list[Path]]]] = {
 }  # fmt: skip
 
 
-def laid(plan: Plan, folder: Path, form: str, rows: pa.Table, fields: Sequence[Field] | None = None) -> Plan:
+def laid(plan: Plan, directory: Path, form: str, rows: pa.Table, fields: Sequence[Field] | None = None) -> Plan:
     """``plan`` with a source of that format that holds ``rows``, all of it taken."""
-    folder.mkdir()
-    path, files = WRITERS[form](folder, rows)
+    directory.mkdir()
+    path, files = WRITERS[form](directory, rows)
     if files:
         taken(plan, files)
     options = (("header", "true"), ("escape", '"')) if form == "csv" else ()
@@ -164,7 +164,7 @@ def test_hostile_ids_find_their_rows(tmp_path: Path, form: str) -> None:
         {"id": n, "ts": at(DAY + i), "grp": n, "day": None, "price": None, "x": i / 3} for i, n in enumerate(HOSTILE, 1)
     ]  # fmt: skip
     plan = laid(plan, tmp_path / "in", form, source_of(rows, text_id=True), plan.intake.fields)
-    # A cell with a line break is none that the engine has read.
+    # A cell with a line break is none that Spark has read.
     lost = {n for n in HOSTILE if set(n) & {"\n", "\r"}} if form == "csv" else set()
     wanted = [s for s in expected(plan, "near", [""], rows) if not any(repr(n) in s for n in lost)]
     assert len(wanted) == len(HOSTILE) - len(lost)
@@ -267,18 +267,18 @@ def test_csv_text_is_cut_as_the_spec_says(tmp_path: Path) -> None:
     """What Spark reads in these lines, cell by cell, is in ``tests/spark/test_source_rows.py``."""
     (tmp_path / "out").mkdir()
     plan, _ = job(tmp_path / "out", ())
-    folder = tmp_path / "in"
-    folder.mkdir()
-    with open(folder / "a.csv", "w", newline="") as f:
+    directory = tmp_path / "in"
+    directory.mkdir()
+    with open(directory / "a.csv", "w", newline="") as f:
         csv.writer(f, delimiter=";", lineterminator="\n").writerows(
             [["x", "id", "ts", "grp", "more"], ["0.5", 0, at(DAY), "a;b", ""], ["NA", 10, at(DAY + 1), "", "z"], ["too", "few"]]
         )
     (Path(plan.sink) / "_skyband" / "job.json").write_text(
         json.dumps(json.loads((Path(plan.sink) / "_skyband" / "job.json").read_text()) | {"header": ["x", "id", "ts", "grp", "more"]})
     )
-    taken(plan, [folder / "a.csv"])
+    taken(plan, [directory / "a.csv"])
     options = (("header", "true"), ("sep", ";"), ("nullValue", "NA"))
-    plan = replace(plan, source=SourceNode("csv", str(folder), options, plan.source.fields))
+    plan = replace(plan, source=SourceNode("csv", str(directory), options, plan.source.fields))
     rows = Statements(plan).ask(
         "select distinct older_id, older_source_rows as n, older_grp, older_day from near_rows where older_id <= 20"
     )

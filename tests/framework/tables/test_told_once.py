@@ -70,15 +70,15 @@ def told(plan: Plan, rng: random.Random, keys: list[str]) -> list[Rows]:
 
 
 class Job:
-    """A job without an engine, and one batch more in its changes than is complete."""
+    """A job without a JVM, and one batch more in its changes than is complete."""
 
-    def __init__(self, folder: Path, keyed: bool) -> None:
-        self.plan = once(make_plan(str(folder), ("grp",) if keyed else ()))
+    def __init__(self, directory: Path, keyed: bool) -> None:
+        self.plan = once(make_plan(str(directory), ("grp",) if keyed else ()))
         self.layout = Layout(self.plan.sink)
         self.head = JobFile(self.plan.job, "g", fingerprint(self.plan), 2, None)
-        (folder / "_skyband").mkdir()
-        (folder / "_skyband" / "job.json").write_text(json.dumps(asdict(self.head)))
-        self.sink = Sink(self.plan, DriverWriter(folder), "g")
+        (directory / "_skyband").mkdir()
+        (directory / "_skyband" / "job.json").write_text(json.dumps(asdict(self.head)))
+        self.sink = Sink(self.plan, DriverWriter(directory), "g")
         self.sink.ensure_all()
         self.schema = without(changes_schema(self.plan, self.plan.queries[0]), "batch_id")
         self.batches = told(self.plan, random.Random(3), list("abc") if keyed else [""])

@@ -42,15 +42,15 @@ def commit(sink: Sink, number: int, at: datetime, changes: dict[str, list[dict[s
     sink.commit(number, blocks | {"runs": sink.runs_row(row)})
 
 
-def sink_at(folder: Path, keep: timedelta = timedelta(days=36_500), writer: DriverWriter | None = None) -> Sink:
-    plan = replace(make_plan(str(folder)), keep_micros=keep // timedelta(microseconds=1))
-    sink = Sink(plan, writer or DriverWriter(folder), "g")
+def sink_at(directory: Path, keep: timedelta = timedelta(days=36_500), writer: DriverWriter | None = None) -> Sink:
+    plan = replace(make_plan(str(directory)), keep_micros=keep // timedelta(microseconds=1))
+    sink = Sink(plan, writer or DriverWriter(directory), "g")
     sink.ensure_all()
     return sink
 
 
-def files(folder: Path, pattern: str = "*") -> int:
-    return sum(1 for p in folder.rglob(pattern) if p.is_file())
+def files(directory: Path, pattern: str = "*") -> int:
+    return sum(1 for p in directory.rglob(pattern) if p.is_file())
 
 
 @pytest.fixture
@@ -222,8 +222,8 @@ def test_a_file_that_no_commit_names_goes_if_the_job_wrote_it(tmp_path: Path, mi
 
 
 @pytest.mark.usefixtures("at_once")
-def test_a_link_in_a_tables_folder_leads_to_no_removal(tmp_path: Path) -> None:
-    """The log names ``deeper/0.parquet``, and where that was there is a link to a folder of somebody's."""
+def test_a_link_in_a_tables_directory_leads_to_no_removal(tmp_path: Path) -> None:
+    """The log names ``deeper/0.parquet``, and where that was there is a link to a directory of somebody's."""
     sink = sink_at(tmp_path / "out")
     write(tmp_path / "theirs" / "0.parquet", "theirs")
     table = DeltaTable(str(tmp_path / "out" / "rejected"))
@@ -284,7 +284,7 @@ def test_tables_of_an_earlier_version_get_their_new_terms_once(tmp_path: Path) -
     assert table.version() == 1
 
 
-def test_upkeep_looks_through_a_folder_four_times_per_retention(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_upkeep_looks_through_a_directory_four_times_per_retention(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upkeep, "SPARE", 20)
     sink = sink_at(tmp_path)
     for n in range(80):
@@ -348,19 +348,19 @@ derive(sink, {KILLED - 1})
 """
 
 
-def run_apart(folder: Path, point: str | None = None) -> int:
+def run_apart(directory: Path, point: str | None = None) -> int:
     env = {k: v for k, v in os.environ.items() if k != "SKYBAND_FAILPOINT"} | ({"SKYBAND_FAILPOINT": point} if point else {})
     root = Path(__file__).resolve().parents[3]
-    done = subprocess.run([sys.executable, "-c", SCRIPT, str(folder)], env=env, cwd=root, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", SCRIPT, str(directory)], env=env, cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode
 
 
 @pytest.fixture(scope="module")
 def left_alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    folder = tmp_path_factory.mktemp("alone")
-    assert run_apart(folder) == 0
-    return content(folder)
+    directory = tmp_path_factory.mktemp("alone")
+    assert run_apart(directory) == 0
+    return content(directory)
 
 
 @pytest.mark.chaos

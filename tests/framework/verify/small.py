@@ -1,4 +1,4 @@
-"""A small job's tables as a run leaves them, made without the engine; bucket, sink and the derivation of results are the real ones."""
+"""A small job's tables as a run leaves them, made without Spark; bucket, sink and the derivation of results are the real ones."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BATCHES = 5
 
 
 def make(spec: Path, rows: list[list[object]], states: Path | None = None) -> Plan:
-    """Runs the job of ``spec`` over ``rows`` in some batches and a finish; its plan. ``states``: a folder for those of the buckets."""
+    """Runs the job of ``spec`` over ``rows`` in some batches and a finish; its plan. ``states``: a directory for those of the buckets."""
     plan = load_plan(str(spec))
     home = Path(plan.sink) / "_skyband"
     home.mkdir(parents=True)

@@ -33,13 +33,13 @@ QUERIES = [
 class Jobs:
     """The jobs that are damaged, each run once."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
         self._made: dict[str, Plan] = {}
 
     def of(self, kind: str) -> Plan:
         if kind not in self._made:
-            self._made[kind] = make(kind, self._folder / kind)
+            self._made[kind] = make(kind, self._directory / kind)
         return self._made[kind]
 
 
@@ -48,10 +48,10 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> Jobs:
     return Jobs(tmp_path_factory.mktemp("consistent"))
 
 
-def copied(plan: Plan, folder: Path) -> Plan:
+def copied(plan: Plan, directory: Path) -> Plan:
     """The job's tables, to be damaged."""
-    shutil.copytree(plan.sink, folder)
-    return replace(plan, sink=str(folder))
+    shutil.copytree(plan.sink, directory)
+    return replace(plan, sink=str(directory))
 
 
 def test_every_query_type_is_there(jobs: Jobs) -> None:

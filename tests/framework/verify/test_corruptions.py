@@ -24,10 +24,10 @@ Change = Callable[[Rows], Rows | None]
 SOURCE = {name: KINDS[name].rows(3, 300) for name in KINDS}
 
 
-def make(name: str, folder: Path) -> Plan:
+def make(name: str, directory: Path) -> Plan:
     """A job with late rows."""
     kind = KINDS[name]
-    return small.make(replace(kind, more={**kind.more, "watermark": "20 minutes"}).write(folder, 10), SOURCE[name])
+    return small.make(replace(kind, more={**kind.more, "watermark": "20 minutes"}).write(directory, 10), SOURCE[name])
 
 
 @pytest.fixture(scope="module")

@@ -47,9 +47,9 @@ def random_rows(seed: int) -> list[Row]:
 class Job:
     """A job that has run over ``rows``, and what the definition says of them."""
 
-    def __init__(self, folder: Path, rows: list[Row], partition: bool = True) -> None:
-        folder.mkdir(exist_ok=True)
-        spec = write_spec(folder, "{count: 6, time: 15 minutes}", QUERIES, "0 minutes", partition, scoring=SCORING)
+    def __init__(self, directory: Path, rows: list[Row], partition: bool = True) -> None:
+        directory.mkdir(exist_ok=True)
+        spec = write_spec(directory, "{count: 6, time: 15 minutes}", QUERIES, "0 minutes", partition, scoring=SCORING)
         self.plan: Plan = small.make(spec, rows)
         self.stored = Stored(self.plan)
         self.source = small._rows(self.plan, rows).select([f.name for f in self.plan.intake.fields])

@@ -46,14 +46,14 @@ sink: {{path: out}}
 @pytest.fixture(scope="module")
 def plans(tmp_path_factory) -> dict[tuple[str, int], Plan]:
     made = {}
-    folder = tmp_path_factory.mktemp("specs")
+    directory = tmp_path_factory.mktemp("specs")
     for window, small in (
         ("{count: 4}", "{count: 2}"),
         ("{time: 9 minutes}", "{time: 3 minutes}"),
         ("{count: 5, time: 6 minutes}", "{count: 3}"),
     ):
         for delay in (0, 5):
-            path = folder / "spec.yaml"
+            path = directory / "spec.yaml"
             path.write_text(SPEC.format(window=window, small=small, delay=delay))
             job, errors = validate_file(str(path), {})
             assert job is not None and not errors, [e.render() for e in errors]
@@ -85,7 +85,7 @@ COUNTED = ("accepted", "late", "duplicate_id", "no_target", "deleted", "changes"
 def drive(
     plan: Plan, batches: list[list[tuple[int, int, str, float | None, str]]], restore: bool, then: Plan | None = None
 ) -> dict[str, list[dict]]:
-    """All blocks of a bucket fed batch by batch, with the engine's watermark (newest time of earlier batches less the delay, in ms).
+    """All blocks of a bucket fed batch by batch, with Spark's watermark (newest time of earlier batches less the delay, in ms).
 
     ``then``: the plan from the first restart on.
     """

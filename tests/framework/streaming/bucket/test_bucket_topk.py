@@ -70,28 +70,28 @@ def cell(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def write_tables(folder: Path) -> None:
+def write_tables(directory: Path) -> None:
     rows = [
         f"{n},{wx},{wi},{k},{cell(lo)},{cell(hi)},{'side = ' + chr(39) + 'u' + chr(39) if u else ''},{'min' if n in TURNED else ''}"
         for n, (wx, wi), k, lo, hi, u in MANY
     ]
     head = "name,weight_x,weight_id,k,min_x,max_x,where,direction\n"
-    (folder / "many.csv").write_text(head + "\n".join(rows) + "\n")
-    (folder / "few.csv").write_text(head + "\n".join(rows[:3]) + "\n")
-    (folder / "centres.csv").write_text("name,centre,k\n" + "".join(f"{n},{c},{k}\n" for n, (c, k) in CENTRES.items()))
-    (folder / "levels.csv").write_text("name,at_least\n" + "".join(f"{n},{v}\n" for n, v in LEVELS.items()))
+    (directory / "many.csv").write_text(head + "\n".join(rows) + "\n")
+    (directory / "few.csv").write_text(head + "\n".join(rows[:3]) + "\n")
+    (directory / "centres.csv").write_text("name,centre,k\n" + "".join(f"{n},{c},{k}\n" for n, (c, k) in CENTRES.items()))
+    (directory / "levels.csv").write_text("name,at_least\n" + "".join(f"{n},{v}\n" for n, v in LEVELS.items()))
     alerts = [f"{n},{w[0]},{w[1]},{cell(lo)},{cell(hi)}\n" for n, w, (lo, hi) in ALERTS]
-    (folder / "alerts.csv").write_text("name,weight_x,weight_id,at_least,at_most\n" + "".join(alerts))
+    (directory / "alerts.csv").write_text("name,weight_x,weight_id,at_least,at_most\n" + "".join(alerts))
 
 
 @pytest.fixture(scope="module")
 def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, bool], Plan]:
-    folder = Path(tmp_path_factory.mktemp("specs"))
-    write_tables(folder)
+    directory = Path(tmp_path_factory.mktemp("specs"))
+    write_tables(directory)
     made = {}
     for window, small in WINDOWS.items():
         for deletes in (False, True):
-            path = folder / "spec.yaml"
+            path = directory / "spec.yaml"
             path.write_text(SPEC.format(window=window, small=small, deletes="deletes: side = 'd'" if deletes else ""))
             job, errors = validate_file(str(path), {})
             assert job is not None and not errors, [e.render() for e in errors]

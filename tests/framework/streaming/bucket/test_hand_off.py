@@ -23,17 +23,17 @@ ROWS = 60
 
 
 class Job:
-    """Batches of one bucket, each run by one of several workers; without a ``folder`` nothing is handed on."""
+    """Batches of one bucket, each run by one of several workers; without a ``directory`` nothing is handed on."""
 
-    def __init__(self, config: HostConfig, folder: Path | None, workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.config, self.folder, self.patch = config, folder, monkeypatch
+    def __init__(self, config: HostConfig, directory: Path | None, workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.config, self.directory, self.patch = config, directory, monkeypatch
         self.store = Store()
         self.caches: list[dict[Any, Any]] = [{} for _ in range(workers)]
 
     def batch(self, number: int, worker: int, whole: bool = True) -> list[tuple[str, bytes]]:
         """What the bucket says, but for how long it took; ``whole``: the batch is done, else it will have to be repeated."""
         self.patch.setattr(processor, "_CACHE", self.caches[worker])
-        host = processor.HostProcessor(self.config, as_it_is, self.folder)
+        host = processor.HostProcessor(self.config, as_it_is, self.directory)
         host.init(self.store)  # type: ignore[arg-type]
         rows = [(t, t, "pq"[t % 2], float(t * 7 % 11), "u") for t in range(number * ROWS, (number + 1) * ROWS)]
         told = list(host._run(0, [table_bytes(table_of(self.config, rows))], number * ROWS * 60_000))
@@ -52,20 +52,20 @@ def config(tmp_path: Path) -> HostConfig:
     return HostConfig.of(plan_of(tmp_path / "spec.yaml", SPEC.format(window="{count: 200}", small="{count: 20}", delay=0)), (), "test")
 
 
-def spoil(folder: Path, how: str) -> None:
+def spoil(directory: Path, how: str) -> None:
     """Something happens to what is handed on."""
     if how == "list":
-        for path in folder.glob("0/*"):
+        for path in directory.glob("0/*"):
             if path.suffix != ".value":
                 path.write_bytes(path.read_bytes()[:-200])
     elif how == "file":
-        for path in list(folder.glob("0/*.value"))[:1]:
+        for path in list(directory.glob("0/*.value"))[:1]:
             path.unlink()
-    elif how == "all" and (folder / "0").is_dir():
-        for path in folder.glob("0/*"):
+    elif how == "all" and (directory / "0").is_dir():
+        for path in directory.glob("0/*"):
             path.unlink()
-        (folder / "0").rmdir()
-        (folder / "0").write_text("somebody else's")
+        (directory / "0").rmdir()
+        (directory / "0").write_text("somebody else's")
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -80,7 +80,7 @@ def test_whoever_runs_a_batch_and_whatever_happens_to_files(
     several = Job(config, tmp_path / "states", 3, monkeypatch)
     for number in range(25):
         while chance.random() < 0.3:
-            # The engine ends the batch before it is done.
+            # Spark ends the batch before it is done.
             several.batch(number, chance.randrange(3), whole=False)
         assert several.batch(number, chance.randrange(3)) == alone.batch(number, 0)
         assert several.store.values() == alone.store.values()
@@ -96,7 +96,7 @@ def test_another_worker_asks_the_store_for_nothing(config: HostConfig, tmp_path:
     job.batch(8, 1, whole=False)
     job.batch(8, 0)
     assert job.store.read > 0
-    before, job.folder = job.store.read, None
+    before, job.directory = job.store.read, None
     job.batch(9, 1)
     assert job.store.read > before
 
@@ -130,7 +130,7 @@ def test_files_are_those_of_the_state_alone(config: HostConfig, tmp_path: Path, 
         assert len(list((tmp_path / "states" / "0").iterdir())) == len(job.store.values()) + 1
 
 
-def test_a_folder_that_cannot_be_written_is_given_up(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_written_is_given_up(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     for name, value in (("small", b"1"), ("large", bytes(1 << 20))):
         one = Handed.new(tmp_path / "taken" / "0")
@@ -159,21 +159,21 @@ class Session:
 
 
 def test_who_hands_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers of one machine; a job has its own folder, which is gone when its queries have ended, however they do."""
+    """Workers of one machine; a job has its own directory, which is gone when its queries have ended, however they do."""
     monkeypatch.setattr(hand_off, "scratch_folder", lambda: tmp_path)
     assert hand_off.handing(Context("spark://somewhere:7077", 8), "job") is None  # type: ignore[arg-type]
     assert hand_off.handing(Context("local[1]", 1), "job") is None  # type: ignore[arg-type]
-    folder = hand_off.handing(Context("local[2]", 2), "job")  # type: ignore[arg-type]
+    directory = hand_off.handing(Context("local[2]", 2), "job")  # type: ignore[arg-type]
     other = hand_off.handing(Context("local[2]", 2), "another")  # type: ignore[arg-type]
-    assert folder is not None and other is not None and folder != other
+    assert directory is not None and other is not None and directory != other
     Handed.new(other / "0").hand("t")
     for error in (None, ValueError):
         with contextlib.suppress(ValueError), hand_off.handed_on(Session("local[2]", 2), "job"):  # type: ignore[arg-type]
-            Handed.new(folder / "0").hand("t")
-            assert Handed.taken(folder / "0", "t") is not None
+            Handed.new(directory / "0").hand("t")
+            assert Handed.taken(directory / "0", "t") is not None
             if error is not None:
                 raise error
-        assert not folder.exists() and Handed.taken(other / "0", "t") is not None
+        assert not directory.exists() and Handed.taken(other / "0", "t") is not None
     with hand_off.handed_on(Session("spark://somewhere:7077", 8), "another"):  # type: ignore[arg-type]
         pass
     assert other.exists()

@@ -58,7 +58,7 @@ def names(first: int, count: int) -> list[str]:
 
 
 def packed(plan: Plan, rows: list[tuple[str, list[str]]]) -> dict[str, list[bytes]]:
-    """What the tasks of the engine make of rows (text, tags) that the intake has passed, block by block."""
+    """What the tasks of Spark make of rows (text, tags) that the intake has passed, block by block."""
     n = pa.array(np.arange(len(rows)))
     none = pa.nulls(len(rows), pa.string())
     batch = pa.record_batch(

@@ -1,4 +1,4 @@
-"""How values of the state are spelled for the engine: as PySpark does it, without what PySpark looks for in them."""
+"""How values of the state are spelled for Spark: as PySpark does it, without what PySpark looks for in them."""
 
 from __future__ import annotations
 

@@ -74,19 +74,19 @@ class Hangs(BaseException):
 class Place:
     """A copy of a job (its spec, source and sink in one directory) that a case may damage; a directory of somebody else's is beside it."""
 
-    def __init__(self, made: Path, folder: Path) -> None:
-        self.made, self.folder = made, folder
-        self.job = folder / "job"
+    def __init__(self, made: Path, directory: Path) -> None:
+        self.made, self.directory = made, directory
+        self.job = directory / "job"
         self.spec = self.job / "spec.yaml"
-        self.out = folder / "out" / "r.html"
-        self.rows = folder / "out" / "rows.csv"
+        self.out = directory / "out" / "r.html"
+        self.rows = directory / "out" / "rows.csv"
 
     def fresh(self) -> Layout:
         """The job as it was made. A checkpoint names its place, so the copy is always at the same one."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
         shutil.copytree(self.made, self.job, symlinks=True)
-        (self.folder / "victim" / "_delta_log").mkdir(parents=True)
-        (self.folder / "victim" / "_delta_log" / "0.json").write_text("theirs")
+        (self.directory / "victim" / "_delta_log").mkdir(parents=True)
+        (self.directory / "victim" / "_delta_log" / "0.json").write_text("theirs")
         self.out.parent.mkdir()
         self.rows.write_text("id,ts,grp,x,y,side\n7,2020-01-01 00:00:00,p,1,1,a\n")
         return Layout(str(self.job / "out"))
@@ -94,7 +94,7 @@ class Place:
     def everything(self, but: Path | None = None) -> dict[str, tuple[Any, ...]]:
         """All files, directories and links, but those below ``but``, in a form that changes with them; without what commands write."""
         found: dict[str, tuple[Any, ...]] = {}
-        todo = [str(self.folder)]
+        todo = [str(self.directory)]
         while todo:
             with os.scandir(todo.pop()) as entries:
                 for entry in entries:
@@ -312,9 +312,9 @@ def _held(command: list[str], place: Place, before: dict[str, tuple[Any, ...]], 
         yield f"{command} changed {sorted(odd)[:10]}"
 
 
-def run(made: Path, folder: Path, cases: int, first: int, tell: Callable[[str], object] = print) -> int:
+def run(made: Path, directory: Path, cases: int, first: int, tell: Callable[[str], object] = print) -> int:
     """How many cases went wrong."""
-    place, bad = Place(made, folder), 0
+    place, bad = Place(made, directory), 0
     for seed in range(first, first + cases):
         wrong = case(seed, place, SHOWING, WRITING)
         for w in wrong:
@@ -325,9 +325,9 @@ def run(made: Path, folder: Path, cases: int, first: int, tell: Callable[[str], 
     return bad
 
 
-def engine_made(folder: Path) -> None:
+def engine_made(directory: Path) -> None:
     """A job that Spark has run, twice, and rebuilt, at the place where its copies are: a checkpoint names its own."""
-    job = folder / "job"
+    job = directory / "job"
     job.mkdir(parents=True)
     spec = write_spec(job, queries=NEAR)
     write_file(job, "0.csv", stream(1, 120)[:60], at=0)

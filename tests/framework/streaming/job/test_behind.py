@@ -30,9 +30,9 @@ DERIVED = ["near", "near_now"]
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("behind")
-    Known(folder).run(BATCHES, BATCHES)
-    return folder
+    directory = tmp_path_factory.mktemp("behind")
+    Known(directory).run(BATCHES, BATCHES)
+    return directory
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_what_changes_no_row_is_anybodys(job: Job, name: str) -> None:
 
 @pytest.mark.parametrize("name", [n for n in (*TRUTH, *DERIVED) if n != "rejected"])
 def test_an_older_copy_of_a_table_is_noticed(job: Job, name: str, tmp_path: Path) -> None:
-    """As from a backup of that folder alone. The last batch has rows for these tables."""
+    """As from a backup of that directory alone. The last batch has rows for these tables."""
     shutil.copytree(job.root / name, tmp_path / "backup")
     again = Sink(job.plan, job.sink.writer, "g")
     commit(again, job.changes, BATCHES)

@@ -1,4 +1,4 @@
-"""A checkpoint that has lost a part is refused by name, before the engine is asked."""
+"""A checkpoint that has lost a part is refused by name, before Spark is asked."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_whole_checkpoint_is_taken(home: Path) -> None:
     looked_at(home)
     checkpoints.plan(home, 3)
     looked_at(home)
-    # The engine clears away what it no longer needs; the last batch may not be marked done.
+    # Spark clears away what it no longer needs; the last batch may not be marked done.
     for gone in ("offsets/0", "commits/0", "commits/2"):
         (home / "checkpoint" / gone).unlink()
     (home / "checkpoint" / "offsets" / "3").unlink()
@@ -68,7 +68,7 @@ def test_a_part_that_is_gone_is_named(home: Path, gone: str, told: str) -> None:
 @pytest.mark.parametrize("text", ["", "v1\n{"])
 def test_a_part_that_is_cut_off_is_named(home: Path, cut: str, text: str) -> None:
     if text and cut.endswith(("metadata", "changelog")):
-        text = ""  # what these hold is the engine's own business
+        text = ""  # what these hold is Spark's own business
     (home / "checkpoint" / cut).write_text(text)
     with pytest.raises(SkybandError) as e:
         looked_at(home)

@@ -33,10 +33,10 @@ HEAD = JobFile("tests", "g", {}, 2, None)
 
 
 class Job:
-    """A job without an engine: its tables, and a checkpoint."""
+    """A job without a JVM: its tables, and a checkpoint."""
 
-    def __init__(self, folder: Path) -> None:
-        self.plan: Plan = make_plan(str(folder / "out"), ("grp",))
+    def __init__(self, directory: Path) -> None:
+        self.plan: Plan = make_plan(str(directory / "out"), ("grp",))
         self.changes = random_changes(self.plan, seed=3, batches=BATCHES + 1, steps=25)
         self.layout = Layout(self.plan.sink)
         self.root = self.layout.root
@@ -64,9 +64,9 @@ class Job:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("intact")
-    Job(folder).run(BATCHES, BATCHES)
-    return folder
+    directory = tmp_path_factory.mktemp("intact")
+    Job(directory).run(BATCHES, BATCHES)
+    return directory
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Some cases of ``fuzz``, over a job that was made without the engine; ``make fuzz`` has many, over one that Spark ran."""
+"""Some cases of ``fuzz``, over a job that was made without Spark; ``make fuzz`` has many, over one that Spark ran."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ QUICK = [c for c in fuzz.SHOWING if c[0] in ("status", "history", "plan", "query
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> fuzz.Place:
-    folder = tmp_path_factory.mktemp("fuzz")
-    at = folder / "place" / "job"
+    directory = tmp_path_factory.mktemp("fuzz")
+    at = directory / "place" / "job"
     at.mkdir(parents=True)
     path = write_spec(at, queries=fuzz.NEAR)
     write_file(at, "0.csv", stream(1, 30), at=0)
@@ -29,8 +29,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> fuzz.Place:
     layout.save(JobFile(plan.job, "g", concealed(fingerprint(plan), plan, "s"), 2, None, salt="s"))
     for name, text in (("files.json", '{"aside": {}, "read_as": {}}'), ("sent.json", '{"generation": "g", "queries": {}}')):
         checkpoints.write(layout.home / name, text)
-    at.rename(folder / "made")
-    return fuzz.Place(folder / "made", folder / "place")
+    at.rename(directory / "made")
+    return fuzz.Place(directory / "made", directory / "place")
 
 
 @pytest.mark.parametrize("seed", seeds(0, 12))

@@ -1,4 +1,4 @@
-"""When a run has nothing to do: only if the source's folder, the checkpoint and the note of the last run all say so."""
+"""When a run has nothing to do: only if the source's directory, the checkpoint and the note of the last run all say so."""
 
 from __future__ import annotations
 
@@ -56,17 +56,17 @@ def another_file(plan: Plan, layout: Layout) -> None:
 
 
 def a_file_deeper(plan: Plan, layout: Layout) -> None:
-    """The engine takes a folder for one of Hive's if there is a = in its name, whatever it begins with."""
+    """Spark takes a directory for one of Hive's if there is a = in its name, whatever it begins with."""
     (layout.root.parent / "in" / "_day=1").mkdir()
     (layout.root.parent / "in" / "_day=1" / "a.csv").write_text("id\n")
 
 
-def a_folder_that_is_a_link(plan: Plan, layout: Layout) -> None:
+def a_directory_that_is_a_link(plan: Plan, layout: Layout) -> None:
     (layout.root.parent / "elsewhere").mkdir()
     (layout.root.parent / "in" / "link").symlink_to(layout.root.parent / "elsewhere")
 
 
-def no_folder(plan: Plan, layout: Layout) -> None:
+def no_directory(plan: Plan, layout: Layout) -> None:
     (layout.root.parent / "in").rename(layout.root.parent / "gone")
 
 
@@ -103,7 +103,7 @@ def files_under_caps(plan: Plan, layout: Layout) -> None:
 @pytest.mark.parametrize(
     "happens",
     [
-        another_file, a_file_deeper, a_folder_that_is_a_link, no_folder, a_batch_begun, a_batch_more, another_generation, no_note,
+        another_file, a_file_deeper, a_directory_that_is_a_link, no_directory, a_batch_begun, a_batch_more, another_generation, no_note,
         half_a_note, a_note_that_is_none, files_under_caps,
     ],
 )  # fmt: skip

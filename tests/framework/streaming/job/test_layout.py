@@ -1,4 +1,4 @@
-"""What a sink's folder must hold for a run to go on, and what is refused."""
+"""What a sink's directory must hold for a run to go on, and what is refused."""
 
 from __future__ import annotations
 
@@ -105,19 +105,19 @@ def test_a_finish_is_ordered_once(plan):
     assert len(before) == 1
 
 
-def files_of(folder: Path) -> list[str]:
-    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*"))
+def files_of(directory: Path) -> list[str]:
+    return sorted(str(p.relative_to(directory)) for p in directory.rglob("*"))
 
 
-def refused(plan: Plan, folder: Path) -> str:
+def refused(plan: Plan, directory: Path) -> str:
     """Why the plan is refused in its sink; nothing may have been written."""
-    before = files_of(folder)
+    before = files_of(directory)
     with pytest.raises(SkybandError) as e:
         fitting_job(plan, Layout(plan.sink))
     with pytest.raises(SkybandError) as again:
         own_place(plan, Layout(plan.sink))
     assert e.value.code == again.value.code == "SKY-E205"
-    assert files_of(folder) == before
+    assert files_of(directory) == before
     return e.value.message
 
 
@@ -164,8 +164,8 @@ def test_tables_of_before_are_refused_by_name(plan: Plan) -> None:
     assert layout.file.read_text() == before
 
 
-def secretive(folder: Path, monkeypatch: pytest.MonkeyPatch, k: str = "5", rule: str = "1000000") -> Plan:
-    spec = Path(write_spec(folder))
+def secretive(directory: Path, monkeypatch: pytest.MonkeyPatch, k: str = "5", rule: str = "1000000") -> Plan:
+    spec = Path(write_spec(directory))
     monkeypatch.setenv("K", k)
     monkeypatch.setenv("RULE", rule)
     spec.write_text(spec.read_text().replace("k: 5", 'k: "${K}"').replace("x < 1000000", "x < ${RULE}"))

@@ -1,4 +1,4 @@
-"""One run at a time: the driver's lock comes before the engine, the engine's outlives the driver."""
+"""One run at a time: the driver's lock comes before Spark, Spark's outlives the driver."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ sys.stdin.read()
 
 
 def holder(layout: Layout, pid: str) -> subprocess.Popen[str]:
-    """A process that holds the engine's lock until its input ends, as an engine does."""
+    """A process that holds Spark's lock until its input ends, as a JVM does."""
     layout.home.mkdir(parents=True)
     command = [sys.executable, "-c", HOLDER, str(layout.home / "engine.lock"), pid]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -104,7 +104,7 @@ def test_an_engine_that_outlived_its_driver_is_waited_for(tmp_path: Path) -> Non
 
     with one_run(layout, "j", let_go):
         assert orphan.wait() == 0
-    assert said == ["waiting for the engine of an earlier run of job 'j' to end (process 4711)"]
+    assert said == ["waiting for Spark of an earlier run of job 'j' to end (process 4711)"]
 
 
 def test_an_engine_that_does_not_end_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,7 +137,7 @@ def test_the_engine_holds_its_lock_while_a_run_lasts(spark: Any, tmp_path: Path,
     for sink in (layout, other):
         sink.home.mkdir(parents=True)
     with engine_lock(spark, layout), engine_lock(spark, other):
-        with pytest.raises(SkybandError, match=rf"SKY-E302 the engine of an earlier run .*\(process {pid}\)"), one_run(layout, "j"):
+        with pytest.raises(SkybandError, match=rf"SKY-E302 Spark of an earlier run .*\(process {pid}\)"), one_run(layout, "j"):
             pass
         with pytest.raises(SkybandError, match="SKY-E302"), engine_lock(spark, layout):
             pass

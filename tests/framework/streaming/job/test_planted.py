@@ -60,9 +60,9 @@ def shown(command: list[str], spec: Path, out: Path, capsys: pytest.CaptureFixtu
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Plan]:
-    folder = tmp_path_factory.mktemp("made")
-    path = write_spec(folder, queries=NEAR)
-    write_file(folder, "0.csv", stream(1, 30), at=0)
+    directory = tmp_path_factory.mktemp("made")
+    path = write_spec(directory, queries=NEAR)
+    write_file(directory, "0.csv", stream(1, 30), at=0)
     plan = small.make(path, stream(1, 30))
     layout = Layout(plan.sink)
     checkpoints.make(layout.home, batches=small.BATCHES + 1)
@@ -243,13 +243,13 @@ def test_a_planted_journal_moves_no_table_of_others(
 ) -> None:
     """The job file is data, too: it may name a query like a neighbour's directory."""
     spec, layout = job
-    folder = layout.root / "theirs"
+    directory = layout.root / "theirs"
     if theirs == "files":
-        checkpoints.write(folder / "a.csv", "1,2")
+        checkpoints.write(directory / "a.csv", "1,2")
     else:
         marked = {PROPERTY: "0" * 32} if theirs == "a table of another job" else {}
         schema = pa.schema([("x", pa.int64())])
-        DeltaTable.create(str(folder), schema, configuration=marked, raise_if_key_not_exists=False)
+        DeltaTable.create(str(directory), schema, configuration=marked, raise_if_key_not_exists=False)
     said = json.loads(layout.file.read_text())
     said["fingerprint"]["queries"]["theirs"] = {}
     checkpoints.write(layout.home / named_by, json.dumps(said))
@@ -257,7 +257,7 @@ def test_a_planted_journal_moves_no_table_of_others(
     before = everything(tmp_path)
     for command in (["maintain"], ["reset", "--yes"], ["rebuild", "--drop-old", "--quiet"]):
         code, text = shown(command, spec, tmp_path, capsys)
-        assert code == 2 and "SKY-E205" in text and str(folder) in text, (command, text)
+        assert code == 2 and "SKY-E205" in text and str(directory) in text, (command, text)
         assert {p: what for p, what in everything(tmp_path).items() if not p.endswith("lock")} == before
 
 

@@ -32,12 +32,12 @@ from tests.spark.jobs import write_file, write_spec
 
 
 class Job:
-    """A job that has run, without an engine and without tables; ``run`` is a run of it that does nothing."""
+    """A job that has run, without a JVM and without tables; ``run`` is a run of it that does nothing."""
 
-    def __init__(self, folder: Path) -> None:
-        self.plan = make_plan(str(folder / "out"), ())
+    def __init__(self, directory: Path) -> None:
+        self.plan = make_plan(str(directory / "out"), ())
         self.layout = Layout(self.plan.sink)
-        self.path = folder / "spec.yaml"
+        self.path = directory / "spec.yaml"
         self.path.write_text("job: tests\n")
         checkpoints.write(self.layout.file, json.dumps({"job": "tests", "generation": "g1"}))
         self.args = argparse.Namespace(spec=str(self.path), lines=Lines(), recorded=Outcome(None))

@@ -23,10 +23,10 @@ from tests.spark.jobs import write_spec
 
 
 class Known(Job):
-    """A job without an engine that has its job file."""
+    """A job without a JVM that has its job file."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
         kept = concealed(fingerprint(self.plan), self.plan, "s")
         self.layout.save(JobFile(self.plan.job, "g", kept, 2, None, salt="s"))
 

@@ -1,4 +1,4 @@
-"""What a task of the engine makes of the rows of its buckets: every bucket's new state in its file, or why there is none."""
+"""What a task of Spark makes of the rows of its buckets: every bucket's new state in its file, or why there is none."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_rows_that_are_not_those_of_the_job_are_told_by_the_task(plans: tuple[Pl
 
 @pytest.mark.parametrize("kind", ["pairs", *(pytest.param(k, marks=pytest.mark.slow) for k in KINDS if k != "pairs")])
 def test_the_tables_are_those_of_a_job_that_had_all_queries(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All but the reading: that is the engine's."""
+    """All but the reading: that is Spark's."""
     of = KINDS[kind]
     rows = of.rows(4, 150)
     fresh, old = of.write(tmp_path / "fresh", 1), replace(of, queries="".join(of.queries.splitlines(keepends=True)[::2]))
@@ -128,8 +128,8 @@ def test_the_tables_are_those_of_a_job_that_had_all_queries(kind: str, tmp_path:
     found = additions(job.fingerprint, new, "s")
     assert found is not None and addable(new, layout, job) == found
 
-    def were(spark: object, layout: Layout, job: JobFile, folder: Path) -> list[int]:
-        shutil.copytree(states, folder)
+    def were(spark: object, layout: Layout, job: JobFile, directory: Path) -> list[int]:
+        shutil.copytree(states, directory)
         return sorted(int(p.name) for p in states.iterdir())
 
     def run(spark: object, plan: Plan, layout: Layout, job: JobFile, fill: Fill) -> Iterator[tuple[int, str, bytes]]:

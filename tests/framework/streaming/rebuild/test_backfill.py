@@ -72,9 +72,9 @@ def split(text: str) -> tuple[str, list[str], str]:
 class Specs:
     """Plans of a kind's spec with some of its queries."""
 
-    def __init__(self, folder: Path) -> None:
-        test_bucket_topk.write_tables(folder)
-        self.folder = folder
+    def __init__(self, directory: Path) -> None:
+        test_bucket_topk.write_tables(directory)
+        self.directory = directory
         self.texts = specs()
         self.made: dict[tuple[str, tuple[int, ...]], Plan] = {}
 
@@ -89,7 +89,7 @@ class Specs:
     def plan(self, kind: str, chosen: tuple[int, ...]) -> Plan:
         if (kind, chosen) not in self.made:
             head, queries, end = split(self.texts[kind].replace("column: ts}", "column: ts, watermark: 3 minutes}"))
-            path = self.folder / "spec.yaml"
+            path = self.directory / "spec.yaml"
             path.write_text(head + "".join(queries[i] for i in chosen) + end)
             job, errors = validate_file(str(path), {})
             assert job is not None and not errors, [e.render() for e in errors]

@@ -1,4 +1,4 @@
-"""A state that is moved to another number of tasks, all but the engine's moving: whatever is killed, it is gone on with."""
+"""A state that is moved to another number of tasks, all but Spark's moving: whatever is killed, it is gone on with."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ LAST = small.BATCHES
 
 
 class Job:
-    """A job that has run in 2 tasks, and an engine that moves its state, or is killed or fails meanwhile."""
+    """A job that has run in 2 tasks, and a JVM that moves its state, or is killed or fails meanwhile."""
 
-    def __init__(self, ran: Path, folder: Path) -> None:
-        shutil.copytree(ran, folder, dirs_exist_ok=True)
-        spec = folder / "job" / "spec.yaml"
-        spec.write_text(spec.read_text().replace(str(ran), str(folder)))
+    def __init__(self, ran: Path, directory: Path) -> None:
+        shutil.copytree(ran, directory, dirs_exist_ok=True)
+        spec = directory / "job" / "spec.yaml"
+        spec.write_text(spec.read_text().replace(str(ran), str(directory)))
         self.plan = load_plan(str(spec))
         self.layout = Layout(self.plan.sink)
         job = JobFile(self.plan.job, "g", concealed(fingerprint(self.plan), self.plan, "s"), 2, None, salt="s")
@@ -72,9 +72,9 @@ class Job:
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder, of = Path(tmp_path_factory.mktemp("ran")), KINDS["pairs"]
-    small.make(of.write(folder / "job", 1), of.rows(4, 60))
-    return folder
+    directory, of = Path(tmp_path_factory.mktemp("ran")), KINDS["pairs"]
+    small.make(of.write(directory / "job", 1), of.rows(4, 60))
+    return directory
 
 
 def test_a_state_is_moved_once(ran: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""A job's state and tables divided among more buckets, all but the engine's store: that is the engine's."""
+"""A job's state and tables divided among more buckets, all but Spark's store: that is Spark's."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ Edit = Callable[[str], Plan]
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A job in 3 buckets that has run, with its states beside it."""
-    folder = Path(tmp_path_factory.mktemp("ran"))
-    small.make(OF.write(folder / "job", 1), OF.rows(4, 150), folder / "states")
-    return folder
+    directory = Path(tmp_path_factory.mktemp("ran"))
+    small.make(OF.write(directory / "job", 1), OF.rows(4, 150), directory / "states")
+    return directory
 
 
 @pytest.fixture
@@ -55,8 +55,8 @@ def job(ran: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Edit:
         checkpoints.write(layout.root.parent / "in" / f"{batch}.csv", "")
     checkpoints.make(layout.home, batches=small.BATCHES + 1)
 
-    def stored(spark: object, layout: Layout, job: JobFile, folder: Path) -> list[int]:
-        shutil.copytree(states, folder)
+    def stored(spark: object, layout: Layout, job: JobFile, directory: Path) -> list[int]:
+        shutil.copytree(states, directory)
         return sorted(int(p.name) for p in states.iterdir())
 
     monkeypatch.setattr(rebucket, "stored_states", stored)

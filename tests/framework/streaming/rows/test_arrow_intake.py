@@ -1,4 +1,4 @@
-"""What a task does with a file that it reads itself, without an engine. That the engine does the same, tests/spark/test_arrow.py shows."""
+"""What a task does with a file that it reads itself, without a JVM. That Spark does the same, tests/spark/test_arrow.py shows."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_what_cannot_be_read_is_for_the_engine_to_tell(tmp_path: Path, damage: s
 
 
 def test_hashes_are_the_engines() -> None:
-    """Values that the engine gives, for every length of text that its hash tells apart, and chained."""
+    """Values that Spark gives, for every length of text that its hash tells apart, and chained."""
     assert xxhash64([pa.array(["Spark"]), pa.array([[123]]).flatten().cast(pa.int32()), pa.array([2], pa.int32())], 1).tolist() == [
         5602566077635097486
     ]

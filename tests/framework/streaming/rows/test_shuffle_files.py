@@ -32,8 +32,8 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Parcels:
     return found
 
 
-def files(folder: Path) -> list[Path]:
-    return sorted(p for p in folder.rglob("*") if p.is_file())
+def files(directory: Path) -> list[Path]:
+    return sorted(p for p in directory.rglob("*") if p.is_file())
 
 
 def test_large_blocks_lie_in_files_and_small_ones_do_not(made: Parcels, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a run does about a drop, with an engine that only answers: what is read first, what cannot be read, and how a drop ends."""
+"""What a run does about a drop, with a JVM that only answers: what is read first, what cannot be read, and how a drop ends."""
 
 from __future__ import annotations
 
@@ -52,9 +52,11 @@ class Lying:
         return [u for u in urls if u in said.split()]
 
 
-def drops(folder: Path, monkeypatch: pytest.MonkeyPatch, lying: Lying, reject: bool = False, rules: bool = True) -> tuple[Drops, list[str]]:
+def drops(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, lying: Lying, reject: bool = False, rules: bool = True
+) -> tuple[Drops, list[str]]:
     told: list[str] = []
-    spec = write_spec(folder, max_files=2, watermark="1 minute")
+    spec = write_spec(directory, max_files=2, watermark="1 minute")
     text = spec.read_text().replace("format: csv", "format: csv\n  on_bad_file: " + ("reject" if reject else "stop"))
     spec.write_text(text if rules else text.replace(text[text.index("quality:") : text.index("window:")], ""))
     plan = load_plan(str(spec))

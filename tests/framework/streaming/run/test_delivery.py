@@ -176,13 +176,13 @@ def test_a_file_that_is_not_there_is_an_error_and_nothing_is_committed(
         commit(sink, 0, received)
     assert e.value.code == "SKY-E620"
     assert sink_of(tmp_path).writer.read("rejected").num_rows == 0
-    # A task on a machine that has another folder of that name, or none, fails.
+    # A task on a machine that has another directory of that name, or none, fails.
     elsewhere = Delivery(str(tmp_path / "none"), deliver.specs, deliver.keys, 0, "")
     with pytest.raises(OSError, match="none"):
         elsewhere(REJECTED, blocks.table_bytes(bad_rows(2)))
 
 
-def test_a_writer_without_a_folder_gets_rows() -> None:
+def test_a_writer_without_a_directory_gets_rows() -> None:
     from skyband.framework.rehearsal.memory import MemoryWriter
 
     sink = Sink(make_plan("anywhere"), MemoryWriter(), "g1")

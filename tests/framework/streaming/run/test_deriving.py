@@ -1,4 +1,4 @@
-"""Parts of results made by tasks: what travels to them and back, and their errors. The engine itself: ``tests/spark/test_delivery.py``."""
+"""Parts of results made by tasks: what travels to them and back, and their errors. Spark itself: ``tests/spark/test_delivery.py``."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def _run(data: bytes) -> list[Any]:
     return list(function([item]))
 
 
-def job(folder: Path) -> Sink:
-    plan = make_plan(str(folder), ("grp",))
+def job(directory: Path) -> Sink:
+    plan = make_plan(str(directory), ("grp",))
     plan = replace(plan, source=replace(plan.source, options=(("password", SECRET),)))
-    sink = Sink(plan, DriverWriter(folder), "g1")
+    sink = Sink(plan, DriverWriter(directory), "g1")
     sink.ensure_all()
     return sink
 

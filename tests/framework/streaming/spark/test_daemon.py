@@ -1,4 +1,4 @@
-"""What the engine's Python processes have loaded by the time they are asked to do something."""
+"""What Spark's Python processes have loaded by the time they are asked to do something."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ print(pa.compute.sum(pa.array([1, 2])).as_py())
 
 
 def test_the_stateful_step_is_declared_without_its_parts(root: Path) -> None:
-    """The engine starts a process for that and waits for it."""
+    """Spark starts a process for that and waits for it."""
     code = "from skyband.framework.streaming import processor\nprint(*(m in sys.modules for m in ('pyarrow', 'numba', 'numpy')))"
     assert said(root, code) == ["False", "False", "False"]

@@ -1,4 +1,4 @@
-"""How an engine's end is told: from its process's exit code and the error that came of it."""
+"""How a JVM's end is told: from its process's exit code and the error that came of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def ended(code: str, wait: bool = True) -> Engine:
-    """An engine whose process runs ``code``."""
+    """A JVM whose process runs ``code``."""
     engine = Engine()
     engine.process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
     if wait:
@@ -43,7 +43,7 @@ def ended(code: str, wait: bool = True) -> Engine:
 def test_ends(code: str, told: str, hint: str) -> None:
     died = ended(code).death(ValueError("whatever"))
     assert died is not None and died.hint is not None
-    assert (died.code, died.message) == ("SKY-E305", f"the engine died: {told}")
+    assert (died.code, died.message) == ("SKY-E305", f"Spark died: {told}")
     assert hint in died.hint
 
 
@@ -172,7 +172,7 @@ def test_what_libraries_print_goes_to_the_log_once_there_is_an_engine(tmp_path: 
     engine.log = tmp_path / "engine.log"
     engine.log.touch(0o600)
     print("after", file=stray)
-    engine.log = tmp_path / "no folder" / "engine.log"
+    engine.log = tmp_path / "no directory" / "engine.log"
     print("nowhere", file=stray)
     assert out.getvalue() == "before\n"
     assert (tmp_path / "engine.log").read_text() == "after\n"

@@ -1,4 +1,4 @@
-"""How the engine's process is started: what is known of earlier starts is used only while it is true."""
+"""How Spark's process is started: what is known of earlier starts is used only while it is true."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ASKED = ["/spark/bin/spark-submit", "--conf", "spark.master=local[2]", "pyspark-
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A Spark's folder with two jar files, and its machine learning; the cache is the test's own."""
+    """A Spark's directory with two jar files, and its machine learning; the cache is the test's own."""
     for name in launch._OTHERS:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(launch, "cache_folder", lambda: tmp_path)

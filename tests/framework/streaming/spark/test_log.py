@@ -1,4 +1,4 @@
-"""The engine's log: below the sink, its owner's alone, never through a link, without values of the environment."""
+"""Spark's log: below the sink, its owner's alone, never through a link, without values of the environment."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Write = Callable[..., Path]
 
 @pytest.fixture
 def write(monkeypatch: pytest.MonkeyPatch) -> Write:
-    """Writes to file descriptor 2 as an engine does, waits for the end of the pipe, gives the log's path."""
+    """Writes to file descriptor 2 as a JVM does, waits for the end of the pipe, gives the log's path."""
     monkeypatch.setattr(log, "_log", None)
     monkeypatch.delenv("SKYBAND_LOG", raising=False)
 
@@ -85,7 +85,7 @@ def test_a_link_in_its_place_is_not_followed(write: Write, tmp_path: Path) -> No
     assert mode(path.parent) == 0o700 and path.read_bytes() == b"said\n"
 
 
-def test_without_a_sink_it_lies_in_a_folder_nobody_can_foresee(write: Write) -> None:
+def test_without_a_sink_it_lies_in_a_directory_nobody_can_foresee(write: Write) -> None:
     path = write(None, b"said\n")
     assert (mode(path), mode(path.parent)) == (0o600, 0o700) and str(os.getpid()) not in path.parent.name
     path.unlink()
@@ -150,7 +150,7 @@ def test_an_engine_outlives_its_driver(tmp_path: Path) -> None:
 
 
 def test_what_the_engine_prints_and_a_closed_descriptor(tmp_path: Path) -> None:
-    """The engine's standard output goes to the log too; a closed descriptor takes nothing of it away."""
+    """Spark's standard output goes to the log too; a closed descriptor takes nothing of it away."""
     driver = (
         "import os, subprocess\nfrom pathlib import Path\nfrom skyband.framework.streaming.spark.log import engine_log\n"
         f"os.close(2)\nwith engine_log(Path({str(tmp_path)!r})) as log:\n    os.system('echo printed; echo said >&2')\n"

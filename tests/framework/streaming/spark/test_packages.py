@@ -1,4 +1,4 @@
-"""Which of two versions of a package the engine starts with: decided by what resolves, and told."""
+"""Which of two versions of a package Spark starts with: decided by what resolves, and told."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders of the engine: those of killed processes go, nothing else does."""
+"""Directories of Spark: those of killed processes go, nothing else does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.streaming.spark import session
-from skyband.framework.streaming.spark.scratch import remove_leftovers, scratch_folder
+from skyband.framework.streaming.spark.scratch import remove_leftovers, scratch_directory
 
 
 @pytest.fixture
@@ -29,31 +29,31 @@ def ended() -> int:
     return done.pid
 
 
-def hours_ago(folder: Path, hours: float) -> None:
+def hours_ago(directory: Path, hours: float) -> None:
     past = time.time() - 3600 * hours
-    os.utime(folder, (past, past))
+    os.utime(directory, (past, past))
 
 
-def test_folders_of_processes_that_are_gone_are_removed(temp: Path, ended: int) -> None:
-    mine, theirs = scratch_folder(), scratch_folder(ended)
-    assert (mine.stat().st_mode & 0o777, scratch_folder()) == (0o700, mine)
-    for folder in (mine, theirs):
-        (folder / "blockmgr-1").mkdir()
-        hours_ago(folder, 0.5)
+def test_directories_of_processes_that_are_gone_are_removed(temp: Path, ended: int) -> None:
+    mine, theirs = scratch_directory(), scratch_directory(ended)
+    assert (mine.stat().st_mode & 0o777, scratch_directory()) == (0o700, mine)
+    for directory in (mine, theirs):
+        (directory / "blockmgr-1").mkdir()
+        hours_ago(directory, 0.5)
     assert remove_leftovers() == []
-    for folder in (mine, theirs):
-        hours_ago(folder, 2)
+    for directory in (mine, theirs):
+        hours_ago(directory, 2)
     assert remove_leftovers() == [theirs]
     assert mine.exists() and not theirs.exists()
 
 
 def test_an_empty_one_goes_at_once(temp: Path, ended: int) -> None:
-    theirs = scratch_folder(ended)
+    theirs = scratch_directory(ended)
     assert remove_leftovers() == [theirs]
 
 
 def test_what_only_looks_like_one_stays(temp: Path, ended: int) -> None:
-    name = scratch_folder(ended).name
+    name = scratch_directory(ended).name
     (temp / name).rmdir()
     target = temp / "elsewhere"
     target.mkdir()
@@ -64,32 +64,32 @@ def test_what_only_looks_like_one_stays(temp: Path, ended: int) -> None:
     hours_ago(other, 5)
     assert remove_leftovers() == []
     assert (target / "precious").exists() and other.exists()
-    # A link in the place of the folder is not followed either.
-    assert scratch_folder(ended).resolve() != target.resolve()
+    # A link in the place of the directory is not followed either.
+    assert scratch_directory(ended).resolve() != target.resolve()
 
 
 def test_nothing_at_a_name_that_can_be_guessed_is_in_the_way(temp: Path) -> None:
-    """A file, a link to a folder of somebody's, a folder: the name of user and process alone was taken once."""
+    """A file, a link to a directory of somebody's, a directory: the name of user and process alone was taken once."""
     (temp / "theirs").mkdir()
     for pid, plant in ((4_000_001, Path.touch), (4_000_002, lambda p: p.symlink_to(temp / "theirs")), (4_000_003, Path.mkdir)):
         plant(temp / f"skyband-engine-{os.getuid()}-{pid}")
-        made = scratch_folder(pid)
+        made = scratch_directory(pid)
         assert made.is_dir() and not made.is_symlink() and made.stat().st_mode & 0o777 == 0o700
-        assert made.name.startswith(f"skyband-engine-{os.getuid()}-{pid}-") and scratch_folder(pid) == made
+        assert made.name.startswith(f"skyband-engine-{os.getuid()}-{pid}-") and scratch_directory(pid) == made
     assert not any((temp / "theirs").iterdir())
 
 
 def test_one_that_has_gone_is_made_again_unless_somebody_else_made_it(temp: Path) -> None:
-    made = scratch_folder(4_000_004)
+    made = scratch_directory(4_000_004)
     made.rmdir()
-    assert scratch_folder(4_000_004) == made and made.is_dir()
+    assert scratch_directory(4_000_004) == made and made.is_dir()
     made.rmdir()
     (temp / "theirs").mkdir()
     made.symlink_to(temp / "theirs")
-    other = scratch_folder(4_000_004)
+    other = scratch_directory(4_000_004)
     assert other != made and other.is_dir() and not any((temp / "theirs").iterdir())
 
 
 def test_the_warehouse_of_the_engine_is_in_it(temp: Path) -> None:
     wanted = session._wanted("t", None, "local[1]", (), None, True, None, True, lambda: None)
-    assert Path(wanted.start.settings["spark.sql.warehouse.dir"]).parent == wanted.scratch == scratch_folder()
+    assert Path(wanted.start.settings["spark.sql.warehouse.dir"]).parent == wanted.scratch == scratch_directory()

@@ -1,4 +1,4 @@
-"""An engine that is started before it is asked for: only where the last run says that there will be something to do, and kept only if it is
+"""A JVM that is started before it is asked for: only where the last run says that there will be something to do, and kept only if it is
 the one that is asked for then."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 from skyband.framework.streaming.spark import launch, process, start_ahead
 from skyband.framework.streaming.spark.jvm import ENGINE
 from skyband.framework.streaming.spark.process import Start
-from skyband.framework.streaming.spark.scratch import scratch_folder
+from skyband.framework.streaming.spark.scratch import scratch_directory
 from skyband.framework.streaming.spark.start_ahead import Engine, expected, note
 from skyband.jobs.spec import load_plan
 from tests.spark.jobs import write_spec
@@ -39,7 +39,7 @@ def noted(spec: Path) -> Path:
     return file
 
 
-def test_one_is_expected_once_the_sources_folder_has_changed(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_is_expected_once_the_sources_directory_has_changed(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert expected(str(spec)) is None
     noted(spec)
     assert expected(str(spec)) is None
@@ -68,7 +68,7 @@ def test_a_note_that_says_nothing_is_none(spec: Path, damage: str) -> None:
     assert expected(str(spec)) is None
 
 
-def test_no_note_is_left_of_what_is_no_folder_or_no_file(spec: Path) -> None:
+def test_no_note_is_left_of_what_is_no_directory_or_no_file(spec: Path) -> None:
     source = load_plan(str(spec)).source
     note(str(spec), replace(source, format="kafka", path=None), ASKED)
     note("-", source, ASKED)
@@ -91,10 +91,10 @@ def test_the_oldest_notes_go(spec: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def no_engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Processes that wait for their end take the place of engines; the test process's own, if it has one, is nobody's meanwhile."""
     monkeypatch.setattr(ENGINE, "process", None)
-    monkeypatch.setattr(ENGINE, "scratch", scratch_folder())
+    monkeypatch.setattr(ENGINE, "scratch", scratch_directory())
     monkeypatch.setattr(process, "_ahead", None)
     monkeypatch.setattr(process, "_spark", lambda name: None)
-    monkeypatch.setattr(process, "scratch_folder", scratch_folder)
+    monkeypatch.setattr(process, "scratch_folder", scratch_directory)
     monkeypatch.setattr(launch, "command", lambda *_: ["sleep", "600"])
     yield
     ENGINE.end()
@@ -112,9 +112,9 @@ def pid() -> int:
 
 @pytest.fixture
 def own_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Ending an engine removes its folder: not that of the session that other tests have."""
+    """Ending a JVM removes its directory: not that of the session that other tests have."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    return scratch_folder()
+    return scratch_directory()
 
 
 def test_the_one_that_is_asked_for_is_kept(own_scratch: Path, no_engine: None) -> None:

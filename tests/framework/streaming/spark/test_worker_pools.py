@@ -1,4 +1,4 @@
-"""Workers of intake and of the stateful step: two pools, or one where the engine is soon over."""
+"""Workers of intake and of the stateful step: two pools, or one where Spark is soon over."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def context(conf: dict[str, str]) -> Any:
 def test_pools(conf: dict[str, str], one: bool) -> None:
     of = context(conf)
     intake, host = pools(of)
-    # What the engine adds to the environment of those that take Arrow, it must find there already: or there would be two pools.
+    # What Spark adds to the environment of those that take Arrow, it must find there already: or there would be two pools.
     told = [{**environment, **more} for environment, more in ((intake, INTAKE), (host, {}))]
     assert (told[0] == told[1]) == one and host.items() >= HOST.items()
     with pool(of, host):
