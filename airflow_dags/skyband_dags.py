@@ -1,4 +1,4 @@
-"""Airflow's file: every Skyband spec with a ``schedule:`` in the directories of ``SKYBAND_SPECS`` is a DAG (docs/airflow.md)."""
+"""Airflow's file: every Skyband spec with a ``schedule:`` in the directories of ``SKYBAND_SPECS`` is a DAG (docs/how-to/airflow.md)."""
 
 import os
 from pathlib import Path

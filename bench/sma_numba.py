@@ -1,7 +1,7 @@
 """SMA for one query in Numba, for those who have not built the C++ peers: a ring of scores, a skyband kept per event (paper 2, section 5).
 
 Test against the k-th score at the last computation from scratch, insert with dominance counters, recompute when fewer than k are left
-(with the repairs of docs/algorithms.md E2.1-E2.4). It answers after every arrival but writes no change stream.
+(with the repairs of docs/algorithms E2.1-E2.4). It answers after every arrival but writes no change stream.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a command answers, once as data and once as text, and the one place that prints it.
 
-``--format json``: stdout has one JSON document and nothing else, whatever the exit code (docs/commands.md); what is for people stays on
-stderr.
+``--format json``: stdout has one JSON document and nothing else, whatever the exit code (docs/reference/commands.md). Text for people goes
+to stderr.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``import skyband``: one spec and everything that can be asked of its job, by the functions that the commands call (docs/python.md)."""
+"""``import skyband``: one spec and everything that can be asked of its job, by the commands' functions (docs/reference/python.md)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _variables(env: Mapping[str, str] | None) -> Mapping[str, str] | None:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How a run ended: ``status`` and ``exit_code`` of the command, and its ``outcome`` (docs/operations.md Outcome of a run)."""
+    """How a run ended: ``status`` and ``exit_code`` of the command, and its ``outcome`` (docs/reference/run-output.md)."""
 
     status: str
     exit_code: int
@@ -81,7 +81,7 @@ class Job:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The names of the tables it writes (docs/semantics.md Tables), whether they are there yet or not."""
+        """The names of the tables it writes (docs/semantics Tables), whether they are there yet or not."""
         from skyband.framework.tables.schemas import tables
 
         return tuple(t.name for t in tables(self._plan))

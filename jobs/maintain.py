@@ -22,9 +22,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "maintain",
         help="make a job's tables small and quick",
         **described(
-            "Merges the small files of every table, writes a checkpoint of its log, and removes replaced files and log that are "
-            "old enough (docs/operations.md says after how long; versions that table `published` names stay). Runs do as much of it as "
-            "pays; this does all of it. Takes the job's lock: no run beside it.",
+            "Merges the small files of every table, writes a checkpoint of its log, and removes old replaced files and log entries "
+            "(docs/how-to/run-in-production.md says when; versions that table `published` names stay). Runs do as much of it as "
+            "pays; this does all of it. Takes the job's lock, so no run can start meanwhile.",
             "skyband maintain flights.yaml",
         ),
     )

@@ -1,8 +1,8 @@
 """The comparison with what users would do instead, as a picture and as tables.
 
 After ``make bench only=alternatives``, ``.venv/bin/python -m scripts.alternatives build/bench/alternatives.jsonl`` keeps that run's
-figures in docs/images/alternatives.jsonl, and makes docs/images/alternatives.svg of them and the part of docs/benchmarks.md between two
-comments. Without a file it makes them of the figures that are kept. Standard library only.
+figures in docs/images/alternatives.jsonl, and makes docs/images/alternatives.svg and a part of docs/reference/alternatives.md from
+them. Without a file it makes them of the figures that are kept. Standard library only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from scripts.pictures import IMAGES, Picture
 
 FIGURES = IMAGES / "alternatives.jsonl"
-PAGE = IMAGES.parent / "benchmarks.md"
+PAGE = IMAGES.parent / "reference" / "alternatives.md"
 BEGIN, END = "<!-- made by scripts/alternatives.py -->\n", "<!-- end of what scripts/alternatives.py makes -->\n"
 QUERIES = {
     "topk": "top-k: the ten largest payments of each market",

@@ -1,4 +1,4 @@
-"""docs/commands.md against the command line: every command is in its table, with a test that exists; help has examples that can be read."""
+"""docs/reference/commands.md against the command line: every command has a row with a test; help has valid examples."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skyband.jobs.cli import command_line
 from skyband.jobs.described import leaves
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = "docs/commands.md"
+PAGE = "docs/reference/commands.md"
 COMMANDS = {p.prog.removeprefix("skyband "): p for p in leaves(command_line())}
 
 

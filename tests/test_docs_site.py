@@ -25,7 +25,9 @@ def pages(nav: Any) -> Iterator[str]:
 
 
 def test_every_page_stands_in_the_menu_once() -> None:
-    assert sorted(pages(CONFIG["nav"])) == sorted(["index.md", *(p.name for p in (ROOT / "docs").glob("*.md"))])
+    assert sorted(pages(CONFIG["nav"])) == sorted(
+        ["index.md", *(p.relative_to(ROOT / "docs").as_posix() for p in (ROOT / "docs").rglob("*.md"))]
+    )
 
 
 def test_what_builds_it_is_pinned_and_no_part_of_an_installation() -> None:
@@ -46,8 +48,8 @@ def test_it_builds_strictly_and_loads_nothing_from_elsewhere(tmp_path: Path) -> 
         done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=900)
         assert done.returncode == 0, done.stdout + done.stderr
     site = tmp_path / "build" / "site"
-    built = {p.name: p.read_text(encoding="utf-8") for p in site.glob("*.html")}
-    assert {f"{Path(p).stem}.html" for p in pages(CONFIG["nav"])} <= set(built)
+    built = {p.relative_to(site).as_posix(): p.read_text(encoding="utf-8") for p in site.rglob("*.html")}
+    assert {f"{p.removesuffix('.md')}.html" for p in pages(CONFIG["nav"])} <= set(built)
     loading = re.compile(r"<(?:script|img|iframe|link rel=\"(?:stylesheet|icon|preconnect)\")[^>]*(?:src|href)=\"(?:https?:)?//[^\"]*")
     assert [(name, m[0]) for name, text in built.items() for m in loading.finditer(text)] == []
-    assert 'src="images/report.png"' in built["index.html"] and 'src="images/window.svg"' in built["pictures.html"]
+    assert 'src="images/report.png"' in built["index.html"] and 'src="../images/window.svg"' in built["explanation/concepts.html"]

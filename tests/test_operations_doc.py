@@ -1,4 +1,4 @@
-"""The tables of docs/operations.md against the code."""
+"""The tables of the reference pages against the code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from skyband.framework.streaming.spark.stop_signal import SIGNALLED, SIGNALS
 from skyband.jobs import run, verify
 
 ROOT = Path(__file__).resolve().parents[1]
-DOC = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+PAGES = ("error-codes", "environment-variables", "run-output")
+DOC = "\n".join((ROOT / "docs" / "reference" / f"{name}.md").read_text(encoding="utf-8") for name in PAGES)
 
 SET_BY_SPARK = {
     "PYTHON_WORKER_FACTORY_PORT", "PYTHON_WORKER_FACTORY_SECRET", "PYTHON_WORKER_FACTORY_SOCK_PATH",

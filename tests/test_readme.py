@@ -24,15 +24,27 @@ from skyband.jobs.cli import COMMANDS
 from skyband.jobs.spec import load_plan
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("README.md", "docs/authors.md")
+FIRST = "docs/tutorials/first-job.md"
+PAGES = (
+    "README.md", FIRST,
+    *(f"docs/how-to/{name}.md" for name in (
+        "write-a-spec", "top-k-and-thresholds", "skylines", "similar-sets", "loyalty", "test-a-spec", "read-files",
+        "follow-a-delta-table", "kafka", "generate-rows",
+    )),
+)  # fmt: skip
 """In the order in which they are read."""
-COOKBOOK = "docs/bi.md"
+COOKBOOK = "docs/how-to/query-results.md"
 """Its SQL is for `skyband sql`."""
-COMMANDS_PAGE = "docs/commands.md"
-PYTHON = "docs/python.md"
-OTHERS = (COMMANDS_PAGE, "docs/operations.md", "docs/plugins.md")
+COMMANDS_PAGE = "docs/reference/commands.md"
+PYTHON = "docs/reference/python.md"
+OTHERS = (COMMANDS_PAGE, *(
+    f"docs/how-to/{name}.md" for name in (
+        "check-data-quality", "run-in-production", "configure-spark", "run-on-a-cluster", "monitor-a-job", "change-a-job", "back-up-a-job",
+        "connect-bi-tools", "write-a-plugin",
+    )
+))  # fmt: skip
 """Pages whose commands run after those."""
-PAGES_OF_COMMANDS = (*PAGES, COOKBOOK, *OTHERS, PYTHON, "docs/developers.md", "docs/install.md", "docs/airflow.md", "docs/semantics.md")
+PAGES_OF_COMMANDS = ("README.md", *sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "docs").rglob("*.md")))
 ELSEWHERE = {"ssh", "pip", "pipx", "docker", "airflow"}
 """Commands in pages that are not run here: another machine's, or those that need a wheel or an image first."""
 DAYS = 14
@@ -74,7 +86,7 @@ def merged(base: Any, part: Any) -> Any:
 
 
 SPECS = [b for b in blocks((*PAGES, *OTHERS)) if b.info == "yaml"]
-DEMO = next(b for b in SPECS if b.page == "docs/authors.md")
+DEMO = next(b for b in SPECS if b.page == FIRST)
 
 
 def test_blocks_have_a_known_kind() -> None:

@@ -1,4 +1,4 @@
-"""The table of docs/security.md against the code: who hands text of a spec to which library."""
+"""The table of docs/reference/spec-text.md against the code: who hands text of a spec to which library."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-DOC = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+DOC = (ROOT / "docs" / "reference" / "spec-text.md").read_text(encoding="utf-8")
 ROWS = [
     [c.strip() for c in line.strip("|").split("|")] for line in DOC.splitlines() if line.startswith("| ") and not line.startswith("| Text")
 ]

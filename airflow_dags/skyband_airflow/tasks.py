@@ -75,7 +75,7 @@ class Run(ResumableJobMixin, BaseOperator):
         self._handle: child.Handle | None = None
 
     def execute(self, context: Any) -> dict[str, Any]:
-        """The outcome (docs/operations.md). AirflowFailException for what another try cannot mend, AirflowException for the rest."""
+        """Return the outcome (docs/reference/run-output.md) or raise AirflowFailException if a retry cannot help, else AirflowException."""
         try:
             outcome: dict[str, Any] = self.execute_resumable(context)
         finally:

@@ -154,7 +154,7 @@ def in_order_of_age(parts: tuple[Part, ...]) -> bool:
 
 
 def newest_first(parts: tuple[Part, ...]) -> tuple[RankTerm, ...]:
-    """Terms by which equal items rank: larger seq first; of several rows the oldest one's, then the newest one's (docs/semantics.md 6)."""
+    """Terms by which equal items rank: larger seq first; of several rows the oldest one's, then the newest one's (docs/semantics 6)."""
     seqs = tuple(p.prefix + "seq" for p in parts)
     if not in_order_of_age(parts):
         return RankTerm(seqs, "desc", "least"), RankTerm(seqs, "desc", "greatest")

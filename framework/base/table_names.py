@@ -1,4 +1,4 @@
-"""Names of a job's tables and of their columns (docs/semantics.md, tables)."""
+"""Names of a job's tables and of their columns (docs/semantics, tables)."""
 
 from __future__ import annotations
 

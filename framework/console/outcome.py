@@ -1,4 +1,4 @@
-"""What a run did, as a JSON file for schedulers (``run --outcome``; fields in docs/operations.md). Standard library only.
+"""What a run did, as a JSON file for schedulers (``run --outcome``; fields in docs/reference/run-output.md). Standard library only.
 
 Everything is added up in memory while the run goes on, so that the file can be written at any end, a signal's handler included.
 """

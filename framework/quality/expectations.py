@@ -245,7 +245,7 @@ def mistakes(expectation: str, given: Mapping[str, Any], columns: Mapping[str, A
     """What is wrong with a check of a spec; ``columns`` of its table, None if they are not known. O(size of the arguments)."""
     known = takes(expectation)
     if known is None:
-        hint = did_you_mean(expectation, [*EXPECTATIONS, *OWN.all()]) or "docs/security.md says which there are"
+        hint = did_you_mean(expectation, [*EXPECTATIONS, *OWN.all()]) or "docs/reference/spec-text.md says which there are"
         yield "SKY-E113", None, f"no expectation '{expectation[:80]}' that a spec may ask for", hint
         return
     for name, value in given.items():

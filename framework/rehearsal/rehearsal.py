@@ -2,7 +2,7 @@
 
 What Spark does between them is done here as it does it: rows of a drop are never late because of each other, the watermark is the
 newest event time so far less the delay, in whole milliseconds, and what it has passed is taken after the drop. Results do not depend on
-how keys fall into buckets (docs/semantics.md 4): here is one.
+how keys fall into buckets (docs/semantics 4): here is one.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Rehearsal:
         self._bucket = Bucket.restore(self._bucket.config, 0, self._state.get)
 
     def finish(self) -> None:
-        """Declares the input complete (docs/semantics.md 5)."""
+        """Declares the input complete (docs/semantics 5)."""
         if self._newest is None:
             return
         frontier = self._newest + 1

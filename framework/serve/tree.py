@@ -240,4 +240,4 @@ def _table_function(node: Node, names: Names, found: _Found) -> None:
         raise Refused("42883", f"the table function {name} is not offered here", _WHICH)
 
 
-_WHICH: Final = "functions that depend on their arguments alone are: docs/security.md, section skyband serve"
+_WHICH: Final = "functions that depend on their arguments alone are: docs/explanation/security.md, section skyband serve"

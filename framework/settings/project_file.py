@@ -2,7 +2,7 @@
 
 It is the file that ``SKYBAND_CONFIG`` names, else the one in the working directory of who calls: never one beside a spec, whose author
 has no
-say in how Spark is started (docs/security.md).
+say in how Spark is started (docs/explanation/security.md).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from skyband.framework.base.errors import SkybandError
 
 CHANGED: Final = "SKY-E207"
 _ANEW: Final = "skyband rebuild SPEC makes all anew from what the table holds now; or run the job into a new sink.path"
-_FOLLOW: Final = 'a job with options: {changes: "true"} follows a table whose rows change (docs/authors.md)'
+_FOLLOW: Final = 'a job with options: {changes: "true"} follows a table whose rows change (docs/how-to/follow-a-delta-table.md)'
 
 
 def failure(said: str, path: str | None) -> SkybandError | None:

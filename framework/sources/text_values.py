@@ -1,6 +1,6 @@
 """Texts of CSV and JSON as values, as Spark's expressions: what a cell may be, and what is never read as something else without a word.
 
-Each function takes a column of texts and returns (the value, whether the text is none of the type). Null is null. See docs/semantics.md 1.
+Each function takes a column of texts and returns (the value, whether the text is none of the type). Null is null. See docs/semantics 1.
 """
 
 from __future__ import annotations

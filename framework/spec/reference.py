@@ -1,6 +1,6 @@
-"""Every field of a spec as a page of documentation, from the models: ``python -m skyband.framework.spec.reference`` writes it.
+"""Pages of documentation with every field of a spec: ``python -m skyband.framework.spec.reference`` writes them.
 
-It is read off the JSON schema, which is the models' own: types, defaults, bounds and descriptions are said once.
+The pages come from the JSON schema of the models, so types, defaults, bounds and descriptions are stated once.
 """
 
 from __future__ import annotations
@@ -13,36 +13,54 @@ from typing import Any, Final
 
 from skyband.framework.spec.schema import model_schema
 
-REFERENCE_PATH: Final = Path(__file__).resolve().parents[2] / "docs" / "reference.md"
-"""Where the page is kept in the repository."""
+REFERENCE_DIRECTORY: Final = Path(__file__).resolve().parents[2] / "docs" / "reference"
+"""The directory of the pages in the repository."""
 
-_HEAD: Final = """\
-# Every field of a spec
-
-Made from the models that check a spec (`python -m skyband.framework.spec.reference`), as is the
-JSON schema for editors, `specs/job.schema.json`. How fields are used is in [authors.md](authors.md). A field in bold has to be given.
-"""
+_NOTE: Final = (
+    "Generated from the models that check a spec, by `python -m skyband.framework.spec.reference`. A field in bold is required.\n"
+)
+_PAGES: Final = {
+    "spec.md": "# Spec fields: job, source, quality, window, sink, schedule\n\n"
+    "Every field of a spec except [scoring and tokens](spec-scoring.md) and [queries](spec-queries.md).\n"
+    "[Write a spec](../how-to/write-a-spec.md) shows the fields in use.\n",
+    "spec-scoring.md": "# Spec fields: scoring and tokens\n\n"
+    "The entries of `scoring` and `tokens`, which [queries](spec-queries.md) name.\n",
+    "spec-queries.md": "# Spec fields: queries\n\n"
+    "The entries of `queries`, one section per query type. [Spec fields](spec.md) has the other sections of a spec.\n",
+}
+_SCORING: Final = ("ExpressionScoring", "Keep", "GlobalScoring", "Term", "LinearScoring", "FunctionScoring", "Tokens")
+_QUERIES: Final = ("QueryWindow", "Between", "QueriesFrom")
 _SECTIONS: Final = {"Job": "The top level"}
 _KINDS: Final = {"string": "text", "integer": "whole number", "number": "number", "boolean": "`true` or `false`", "null": "nothing"}
 
 Schema = Mapping[str, Any]
 
 
-def reference_text() -> str:
-    """The page as the file holds it. O(fields)."""
+def reference_pages() -> dict[str, str]:
+    """Return the text of every page by its file name. O(fields)."""
     schema = model_schema()
     models = {"Job": schema, **{name: model for name, model in schema["$defs"].items() if "properties" in model}}
-    lines = [_HEAD]
+    pages = {page: [f"{head}\n{_NOTE}"] for page, head in _PAGES.items()}
     for name in _in_order_of_use(models):
-        lines += [f"## {_title(name, models[name])}", "", _one_line(models[name].get("description", "")), "", *_table(models[name], models)]
+        page = _page(name, models[name])
+        lines = pages[page]
+        description = _one_line(models[name].get("description", ""))
+        lines += [f"## {_title(name, models[name])}", "", description, "", *_table(models[name], models, page)]
         if models[name].get("additionalProperties") not in (False, None):
-            lines += ["", "Further fields are its arguments."]
+            lines += ["", "Other fields are its arguments."]
         lines.append("")
-    return "\n".join(lines).rstrip() + "\n"
+    return {page: "\n".join(lines).rstrip() + "\n" for page, lines in pages.items()}
+
+
+def _page(name: str, model: Schema) -> str:
+    """Return the file name of the page with the section of a model."""
+    if name in _SCORING:
+        return "spec-scoring.md"
+    return "spec-queries.md" if name in _QUERIES or _title(name, model).startswith("Query type ") else "spec.md"
 
 
 def _in_order_of_use(models: Mapping[str, Schema]) -> list[str]:
-    """Names of the models, each after the first that names it."""
+    """Return the names of the models, each after the first model that refers to it."""
     found: list[str] = []
 
     def visit(name: str) -> None:
@@ -57,7 +75,7 @@ def _in_order_of_use(models: Mapping[str, Schema]) -> list[str]:
 
 
 def _referred(part: Any) -> Iterator[str]:
-    """Names of the models that a part of the schema refers to."""
+    """Yield the names of the models that a part of the schema refers to."""
     if isinstance(part, Mapping):
         for key, value in part.items():
             if key == "$ref":
@@ -70,50 +88,51 @@ def _referred(part: Any) -> Iterator[str]:
 
 
 def _title(name: str, model: Schema) -> str:
-    """A heading: of a query type the word a spec has for it."""
+    """Return the heading of a model; a query type is named by its word in a spec."""
     type_ = model["properties"].get("type", {}).get("const")
     return _SECTIONS.get(name) or (f"Query type {type_}" if type_ else name)
 
 
-def _table(model: Schema, models: Mapping[str, Schema]) -> Iterator[str]:
-    yield "| field | what it is | default | meaning |"
+def _table(model: Schema, models: Mapping[str, Schema], page: str) -> Iterator[str]:
+    yield "| field | type | default | meaning |"
     yield "|---|---|---|---|"
     needed = model.get("required", ())
     for name, field in model["properties"].items():
         shown = f"**`{name}`**" if name in needed else f"`{name}`"
         default = f"`{_plain(field['default'])}`" if field.get("default") not in (None, [], {}) else ""
-        # What stands for a whole section by default is that section's defaults.
+        # A mapping as default is the defaults of that section, which its own table lists.
         default = "" if isinstance(field.get("default"), dict) else default
         meaning = field.get("description") or models.get(next(_referred(field), ""), {}).get("description", "")
         meaning = meaning or ("Chooses the type." if "const" in field else "")
-        cells = (shown, _kind(field, models), default, _one_line(meaning))
+        cells = (shown, _kind(field, models, page), default, _one_line(meaning))
         yield "| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |"
 
 
-def _kind(part: Schema, models: Mapping[str, Schema]) -> str:
-    """What a value is, in words."""
+def _kind(part: Schema, models: Mapping[str, Schema], page: str) -> str:
+    """Return the type of a value in words, with links as seen from ``page``."""
     if "$ref" in part:
         name: str = part["$ref"].rsplit("/", 1)[-1]
         if name not in models:
             return name
         title = _title(name, models[name])
-        return f"[{title}](#{title.lower().replace(' ', '-')})"
+        target = _page(name, models[name])
+        return f"[{title}]({'' if target == page else target}#{title.lower().replace(' ', '-')})"
     if "const" in part:
         return f"`{_plain(part['const'])}`"
     if "enum" in part:
         return _any_of([f"`{_plain(v)}`" for v in part["enum"]])
     for several in ("anyOf", "oneOf"):
         if several in part and not all(set(p) <= {"required"} for p in part[several]):
-            return _any_of(list(dict.fromkeys(_kind(p, models) for p in part[several] if p.get("type") != "null")))
+            return _any_of(list(dict.fromkeys(_kind(p, models, page) for p in part[several] if p.get("type") != "null")))
     types = part.get("type", "string")
     if isinstance(types, list):
         return _any_of([_KINDS[t] for t in types]) + _example(part)
     if types == "array":
-        return f"list of {_kind(part.get('items', {}), models)}"
+        return f"list of {_kind(part.get('items', {}), models, page)}"
     if types == "object":
-        # Names that have to look like names stand in the schema as a pattern.
+        # The schema states a rule for names as a pattern.
         inner: Schema | bool = next(iter(part.get("patternProperties", {}).values()), part.get("additionalProperties", True))
-        return f"mapping: name to {_kind(inner, models) if isinstance(inner, Mapping) else 'any value'}"
+        return f"mapping: name to {_kind(inner, models, page) if isinstance(inner, Mapping) else 'any value'}"
     return _KINDS[types] + _bounds(part) + _example(part)
 
 
@@ -142,9 +161,11 @@ def _plain(value: Any) -> str:
 
 
 def _one_line(text: str) -> str:
-    """A description without line breaks, and nothing in it that Markdown would take for a tag."""
+    """Return a description as one line, with ``<`` escaped for Markdown."""
     return " ".join(text.split()).replace("<", "&lt;")
 
 
 if __name__ == "__main__":
-    (Path(sys.argv[1]) if len(sys.argv) > 1 else REFERENCE_PATH).write_text(reference_text(), encoding="utf-8")
+    directory = Path(sys.argv[1]) if len(sys.argv) > 1 else REFERENCE_DIRECTORY
+    for file, text in reference_pages().items():
+        (directory / file).write_text(text, encoding="utf-8")

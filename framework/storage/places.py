@@ -48,7 +48,7 @@ def absent(root: Path, names: Sequence[str]) -> list[str]:
 def need_directory(path: str | Path, command: str) -> None:
     """SkybandError SKY-E632 if ``path`` is on object storage, where ``command`` does not work."""
     if is_object(path):
-        hint = "objects cannot be moved: run the spec into another sink path instead, see docs/object-storage.md"
+        hint = "objects cannot be moved: run the spec into another sink path instead, see docs/how-to/object-storage.md"
         raise SkybandError("SKY-E632", f"{command} does not work on object storage ({path})", hint=hint)
 
 

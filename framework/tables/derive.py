@@ -110,7 +110,7 @@ def intervals(opened: pa.Table, changes: pa.Table, keys: Sequence[str], identity
 
 
 def rank_order(rows: pa.Table, query: QueryNode, number: I64) -> I64:
-    """Positions of ``rows`` by key number, then by the terms of the item's rank (docs/semantics.md 6)."""
+    """Positions of ``rows`` by key number, then by the terms of the item's rank (docs/semantics 6)."""
     by: list[npt.NDArray[Any]] = [number]
     for term in query.item.rank:
         columns = np.stack([_ordered(rows, c) for c in term.columns])

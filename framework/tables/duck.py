@@ -74,7 +74,9 @@ class Statements:
             raise self._refused(e) from e
         if len(found) != 1 or found[0].type not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
             said = "one query at a time" if len(found) > 1 else "only queries (select ..., describe ..., explain ...) can be asked"
-            raise SkybandError("SKY-E201", said, hint="the tables are written by runs alone; other tools can read them, too (docs/bi.md)")
+            raise SkybandError(
+                "SKY-E201", said, hint="only runs write the tables; other tools can read them, too (docs/how-to/query-results.md)"
+            )
         try:
             self._open_named(statement)
             asked = self._duck.sql(statement)

@@ -1,4 +1,4 @@
-"""The tables of a job: names, columns with comments, partitioning (docs/semantics.md, tables).
+"""The tables of a job: names, columns with comments, partitioning (docs/semantics, tables).
 
 Comments are Arrow field metadata under ``comment``: both writers put them into the Delta schema, where BI tools show them.
 """

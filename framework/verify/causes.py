@@ -1,4 +1,4 @@
-"""Whether the cause of a change can be true (docs/semantics.md 3), from the places and instants of objects that are known.
+"""Whether the cause of a change can be true (docs/semantics 3), from the places and instants of objects that are known.
 
 Tables alone know some of a key's objects, its source all of them. What they leave open is not held against a change.
 """

@@ -1,4 +1,4 @@
-"""A change stream replayed item by item, by its definition (docs/semantics.md 3, 6, tables), and all that is derived from it compared."""
+"""A change stream replayed item by item, by its definition (docs/semantics 3, 6, tables), and all that is derived from it compared."""
 
 from __future__ import annotations
 

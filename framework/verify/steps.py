@@ -1,4 +1,4 @@
-"""What a query's change stream must say at one instant, event by event, from results by definition (docs/semantics.md 2, 3)."""
+"""What a query's change stream must say at one instant, event by event, from results by definition (docs/semantics 2, 3)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def steps_at(kind: QueryType, question: Question, mine: Accepted, shown: Found, 
 
 
 def _moving_step(kind: QueryType, question: Question, shown: Found, now: Found) -> list[Told] | None:
-    """The one step of an instant of a query whose values move (docs/semantics.md 12): all that happens at an instant is one event."""
+    """The one step of an instant of a query whose values move (docs/semantics 12): all that happens at an instant is one event."""
     every, at = question.query.every_micros, question.at
     if every and at % every:
         return []

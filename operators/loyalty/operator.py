@@ -1,4 +1,4 @@
-"""Loyalty: the most loyal objects, and those that are loyal enough (docs/algorithms.md D5)."""
+"""Loyalty: the most loyal objects, and those that are loyal enough (docs/algorithms D5)."""
 
 from __future__ import annotations
 

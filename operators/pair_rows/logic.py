@@ -103,7 +103,7 @@ def no_progress(queries: int, keys: int, shown: int) -> Progress:
 
 
 def sub_batch(k: int) -> int:
-    """Arrivals taken together: about 4 sqrt(2K), where their own pairs and those with older partners balance (docs/algorithms.md D2)."""
+    """Arrivals taken together: about 4 sqrt(2K), where their own pairs and those with older partners balance (docs/algorithms D2)."""
     return max(8, min(256, 4 * isqrt(2 * k)))
 
 

@@ -1,6 +1,6 @@
 """A long run of one key's arrivals as segments that threads take side by side.
 
-Skybands and results depend on the objects that are alive and on nothing else (docs/algorithms.md Theorem A), so what a segment starts from
+Skybands and results depend on the objects that are alive and on nothing else (docs/algorithms Theorem A), so what a segment starts from
 is found anew: the objects alive at its start are taken alone first, without telling, which costs as much as so many arrivals more. Steps
 are counted from 1 in every segment and moved up afterwards.
 """

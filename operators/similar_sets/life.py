@@ -1,7 +1,7 @@
 """When a pair is in a query's result: from its newer object's arrival until the older one leaves the query's window.
 
 Both instants are known from the pair alone, but for a count window's end, which is an arrival still to come. So the changes of a stretch
-of time are read off a table of pairs, without replaying anything. With boundaries, both instants move up to the next one (docs/semantics.md
+of time are read off a table of pairs, without replaying anything. With boundaries, both instants move up to the next one (docs/semantics
 3).
 """
 

@@ -1,4 +1,4 @@
-"""Every pair of sets of a stream that is similar enough (docs/algorithms.md D3). The shared state is those pairs, of the largest window."""
+"""Every pair of sets of a stream that is similar enough (docs/algorithms D3). The shared state is those pairs, of the largest window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Skylines and K-skybands of sliding windows as exact change streams (docs/algorithms.md D4; replaces Lazy and Eager, paper 3).
+"""Skylines and K-skybands of sliding windows as exact change streams (docs/algorithms D4; replaces Lazy and Eager, paper 3).
 
 An object is in the K-skyband of a window iff fewer than K objects alive in the window dominate it. Dominance is strict (<= in every
 dimension, < in one), so equal objects coexist; with ``distinct`` a newer equal object counts as one dominator of the older. Objects

@@ -1,4 +1,4 @@
-"""Top-k of a stream by one scoring function, for any number of queries that share it (docs/algorithms.md D1, replaces TMA and SMA).
+"""Top-k of a stream by one scoring function, for any number of queries that share it (docs/algorithms D1, replaces TMA and SMA).
 
 The shared state is the K-skyband of the largest window: about K (1 + ln(N/K)) objects, whatever the window's size. With deletions
 dominated objects can come back, so ``TopKDeletes`` keeps the scores of the whole window.
@@ -28,7 +28,7 @@ class TopK(TopKConfiguration):
 
 
 class TopKDeletes(TopK):
-    """Top-k of a stream with deletions: the whole window is kept, since a dominated object can come back (docs/semantics.md 10)."""
+    """Top-k of a stream with deletions: the whole window is kept, since a dominated object can come back (docs/semantics 10)."""
 
     state_format: ClassVar[str] = "TopKDeletes"
     keeps: ClassVar[Literal["window", "retained", "none"]] = "window"

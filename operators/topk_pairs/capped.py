@@ -1,4 +1,4 @@
-"""Top-k pairs with a cap per object: no object is in more than c pairs of a result (docs/algorithms.md Theorem D)."""
+"""Top-k pairs with a cap per object: no object is in more than c pairs of a result (docs/algorithms Theorem D)."""
 
 from __future__ import annotations
 

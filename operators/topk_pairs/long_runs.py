@@ -1,4 +1,4 @@
-"""A long run of one key's arrivals, looking only for pairs that reach a cutoff (docs/algorithms.md D2 "Long runs").
+"""A long run of one key's arrivals, looking only for pairs that reach a cutoff (docs/algorithms D2 "Long runs").
 
 What dominates a pair ranks before it, so the pairs of the skyband up to a score are the skyband of the pairs up to that score. While they
 are enough for every list, results follow from them alone, and almost no arrival has one. The whole skyband is found anew at the end, from

@@ -1,4 +1,4 @@
-"""Top-k pairs of a stream by any scoring expression, for the queries that share it (docs/algorithms.md D2).
+"""Top-k pairs of a stream by any scoring expression, for the queries that share it (docs/algorithms D2).
 
 The shared state is the K-skyband of pairs of the largest window, about K + 2K ln(N / sqrt(2K)) of them, and its staircase.
 """

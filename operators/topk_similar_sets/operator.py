@@ -1,4 +1,4 @@
-"""The most similar pairs of sets of a stream, for the queries that share a similarity (docs/algorithms.md D3).
+"""The most similar pairs of sets of a stream, for the queries that share a similarity (docs/algorithms D3).
 
 The shared state is the K-skyband of pairs of the largest window, as for pairs of any score; candidates come from lists of the sets that
 hold a token.

@@ -204,7 +204,7 @@ def test_no_text_of_a_spec_ends_its_block() -> None:
 
 
 def test_the_schedule_in_the_docs_is_one(tmp_path: Path) -> None:
-    page = (Path(facts.__file__).resolve().parents[2] / "docs" / "airflow.md").read_text()
+    page = (Path(facts.__file__).resolve().parents[2] / "docs" / "how-to" / "airflow.md").read_text()
     (said,) = re.findall(r"```text\n(schedule:\n.*?)```", page, re.DOTALL)
     text = write_spec(tmp_path).read_text() + said
     job, errors = validate_text(text)

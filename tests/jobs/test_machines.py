@@ -1,4 +1,4 @@
-"""What programs get from commands: one JSON document on stdout, whatever happens, with the fields that docs/commands.md lists."""
+"""What programs get from commands: one JSON document on stdout, whatever happens, with the fields that docs/reference/commands.md lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/skyband.ipynb runs: its cells, in order, as one program in a process of its own; docs/python.md has what there is."""
+"""docs/skyband.ipynb runs: its cells, in order, as one program in a process of its own; docs/reference/python.md has what there is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 import skyband
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
 
 
 def cells() -> list[str]:

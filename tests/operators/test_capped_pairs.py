@@ -78,7 +78,7 @@ Rank = tuple[float, int, int]
 
 
 def check_kept(kept: list[Rank], cap: int, k: int) -> None:
-    """Nothing is kept that the theorem excludes (docs/algorithms.md Theorem D), the pairs chosen being those of one pass."""
+    """Nothing is kept that the theorem excludes (docs/algorithms Theorem D), the pairs chosen being those of one pass."""
     most, limit, each = cap - 1 + (2 * k - 1) // cap, 2 * k - 1 if cap == 1 else k, max(1, cap // 2)
     seen: list[Rank] = []
     chosen: list[Rank] = []

@@ -107,7 +107,7 @@ def rows_from(x: Any, y: Any, start: int = 0, key: Any = None) -> Arrivals:
 
 @pytest.mark.parametrize(("k", "n"), [(1, 4000), (20, 4000), (60, 2000)])
 def test_size_laws(k: int, n: int) -> None:
-    """E|skyband| = K + 2K ln(N / sqrt(2K)); candidates per arrival = sub-batch / 2 + 2 sqrt(2K) (docs/algorithms.md D2)."""
+    """E|skyband| = K + 2K ln(N / sqrt(2K)); candidates per arrival = sub-batch / 2 + 2 sqrt(2K) (docs/algorithms D2)."""
     logic = closest(Window(n), k).build(None)
     rng = np.random.default_rng(k)
     sizes = []

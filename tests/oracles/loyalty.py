@@ -1,4 +1,4 @@
-"""Loyalty by the definition alone (docs/semantics.md 12), in plain Python, for one key: slow and plain.
+"""Loyalty by the definition alone (docs/semantics 12), in plain Python, for one key: slow and plain.
 
 An object is on from a report that says so until the next report, or until the report is stale. Its loyalty at t is the length of the time
 within (t - T, t] that it was on. Nothing here is kept from one instant to the next but what was told.

@@ -1,4 +1,4 @@
-"""Top-k pairs by definition: every pair of alive objects is looked at after every event (docs/semantics.md 1-9).
+"""Top-k pairs by definition: every pair of alive objects is looked at after every event (docs/semantics 1-9).
 
 Slow and obvious on purpose; shares no code with the operators. ``score(a, b)`` is a plain function of two objects' attributes that gives a
 float, NaN for a pair that is no candidate (the predicate included).

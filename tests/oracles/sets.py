@@ -1,4 +1,4 @@
-"""Similar sets by definition: every pair of alive sets is compared after every event, in exact arithmetic (docs/semantics.md 1-9).
+"""Similar sets by definition: every pair of alive sets is compared after every event, in exact arithmetic (docs/semantics 1-9).
 
 Slow and obvious on purpose; shares no code with the operators. Similarities are ranked as fractions (cosine as its square), and become
 floats only when they are reported.

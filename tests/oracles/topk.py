@@ -1,4 +1,4 @@
-"""Top-k and threshold results by definition: the whole window is looked at after every event (docs/semantics.md 1-6, 10).
+"""Top-k and threshold results by definition: the whole window is looked at after every event (docs/semantics 1-6, 10).
 
 Slow and obvious on purpose; shares no code with the operators.
 """

@@ -1,4 +1,4 @@
-"""The change stream is a function of the accepted rows alone: files, restarts and partitions leave no trace (docs/semantics.md 4)."""
+"""The change stream is a function of the accepted rows alone: files, restarts and partitions leave no trace (docs/semantics 4)."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Pairs:
         return Pairs(self.older[which], self.newer[which], self.a[which], self.rank[which], self.score[which])
 
     def ordered(self) -> Pairs:
-        """The pairs in rank order: of equal ones the larger older seq first, then the larger newer seq (docs/semantics.md 6)."""
+        """The pairs in rank order: of equal ones the larger older seq first, then the larger newer seq (docs/semantics 6)."""
         return self.take(np.lexsort((-(self.older << 32 | self.newer), self.rank)))
 
     def found(self) -> Found:

@@ -81,7 +81,7 @@ def similarity(name: str, common: int, a: int, b: int) -> tuple[float, float]:
     if name == "hamming":
         return float(a + b - 2 * common), float(a + b - 2 * common)
     if name == "cosine":
-        # The root would make equal ones unequal (docs/algorithms.md D3).
+        # The root would make equal ones unequal (docs/algorithms D3).
         square = common * common / (a * b)
         return -square, math.sqrt(square)
     score = common / (a + b - common) if name == "jaccard" else 2 * common / (a + b) if name == "dice" else float(common)

@@ -29,7 +29,7 @@ def skyline_size(k: int, n: float, d: int) -> float:
     """Expected retained rows of a K-skyband with ``d`` ordered dimensions over N rows, if dimensions and age are independent.
 
     Those with fewer than K newer dominators: the K-skyband in d + 1 dimensions, at most N. For K = 1 its mean is the complete homogeneous
-    symmetric polynomial h_d of 1, 1/2, ..., 1/N, leading term ln(N)^d / d! (docs/algorithms.md D4; measured 1.2 to 1.6 times that
+    symmetric polynomial h_d of 1, 1/2, ..., 1/N, leading term ln(N)^d / d! (docs/algorithms D4; measured 1.2 to 1.6 times that
     term, which h_d is); for larger K about K times that of N / K.
     """
     if n <= k:

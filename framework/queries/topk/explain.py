@@ -9,7 +9,7 @@ from skyband.framework.plan.model import OperatorNode, Plan
 
 
 def skyband_size(k: int, n: float) -> float:
-    """Expected rows of a K-skyband over N rows when scores do not depend on age: K(1 + ln(N/K)) (docs/algorithms.md D1), at most N."""
+    """Expected rows of a K-skyband over N rows when scores do not depend on age: K(1 + ln(N/K)) (docs/algorithms D1), at most N."""
     return min(n, k * (1 + math.log(n / k))) if n > k else n
 
 

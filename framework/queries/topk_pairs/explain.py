@@ -31,7 +31,7 @@ def cap_of(op: Any) -> int | None:
 def skyband_size(k: int, n: float) -> float:
     """Expected pairs of a K-skyband over N rows when scores do not depend on age.
 
-    K + 2K ln(N / sqrt(2K)) (docs/algorithms.md D2), at most all pairs.
+    K + 2K ln(N / sqrt(2K)) (docs/algorithms D2), at most all pairs.
     """
     every = n * (n - 1) / 2
     return min(every, k + 2 * k * max(0.0, math.log(n / math.sqrt(2 * k)))) if n >= 2 else 0.0

@@ -1,7 +1,7 @@
 """Rows that delete (``deletes:`` of a spec): which rows they are, and which objects of the window are gone before their time.
 
 A deletion takes no number and moves no other expiry. At equal time it comes where ``tie_break`` puts it, and without one after the
-insertions of its id (docs/semantics.md 10).
+insertions of its id (docs/semantics 10).
 """
 
 from __future__ import annotations

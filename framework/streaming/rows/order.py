@@ -1,4 +1,4 @@
-"""The canonical order of objects within a key (docs/semantics.md 1): time, tie_break, id, then all other columns."""
+"""The canonical order of objects within a key (docs/semantics 1): time, tie_break, id, then all other columns."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ WAIT: Final = "SKYBAND_EXECUTOR_WAIT"
 DRIVER: Final = "SKYBAND_DRIVER"
 """The environment variable in which executors find the driver's versions."""
 _STEP: Final = 0.2
-_OBJECTS: Final = "tasks write objects with the credentials that Python finds on their machine, see docs/object-storage.md; then run again"
+_OBJECTS: Final = "give executors credentials where Python looks for them (docs/how-to/object-storage.md), then run again"
 
 Found = tuple[str, dict[str, str], list[str]]
 """A machine, its versions, the files it does not see."""

@@ -5,7 +5,7 @@ find the same at every start, so it is kept (``Known``) beside the compiled kern
 path the JVM can also take its classes from an archive (``skyband warm`` makes it): verified and parsed once, mapped at every start.
 
 Where the environment says how Spark is to be started (``SPARK_HOME`` and others of ``_OTHERS``), Spark's script has its way. Imports no
-Spark. Measured in docs/benchmarks.md, "Spark's start".
+Spark. Measured in docs/reference/benchmarks-start.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """SIGINT and SIGTERM, for a whole command: they end it in order while batches run, and at once at any other time.
 
-"At once" is not a mess: what a run writes is made to be killed anywhere (docs/operations.md Signals). No exception is thrown through
+"At once" is not a mess: what a run writes is made to be killed anywhere (docs/how-to/run-in-production.md). No exception is thrown through
 other people's code, which might swallow it or print it; the process says that it was stopped, ends Spark and is gone.
 """
 

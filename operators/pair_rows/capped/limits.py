@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Limits(NamedTuple):
-    """When a pair p can be in no result, now or later (docs/algorithms.md Theorem D).
+    """When a pair p can be in no result, now or later (docs/algorithms Theorem D).
 
     B(p) is what ranks before p and ends no earlier. All int64.
     """
@@ -24,6 +24,6 @@ class Limits(NamedTuple):
 def limits_of(cap: int, k: int) -> Limits:
     """For results of at most ``k`` pairs with no object in more than ``cap`` (1 to ``k``) of them.
 
-    The proof is in docs/algorithms.md Theorem D. With ``cap`` = k both bounds are k, as without one.
+    The proof is in docs/algorithms Theorem D. With ``cap`` = k both bounds are k, as without one.
     """
     return Limits(cap=cap, of_object=cap - 1 + (2 * k - 1) // cap, chosen=2 * k - 1 if cap == 1 else k, each=max(1, cap // 2))

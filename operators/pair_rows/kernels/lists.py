@@ -134,7 +134,7 @@ def enough(queries: Queries, lists: Lists) -> bool:
 
 @inner
 def fill_lists(queries: Queries, history: History, upto: int, instant: int, skyband: Skyband, lists: Lists) -> None:
-    """Every query's list as of ``instant``, objects before seq ``upto`` having arrived, from the skyband (docs/algorithms.md Theorem A)."""
+    """Every query's list as of ``instant``, objects before seq ``upto`` having arrived, from the skyband (docs/algorithms Theorem A)."""
     for query in range(len(queries.k)):
         first_alive = alive_from(history, upto, instant, queries.window_count[query], queries.window_micros[query])
         best = part(lists.best, queries.list_start[query], queries.list_room[query])

@@ -1,4 +1,4 @@
-"""One pass that turns a skyband and a sub-batch's candidates into the next skyband and its staircase (docs/algorithms.md D2, Theorem C)."""
+"""One pass that turns a skyband and a sub-batch's candidates into the next skyband and its staircase (docs/algorithms D2, Theorem C)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Finding the sets an arriving one is similar enough to: the lists of its tokens are read from the newest entry back.
 
-See docs/algorithms.md D3. After p - 1 of its a tokens' lists, a set not met yet shares at most a - p + 1 tokens with it, which bounds the
+See docs/algorithms D3. After p - 1 of its a tokens' lists, a set not met yet shares at most a - p + 1 tokens with it, which bounds the
 score; the list is read back to where the steps ask for better than that. A set that is met is weighed: first by its size and signature,
 which cost one line of memory, then by counting.
 """
@@ -194,7 +194,7 @@ def probe_all(
     index: Index, test: Callable[..., None], tested: Tested, asked: Asked, looked: Looked, steps: Steps, most: int, found: Found,
     count: int, counters: I64,
 ) -> int:  # fmt: skip
-    """As ``probe``, but every set of the window is met: Hamming distance likes small sets that share nothing (docs/algorithms.md E1.4)."""
+    """As ``probe``, but every set of the window is met: Hamming distance likes small sets that share nothing (docs/algorithms E1.4)."""
     record, step = index.newest[asked.other], 0
     last = worst_step(steps, asked.steps - 1, 0.0)
     if last < 0:

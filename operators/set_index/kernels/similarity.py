@@ -3,7 +3,7 @@
 Of sets of a and b tokens, of which they share o: Jaccard o / (a + b - o), Dice 2o / (a + b) and the overlap o are one correctly rounded
 quotient of integers, so float64 keeps both their order and their ties (of sets of up to 2^25 tokens, and 2^12 for cosine: then different
 quotients are more than a rounding apart). Cosine is compared as its square, o^2 / (ab): of roots, equal ones come out unequal
-(docs/algorithms.md E1.8). Hamming distance a + b - 2o is an integer.
+(docs/algorithms E1.8). Hamming distance a + b - 2o is an integer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Replay of one query and key over a block of arrivals: the event loop that every top-k operator shares (docs/algorithms.md D1, step 2).
+"""Replay of one query and key over a block of arrivals: the event loop that every top-k operator shares (docs/algorithms D1, step 2).
 
 The query's *list* holds every alive candidate that ranks at or above its cutoff: fewer than 2 * limit of them, in rank order. Only rows
 that reach the cutoff (*candidates*, found beforehand by a scan or an index) and the departures of the first k are visited; between them

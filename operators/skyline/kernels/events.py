@@ -2,7 +2,7 @@
 
 Membership is pure sequence arithmetic. With ``head`` the first seq alive in the query's window, and the *critical dominator* of an object
 its (K - newer dominators)-th newest older dominator (seq -1 if there are fewer, ``GONE`` once K newer ones arrived), an object is in the
-K-skyband iff ``critical < head <= seq`` (docs/algorithms.md D4, interval theorem). So an event compares the critical dominators before it
+K-skyband iff ``critical < head <= seq`` (docs/algorithms D4, interval theorem). So an event compares the critical dominators before it
 (``CRITICAL``) and after it (``CRITICAL_NEXT``); between events both are the same.
 """
 

@@ -2,7 +2,7 @@
 
 The retained objects of a key (those with fewer than K newer dominators) are scanned newest first. The scan ends at the K-th dominator of
 the arrival: whatever is older and dominated by the arrival is dominated by those K as well, hence gone already. So one short scan gives
-both (strictness and ``distinct`` keep it so, docs/algorithms.md D4). Words test many objects per instruction, keys decide the hits.
+both (strictness and ``distinct`` keep it so, docs/algorithms D4). Words test many objects per instruction, keys decide the hits.
 """
 
 from __future__ import annotations

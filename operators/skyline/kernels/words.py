@@ -5,7 +5,7 @@ integers as they are; a ``max`` dimension is complemented. Exact tests compare k
 
 *Words.* All dimensions of an object also share one int64, a few bits each, rounded monotonically, with a guard bit above each field H.
 ``p <= r`` everywhere implies ``((r | H) - p) & H == H``: one subtraction tests all dimensions of one object, four or eight objects an
-instruction, and keys decide the few hits (docs/algorithms.md D4). ``equal`` dimensions share a hash and its complement as two fields.
+instruction, and keys decide the few hits (docs/algorithms D4). ``equal`` dimensions share a hash and its complement as two fields.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The skybands of many keys in one pool, brought up to date once per block: each in a slab of its own, in rank order with every member's
 number of dominators.
 
-A dominator is newer and ranks before; it expires later, so the numbers only grow, and a member goes with its K-th (docs/algorithms.md D1;
+A dominator is newer and ranks before; it expires later, so the numbers only grow, and a member goes with its K-th (docs/algorithms D1;
 the counters are SMA's, paper 2).
 """
 

@@ -1,4 +1,4 @@
-"""Top-k of one scoring function: the driver that replays a block for every query and key (docs/algorithms.md D1).
+"""Top-k of one scoring function: the driver that replays a block for every query and key (docs/algorithms D1).
 
 Scores of the whole block are known; lists are filled from the members of the last block and the rows of this one. Only ``replay_block``
 makes arrays: the others stop when there is too little room, and go on.

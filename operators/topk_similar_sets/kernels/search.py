@@ -1,4 +1,4 @@
-"""Finding a sub-batch's candidate pairs in the index, against the staircase frozen at its start (docs/algorithms.md D3)."""
+"""Finding a sub-batch's candidate pairs in the index, against the staircase frozen at its start (docs/algorithms D3)."""
 
 from __future__ import annotations
 

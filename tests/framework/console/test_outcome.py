@@ -115,7 +115,12 @@ def test_a_signal_is_an_end_like_others(tmp_path: Path) -> None:
 
 
 def test_every_field_is_documented() -> None:
-    doc = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8").split("## Outcome of a run\n", 1)[1].split("\n## ", 1)[0]
+    doc = (
+        (ROOT / "docs" / "reference" / "run-output.md")
+        .read_text(encoding="utf-8")
+        .split("## Outcome of a run\n", 1)[1]
+        .split("\n## ", 1)[0]
+    )
     listed = {name for line in doc.splitlines() if line.startswith("| `") for name in re.findall(r"`(\w+)`", line.split("|")[1])}
     outcome = Outcome("-")
     assert listed == set(outcome.document(0, []))

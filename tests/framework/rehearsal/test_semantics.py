@@ -16,7 +16,11 @@ from skyband.framework.rehearsal.rehearsal import Rehearsal
 from skyband.framework.spec.load import validate_text
 from tests.conftest import ROOT
 
-PAGES = [ROOT / "docs" / f"{name}.md" for name in ("reference", "semantics")]
+PAGES = [
+    *sorted((ROOT / "docs" / "reference").glob("spec*.md")),
+    *sorted((ROOT / "docs" / "explanation").glob("semantics*.md")),
+    ROOT / "docs" / "reference" / "tables.md",
+]
 SECOND = 1_000_000
 SPEC = """\
 job: defined
@@ -174,7 +178,7 @@ def test_a_short_row_takes_its_place_and_no_part() -> None:
 
 def test_a_cosine_is_the_root_of_one_quotient_of_whole_numbers() -> None:
     """The documented formula, the operator's and brute force's are the same bits; o / sqrt(ab) is not."""
-    assert "sqrt((o * o) / (a * b))" in PAGES[1].read_text(encoding="utf-8")
+    assert "sqrt((o * o) / (a * b))" in "".join(page.read_text(encoding="utf-8") for page in PAGES)
     rng = np.random.default_rng(5)
     words = [frozenset(rng.choice(40, int(rng.integers(2, 30)), replace=False).tolist()) for _ in range(40)]
     twins = "tokens: {w: {column: body}}\nqueries: {twins: {type: similar_sets, tokens: w, similarity: cosine, min_score: 0.01}}"

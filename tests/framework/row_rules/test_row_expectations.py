@@ -160,5 +160,5 @@ def test_an_expression_is_written_anew(text: str, java: str) -> None:
 
 
 def test_the_documents_name_every_expectation_of_rows() -> None:
-    page = (Path(__file__).resolve().parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
+    page = (Path(__file__).resolve().parents[3] / "docs" / "how-to" / "check-data-quality.md").read_text(encoding="utf-8")
     assert set(re.findall(r"`(expect_\w+)`", page)) >= set(OF_ROWS)

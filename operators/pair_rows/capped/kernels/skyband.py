@@ -1,6 +1,6 @@
 """One pass that turns a state and a sub-batch's candidates into the next state and its staircase, under a cap per object.
 
-See docs/algorithms.md Theorem D. As the pass of Theorem C, older objects are visited from the newest on, so that what was kept
+See docs/algorithms Theorem D. As the pass of Theorem C, older objects are visited from the newest on, so that what was kept
 before and ranks before a pair also ends no earlier. A pair stays unless that is enough of its objects' pairs, or of pairs that share few.
 """
 

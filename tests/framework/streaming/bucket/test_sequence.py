@@ -1,4 +1,4 @@
-"""Numbering and the duplicate check against their definitions (docs/semantics.md 1)."""
+"""Numbering and the duplicate check against their definitions (docs/semantics 1)."""
 
 from __future__ import annotations
 

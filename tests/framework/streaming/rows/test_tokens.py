@@ -115,7 +115,7 @@ def test_equal_letters_are_equal_tokens_however_they_are_composed():
 
 
 def test_scripts_without_blanks_are_compared_by_pairs_of_characters():
-    """What docs/authors.md says to do: a character and its marks are a token, two neighbours together are compared."""
+    """What docs/how-to/similar-sets.md says to do: a character and its marks are a token, two neighbours together are compared."""
     of = node(words=r"[\pL\pN]\pM*", ngrams=2, most=99)
     column = chunked(["今日は天気がいいので公園を散歩しました", "今日は天気がいいので公園を散歩しましょ", "วันนี้อากาศดี", "วันนี้อากาศร้อน"])
     a, b, thai, other = (set(t) for t in told(of, column))
