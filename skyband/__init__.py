@@ -1,4 +1,4 @@
-"""Skyband: exact continuous queries over sliding windows, declared in YAML. What is named here is for other programs: docs/reference/python.md."""
+"""Continuous queries over sliding windows on Spark. The public names are those of docs/reference/python.md."""
 
 from typing import TYPE_CHECKING, Any
 
