@@ -1,4 +1,4 @@
-"""The moving part of ``TopKSimilarSets``: candidates come from the index of the window's sets."""
+"""The logic of ``TopKSimilarSets``: the pairs' skyband, with candidates from the index of the window's sets."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from skyband.operators.pair_rows.logic import PairRowsLogic, no_progress, no_que
 from skyband.operators.pair_rows.segments import Driven, segments, take
 from skyband.operators.pair_rows.windows import no_objects
 from skyband.operators.set_index.kernels.probe import COUNTED, PROBED, READ, WEIGHED
-from skyband.operators.set_index.kernels.tables import Index, Tokens, new_index
+from skyband.operators.set_index.kernels.tables import ArrivingSets, Index, Tokens, new_index
 from skyband.operators.set_index.sets import Sets, new_sets
 from skyband.operators.topk_similar_sets.configuration import TopKSimilarSetsConfiguration
 from skyband.operators.topk_similar_sets.kernels.driver import drive
-from skyband.operators.topk_similar_sets.kernels.search import Sought
+from skyband.operators.topk_similar_sets.kernels.search import SearchCriteria
 
 FEWEST: int = 32
-"""Arrivals taken together, at least."""
+"""Smallest number of arrivals of a sub-batch."""
 
 
 @cache
 def driver() -> Callable[..., Any]:
-    """``drive``, compiled once for all conditions: its signature is the types of its tables."""
+    """Return ``drive``, compiled once for all conditions: its signature is the types of its tables."""
     if not jit.HAVE_NUMBA:
         return drive
     jit.prepare_numba()
@@ -47,23 +47,24 @@ def driver() -> Callable[..., Any]:
 
     none = np.empty(0, np.int64)
     bucket = Bucket(np.empty((0, KEY_COLUMNS), np.int64), no_objects(0, 0), no_skyband(), 0)
-    fixed = (Settings(0, 0, 0, 0, 0, 0, 0), Sought(0, 0.0, False))
-    moving = (no_queries(), bucket, no_progress(0, 0, 0), Advance(none, none, 0, 0), none, Tokens(none, none), 0, new_index(1, 1, 1, 0))
-    signature = (score_type(), score_type(), *map(typeof, (*fixed, *moving, none, none)))
+    fixed = (Settings(0, 0, 0, 0, 0, 0, 0), SearchCriteria(0, 0.0, False))
+    moving = (no_queries(), bucket, no_progress(0, 0, 0), Advance(none, none, 0, 0))
+    sets = ArrivingSets(Tokens(none, none), none, 0)
+    signature = (score_type(), score_type(), *map(typeof, (*fixed, *moving, sets, new_index(1, 1, 1, 0), none, none)))
     compiled: Callable[..., Any] = jit.jit(signature)(drive)
     return compiled
 
 
 class SimilarSetsLogic(PairRowsLogic):
-    """A look at the lists of an arrival's tokens, as far back as its similarity can matter; O(k) per change."""
+    """Probes the lists of an arrival's tokens as far back as its similarity can enter the skyband; O(k) per change."""
 
     def __init__(self, configuration: TopKSimilarSetsConfiguration, state: State | None) -> None:
         self.sets = Sets(configuration)
         self.external = configuration.external
-        floor = max(configuration.worst_score(q) for q in configuration.queries)
-        self.sought = Sought(self.sets.function, floor, self.sets.tested)
+        worst_score = max(configuration.worst_score(q) for q in configuration.queries)
+        self.criteria = SearchCriteria(self.sets.function, worst_score, self.sets.has_condition)
         super().__init__(configuration, state)
-        # A pair among the arrivals costs less than one of numbers: most share no token.
+        # Most pairs of arrivals share no token, so they cost less than pairs of numbers.
         self.settings = self.settings._replace(sub_batch=max(FEWEST, self.settings.sub_batch))
 
     def _grow(self, keys: int) -> None:
@@ -71,27 +72,27 @@ class SimilarSetsLogic(PairRowsLogic):
         self.sets.grow(keys)
 
     def _run(self, arrivals: Arrivals, bucket: Bucket, advance: Advance) -> tuple[ChangeRows, int, Skyband, int]:
-        tokens, most = self.sets.tokens(arrivals) if len(arrivals) else (Tokens(np.zeros(1, np.int64), np.empty(0, np.int64)), 0)
+        tokens, largest = self.sets.tokens(arrivals) if len(arrivals) else (Tokens(np.zeros(1, np.int64), np.empty(0, np.int64)), 0)
         row, compiled, counted = self.sets.rows_of(arrivals, advance.keys), driver(), []
 
         def drive(queries: Queries, bucket: Bucket, progress: Progress, of: Advance, work: I64, index: Index) -> Driven[Index]:
-            counts = np.zeros(PROBED, np.int64)
+            counters = np.zeros(PROBED, np.int64)
+            sets = ArrivingSets(tokens, row + of.first_new - advance.first_new, largest)
             found: Driven[Index] = compiled(
-                *self.sets.tests, self.settings, self.sought, queries, bucket, progress, of, row + of.first_new - advance.first_new,
-                tokens, most, index, work, counts,
+                *self.sets.tests, self.settings, self.criteria, queries, bucket, progress, of, sets, index, work, counters
             )  # fmt: skip
             if len(queries.k):
-                counted.append(counts)
+                counted.append(counters)
             return found
 
-        asked = self.queries, bucket, self.progress, advance, self.work, self.sets.index
+        inputs = self.queries, bucket, self.progress, advance, self.work, self.sets.index
         parts = segments(self.settings, self.queries, bucket, advance, again=False)
-        rows, written, skyband, end, self.sets.index = take(drive, *asked, parts, new_sets) if parts else drive(*asked)
-        self.sets.counts += np.sum(counted, axis=0)
+        rows, written, skyband, end, self.sets.index = take(drive, *inputs, parts, new_sets) if parts else drive(*inputs)
+        self.sets.counters += np.sum(counted, axis=0)
         return rows, written, skyband, end
 
     def _unusable(self, arrivals: Arrivals) -> AnyArray:
-        """Those without tokens."""
+        """Return a mask of the arrivals without tokens."""
         return self.sets.empty(arrivals)
 
     def _external(self, score: F64) -> F64:
@@ -102,8 +103,8 @@ class SimilarSetsLogic(PairRowsLogic):
         self.sets.restore(self.settings, self.windows, state.rows, self.until)
 
     def _work_done(self) -> dict[str, int]:
-        """Entries of lists read, different sets among them, those whose tokens were counted; candidates and refills."""
-        counts = self.sets.counts
+        """Return and reset the counters of the search, with candidates and refills."""
+        counts = self.sets.counters
         found = {"read": int(counts[READ]), "weighed": int(counts[WEIGHED]), "counted": int(counts[COUNTED])}
         counts[:] = 0
         return found | {"candidates": int(self.work[FOUND]), "refills": int(self.work[REFILLS])}

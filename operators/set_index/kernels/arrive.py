@@ -1,4 +1,4 @@
-"""Arrivals and the index: which sets are alive when it is made anew, and rows that come back with the state."""
+"""Groups and sides of arriving sets, and rebuilding the index from rows after a restore."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from skyband.operators.pair_rows.kernels.tables import (
     Objects,
     Settings,
 )
-from skyband.operators.set_index.kernels.index import insert, lacks_room, look_up, rebuilt
-from skyband.operators.set_index.kernels.tables import Index, Tokens, new_looked
+from skyband.operators.set_index.kernels.index import insert, lacks_room, look_up, rebuild
+from skyband.operators.set_index.kernels.tables import ArrivingSets, Index, new_lookup
 
 
 @inner
 def side_of(settings: Settings, objects: Objects, position: int) -> int:
-    """The side of the object at a position of the arena: IS_B if there are none."""
+    """Return the side of the object at a position of the arena: IS_B if the state has no sides."""
     if settings.side_row < 0:
         return IS_B
     code = objects.integers[settings.side_row, position]
@@ -34,19 +34,22 @@ def side_of(settings: Settings, objects: Objects, position: int) -> int:
 
 @inner
 def group_of(settings: Settings, key: int, side: int) -> int:
-    """The group of a key's objects of a side."""
+    """Return the group of the objects of ``key`` on ``side``."""
     return 2 * key + side
 
 
 @inner
 def other_group(settings: Settings, group: int) -> int:
-    """The group its sets are compared with: the other side's, if there are sides."""
+    """Return the group that sets of ``group`` are compared with: the other side's, or itself without sides."""
     return group if settings.side_row < 0 else group ^ 1
 
 
 @jit
 def first_alive_of(settings: Settings, keys: I64, times: I64, instant: int) -> I64:
-    """By key, the first seq that may still be alive; what came at ``instant`` or before is done. Exact enough to keep the index small."""
+    """Return for each key a lower bound of the first seq alive after ``instant``.
+
+    It is close enough to keep the index small.
+    """
     first = np.empty(len(keys), np.int64)
     for key in range(len(keys)):
         low, high = max(keys[key, FIRST_ALIVE], keys[key, FIRST_HELD]), keys[key, NEXT_SEQ]
@@ -58,25 +61,25 @@ def first_alive_of(settings: Settings, keys: I64, times: I64, instant: int) -> I
 
 
 @jit
-def index_rows(settings: Settings, keys: I64, objects: Objects, rows: Advance, row: I64, tokens: Tokens, most: int, index: Index) -> Index:
-    """Put rows into the index, nobody being compared with them: those of ``rows.keys`` from ``rows.first_new`` on, in the windows already.
+def index_rows(settings: Settings, keys: I64, objects: Objects, rows: Advance, sets: ArrivingSets, index: Index) -> Index:
+    """Put the sets of ``rows.keys`` from ``rows.first_new`` on into the index, without a search. O(tokens).
 
-    ``row`` int64 (m,): the row of ``tokens`` of each key's first; sets have ``most`` tokens at most. O(tokens).
+    The objects are in the windows' arena already. Returns the (perhaps new) index.
     """
-    looked = new_looked(most)
+    tokens, lookup = sets.tokens, new_lookup(sets.largest)
     for g in range(len(rows.keys)):
         key = rows.keys[g]
         offset = keys[key, REGION_START] - keys[key, FIRST_HELD]
         for seq in range(rows.first_new[g], keys[key, NEXT_SEQ]):
-            at = row[g] + seq - rows.first_new[g]
-            mine = tokens.values[tokens.start[at] : tokens.start[at + 1]]
+            row = sets.first_row[g] + seq - rows.first_new[g]
+            codes = tokens.values[tokens.start[row] : tokens.start[row + 1]]
             side = side_of(settings, objects, seq + offset)
-            if len(mine) == 0 or side == IS_NEITHER:
+            if len(codes) == 0 or side == IS_NEITHER:
                 continue
             group = group_of(settings, key, side)
-            needed = look_up(index, group, group, mine, looked)
-            if lacks_room(index, len(mine), needed):
-                index = rebuilt(index, first_alive_of(settings, keys, objects.times, rows.since - 1), len(mine), len(index.newest))
-                look_up(index, group, group, mine, looked)
-            insert(index, key, group, seq, 0, mine, looked)
+            needed = look_up(index, group, group, codes, lookup)
+            if lacks_room(index, len(codes), needed):
+                index = rebuild(index, first_alive_of(settings, keys, objects.times, rows.since - 1), len(codes), len(index.newest))
+                look_up(index, group, group, codes, lookup)
+            insert(index, key, group, seq, 0, codes, lookup)
     return index

@@ -1,4 +1,4 @@
-"""Looking up tokens, putting sets into the index, and making it anew without the dead."""
+"""Operations of the inverted index: look up tokens, insert sets, and rebuild without dead sets."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ from skyband.operators.set_index.kernels.tables import (
     START,
     WORD_BITS,
     Index,
-    Looked,
+    TokenLookup,
     new_index,
 )
 
 
 @inner
-def digest(group: int, code: int) -> int:
-    """A hash in [0, 2^42), without an overflow."""
+def hash_token(group: int, code: int) -> int:
+    """Return a hash in [0, 2^42). No intermediate value overflows, so NumPy gives the same."""
     x = (code ^ (code >> 31) ^ (code >> 62)) & 0x7FFFFFFF
     y = (group ^ (group >> 31)) & 0x7FFFFFFF
     return ((x * 1540483477) ^ (y * 1367130551)) >> 20
 
 
 @inner_inlined
-def find(index: Index, group: int, code: int) -> int:
-    """The slot of a token, or ``NO_SLOT``. O(1) expected."""
+def find_slot(index: Index, group: int, code: int) -> int:
+    """Return the slot of a token, or ``NO_SLOT``. O(1) expected."""
     slots, table = index.slots, index.table
     mask = len(table) - 1
-    at = digest(group, code) & mask
+    at = hash_token(group, code) & mask
     slot = int(table[at])
     while slot != NO_SLOT and not (slots[slot, CODE] == code and slots[slot, OF_GROUP] == group):
         at = (at + 1) & mask
@@ -61,12 +61,12 @@ def find(index: Index, group: int, code: int) -> int:
 
 @inner_inlined
 def add_slot(index: Index, group: int, code: int, capacity: int) -> int:
-    """A slot for a token that has none, with room for ``capacity`` postings; returns it. The arrays have room."""
+    """Add a slot with room for ``capacity`` postings for a token that has none; return it. The arrays must have room."""
     slots, table, scalars = index.slots, index.table, index.scalars
     slot = int(scalars[SLOTS])
     scalars[SLOTS] += 1
     mask = len(table) - 1
-    at = digest(group, code) & mask
+    at = hash_token(group, code) & mask
     while table[at] != NO_SLOT:
         at = (at + 1) & mask
     table[at] = slot
@@ -78,7 +78,7 @@ def add_slot(index: Index, group: int, code: int, capacity: int) -> int:
 
 @inner
 def shell_sort(keys: I64, length: int) -> None:
-    """Sort the first ``length`` in place."""
+    """Sort the first ``length`` keys in place."""
     gap = 1
     while gap < length // 3:
         gap = 3 * gap + 1
@@ -93,54 +93,56 @@ def shell_sort(keys: I64, length: int) -> None:
 
 
 @inner
-def look_up(index: Index, own: int, other: int, tokens: I64, looked: Looked) -> int:
-    """Look an arriving set's tokens up in its ``own`` group and in the ``other`` it is compared with, and start the clock for it.
+def look_up(index: Index, own: int, other: int, tokens: I64, lookup: TokenLookup) -> int:
+    """Look an arriving set's tokens up in its ``own`` group and in the ``other`` it is compared with, and advance the clock.
 
-    Fills ``looked``, marks the other group's slots with the clock, and returns how many postings it takes to make room for its own.
+    Fills ``lookup``, marks the slots of the other group with the clock, and returns the postings that ``insert`` may need.
     """
     slots, scalars = index.slots, index.scalars
     scalars[CLOCK] += 1
     needed, low, high = 0, 0, 0
     for i in range(len(tokens)):
-        bit = (digest(0, tokens[i]) >> 14) % (2 * WORD_BITS)
+        bit = (hash_token(0, tokens[i]) >> 14) % (2 * WORD_BITS)
         if bit < WORD_BITS:
             low |= 1 << bit
         else:
             high |= 1 << (bit - WORD_BITS)
-        slot = find(index, own, tokens[i])
-        looked.own[i] = slot
+        slot = find_slot(index, own, tokens[i])
+        lookup.own_slots[i] = slot
         if slot == NO_SLOT:
             needed += 2
         elif slots[slot, LENGTH] == slots[slot, CAPACITY]:
             needed += 2 * slots[slot, CAPACITY]
         if other != own:
-            slot = find(index, other, tokens[i])
+            slot = find_slot(index, other, tokens[i])
         if slot == NO_SLOT:
-            looked.lists[i] = NO_SLOT
+            lookup.lists[i] = NO_SLOT
         else:
-            looked.lists[i] = (slots[slot, LENGTH] << SLOT_BITS) | slot
+            lookup.lists[i] = (slots[slot, LENGTH] << SLOT_BITS) | slot
             index.marks[slot] = scalars[CLOCK]
             prefetch(index.postings, slots[slot, START] + slots[slot, LENGTH] - 1)
             prefetch(index.log, slots[slot, LAST] >> SEQ_BITS)
-    looked.signature[0], looked.signature[1] = low, high
-    shell_sort(looked.lists, len(tokens))
+    lookup.signature[0], lookup.signature[1] = low, high
+    shell_sort(lookup.lists, len(tokens))
     return needed
 
 
 @inner
 def posting_of(log: I64, record: int) -> int:
-    """The posting of a record."""
+    """Return the posting of a record."""
     return (record << SEQ_BITS) | int(log[record + SEQ] & SEQ_MASK)
 
 
 @inner_inlined
-def post(index: Index, slot: int, posting: int, oldest: int) -> None:
-    """Append a posting to a slot's list, whose region is moved if it is full; there is room for that behind the postings. Those of sets
-    that came more than ``oldest`` objects before may be dropped."""
+def append_posting(index: Index, slot: int, posting: int, oldest: int) -> None:
+    """Append a posting to a slot's list, moving a full list to the end of the arena, which must have room.
+
+    Postings of sets more than ``oldest`` objects older may be dropped.
+    """
     slots, postings = index.slots, index.postings
     length, start = slots[slot, LENGTH], slots[slot, START]
     if length == slots[slot, CAPACITY]:
-        low, high = 0, length  # the first that is alive
+        low, high = 0, length  # binary search for the first alive
         while low < high:
             middle = (low + high) >> 1
             if (posting - postings[start + middle]) & SEQ_MASK > oldest:
@@ -161,27 +163,27 @@ def post(index: Index, slot: int, posting: int, oldest: int) -> None:
 
 
 @inner
-def insert(index: Index, key: int, group: int, seq: int, first_alive: int, tokens: I64, looked: Looked) -> None:
-    """Put a set that was looked up into the index, which has room for it (``rebuilt``)."""
+def insert(index: Index, key: int, group: int, seq: int, first_alive: int, tokens: I64, lookup: TokenLookup) -> None:
+    """Insert a set whose tokens are looked up. The index must have room (``lacks_room``, ``rebuild``)."""
     log, scalars = index.log, index.scalars
     record, size = scalars[LOG_END], len(tokens)
     log[record + SEQ], log[record + SIZE], log[record + STAMP] = seq, size, 0
-    log[record + LOW], log[record + HIGH] = looked.signature[0], looked.signature[1]
+    log[record + LOW], log[record + HIGH] = lookup.signature[0], lookup.signature[1]
     log[record + KEY], log[record + GROUP], log[record + PREVIOUS] = key, group, index.newest[group]
     index.newest[group] = record
     posting = posting_of(log, record)
     for i in range(size):
-        slot = looked.own[i]
+        slot = lookup.own_slots[i]
         if slot == NO_SLOT:
             slot = add_slot(index, group, tokens[i], 2)
         log[record + HEADER + i] = slot
-        post(index, slot, posting, seq - first_alive)
+        append_posting(index, slot, posting, seq - first_alive)
     scalars[LOG_END] += HEADER + size
 
 
 @inner
 def lacks_room(index: Index, size: int, postings: int) -> bool:
-    """Whether the index has no room for one more set of ``size`` tokens, and so many postings."""
+    """Return True if the index has no room for a set of ``size`` tokens and ``postings`` postings."""
     scalars = index.scalars
     if scalars[LOG_END] + HEADER + size > len(index.log) or scalars[SLOTS] + size > len(index.slots):
         return True
@@ -190,7 +192,7 @@ def lacks_room(index: Index, size: int, postings: int) -> bool:
 
 @inner
 def count_alive(index: Index, first_alive: I64, counts: I64) -> int:
-    """Count the alive sets of every slot in ``counts`` (zeros); returns the words of their records. ``first_alive`` by key."""
+    """Count the alive sets of each slot into ``counts`` (zeros); return the total length of their records. ``first_alive`` is by key."""
     log = index.log
     record, words = 0, 0
     while record < index.scalars[LOG_END]:
@@ -204,18 +206,21 @@ def count_alive(index: Index, first_alive: I64, counts: I64) -> int:
 
 
 @inner
-def room_of(count: int) -> int:
-    """The region of a list of ``count`` alive sets: where as many come as go, it is full when more than half of it is dead (``post``)."""
+def region_size(count: int) -> int:
+    """Return the capacity for a list of ``count`` alive sets.
+
+    In a steady stream the list is full only when more than half of it is dead, so ``append_posting`` compacts it in place.
+    """
     return 2 * count + count // 2
 
 
 @inner
 def copy_alive(index: Index, first_alive: I64, counts: I64, new: Index) -> None:
-    """Put the alive sets into an empty index with room for them; ``counts`` becomes each slot's new one."""
+    """Copy the alive sets to an empty index with room for them; ``counts`` is overwritten by each slot's new number."""
     log, target, slots = index.log, new.log, index.slots
     for slot in range(index.scalars[SLOTS]):
         if counts[slot] > 0:
-            counts[slot] = add_slot(new, slots[slot, OF_GROUP], slots[slot, CODE], room_of(counts[slot]))
+            counts[slot] = add_slot(new, slots[slot, OF_GROUP], slots[slot, CODE], region_size(counts[slot]))
     record, to = 0, 0
     while record < index.scalars[LOG_END]:
         size = log[record + SIZE]
@@ -237,16 +242,18 @@ def copy_alive(index: Index, first_alive: I64, counts: I64, new: Index) -> None:
 
 
 @maker
-def rebuilt(index: Index, first_alive: I64, size: int, groups: int) -> Index:
-    """The index without the sets that are dead (older than ``first_alive`` of their key), with room for one more of ``size`` tokens, and
-    for about twice as much again as is alive. O(index)."""
+def rebuild(index: Index, first_alive: I64, size: int, groups: int) -> Index:
+    """Return the index without dead sets (older than ``first_alive`` of their key). O(index).
+
+    It has room for one more set of ``size`` tokens, and for about twice as much again as is alive.
+    """
     counts = np.zeros(index.scalars[SLOTS], np.int64)
     words = count_alive(index, first_alive, counts)
     alive, regions = 0, 0
     for slot in range(len(counts)):
         if counts[slot] > 0:
             alive += 1
-            regions += room_of(counts[slot])
+            regions += region_size(counts[slot])
     room = regions + regions // 2 + 3 * alive + 4 * size + 256
     new = new_index(3 * (words + HEADER + size) + 256, 3 * (alive + size) + 64, room, groups)
     copy_alive(index, first_alive, counts, new)

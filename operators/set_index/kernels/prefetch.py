@@ -1,4 +1,4 @@
-"""Asking for memory before it is read: what is far apart comes at once then, not one after the other."""
+"""Prefetch memory, so that cache misses overlap instead of following one another."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from skyband.operators import jit
 
 
 def _prefetch() -> Any:
-    """One instruction that reads nothing; without Numba, nothing."""
+    """Return an intrinsic for LLVM's ``prefetch`` instruction; a function that does nothing without Numba."""
     if not jit.HAVE_NUMBA:
         return lambda array, at: None
     jit.prepare_numba()
@@ -19,11 +19,11 @@ def _prefetch() -> Any:
     def prefetch(context: Any, array: Any, at: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             data = context.make_array(signature.args[0])(context, builder, args[0]).data
-            place = builder.bitcast(builder.gep(data, [args[1]]), cgutils.voidptr_t)
+            address = builder.bitcast(builder.gep(data, [args[1]]), cgutils.voidptr_t)
             number = ir.IntType(32)
             kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number])
             function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")  # type: ignore[no-untyped-call]
-            builder.call(function, [place, number(0), number(3), number(1)])
+            builder.call(function, [address, number(0), number(3), number(1)])
             return context.get_dummy_value()
 
         return types.void(array, types.int64), generate
@@ -32,4 +32,4 @@ def _prefetch() -> Any:
 
 
 prefetch = _prefetch()
-"""``prefetch(array, at)``: the one-dimensional contiguous ``array`` is about to be read at ``at``, which may lie outside of it."""
+"""``prefetch(array, at)``: load the cache line of the 1-d contiguous ``array`` at ``at``, which may be out of bounds."""

@@ -1,9 +1,9 @@
-"""The similarity functions, as scores that are smaller the more alike two sets are, and exact: equal similarities have equal bits.
+"""The similarity functions as internal scores: smaller is more similar, and equal similarities have equal bits.
 
-Of sets of a and b tokens, of which they share o: Jaccard o / (a + b - o), Dice 2o / (a + b) and the overlap o are one correctly rounded
-quotient of integers, so float64 keeps both their order and their ties (of sets of up to 2^25 tokens, and 2^12 for cosine: then different
-quotients are more than a rounding apart). Cosine is compared as its square, o^2 / (ab): of roots, equal ones come out unequal
-(docs/algorithms E1.8). Hamming distance a + b - 2o is an integer.
+For sets of a and b tokens with o in common: Jaccard o / (a + b - o), Dice 2o / (a + b) and the overlap o are one correctly rounded quotient
+of integers. So float64 keeps their order and their ties for sets of up to 2^25 tokens (2^12 for cosine), whose different quotients are more
+than a rounding apart. Cosine is compared as its square o^2 / (ab), since rounded roots of equal cosines can differ (docs/algorithms
+E1.8). Hamming distance a + b - 2o is an integer.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ from skyband.operators import jit
 from skyband.operators.jit import inner
 
 JACCARD, COSINE, DICE, OVERLAP, HAMMING = range(5)
-"""The functions."""
+"""Numbers of the functions, in the order of ``SIMILARITIES``."""
 
 
 @inner
 def score_of(function: int, common: int, a: int, b: int) -> float:
-    """The internal score of sets of ``a`` and ``b`` tokens (at least 1 each) that share ``common``. It falls as ``common`` grows."""
+    """Return the internal score of sets of ``a`` and ``b`` tokens (at least 1 each) with ``common`` tokens in common.
+
+    It falls as ``common`` grows.
+    """
     if function == JACCARD:
         return -(common / (a + b - common))
     if function == COSINE:
@@ -33,23 +36,23 @@ def score_of(function: int, common: int, a: int, b: int) -> float:
 
 @inner
 def best_score(function: int, common: int, a: int) -> float:
-    """The best score of a set of ``a`` tokens with any set that shares ``common`` of them at most: with exactly those."""
+    """Return the best score of a set of ``a`` tokens with any set that shares at most ``common`` of them: a set of exactly those."""
     return score_of(function, common, a, common)
 
 
-def _popcount() -> Any:
-    """The number of ones of a non-negative int64: one instruction."""
+def _make_popcount() -> Any:
+    """Return an intrinsic for LLVM's ``ctpop`` instruction; ``int.bit_count`` without Numba."""
     if not jit.HAVE_NUMBA:
         return lambda word: int(word).bit_count()
     jit.prepare_numba()
     from numba.core import types
     from numba.extending import intrinsic
 
-    def ones(context: Any, word: Any) -> Any:
+    def popcount(context: Any, word: Any) -> Any:
         return types.int64(types.int64), lambda _context, builder, _signature, args: builder.ctpop(args[0])
 
-    return intrinsic(ones)
+    return intrinsic(popcount)
 
 
-ones = _popcount()
-"""``ones(word)``: how many bits of a non-negative int64 are set."""
+popcount = _make_popcount()
+"""``popcount(word)``: the number of set bits of a non-negative int64."""

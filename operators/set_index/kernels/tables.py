@@ -1,9 +1,9 @@
-"""What the index of sets consists of: NamedTuples of int64 arrays, and the places of integers in them.
+"""The tables of the inverted index of sets: NamedTuples of int64 arrays, and the layout of their rows.
 
-The *log* holds the sets of all keys, in the order they came, a record of ``HEADER`` integers and the numbers of its tokens each. A token
-of a group of sets (those of one key, or of one side of it) is a *slot*: a row of the slot table, found by a hash table, with a list of the
-records that hold it, oldest first, in the arena of *postings*. Nothing is taken out one by one: when an array is full, the index is made
-anew of the sets that are alive (``rebuilt``), and tokens without a set are gone.
+The *log* holds the sets of all keys in order of arrival. Each is a record of ``HEADER`` integers and the slots of its tokens. A *slot*
+stands for a token of a group of sets (those of one key, or of one side of a key). It is a row of the slot table, found by a hash table,
+and has a list of the records that contain the token, oldest first, in the arena of *postings*. Nothing is removed one by one: when an array
+is full, ``rebuild`` makes the index again from the sets that are alive.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from skyband.operators.base import F64, I64
 from skyband.operators.jit import jit
 
 SEQ, SIZE, LOW, HIGH, STAMP, KEY, GROUP, PREVIOUS, HEADER = range(9)
-"""Places in a record of the log: seq and number of tokens of the set; its signature, two words of ``WORD_BITS``, a bit of them for every
-token; the clock when an arrival last looked at it; its key and group; the record of the group's set before it, or -1. Slots follow."""
+"""Fields of a record of the log: seq and number of tokens of the set; its signature (two words of ``WORD_BITS``, each token sets one bit);
+the clock of the last arrival that met it; its key and group; the record of the previous set of the group, or -1. Slots follow."""
 
 WORD_BITS = 63
 
 OF_GROUP, CODE, START, CAPACITY, LENGTH, LAST, SLOT_COLUMNS = range(7)
-"""Columns of the slot table: the group, the host's code of the token; its region of the postings, how many there are, and the last one."""
+"""Columns of the slot table: the group, the host's code of the token; the region of its list, the list's length, and its last posting."""
 
 LOG_END, SLOTS, POSTINGS_END, CLOCK, SCALARS = range(5)
-"""Places of ``Index.scalars``: ends of the log, the slot table and the postings; and a clock that counts arrivals."""
+"""Elements of ``Index.scalars``: the ends of the log, the slot table and the postings; and a clock that counts arrivals."""
 
 NO_SLOT = -1
 
 SEQ_BITS = 31
 SEQ_MASK = (1 << SEQ_BITS) - 1
-"""A posting is the place of a record, and below it the low bits of its seq: so an old one is mostly told without a look at the record.
-Only one 2^31 objects old or older looks like a new one."""
+"""A posting is the position of a record and, in the low bits, the low bits of its seq. So most outdated postings are recognized without
+reading the record; one that is at least 2^31 objects old is not."""
 
 
 class Index(NamedTuple):
-    """The sets of a bucket's windows and the lists of those that hold a token. All int64 but for ``table``."""
+    """The sets of a bucket's windows, and for every token the list of the sets that contain it. All int64 except ``table``."""
 
     log: I64
     """(words,): the records."""
     slots: I64
     """(slots, SLOT_COLUMNS)."""
     marks: I64
-    """(slots,): the clock when an arrival last had the token."""
+    """(slots,): the clock of the last arrival that was compared with the slot's group and has the token."""
     table: npt.NDArray[np.int32]
     """int32 (a power of two,): slots by hash, or ``NO_SLOT``; linear probing, at most half full."""
     postings: I64
@@ -56,7 +56,7 @@ class Index(NamedTuple):
 
 
 class Tokens(NamedTuple):
-    """Token rows, as ``Ragged``."""
+    """Rows of token codes, as ``Ragged``."""
 
     start: I64
     """int64 (rows + 1,)."""
@@ -64,47 +64,57 @@ class Tokens(NamedTuple):
     """int64."""
 
 
-class Looked(NamedTuple):
-    """One arrival's tokens, looked up. Room for the largest set."""
+class ArrivingSets(NamedTuple):
+    """The sets of the arrivals of an ``Advance``."""
 
-    own: I64
+    tokens: Tokens
+    first_row: I64
+    """int64 (m,): for each of ``Advance.keys``, the row of ``tokens`` of its first arrival."""
+    largest: int
+    """int64: the number of tokens of the largest set."""
+
+
+class TokenLookup(NamedTuple):
+    """The slots of one arrival's tokens. Arrays have room for the largest set."""
+
+    own_slots: I64
     """int64: each token's slot in the arrival's own group, or ``NO_SLOT``."""
     lists: I64
-    """int64: the slots of the group it is compared with, the shortest list first, each below its list's length (``SLOT_BITS``)."""
+    """int64: (length of the list, slot) of each token in the group to compare with, packed by ``SLOT_BITS``; the shortest list first."""
     signature: I64
-    """int64 (2,): its signature."""
-    test: F64
-    """float64 (1,): what the pair's condition said."""
+    """int64 (2,): the arrival's signature."""
+    condition: F64
+    """float64 (1,): output of the pair's condition: NaN if it is not met."""
 
 
 SLOT_BITS = 31
 SLOT_MASK = (1 << SLOT_BITS) - 1
 
 
-class Steps(NamedTuple):
-    """What a pair must reach to matter, by its older object: a staircase whose steps get lower the older the object is."""
+class Staircase(NamedTuple):
+    """The largest score with which a pair can enter the skyband, by its older object: the older, the smaller."""
 
     below: I64
-    """int64 (size,): step s is for objects of a seq < below[s] (and not < below[s + 1]); descending."""
+    """int64 (size,): step s is for objects with below[s + 1] <= seq < below[s]; descending."""
     limit: F64
-    """float64 (size,): the largest score that matters; strictly descending."""
+    """float64 (size,): the largest score of the step; strictly descending."""
 
 
 @jit
-def new_looked(most: int) -> Looked:
-    """Room for sets of ``most`` tokens."""
-    return Looked(np.empty(most, np.int64), np.empty(most, np.int64), np.zeros(2, np.int64), np.zeros(1, np.float64))
+def new_lookup(largest: int) -> TokenLookup:
+    """Return a lookup with room for sets of ``largest`` tokens."""
+    return TokenLookup(np.empty(largest, np.int64), np.empty(largest, np.int64), np.zeros(2, np.int64), np.zeros(1, np.float64))
 
 
 @jit
-def new_steps(size: int) -> Steps:
-    """Room for ``size`` steps."""
-    return Steps(np.empty(size, np.int64), np.empty(size, np.float64))
+def new_staircase(size: int) -> Staircase:
+    """Return a staircase with room for ``size`` steps."""
+    return Staircase(np.empty(size, np.int64), np.empty(size, np.float64))
 
 
 @jit
 def new_index(words: int, slots: int, postings: int, groups: int) -> Index:
-    """An empty index with room for so much."""
+    """Return an empty index with room for a log of ``words``, and so many slots, postings and groups."""
     width = 64
     while width < 2 * slots:
         width *= 2

@@ -29,27 +29,27 @@ from skyband.operators.pair_rows.kernels.tables import (
     next_batch,
     skyband_of,
 )
-from skyband.operators.set_index.kernels.tables import Index, Tokens, new_looked, new_steps
-from skyband.operators.topk_similar_sets.kernels.search import Place, Sought, search
+from skyband.operators.set_index.kernels.tables import ArrivingSets, Index, new_lookup, new_staircase
+from skyband.operators.topk_similar_sets.kernels.search import BatchPosition, SearchCriteria, SearchInput, SearchTables, search
 
 
 def drive(
-    test_as_a: Callable[..., None], test_as_b: Callable[..., None], settings: Settings, sought: Sought, queries: Queries, bucket: Bucket,
-    progress: Progress, advance: Advance, row: I64, tokens: Tokens, most: int, index: Index, work: I64, counts: I64,
+    test_as_a: Callable[..., None], test_as_b: Callable[..., None], settings: Settings, criteria: SearchCriteria, queries: Queries,
+    bucket: Bucket, progress: Progress, advance: Advance, sets: ArrivingSets, index: Index, work: I64, counters: I64,
 ) -> tuple[ChangeRows, int, Skyband, int, Index]:  # fmt: skip
-    """Take all events of ``advance``, whose arrivals are in the windows' arena already; ``test_as_a`` and ``test_as_b`` say which partners
-    of an arrival on that side meet the pairs' condition.
+    """Take all events of ``advance``, whose arrivals ``sets`` are in the windows' arena already.
 
-    ``row`` int64 (m,): the row of ``tokens`` of the first arrival of each of ``advance.keys``; sets have ``most`` tokens at most. Returns
-    change rows and their number, the skybands' (perhaps new) arena and its end, and the (perhaps new) index. Writes to the key table,
-    ``progress``, ``work`` (int64 (COUNTERS,)) and ``counts`` (int64 (PROBED,)).
+    ``test_as_a`` and ``test_as_b`` evaluate the pairs' condition for an arrival on that side. Returns the change rows and their number,
+    the skybands' arena and its end, and the index; arena and index may be new arrays. Writes to the key table, ``progress``, ``work``
+    (int64 (COUNTERS,)) and ``counters`` (int64 (PROBED,)).
     """
     keys, objects = bucket.keys, bucket.objects
     held = Held(bucket.skyband, bucket.skyband_end, new_skyband(1024))
     told, lists = no_changes(), no_lists(queries)
     batch = new_sub_batch(settings.sub_batch, settings.sub_batch, objects.floats.shape[0], objects.integers.shape[0])
-    candidates, scratch = new_candidates(1024), new_scratch(settings)
-    looked, steps = new_looked(most), new_steps(1024)
+    scratch = new_scratch(settings)
+    reads = SearchInput(settings, criteria, keys, objects, sets.tokens)
+    tables = SearchTables(index, new_lookup(sets.largest), new_staircase(1024), new_candidates(1024))
     for g in range(len(advance.keys)):
         key, seq = advance.keys[g], advance.first_new[g]
         history = history_of(keys, key, objects.times)
@@ -61,12 +61,9 @@ def drive(
             first_alive = gather(settings, keys, key, seq, size, objects, batch)
             batch = next_batch(batch, seq, size, advance.until if last else objects.times[seq + size - 1 + offset], last)
             skyband = skyband_of(keys, key, held.skyband)
-            place = Place(key, row[g] + seq - advance.first_new[g], offset, advance.since - 1)
-            index, steps, candidates = search(
-                test_as_a, test_as_b, settings, sought, keys, objects, place, tokens, batch, skyband, index, looked, steps, candidates,
-                work, counts,
-            )  # fmt: skip
-            sources = Sources(batch, candidates, skyband)
+            position = BatchPosition(key, sets.first_row[g] + seq - advance.first_new[g], offset, advance.since - 1)
+            tables = search(test_as_a, test_as_b, reads, position, batch, skyband, tables, work, counters)
+            sources = Sources(batch, tables.candidates, skyband)
             told = tell(key, queries, history, sources, lists, progress, told, work)
             if size > 0:
                 held = take_in(settings, keys, key, first_alive, sources, held, scratch)
@@ -74,4 +71,4 @@ def drive(
             if last:
                 break
         wake_times(key, queries, history, lists, progress)
-    return told.rows, told.written, held.skyband, held.end, index
+    return told.rows, told.written, held.skyband, held.end, tables.inverted_index

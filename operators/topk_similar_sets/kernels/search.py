@@ -1,4 +1,4 @@
-"""Finding a sub-batch's candidate pairs in the index, against the staircase frozen at its start (docs/algorithms D3)."""
+"""Find a sub-batch's candidate pairs in the index, against the staircase frozen at its start (docs/algorithms D3)."""
 
 from __future__ import annotations
 
@@ -22,25 +22,47 @@ from skyband.operators.pair_rows.kernels.tables import (
     new_candidates,
 )
 from skyband.operators.set_index.kernels.arrive import first_alive_of, group_of, other_group
-from skyband.operators.set_index.kernels.index import insert, lacks_room, look_up, rebuilt
-from skyband.operators.set_index.kernels.probe import Asked, Found, Tested, probe
+from skyband.operators.set_index.kernels.index import insert, lacks_room, look_up, rebuild
+from skyband.operators.set_index.kernels.probe import FoundPartners, PairCondition, ProbingSet, probe
 from skyband.operators.set_index.kernels.similarity import HAMMING
-from skyband.operators.set_index.kernels.tables import NO_SLOT, SLOT_BITS, Index, Looked, Steps, Tokens, new_steps
+from skyband.operators.set_index.kernels.tables import NO_SLOT, SLOT_BITS, Index, Staircase, TokenLookup, Tokens, new_staircase
 
 
-class Sought(NamedTuple):
-    """What is fixed over a state's life, besides ``Settings``."""
+class SearchCriteria(NamedTuple):
+    """The similarity and the bounds of a state, fixed over its life."""
 
     function: int
     """int64: the similarity function."""
-    floor: float
+    worst_score: float
     """float64: the largest internal score any query accepts."""
-    tested: bool
+    has_condition: bool
     """Whether pairs must meet a condition."""
 
 
-class Place(NamedTuple):
-    """Where a sub-batch is."""
+class SearchInput(NamedTuple):
+    """What a search reads."""
+
+    settings: Settings
+    criteria: SearchCriteria
+    keys: I64
+    """int64 (keys, KEY_COLUMNS): the key table."""
+    objects: Objects
+    """The windows' arena."""
+    tokens: Tokens
+    """The arrivals' tokens."""
+
+
+class SearchTables(NamedTuple):
+    """What a search writes. A table that is too small is replaced by a larger one."""
+
+    inverted_index: Index
+    lookup: TokenLookup
+    staircase: Staircase
+    candidates: Candidates
+
+
+class BatchPosition(NamedTuple):
+    """Where a sub-batch stands in its key, its tokens and the arena."""
 
     key: int
     """int64."""
@@ -49,46 +71,46 @@ class Place(NamedTuple):
     offset: int
     """int64: the object of seq s is at position s + offset of the windows' arena."""
     instant: int
-    """int64: everything up to this instant was done before this ``advance``."""
+    """int64: the instant up to which earlier calls of ``advance`` have taken every event."""
 
 
 @inner
-def fill_steps(skyband: Skyband, floor: float, steps: Steps) -> int:
-    """The staircase of ``skyband`` under ``floor``, without steps that change nothing; returns how many there are."""
+def fill_staircase(skyband: Skyband, worst_score: float, staircase: Staircase) -> int:
+    """Write the staircase of ``skyband`` below ``worst_score``, without steps that change nothing; return the number of steps."""
     older, stair = skyband.older, skyband.stair
-    steps.below[0], steps.limit[0] = NEVER, floor
+    staircase.below[0], staircase.limit[0] = NEVER, worst_score
     count = 1
     for i in range(len(older)):
-        if (i + 1 == len(older) or older[i + 1] != older[i]) and not stair[i] >= steps.limit[count - 1]:
-            steps.below[count], steps.limit[count] = older[i], stair[i]
+        if (i + 1 == len(older) or older[i + 1] != older[i]) and not stair[i] >= staircase.limit[count - 1]:
+            staircase.below[count], staircase.limit[count] = older[i], stair[i]
             count += 1
     return count
 
 
 @inner_inlined
-def most_partners(index: Index, batch: SubBatch, i: int, size: int, looked: Looked, everyone: bool) -> int:
-    """No more partners than this can be found for arrival i, whose tokens are looked up."""
+def max_partners(index: Index, batch: SubBatch, i: int, size: int, lookup: TokenLookup, all_sets: bool) -> int:
+    """Return an upper bound on the partners of arrival i, whose tokens are looked up."""
     alive = int(batch.first_seq + i - batch.first_partner[i])
-    if everyone:
+    if all_sets:
         return alive
     entries = 0
     for t in range(size):
-        if looked.lists[t] != NO_SLOT:
-            entries += int(looked.lists[t] >> SLOT_BITS)
+        if lookup.lists[t] != NO_SLOT:
+            entries += int(lookup.lists[t] >> SLOT_BITS)
     return min(alive, entries)
 
 
 @inner_inlined
 def search_one(
-    test_as_a: Callable[..., None], test_as_b: Callable[..., None], sought: Sought, objects: Objects, place: Place, index: Index,
-    batch: SubBatch, i: int, asked: Asked, looked: Looked, steps: Steps, candidates: Candidates, count: int, work: I64,
+    test: Callable[..., None], condition: PairCondition, probing: ProbingSet, batch: SubBatch, i: int, index: Index, lookup: TokenLookup,
+    staircase: Staircase, candidates: Candidates, count: int, counters: I64,
 ) -> int:  # fmt: skip
-    """The candidates of arrival i: with older ones of its sub-batch in ``batch.scores``, the others behind the first ``count``; returns
-    how many there are of these."""
-    tested = Tested(objects.floats, objects.integers, place.offset, batch.floats[i], batch.integers[i], sought.tested)
-    found = Found(candidates.score, candidates.older)
-    test = test_as_a if batch.side[i] == IS_A else test_as_b
-    stop = probe(index, test, tested, asked, looked, steps, 0, found, count, work)
+    """Find the candidates of arrival i, ``count`` being known of the arrivals before it; return the new count.
+
+    Pairs within the sub-batch go to ``batch.scores``, the others to ``candidates``.
+    """
+    found = FoundPartners(candidates.score, candidates.older)
+    stop = probe(index, test, condition, probing, lookup, staircase, 0, found, count, counters)
     best = batch.best[i]
     for c in range(count, stop):
         score, older = candidates.score[c], candidates.older[c]
@@ -115,62 +137,70 @@ def grown(candidates: Candidates, count: int, size: int) -> Candidates:
 
 
 @inner
-def search_on(
-    test_as_a: Callable[..., None], test_as_b: Callable[..., None], settings: Settings, sought: Sought, objects: Objects, place: Place,
-    tokens: Tokens, batch: SubBatch, height: int, index: Index, looked: Looked, steps: Steps, candidates: Candidates, start: int,
-    count: int, counts: I64,
+def search_from(
+    test_as_a: Callable[..., None], test_as_b: Callable[..., None], reads: SearchInput, position: BatchPosition, batch: SubBatch,
+    steps: int, tables: SearchTables, start: int, count: int, counters: I64,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Take arrivals from number ``start`` on, ``count`` candidates having been found. Returns the number of the next one, the candidates
-    found then, and the room for them that it takes: more than there is, or 0 if it is the index that lacks room, or all is done."""
+    """Search for arrivals from number ``start`` on, until a table is full; the staircase has ``steps`` steps.
+
+    Returns the number of the next arrival, the candidates found so far, and the size ``candidates`` needs: 0 if the index is the full
+    table, or if all arrivals are done.
+    """
+    settings, criteria, objects, tokens = reads.settings, reads.criteria, reads.objects, reads.tokens
+    index, lookup, staircase, candidates = tables.inverted_index, tables.lookup, tables.staircase, tables.candidates
     for i in range(start, batch.size):
-        first = tokens.start[place.row + i]
-        mine = tokens.values[first : tokens.start[place.row + i + 1]]
+        row = position.row + i
+        codes = tokens.values[tokens.start[row] : tokens.start[row + 1]]
         batch.best[i] = np.nan
         for j in range(i):
             batch.scores[i, j] = np.nan
-        if len(mine) == 0 or batch.side[i] == IS_NEITHER:
+        if len(codes) == 0 or batch.side[i] == IS_NEITHER:
             continue
-        group = group_of(settings, place.key, batch.side[i])
+        group = group_of(settings, position.key, batch.side[i])
         other = other_group(settings, group)
-        if lacks_room(index, len(mine), look_up(index, group, other, mine, looked)):
+        if lacks_room(index, len(codes), look_up(index, group, other, codes, lookup)):
             return i, count, 0
-        room = count + most_partners(index, batch, i, len(mine), looked, sought.function == HAMMING)
-        if room > len(candidates.score):
-            return i, count, room
-        asked = Asked(sought.function, len(mine), batch.first_partner[i], batch.first_seq + i - 1, other, height)
-        count = search_one(
-            test_as_a, test_as_b, sought, objects, place, index, batch, i, asked, looked, steps, candidates, count, counts
+        needed = count + max_partners(index, batch, i, len(codes), lookup, criteria.function == HAMMING)
+        if needed > len(candidates.score):
+            return i, count, needed
+        probing = ProbingSet(criteria.function, len(codes), batch.first_partner[i], batch.first_seq + i - 1, other, steps)
+        condition = PairCondition(
+            objects.floats, objects.integers, position.offset, batch.floats[i], batch.integers[i], criteria.has_condition
         )  # fmt: skip
-        insert(index, place.key, group, batch.first_seq + i, batch.first_partner[0], mine, looked)
+        test = test_as_a if batch.side[i] == IS_A else test_as_b
+        count = search_one(test, condition, probing, batch, i, index, lookup, staircase, candidates, count, counters)
+        insert(index, position.key, group, batch.first_seq + i, batch.first_partner[0], codes, lookup)
     return batch.size, count, 0
 
 
 @jit()
 def search(
-    test_as_a: Callable[..., None], test_as_b: Callable[..., None], settings: Settings, sought: Sought, keys: I64, objects: Objects,
-    place: Place, tokens: Tokens, batch: SubBatch, skyband: Skyband, index: Index, looked: Looked, steps: Steps, candidates: Candidates,
-    work: I64, counts: I64,
-) -> tuple[Index, Steps, Candidates]:  # fmt: skip
-    """Find the sub-batch's candidates, those among its arrivals (``batch.scores``) and the others (returned), and put its sets into the
-    index. What is returned may be new, larger arrays."""
-    if len(skyband.older) + 1 > len(steps.below):
-        steps = new_steps(2 * len(skyband.older) + 1)
-    height = fill_steps(skyband, sought.floor, steps)
+    test_as_a: Callable[..., None], test_as_b: Callable[..., None], reads: SearchInput, position: BatchPosition, batch: SubBatch,
+    skyband: Skyband, tables: SearchTables, work: I64, counters: I64,
+) -> SearchTables:  # fmt: skip
+    """Find the sub-batch's candidates and put its sets into the index.
+
+    Pairs among its arrivals go to ``batch.scores``, the others to ``candidates`` of the tables returned. ``test_as_a`` and ``test_as_b``
+    evaluate the pairs' condition for an arrival on that side. Counts in ``work`` (int64 (COUNTERS,)) and ``counters`` (int64 (PROBED,)).
+    """
+    index, lookup, staircase, candidates = tables.inverted_index, tables.lookup, tables.staircase, tables.candidates
+    if len(skyband.older) + 1 > len(staircase.below):
+        staircase = new_staircase(2 * len(skyband.older) + 1)
+    steps = fill_staircase(skyband, reads.criteria.worst_score, staircase)
     i, count = 0, 0
     while True:
-        i, count, room = search_on(
-            test_as_a, test_as_b, settings, sought, objects, place, tokens, batch, height, index, looked, steps, candidates, i, count,
-            counts,
-        )  # fmt: skip
+        current = SearchTables(index, lookup, staircase, candidates)
+        i, count, needed = search_from(test_as_a, test_as_b, reads, position, batch, steps, current, i, count, counters)
         if i == batch.size:
             break
-        if room > 0:
-            candidates = grown(candidates, count, 2 * room)
+        if needed > 0:
+            candidates = grown(candidates, count, 2 * needed)
         else:
-            first_alive = first_alive_of(settings, keys, objects.times, place.instant)
-            size = tokens.start[place.row + i + 1] - tokens.start[place.row + i]
-            index = rebuilt(index, first_alive, size, len(index.newest))
+            first_alive = first_alive_of(reads.settings, reads.keys, reads.objects.times, position.instant)
+            row = position.row + i
+            index = rebuild(index, first_alive, reads.tokens.start[row + 1] - reads.tokens.start[row], len(index.newest))
     if count > 1:
         candidates.order[:count].sort()
     work[FOUND] += count
-    return index, steps, Candidates(candidates.score, candidates.older, candidates.arrival, candidates.order, candidates.grouped, count)
+    found = Candidates(candidates.score, candidates.older, candidates.arrival, candidates.order, candidates.grouped, count)
+    return SearchTables(index, lookup, staircase, found)
