@@ -24,22 +24,15 @@ from skyband.framework.spec.load import validate_text
 from skyband.framework.spec.scoring_functions import SCORING_FUNCTIONS, ScoringFunction
 from skyband.jobs.plugin_template.package.source import TSV
 from tests.framework.quality.test_checks import NOT_NULL, made
+from tests.specs import spec_text
 
-SPEC = """\
-job: sensors
-source:
-  format: csv
-  path: in
-  schema: {id: bigint, ts: timestamp, x: double, between: double, who: string}
-  id: [id]
-  event_time: {column: ts}
-window: {count: 100}
-scoring:
-  apart: {function: gap, columns: {value: x}, direction: max}
-queries:
-  q: {type: topk_pairs, scoring: apart, k: 3}
-sink: {path: out}
-"""
+SPEC = spec_text(
+    "sensors",
+    "{id: bigint, ts: timestamp, x: double, between: double, who: string}",
+    window="{count: 100}",
+    scoring={"apart": "{function: gap, columns: {value: x}, direction: max}"},
+    queries={"q": "{type: topk_pairs, scoring: apart, k: 3}"},
+)
 
 
 class Sorted:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from string import Template
 
 import pyarrow as pa
 import pytest
@@ -23,24 +24,21 @@ from tests.framework.sources.test_cells import CELLS
 from tests.spark.cuts import stream, write
 from tests.spark.jobs import run, sorted_rows, table, write_spec
 from tests.spark.test_arrow import bits
+from tests.specs import spec_text
 
 pytestmark = pytest.mark.spark
 
-SPEC = """\
-job: cells
-source:
-  format: csv
-  path: "{directory}/in"
-  schema: {{id: bigint, ts: timestamp, {columns}}}
-  id: [id]
-  event_time: {{column: ts}}
-window: {{count: 4}}
-scoring:
-  high: {{expression: id, direction: max}}
-queries:
-  best: {{type: topk, scoring: high, k: 2}}
-sink: {{path: "{directory}/out"}}
-"""
+SPEC = Template(
+    spec_text(
+        "cells",
+        "{id: bigint, ts: timestamp, $columns}",
+        path='"$directory/in"',
+        sink='{path: "$directory/out"}',
+        window="{count: 4}",
+        scoring={"high": "{expression: id, direction: max}"},
+        queries={"best": "{type: topk, scoring: high, k: 2}"},
+    )
+)
 MORE = ["\u00e9", "\U0001f600", "x" * 300, "a b", " ", "\t", "\x01", "#1", "//", "'q'", "nul\u2028l", "\x85", "null", "NULL", "\ufffd"]
 
 
@@ -48,7 +46,7 @@ def test_cells_are_read_as_the_engine_reads_them(spark, tmp_path):
     """A line for every spelling, in a column of every type."""
     names = [f"c_{t}" for t in READABLE]
     (tmp_path / "in").mkdir()
-    (tmp_path / "spec.yaml").write_text(SPEC.format(directory=tmp_path, columns=", ".join(f"{n}: {n[2:]}" for n in names)))
+    (tmp_path / "spec.yaml").write_text(SPEC.substitute(directory=tmp_path, columns=", ".join(f"{n}: {n[2:]}" for n in names)))
     plan = load_plan(str(tmp_path / "spec.yaml"))
     header = ["id", "ts", *names]
     texts = [c for c in CELLS if "," not in c] + MORE
@@ -74,7 +72,7 @@ def test_cells_are_read_as_the_engine_reads_them(spark, tmp_path):
 
 def test_files_are_read_as_the_engine_reads_them(spark, tmp_path):
     (tmp_path / "in").mkdir()
-    (tmp_path / "spec.yaml").write_text(SPEC.format(directory=tmp_path, columns="s: string, x: double"))
+    (tmp_path / "spec.yaml").write_text(SPEC.substitute(directory=tmp_path, columns="s: string, x: double"))
     plan = load_plan(str(tmp_path / "spec.yaml"))
     header, day = ["id", "other", "ts", "s", "x"], "2020-01-01 00:00:00"
     head = ",".join(header) + "\n"

@@ -13,22 +13,18 @@ from deltalake import DeltaTable
 
 from skyband.jobs import cli
 from tests.spark.jobs import stamp, table, write_file
+from tests.specs import spec_text
 
 pytestmark = pytest.mark.spark
 
-SPEC = """\
-job: strange
-source:
-  format: csv
-  path: in
-  schema: {id: bigint, ts: timestamp, x: double}
-  id: [id]
-  event_time: {column: ts}
-window: {count: 50}
-scoring: {high: {expression: x, direction: max}}
-queries: {top: {type: topk, scoring: high, k: 2}}
-sink: {path: ./out}
-"""
+SPEC = spec_text(
+    "strange",
+    "{id: bigint, ts: timestamp, x: double}",
+    sink="{path: ./out}",
+    window="{count: 50}",
+    scoring="{high: {expression: x, direction: max}}",
+    queries="{top: {type: topk, scoring: high, k: 2}}",
+)
 COLUMNS = ("id", "ts", "x")
 
 

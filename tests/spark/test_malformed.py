@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from string import Template
 
 import pytest
 from pyspark.sql import SparkSession
@@ -17,35 +18,33 @@ from skyband.framework.tables.sink import Sink
 from skyband.framework.tables.writer_factory import writer_for
 from skyband.jobs.spec import load_plan
 from tests.spark.jobs import table
+from tests.specs import spec_text
 
 pytestmark = pytest.mark.spark
 
-SPEC = """\
-job: malformed
-source:
-  format: csv
-  path: "{directory}/in"
-  schema: {{id: bigint, ts: timestamp, grp: string, x: double, n: bigint, flag: boolean, day: date, words: string, op: string, tag: string}}
-  id: [id]
-  event_time: {{column: ts, watermark: 10 minutes}}
-  partition_by: [grp]
-transform:
-  - where: "op is null or op <> 'skip'"
-quality:
-  max_rejected: 100%
-  rows:
-    - {{name: sane_x, expect: "x < 1000000"}}
-    - {{expectation: expect_column_values_to_be_in_set, column: op, value_set: [skip, odd], name: known_op}}
-    - {{expectation: expect_column_values_to_not_be_in_set, column: op, value_set: [odd], severity: warn, name: even}}
-tokens:
-  words: {{column: words, max_tokens: 3, short: reject}}
-window: {{time: 60 days}}
-scoring:
-  high: {{expression: x, direction: max}}
-queries:
-  top: {{type: topk, scoring: high, k: 3, where: "n > -5"}}
-sink: {{path: "{directory}/out"}}
-"""
+SPEC = Template(
+    spec_text(
+        "malformed",
+        "{id: bigint, ts: timestamp, grp: string, x: double, n: bigint, flag: boolean, day: date, words: string, op: string, tag: string}",
+        path='"$directory/in"',
+        event_time="{column: ts, watermark: 10 minutes}",
+        partition_by="[grp]",
+        sink='{path: "$directory/out"}',
+        transform=["where: \"op is null or op <> 'skip'\""],
+        quality={
+            "max_rejected": "100%",
+            "rows": [
+                '{name: sane_x, expect: "x < 1000000"}',
+                "{expectation: expect_column_values_to_be_in_set, column: op, value_set: [skip, odd], name: known_op}",
+                "{expectation: expect_column_values_to_not_be_in_set, column: op, value_set: [odd], severity: warn, name: even}",
+            ],
+        },
+        tokens={"words": "{column: words, max_tokens: 3, short: reject}"},
+        window="{time: 60 days}",
+        scoring={"high": "{expression: x, direction: max}"},
+        queries={"top": '{type: topk, scoring: high, k: 3, where: "n > -5"}'},
+    )
+)
 START = datetime(2024, 1, 1, tzinfo=UTC)
 COLUMNS = ("id", "ts", "grp", "x", "n", "flag", "day", "words", "op", "tag")
 Row = dict[str, str]
@@ -130,7 +129,7 @@ def run(spark: SparkSession, directory: Path) -> None:
 def test_every_malformed_row_is_counted_once_for_its_reason(
     spark: SparkSession, tmp_path: Path, each: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "spec.yaml").write_text(SPEC.format(directory=tmp_path))
+    (tmp_path / "spec.yaml").write_text(SPEC.substitute(directory=tmp_path))
     write(tmp_path, "1.csv", first_drop(each))
     whole = Sink.commit
 

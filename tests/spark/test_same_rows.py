@@ -27,6 +27,7 @@ from skyband.framework.spec.load import validate_file
 from skyband.jobs.spec import load_plan
 from skyband.jobs.validate import mistakes
 from tests.framework.preview.test_first_rows import shown
+from tests.specs import spec_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -158,20 +159,15 @@ def test_all_accept_with_the_same_rows(spark: SparkSession, tmp_path: Path, case
     assert found.rows.num_rows >= N - 1
 
 
-SPEC = """\
-job: refused
-source:
-  format: FORMAT
-  path: in
-  schema: {id: ID, ts: timestamp, x: double}
-  id: [id]
-  event_time: {column: ts}
-quality: {max_rejected: 100%}
-window: {count: 10}
-scoring: {x: {expression: x, direction: max}}
-queries: {best: {type: topk, scoring: x, k: 2}}
-sink: {path: out}
-"""
+SPEC = spec_text(
+    "refused",
+    "{id: ID, ts: timestamp, x: double}",
+    format="FORMAT",
+    quality="{max_rejected: 100%}",
+    window="{count: 10}",
+    scoring="{x: {expression: x, direction: max}}",
+    queries="{best: {type: topk, scoring: x, k: 2}}",
+)
 X_TWICE = pa.table([IDS, TS, X, X], ["id", "ts", "x", "X"])
 REFUSED: dict[str, tuple[Make, str, str, bool]] = {
     "csv with two columns of one name": (text("a.csv", CSV.replace("id,ts,x", "id,x,x")), "csv", "bigint", False),

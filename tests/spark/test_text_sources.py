@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ from skyband.framework.verify.source_count import compare_count
 from skyband.framework.verify.stored import Stored
 from skyband.jobs.spec import load_plan
 from tests.spark.jobs import table
+from tests.specs import spec_text
 
 pytestmark = pytest.mark.spark
 
@@ -204,20 +206,17 @@ def test_rows_of_a_file_larger_than_a_batch_of_arrow_are_all_there(spark: SparkS
     assert pa.array([r[0] for r in rows]).equals(pa.array(range(many)))
 
 
-JOB = """\
-job: begun
-source:
-  format: csv
-  path: "{directory}/in"
-  schema: {{id: string, ts: timestamp, x: double}}
-  id: [id]
-  event_time: {{column: ts}}
-window: {{count: 100}}
-scoring: {{x: {{expression: x, direction: max}}}}
-queries:
-  top: {{type: topk, scoring: x, k: 20}}
-sink: {{path: "{directory}/out"}}
-"""
+JOB = Template(
+    spec_text(
+        "begun",
+        "{id: string, ts: timestamp, x: double}",
+        path='"$directory/in"',
+        sink='{path: "$directory/out"}',
+        window="{count: 100}",
+        scoring="{x: {expression: x, direction: max}}",
+        queries={"top": "{type: topk, scoring: x, k: 20}"},
+    )
+)
 
 
 def test_a_job_that_began_with_the_backslash_goes_on_with_it(spark: SparkSession, tmp_path: Path) -> None:
@@ -230,7 +229,7 @@ def test_a_job_that_began_with_the_backslash_goes_on_with_it(spark: SparkSession
         return sorted(table(tmp_path, "top_now")["id"].to_pylist())
 
     (tmp_path / "in").mkdir()
-    spec = JOB.format(directory=tmp_path)
+    spec = JOB.substitute(directory=tmp_path)
     (tmp_path / "spec.yaml").write_text(spec.replace("  schema:", '  options: {escape: "\\\\"}\n  schema:'))
     run("1.csv", '1\\" pipe', 1)
     # As a former version left it: the spec says nothing, and neither does the job file.
@@ -255,7 +254,9 @@ def test_a_job_that_began_with_the_backslash_goes_on_with_it(spark: SparkSession
 def test_a_line_with_two_objects_hands_the_job_to_the_exact_reader(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     spec = (
-        JOB.format(directory=tmp_path).replace("format: csv", "format: json").replace("window:", "quality: {max_rejected: 100%}\nwindow:")
+        JOB.substitute(directory=tmp_path)
+        .replace("format: csv", "format: json")
+        .replace("window:", "quality: {max_rejected: 100%}\nwindow:")
     )
     (tmp_path / "spec.yaml").write_text(spec)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,35 +12,36 @@ import pytest
 from skyband.jobs import cli
 from tests.spark.cuts import verified
 from tests.spark.jobs import sorted_rows, table
+from tests.specs import spec_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
-SPEC = """\
-job: unusable
-source:
-  format: {format}
-  path: "{directory}/in"
-  schema: {{id: bigint, ts: timestamp, score: double, body: string}}
-  id: [id]
-  event_time: {{column: ts}}
-quality: {{max_rejected: 100%{quality}}}
-window: {{count: 100}}
-tokens: {{w: {{column: body, {tokens}}}}}
-scoring: {{s: {{expression: score, direction: max}}}}
-queries:
-  top: {{type: topk, scoring: s, k: 3}}
-  twins: {{type: similar_sets, tokens: w, min_score: 0.5}}
-sink: {{path: "{directory}/out"}}
-"""
+SPEC = Template(
+    spec_text(
+        "unusable",
+        "{id: bigint, ts: timestamp, score: double, body: string}",
+        path='"$directory/in"',
+        format="$format",
+        sink='{path: "$directory/out"}',
+        quality="{max_rejected: 100%$quality}",
+        window="{count: 100}",
+        tokens="{w: {column: body, $tokens}}",
+        scoring="{s: {expression: score, direction: max}}",
+        queries={
+            "top": "{type: topk, scoring: s, k: 3}",
+            "twins": "{type: similar_sets, tokens: w, min_score: 0.5}",
+        },
+    )
+)
 
 
 def spec_of(directory: Path, format_: str = "csv", tokens: str = "min_tokens: 2, short: reject", quality: str = "") -> Path:
     (directory / "in").mkdir(parents=True, exist_ok=True)
     path = directory / "spec.yaml"
-    path.write_text(SPEC.format(directory=directory, format=format_, tokens=tokens, quality=quality))
+    path.write_text(SPEC.substitute(directory=directory, format=format_, tokens=tokens, quality=quality))
     return path
 
 

@@ -5,22 +5,19 @@ import pickle
 import pytest
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.drafts import query_window
 from skyband.framework.plan.model import Check, Derive, Field, Filter, Plan, RowRule
 from skyband.framework.queries.models import QueryWindow
 from skyband.framework.queries.registry import query_type
-from skyband.framework.spec.load import validate_text
 from skyband.operators.base import Window
 from tests.framework.spec.examples import ENV, SENSORS, other
+from tests.specs import plan_of_text
 
 DAY = 86_400_000_000
 
 
 def plan_of(text: str) -> Plan:
-    job, errors = validate_text(text, ENV)
-    assert job is not None, "\n".join(map(str, errors))
-    return compile_job(job)
+    return plan_of_text(text, ENV)
 
 
 def with_queries(queries: str, window: str = "{time: 7 days}") -> Plan:

@@ -23,22 +23,15 @@ from skyband.operators.threshold.many import ManyThreshold
 from skyband.operators.threshold.one_function import Threshold
 from skyband.operators.topk.many import ManyTopK
 from skyband.operators.topk.one_function import TopK, TopKDeletes
+from tests.specs import spec_text
 
-SPEC = """\
-job: tables
-source:
-  format: csv
-  path: in
-  schema: {id: bigint, ts: timestamp, x: double, y: int, side: string}
-  id: [id]
-  event_time: {column: ts}
-window: {count: 100}
-scoring:
-  high: {expression: x, direction: max}
-queries:
-  many: {QUERY}
-sink: {path: out}
-"""
+SPEC = spec_text(
+    "tables",
+    "{id: bigint, ts: timestamp, x: double, y: int, side: string}",
+    window="{count: 100}",
+    scoring={"high": "{expression: x, direction: max}"},
+    queries={"many": "{QUERY}"},
+)
 TOPK = "type: topk, k: 3, queries_from: {format: csv, path: table.csv}"
 THRESHOLD = "type: threshold, at_least: 1, queries_from: {format: csv, path: table.csv}"
 

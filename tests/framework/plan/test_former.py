@@ -7,31 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.fingerprint import compare, fingerprint
 from skyband.framework.plan.former import as_made, former_sets
 from skyband.framework.plan.model import Plan, TokenNode
-from skyband.framework.spec.load import validate_text
 from skyband.framework.spec.words import FORMER_WORDS, WORDS
 from skyband.jobs.spec import load_plan
+from tests.specs import plan_of_text, spec_text
 
-SPEC = """\
-job: sets
-source:
-  format: csv
-  path: in
-  schema: {id: bigint, ts: timestamp, body: string}
-  id: [id]
-  event_time: {column: ts}
-window: {count: 10}
-tokens:
-  w: {column: body}
-  own: {column: body, words: "[a-z]+", min_tokens: 2}
-  parts: {column: body, separator: ","}
-queries:
-  twins: {type: similar_sets, tokens: w, min_score: 0.5}
-sink: {path: out}
-"""
+SPEC = spec_text(
+    "sets",
+    "{id: bigint, ts: timestamp, body: string}",
+    window="{count: 10}",
+    tokens={
+        "w": "{column: body}",
+        "own": '{column: body, words: "[a-z]+", min_tokens: 2}',
+        "parts": '{column: body, separator: ","}',
+    },
+    queries={"twins": "{type: similar_sets, tokens: w, min_score: 0.5}"},
+)
 SAME = {"column": "body", "lower": False, "stop_words": [], "ngrams": 1, "least": 1, "most": 10000, "separator": None}
 KEPT = {
     "w": SAME | {"words": "[\\pL\\pN_]+", "lower": True},
@@ -41,18 +34,12 @@ KEPT = {
 """The tokens of the spec's fingerprint as a former version wrote it."""
 
 
-def plan_of(text: str) -> Plan:
-    job, errors = validate_text(text, {})
-    assert job is not None and not errors, [e.render() for e in errors]
-    return compile_job(job)
-
-
 def tokens_of(plan: Plan) -> dict[str, TokenNode]:
     return {t.name: t for t in plan.intake.tokens}
 
 
 def test_a_job_of_a_former_version_goes_on_by_its_rules() -> None:
-    plan = plan_of(SPEC)
+    plan = plan_of_text(SPEC)
     kept = fingerprint(plan) | {"tokens": KEPT}
     assert compare(kept, fingerprint(plan))
     made = as_made(plan, kept)
@@ -64,7 +51,7 @@ def test_a_job_of_a_former_version_goes_on_by_its_rules() -> None:
 
 
 def test_a_job_of_this_version_and_a_new_one_go_by_the_present_rules() -> None:
-    plan = plan_of(SPEC.replace("w: {column: body}", "w: {column: body, normalize: none, short: reject}"))
+    plan = plan_of_text(SPEC.replace("w: {column: body}", "w: {column: body, normalize: none, short: reject}"))
     for kept in (fingerprint(plan), {}, {"tokens": {}}):
         assert as_made(plan, kept) == plan
     assert former_sets(plan) == [] and tokens_of(plan)["w"].words == WORDS
@@ -81,7 +68,7 @@ def test_a_job_of_this_version_and_a_new_one_go_by_the_present_rules() -> None:
     ],
 )
 def test_what_the_spec_says_itself_counts(given: str, differences: list[str]) -> None:
-    plan = plan_of(SPEC.replace("w: {column: body}", f"w: {{column: body, {given}}}"))
+    plan = plan_of_text(SPEC.replace("w: {column: body}", f"w: {{column: body, {given}}}"))
     kept = fingerprint(plan) | {"tokens": KEPT}
     assert compare(kept, fingerprint(as_made(plan, kept))) == differences
 

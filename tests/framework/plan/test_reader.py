@@ -4,42 +4,28 @@ from __future__ import annotations
 
 import pytest
 
-from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.explain import explain
-from skyband.framework.plan.model import Plan
 from skyband.framework.plan.reader import engine_reads
-from skyband.framework.spec.load import validate_text
+from tests.specs import plan_of_text, spec_text
 
-SPEC = """\
-job: small
-source:
-  format: parquet
-  path: in
-  schema: {id: bigint, ts: timestamp, x: double}
-  id: [id]
-  event_time: {column: ts}
-window: {count: 4}
-scoring:
-  high: {expression: x, direction: max}
-queries:
-  best: {type: topk, scoring: high, k: 2}
-sink: {path: out}
-"""
-
-
-def plan(text: str) -> Plan:
-    job, errors = validate_text(text, {})
-    assert job is not None, errors
-    return compile_job(job)
+SPEC = spec_text(
+    "small",
+    "{id: bigint, ts: timestamp, x: double}",
+    format="parquet",
+    window="{count: 4}",
+    scoring={"high": "{expression: x, direction: max}"},
+    queries={"best": "{type: topk, scoring: high, k: 2}"},
+)
 
 
 def test_a_plain_source_is_read_by_arrow() -> None:
-    made = plan(SPEC)
+    made = plan_of_text(SPEC)
     assert engine_reads(made.source, made.intake) is None
     assert "         read by Arrow\n" in explain(made)
-    csv = plan(SPEC.replace("format: parquet", "format: csv\n  options: {sep: ';'}"))
+    csv = plan_of_text(SPEC.replace("format: parquet", "format: csv\n  options: {sep: ';'}"))
     assert engine_reads(csv.source, csv.intake) is None
-    assert engine_reads(plan(SPEC.replace("path: in", "path: in\n  options: {recursiveFileLookup: true}")).source, made.intake) is None
+    below = plan_of_text(SPEC.replace("path: in", "path: in\n  options: {recursiveFileLookup: true}"))
+    assert engine_reads(below.source, made.intake) is None
 
 
 @pytest.mark.parametrize(
@@ -60,7 +46,7 @@ def test_a_plain_source_is_read_by_arrow() -> None:
     ],
 )
 def test_what_the_engine_has_to_read(old: str, new: str, why: str) -> None:
-    made = plan(SPEC.replace(old, new, 1))
+    made = plan_of_text(SPEC.replace(old, new, 1))
     assert engine_reads(made.source, made.intake) == why
     if made.source.format != "json":
         assert f"         read by Spark, not by Arrow: {why}\n" in explain(made)

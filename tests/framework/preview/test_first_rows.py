@@ -13,12 +13,11 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.reasons import REASON
-from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Plan
 from skyband.framework.preview.first_rows import first_rows, texts_of
 from skyband.framework.preview.judged import judged, results_of
-from skyband.framework.spec.load import validate_text
 from skyband.jobs.cli import main
+from tests.specs import plan_of_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,10 +60,8 @@ OTHERS: dict[str, list[str]] = {
 
 
 def plan_of(directory: Path, form: str, options: str = "") -> Plan:
-    text = SPEC.replace("FOLDER", str(directory)).replace("FORMAT", form).replace("OPTIONS", f"options: {options}" if options else "")
-    job, errors = validate_text(text, {})
-    assert job is not None, errors
-    return compile_job(job)
+    text = SPEC.replace("DIRECTORY", str(directory)).replace("FORMAT", form).replace("OPTIONS", f"options: {options}" if options else "")
+    return plan_of_text(text)
 
 
 def variants() -> list[list[str]]:
@@ -263,7 +260,7 @@ def test_results_and_reasons_of_the_first_rows(tmp_path: Path) -> None:
 
 def command(tmp_path: Path, *argv: str, limit: str = "1%") -> int:
     path = tmp_path / "job.yaml"
-    text = SPEC.replace("FOLDER", str(tmp_path)).replace("FORMAT", "csv").replace("  OPTIONS\n", "")
+    text = SPEC.replace("DIRECTORY", str(tmp_path)).replace("FORMAT", "csv").replace("  OPTIONS\n", "")
     path.write_text(text.replace("quality:\n", f"quality:\n  max_rejected: {limit}\n"))
     return main([*argv, str(path)])
 

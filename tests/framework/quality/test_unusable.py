@@ -12,52 +12,47 @@ import pytest
 
 from skyband.framework.base.messages import COUNTS, Tally, asked_of, null_of, unusable_of
 from skyband.framework.console.lines import Lines
-from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Plan
 from skyband.framework.quality.unusable import TOO_MANY, Use, report
 from skyband.framework.rehearsal.rehearsal import Rehearsal
 from skyband.framework.rehearsal.rows import Rows
-from skyband.framework.spec.load import validate_text
 from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.streaming.rows.pack import Pack
 from skyband.framework.streaming.run.progress import Progress
 from skyband.framework.streaming.run.runner import Batch
+from tests.specs import plan_of_text, spec_text
 
-SPEC = """\
-job: use
-source:
-  format: json
-  path: /nowhere/in
-  schema: {id: bigint, ts: timestamp, score: {type: double, from: user.score}, x: double, side: string, body: string, up: int}
-  id: [id]
-  event_time: {column: ts}
-transform:
-  - derive: {twice: "2 * x"}
-window: {time: 1 hour}
-tokens: {w: {column: body, min_tokens: 2}}
-scoring:
-  s: {expression: score, direction: max}
-  d: {expression: "abs(a.score - b.score)"}
-  r: {expression: "x / score"}
-queries:
-  top: {type: topk, scoring: s, k: 3}
-  some: {type: topk, scoring: s, k: 3, where: "side = 'a'"}
-  above: {type: threshold, scoring: s, at_least: 1}
-  sky: {type: skyline, dimensions: {score: max, x: max}, where: "side = 'a'"}
-  near: {type: topk_pairs, scoring: d, k: 3}
-  sides: {type: topk_pairs, scoring: d, k: 3, between: {column: side, a: a, b: b}}
-  twins: {type: similar_sets, tokens: w, min_score: 0.5}
-  seen: {type: matches, tokens: w, k: 1, between: {column: side, a: a, b: b}}
-  known: {type: topk_loyalty, object: side, criteria: "score > 1", k: 2}
-sink: {path: /nowhere/out}
-"""
+SPEC = spec_text(
+    "use",
+    "{id: bigint, ts: timestamp, score: {type: double, from: user.score}, x: double, side: string, body: string, up: int}",
+    path="/nowhere/in",
+    format="json",
+    sink="{path: /nowhere/out}",
+    transform=['derive: {twice: "2 * x"}'],
+    window="{time: 1 hour}",
+    tokens="{w: {column: body, min_tokens: 2}}",
+    scoring={
+        "s": "{expression: score, direction: max}",
+        "d": '{expression: "abs(a.score - b.score)"}',
+        "r": '{expression: "x / score"}',
+    },
+    queries={
+        "top": "{type: topk, scoring: s, k: 3}",
+        "some": "{type: topk, scoring: s, k: 3, where: \"side = 'a'\"}",
+        "above": "{type: threshold, scoring: s, at_least: 1}",
+        "sky": "{type: skyline, dimensions: {score: max, x: max}, where: \"side = 'a'\"}",
+        "near": "{type: topk_pairs, scoring: d, k: 3}",
+        "sides": "{type: topk_pairs, scoring: d, k: 3, between: {column: side, a: a, b: b}}",
+        "twins": "{type: similar_sets, tokens: w, min_score: 0.5}",
+        "seen": "{type: matches, tokens: w, k: 1, between: {column: side, a: a, b: b}}",
+        "known": '{type: topk_loyalty, object: side, criteria: "score > 1", k: 2}',
+    },
+)
 QUERIES = ("top", "some", "above", "sky", "near", "sides", "twins", "seen", "known")
 
 
 def plan_of(text: str = SPEC) -> Plan:
-    job, errors = validate_text(text, {})
-    assert job is not None, [e.render() for e in errors]
-    return compile_job(job)
+    return plan_of_text(text)
 
 
 @pytest.fixture(scope="module")

@@ -11,14 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Plan
 from skyband.framework.queries.pair_rows import brute_force
 from skyband.framework.queries.protocol import Question
 from skyband.framework.queries.registry import query_type
-from skyband.framework.spec.load import validate_text
 from skyband.framework.verify.objects import Accepted, Objects, Room, Work, objects
 from tests.seeds import cases
+from tests.specs import plan_of_text
 
 SPEC = """\
 job: small
@@ -48,9 +47,7 @@ SECOND = 1_000_000
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    job, errors = validate_text(SPEC, {})
-    assert job is not None, [e.render() for e in errors]
-    return compile_job(job)
+    return plan_of_text(SPEC)
 
 
 def rows_of(rng: random.Random, n: int) -> tuple[pa.Table, list[int]]:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Plan
 from skyband.framework.queries.protocol import Question
 from skyband.framework.queries.registry import QUERY_TYPES
@@ -27,6 +26,7 @@ from skyband.framework.verify.objects import Accepted, objects
 from skyband.jobs import cli
 from skyband.jobs.plugin_template.package.query_type import EXAMPLE, FREQUENT
 from tests.spark.jobs import changes, run, stamp, table, write_file
+from tests.specs import plan_of_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,12 +38,6 @@ SECOND = 1_000_000
 def installed() -> Iterator[None]:
     with QUERY_TYPES.added(FREQUENT.name, FREQUENT):
         yield
-
-
-def plan_of(text: str) -> Plan:
-    job, errors = validate_text(text, {})
-    assert job is not None, [e.render() for e in errors]
-    return compile_job(job)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +102,7 @@ def host(plan: Plan, batches: list[list[tuple[int, int, int | None, str]]], rest
 @pytest.mark.parametrize("keyed", [False, True])
 @pytest.mark.parametrize("seed", range(4))
 def test_cuts_and_restarts_leave_no_trace_although_numbers_are_given_anew(seed: int, keyed: bool) -> None:
-    plan = plan_of(EXAMPLE.replace("  id: [id]", "  id: [id]\n  partition_by: [region]") if keyed else EXAMPLE)
+    plan = plan_of_text(EXAMPLE.replace("  id: [id]", "  id: [id]\n  partition_by: [region]") if keyed else EXAMPLE)
     rows = rows_of(seed, 120)
     whole = host(plan, [rows], restore=False)
     assert len(whole["busy"]) > 20 and {r["account"] for r in whole["busy"]} > {7}
@@ -119,7 +113,7 @@ def test_cuts_and_restarts_leave_no_trace_although_numbers_are_given_anew(seed: 
 
 
 def test_the_changes_replayed_are_the_definition() -> None:
-    plan, rows = plan_of(EXAMPLE), rows_of(9, 150)
+    plan, rows = plan_of_text(EXAMPLE), rows_of(9, 150)
     config = HostConfig.of(plan, (), "test")
     data = objects(plan, Accepted((), bytes_table(block(config, rows)), [at * SECOND for _, at, _, _ in rows], {}))
     for query in plan.queries:

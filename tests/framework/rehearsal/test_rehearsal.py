@@ -16,40 +16,36 @@ from skyband.framework.rehearsal.rehearsal import Rehearsal
 from skyband.framework.spec.load import validate_text
 from tests.oracles import topk as oracle
 from tests.seeds import seeds
+from tests.specs import plan_of_text, spec_text
 
-SPEC = """\
-job: small
-source:
-  format: csv
-  path: /nowhere/in
-  schema: {id: bigint, ts: timestamp, grp: string, x: double, y: double}
-  id: [id]
-  event_time: {column: ts, watermark: 5 minutes}
-  partition_by: [grp]
-transform:
-  - derive: {z: "x - y"}
-  - where: "coalesce(y, 0) <> 99"
-quality:
-  rows:
-    - {name: sane, expect: "x < 1000"}
-    - {name: odd, expect: "x <> 7", severity: warn}
-    - {name: never, expect: "x <> -1", severity: fail}
-window: {count: 6, time: 20 minutes}
-scoring:
-  z: {expression: z, direction: max}
-queries:
-  best: {type: topk, scoring: z, k: 3}
-  hourly: {type: topk, scoring: z, k: 2, window: {count: 4}, every: 10 minutes}
-sink: {path: /nowhere/out}
-"""
+SPEC = spec_text(
+    "small",
+    "{id: bigint, ts: timestamp, grp: string, x: double, y: double}",
+    path="/nowhere/in",
+    event_time="{column: ts, watermark: 5 minutes}",
+    partition_by="[grp]",
+    sink="{path: /nowhere/out}",
+    transform=['derive: {z: "x - y"}', 'where: "coalesce(y, 0) <> 99"'],
+    quality={
+        "rows": [
+            '{name: sane, expect: "x < 1000"}',
+            '{name: odd, expect: "x <> 7", severity: warn}',
+            '{name: never, expect: "x <> -1", severity: fail}',
+        ]
+    },
+    window="{count: 6, time: 20 minutes}",
+    scoring={"z": "{expression: z, direction: max}"},
+    queries={
+        "best": "{type: topk, scoring: z, k: 3}",
+        "hourly": "{type: topk, scoring: z, k: 2, window: {count: 4}, every: 10 minutes}",
+    },
+)
 MINUTE = 60_000_000
 
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    job, errors = validate_text(SPEC, {})
-    assert job is not None, errors
-    return compile_job(job)
+    return plan_of_text(SPEC)
 
 
 def row(number: int, minute: int, grp: str = "p", x: float | None = 0.0, y: float | None = 0.0) -> dict[str, Any]:
@@ -136,24 +132,22 @@ def test_nothing_is_written(plan: Plan, tmp_path: Path, monkeypatch: pytest.Monk
     assert list(tmp_path.iterdir()) == [] and not Path("/nowhere").exists()
 
 
-FAR = """\
-job: far
-source:
-  format: csv
-  path: /nowhere/in
-  schema: {id: bigint, ts: timestamp, body: string, up: int, what: string}
-  id: [id]
-  event_time: {column: ts}
-window: {time: 1 day}
-tokens:
-  w: {column: body, min_tokens: 2, max_tokens: 3, short: reject}
-  lenient: {column: body, min_tokens: 2}
-queries:
-  twins: {type: similar_sets, tokens: w, min_score: 0.5}
-  others: {type: similar_sets, tokens: lenient, min_score: 0.5}
-  known: {type: topk_loyalty, object: what, updates: up, k: 1, window: {time: 1 hour}}
-sink: {path: /nowhere/out}
-"""
+FAR = spec_text(
+    "far",
+    "{id: bigint, ts: timestamp, body: string, up: int, what: string}",
+    path="/nowhere/in",
+    sink="{path: /nowhere/out}",
+    window="{time: 1 day}",
+    tokens={
+        "w": "{column: body, min_tokens: 2, max_tokens: 3, short: reject}",
+        "lenient": "{column: body, min_tokens: 2}",
+    },
+    queries={
+        "twins": "{type: similar_sets, tokens: w, min_score: 0.5}",
+        "others": "{type: similar_sets, tokens: lenient, min_score: 0.5}",
+        "known": "{type: topk_loyalty, object: what, updates: up, k: 1, window: {time: 1 hour}}",
+    },
+)
 
 
 def far(number: int, minute: int, body: str = "a b", up: int | None = 1, what: str | None = "o") -> dict[str, Any]:

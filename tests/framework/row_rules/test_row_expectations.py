@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import RowRule
 from skyband.framework.quality.expectations import EXPECTATIONS, Wrong
 from skyband.framework.row_rules.both_regex import for_java
@@ -16,6 +15,7 @@ from skyband.framework.row_rules.row_expectations import OF_ROWS, takes
 from skyband.framework.spec.load import validate_text
 from skyband.framework.spec.sql import check_sql
 from tests.framework.spec.examples import ENV, SENSORS
+from tests.specs import plan_of_text
 
 GOOD = '{name: plausible_temp, expect: "temp between -60 and 60"}'
 BETWEEN, IN_SET, REGEX = (f"expect_column_values_to_{x}" for x in ("be_between", "be_in_set", "match_regex"))
@@ -38,9 +38,7 @@ def rule(expectation: str, arguments: str) -> str:
 
 
 def rules(text: str) -> tuple[RowRule, ...]:
-    job, errors = validate_text(spec_with(text), ENV)
-    assert job is not None and not errors, [e.render() for e in errors]
-    return compile_job(job).intake.rules
+    return plan_of_text(spec_with(text), ENV).intake.rules
 
 
 @pytest.mark.parametrize(

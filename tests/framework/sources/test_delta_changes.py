@@ -8,23 +8,22 @@ from skyband.framework.plan.compile import compile_job
 from skyband.framework.sources.delta_table import DeltaTable
 from skyband.framework.spec.load import validate_text
 from skyband.framework.tables.source_rows import why_not
+from tests.specs import spec_text
 
-SPEC = """\
-job: open
-source:
-  format: delta
-  path: /srv/in
-  options: {OPTIONS}
-  schema: {ident: string, amount: double, op: {type: string, from: $change}, at: {type: timestamp, from: $committed}OTHER}
-  id: [ident]
-  event_time: {column: at, tie_break: [TIES]}
-deletes: "op = 'delete'"
-window: {time: 7 days}
-scoring: {amount: {expression: amount, direction: max}}
-queries:
-  largest: {type: topk, scoring: amount, k: 2}
-sink: {path: /srv/out}
-"""
+SPEC = spec_text(
+    "open",
+    "{ident: string, amount: double, op: {type: string, from: $change}, at: {type: timestamp, from: $committed}OTHER}",
+    path="/srv/in",
+    format="delta",
+    options="{OPTIONS}",
+    id="[ident]",
+    event_time="{column: at, tie_break: [TIES]}",
+    sink="{path: /srv/out}",
+    deletes="\"op = 'delete'\"",
+    window="{time: 7 days}",
+    scoring="{amount: {expression: amount, direction: max}}",
+    queries={"largest": "{type: topk, scoring: amount, k: 2}"},
+)
 GOOD = 'changes: "true"'
 
 

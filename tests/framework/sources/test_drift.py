@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from string import Template
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,21 +21,19 @@ from skyband.framework.streaming.job.layout import Layout
 from skyband.framework.streaming.run.drifts import Drifts
 from skyband.jobs.spec import load_plan
 from tests.framework.streaming import checkpoints
+from tests.specs import spec_text
 
-SPEC = """\
-job: drifting
-source:
-  format: {format}
-  path: in
-  schema: {{id: bigint, ts: timestamp, x: {{type: double, from: X}}}}
-  id: [id]
-  event_time: {{column: ts}}
-  on_drift: {on_drift}
-window: {{count: 50}}
-scoring: {{high: {{expression: x, direction: max}}}}
-queries: {{top: {{type: topk, scoring: high, k: 2}}}}
-sink: {{path: out}}
-"""
+SPEC = Template(
+    spec_text(
+        "drifting",
+        "{id: bigint, ts: timestamp, x: {type: double, from: X}}",
+        format="$format",
+        more="on_drift: $on_drift",
+        window="{count: 50}",
+        scoring="{high: {expression: x, direction: max}}",
+        queries="{top: {type: topk, scoring: high, k: 2}}",
+    )
+)
 FIRST = {"id": "whole numbers", "ts": "instants", "X": "fractions", "note": "text"}
 
 
@@ -114,7 +113,7 @@ class Job:
         checkpoints.make(self.layout.home, batches=0)
 
     def respell(self, kind: str = "parquet", on_drift: str = "stop") -> None:
-        (self.directory / "spec.yaml").write_text(SPEC.format(format=kind, on_drift=on_drift))
+        (self.directory / "spec.yaml").write_text(SPEC.substitute(format=kind, on_drift=on_drift))
         self.plan = load_plan(str(self.directory / "spec.yaml"))
 
     def put(self, number: int, table: pa.Table, kind: str = "parquet") -> None:

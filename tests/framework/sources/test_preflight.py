@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from string import Template
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,20 +14,18 @@ from skyband.framework.sources.preflight import columns, missing
 from skyband.framework.sources.registry import source_format
 from skyband.framework.spec.models import kind_of
 from skyband.jobs import cli
+from tests.specs import spec_text
 
-SPEC = """\
-job: looked
-source:
-  format: {format}
-  path: in
-  schema: {{id: bigint, ts: timestamp, x: {type}}}
-  id: [id]
-  event_time: {{column: ts}}
-window: {{count: 50}}
-scoring: {{high: {{expression: x, direction: max}}}}
-queries: {{top: {{type: topk, scoring: high, k: 2}}}}
-sink: {{path: out}}
-"""
+SPEC = Template(
+    spec_text(
+        "looked",
+        "{id: bigint, ts: timestamp, x: $type}",
+        format="$format",
+        window="{count: 50}",
+        scoring="{high: {expression: x, direction: max}}",
+        queries="{top: {type: topk, scoring: high, k: 2}}",
+    )
+)
 
 
 def node(path: object, format_: str = "csv", options: tuple[tuple[str, str], ...] = (("header", "true"),), **types: str) -> SourceNode:
@@ -87,7 +86,7 @@ def test_a_wrong_source_is_told_before_the_engine_starts(
     spec = tmp_path / "spec.yaml"
 
     def said(format_: str = "csv", type_: str = "double") -> str:
-        spec.write_text(SPEC.format(format=format_, type=type_))
+        spec.write_text(SPEC.substitute(format=format_, type=type_))
         assert cli.main([*command, str(spec)]) == 2
         return capsys.readouterr().err
 
@@ -100,7 +99,7 @@ def test_a_wrong_source_is_told_before_the_engine_starts(
     told = said("parquet", "int")
     assert f"column 'x' of the file {tmp_path}/in/a.parquet is int64, which cannot be read as int" in told and "declare bigint" in told
     if command[0] == "validate":
-        spec.write_text(SPEC.format(format="parquet", type="bigint"))
+        spec.write_text(SPEC.substitute(format="parquet", type="bigint"))
         assert cli.main([*command, str(spec)]) == 0
 
 

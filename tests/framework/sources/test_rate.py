@@ -11,21 +11,21 @@ from skyband.framework.plan.compile import compile_job
 from skyband.framework.sources.rate import Rate
 from skyband.framework.sources.rate_rows import start_micros, taken
 from skyband.framework.spec.load import validate_text
+from tests.specs import spec_text
 
-SPEC = """\
-job: load
-source:
-  format: rate
-  options: {OPTIONS}
-  schema: {n: {type: bigint, from: $n}, at: {type: timestamp, from: $time}, x: double, OTHER}
-  id: [n]
-  event_time: {column: at}
-window: {count: 10}
-scoring: {x: {expression: x, direction: max}}
-queries:
-  best: {type: topk, scoring: x, k: 2}
-sink: {path: /srv/out}
-"""
+SPEC = spec_text(
+    "load",
+    "{n: {type: bigint, from: $n}, at: {type: timestamp, from: $time}, x: double, OTHER}",
+    path=None,
+    format="rate",
+    options="{OPTIONS}",
+    id="[n]",
+    event_time="{column: at}",
+    sink="{path: /srv/out}",
+    window="{count: 10}",
+    scoring="{x: {expression: x, direction: max}}",
+    queries={"best": "{type: topk, scoring: x, k: 2}"},
+)
 
 
 def found(options: str, other: str = "y: string") -> list[tuple[str, int, str]]:

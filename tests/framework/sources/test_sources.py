@@ -6,12 +6,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.files import files_taken
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
@@ -19,25 +19,23 @@ from skyband.framework.sources.registry import SOURCES, source_format
 from skyband.framework.spec.load import validate_text
 from skyband.framework.spec.schema import job_schema
 from tests.framework.sources.lines import LINES
+from tests.specs import plan_of_text, spec_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SPEC = """\
-job: small
-source:
-  format: lines
-  options: {{directory: "{directory}"}}
-  schema: {{id: bigint, ts: timestamp, x: {{type: double, from: value}}}}
-  id: [id]
-  event_time: {{column: ts}}
-window: {{count: 4}}
-scoring:
-  high: {{expression: x, direction: max}}
-queries:
-  best: {{type: topk, scoring: high, k: 2}}
-sink: {{path: out}}
-"""
+SPEC = Template(
+    spec_text(
+        "small",
+        "{id: bigint, ts: timestamp, x: {type: double, from: value}}",
+        path=None,
+        format="lines",
+        options='{directory: "$directory"}',
+        window="{count: 4}",
+        scoring={"high": "{expression: x, direction: max}"},
+        queries={"best": "{type: topk, scoring: high, k: 2}"},
+    )
+)
 
 
 @pytest.fixture
@@ -57,7 +55,7 @@ def test_checking_a_source_starts_no_spark() -> None:
         "import sys\n"
         "from skyband.framework.sources.registry import SOURCES\n"
         "from skyband.framework.spec.load import validate_text\n"
-        f"job, errors = validate_text({SPEC.format(directory='in').replace('format: lines', 'format: csv')!r}, {{}})\n"
+        f"job, errors = validate_text({SPEC.substitute(directory='in').replace('format: lines', 'format: csv')!r}, {{}})\n"
         "print([e.code for e in errors], *SOURCES.all(), *sorted({'pyspark', 'delta', 'py4j'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=Path(__file__).parents[3])
@@ -66,11 +64,9 @@ def test_checking_a_source_starts_no_spark() -> None:
 
 @pytest.mark.parametrize("name", ["csv", "json", "parquet", "orc", "delta"])
 def test_built_in_formats_need_a_path(name: str) -> None:
-    text = SPEC.format(directory="in").replace("format: lines", f"format: {name}").replace('  options: {directory: "in"}\n', "")
+    text = SPEC.substitute(directory="in").replace("format: lines", f"format: {name}").replace('  options: {directory: "in"}\n', "")
     assert mistakes(text) == [("SKY-E111", f"source needs the field 'path' for format {name}", 2, 1)]
-    job, errors = validate_text(text.replace("  schema:", "  path: in\n  schema:"), {})
-    assert job is not None and not errors
-    source = compile_job(job).source
+    source = plan_of_text(text.replace("  schema:", "  path: in\n  schema:")).source
     assert (source.format, source.path) == (name, str(Path("in").absolute()))
     assert dict(source.options) == ({"header": "true", "escape": '"'} if name == "csv" else {})
 
@@ -112,7 +108,7 @@ def test_a_file_with_another_header_is_told_from_other_failures() -> None:
 
 
 def test_an_unknown_format_is_told_what_there_is(lines: None) -> None:
-    _, errors = validate_text(SPEC.format(directory="in").replace("format: lines", "format: avro"), {})
+    _, errors = validate_text(SPEC.substitute(directory="in").replace("format: lines", "format: avro"), {})
     assert [(e.code, e.message, e.hint) for e in errors] == [
         ("SKY-E113", "'format' cannot be 'avro'", "allowed: csv, json, parquet, orc, delta, kafka, rate or lines")
     ]
@@ -120,12 +116,14 @@ def test_an_unknown_format_is_told_what_there_is(lines: None) -> None:
 
 
 def test_a_formats_own_mistakes_stand_at_their_places(lines: None) -> None:
-    assert mistakes(SPEC.format(directory="in")) == []
-    assert mistakes(SPEC.format(directory="in").replace("folder:", "separator: two, path:")) == [
+    assert mistakes(SPEC.substitute(directory="in")) == []
+    assert mistakes(SPEC.substitute(directory="in").replace("directory:", "separator: two, path:")) == [
         ("SKY-E111", "lines need the option 'directory'", 4, 3),
         ("SKY-E114", "a separator is one character", 4, 24),
     ]
-    assert mistakes(SPEC.format(directory="in").replace("  schema:", "  path: in\n  schema:").replace("double, from", "float, from")) == [
+    assert mistakes(
+        SPEC.substitute(directory="in").replace("  schema:", "  path: in\n  schema:").replace("double, from", "float, from")
+    ) == [
         ("SKY-E117", "format lines has no path", 5, 3),
         ("SKY-E126", "lines have no floats, such as value", 6, 42),
     ]
@@ -148,9 +146,7 @@ def test_a_format_of_ones_own_is_read_and_read_again(spark: SparkSession, tmp_pa
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.txt").write_text("1|2020-01-01T00:00:00Z|2.5\n2|2020-01-01T00:01:00Z|\n")
     (tmp_path / "in" / "b.txt").write_text("3|torn\n")
-    job, errors = validate_text(SPEC.format(directory=tmp_path / "in"), {})
-    assert job is not None and not errors
-    plan = compile_job(job)
+    plan = plan_of_text(SPEC.substitute(directory=tmp_path / "in"))
     source = source_format(plan.source.format)
     columns = source.columns(spark, plan.source)
     frame = intake(source.stream(spark, plan.source, columns), plan.intake)

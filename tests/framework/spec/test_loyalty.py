@@ -8,6 +8,7 @@ from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.explain import explain
 from skyband.framework.plan.fingerprint import compare, fingerprint
 from skyband.framework.spec.load import validate_text
+from tests.specs import plan_of_text
 
 SPEC = """\
 job: rain
@@ -98,9 +99,7 @@ def test_a_query_called_like_a_table_of_another_is_fine_where_that_one_has_no_tr
 
 
 def test_queries_of_equal_reports_and_window_share_a_state_whatever_their_type() -> None:
-    job, errors = validate_text(SPEC, {})
-    assert job is not None, [e.render() for e in errors]
-    plan = compile_job(job)
+    plan = plan_of_text(SPEC)
     assert {o.name: o.queries for o in plan.operators} == {"rainiest": ("rainiest", "steady"), "daily": ("daily",)}
     assert len(plan.intake.reports) == 2
     said = explain(plan)

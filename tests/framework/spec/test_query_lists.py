@@ -19,23 +19,18 @@ from skyband.framework.queries.single_rows.model import QueriesFrom
 from skyband.framework.queries.topk.model import TopK
 from skyband.framework.spec.load import validate_file
 from skyband.operators.base import Window
+from tests.specs import spec_text
 
-SPEC = """\
-job: tables
-source:
-  format: csv
-  path: in
-  schema: {id: bigint, ts: timestamp, x: double, y: int, side: string}
-  id: [id]
-  event_time: {column: ts}
-window: {count: 100, time: 1 day}
-scoring:
-  near: {expression: "abs(x - centre)", direction: min}
-  high: {expression: x, direction: max}
-queries:
-  many: {QUERY}
-sink: {path: out}
-"""
+SPEC = spec_text(
+    "tables",
+    "{id: bigint, ts: timestamp, x: double, y: int, side: string}",
+    window="{count: 100, time: 1 day}",
+    scoring={
+        "near": '{expression: "abs(x - centre)", direction: min}',
+        "high": "{expression: x, direction: max}",
+    },
+    queries={"many": "{QUERY}"},
+)
 
 
 def spec_of(query: str) -> str:

@@ -7,37 +7,35 @@ import pickle
 
 import pytest
 
-from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.explain import explain
 from skyband.framework.plan.fingerprint import fingerprint
 from skyband.framework.plan.model import KafkaNode, Plan
 from skyband.framework.sources.kafka_client import JAR, refused
 from skyband.framework.spec.load import validate_text
 from skyband.framework.streaming.spark.packages import packages
+from tests.specs import plan_of_text, spec_text
 
-SPEC = """\
-job: readings
-source:
-  format: json
-  path: /srv/in
-  schema: {sensor: string, at: timestamp, x: double}
-  id: [sensor, at]
-  event_time: {column: at, watermark: 1 day}
-window: {count: 10}
-scoring: {x: {expression: x, direction: max}}
-queries:
-  best: {type: topk, scoring: x, k: 2}
-  rest: {type: topk, scoring: x, k: 9}
-sink: {path: /srv/out SAID}
-"""
+SPEC = spec_text(
+    "readings",
+    "{sensor: string, at: timestamp, x: double}",
+    path="/srv/in",
+    format="json",
+    id="[sensor, at]",
+    event_time="{column: at, watermark: 1 day}",
+    sink="{path: /srv/out SAID}",
+    window="{count: 10}",
+    scoring="{x: {expression: x, direction: max}}",
+    queries={
+        "best": "{type: topk, scoring: x, k: 2}",
+        "rest": "{type: topk, scoring: x, k: 9}",
+    },
+)
 ENV = {"SECRET": 's3cr"et\\', "TOPIC": "hid-{query}"}
 GOOD = "servers: 'broker:9092'"
 
 
 def plan_of(said: str | None) -> Plan:
-    job, errors = validate_text(SPEC.replace(" SAID", "" if said is None else f", kafka: {{{said}}}"), ENV)
-    assert job is not None and errors == []
-    return compile_job(job)
+    return plan_of_text(SPEC.replace(" SAID", "" if said is None else f", kafka: {{{said}}}"), ENV)
 
 
 def test_topics_and_what_a_run_of_them_needs() -> None:

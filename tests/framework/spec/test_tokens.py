@@ -7,33 +7,29 @@ import pytest
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.fingerprint import compare, fingerprint
 from skyband.framework.spec.load import validate_text
+from tests.specs import spec_text
 
-SPEC = """\
-job: sets
-source:
-  format: json
-  path: in
-  schema: {id: bigint, ts: timestamp, subject: string, tags: array<string>, numbers: "array<bigint>", x: double}
-  id: [id]
-  event_time: {column: ts}
-window: {count: 10}
-tokens:
-  words: {column: subject, stop_words: [a, the], ngrams: 2, min_tokens: 2, max_tokens: 50}
-  parts: {column: subject, separator: ","}
-  tags: {column: tags}
-  numbers: {column: numbers}
-scoring:
-  x: {expression: x}
-queries:
-  best: {type: topk, scoring: x, k: 2}
-  twins: {type: topk_similar_sets, tokens: words, k: 3, min_score: 0.5}
-  far: {type: topk_similar_sets, tokens: tags, similarity: hamming, k: 3, max_score: 4}
-  alike: {type: similar_sets, tokens: words, similarity: cosine, min_score: 0.9}
-  seen: {type: matches, tokens: words, similarity: dice, k: 1, min_score: 0.7}
-quality:
-  tables: [{table: seen_changes, expectation: expect_column_values_to_not_be_null, column: score}]
-sink: {path: out}
-"""
+SPEC = spec_text(
+    "sets",
+    '{id: bigint, ts: timestamp, subject: string, tags: array<string>, numbers: "array<bigint>", x: double}',
+    format="json",
+    window="{count: 10}",
+    tokens={
+        "words": "{column: subject, stop_words: [a, the], ngrams: 2, min_tokens: 2, max_tokens: 50}",
+        "parts": '{column: subject, separator: ","}',
+        "tags": "{column: tags}",
+        "numbers": "{column: numbers}",
+    },
+    scoring={"x": "{expression: x}"},
+    queries={
+        "best": "{type: topk, scoring: x, k: 2}",
+        "twins": "{type: topk_similar_sets, tokens: words, k: 3, min_score: 0.5}",
+        "far": "{type: topk_similar_sets, tokens: tags, similarity: hamming, k: 3, max_score: 4}",
+        "alike": "{type: similar_sets, tokens: words, similarity: cosine, min_score: 0.9}",
+        "seen": "{type: matches, tokens: words, similarity: dice, k: 1, min_score: 0.7}",
+    },
+    quality={"tables": "[{table: seen_changes, expectation: expect_column_values_to_not_be_null, column: score}]"},
+)
 
 MISTAKES = [
     ("column: tags}", "column: tagz}", "SKY-E120", "tagz", "did you mean 'tags'?"),

@@ -5,22 +5,18 @@ from __future__ import annotations
 from unittest import mock
 
 from skyband.jobs.cli import main
+from tests.specs import spec_text
 
-SMALL = """\
-job: small
-source:
-  format: csv
-  path: "${SMALL_IN}"
-  schema: {id: int, ts: timestamp, x: double}
-  id: [id]
-  event_time: {column: ts, watermark: 1 minute}
-window: {count: 10}
-scoring:
-  x: {expression: x, direction: max}
-queries:
-  best: {type: topk, scoring: x, k: 1}
-sink: {path: "${SMALL_OUT}/small"}
-"""
+SMALL = spec_text(
+    "small",
+    "{id: int, ts: timestamp, x: double}",
+    path='"${SMALL_IN}"',
+    event_time="{column: ts, watermark: 1 minute}",
+    sink='{path: "${SMALL_OUT}/small"}',
+    window="{count: 10}",
+    scoring={"x": "{expression: x, direction: max}"},
+    queries={"best": "{type: topk, scoring: x, k: 1}"},
+)
 
 
 def test_command(*argv: str) -> int:

@@ -31,6 +31,7 @@ from tests.framework.tables.test_motion import plan_at, rows_of, write
 from tests.framework.tables.test_names import plans
 from tests.framework.tables.test_reader import job
 from tests.framework.tables.test_told_once import Job
+from tests.specs import spec_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -201,22 +202,18 @@ def test_a_column_of_the_user_keeps_its_name_and_a_table_its_own(tmp_path: Path,
     assert module.left_out(plan) == ["near_ranks"] and "near_ranks: a query's table" in module.said_left_out("near_ranks")
 
 
-QUERY_CALLED_LIKE_A_VIEW = """\
-job: clash
-source:
-  format: csv
-  path: in
-  options: {header: true}
-  schema: {id: string, at: timestamp, x: double}
-  id: [id]
-  event_time: {column: at, watermark: 1 minute}
-window: {count: 100}
-scoring: {high: {expression: x, direction: max}}
-queries:
-  top: {type: topk, scoring: high, k: 2}
-  top_rows: {type: topk, scoring: high, k: 1}
-sink: {path: out}
-"""
+QUERY_CALLED_LIKE_A_VIEW = spec_text(
+    "clash",
+    "{id: string, at: timestamp, x: double}",
+    options="{header: true}",
+    event_time="{column: at, watermark: 1 minute}",
+    window="{count: 100}",
+    scoring="{high: {expression: x, direction: max}}",
+    queries={
+        "top": "{type: topk, scoring: high, k: 2}",
+        "top_rows": "{type: topk, scoring: high, k: 1}",
+    },
+)
 
 
 @pytest.mark.parametrize("name", ["told", "ended", "placed", "found", "instants", "rows", "r", "e", "i", "moved", "stays"])

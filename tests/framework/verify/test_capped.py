@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.explain import explain
 from skyband.framework.plan.fingerprint import compare, fingerprint
 from skyband.framework.spec.load import validate_text
@@ -19,6 +18,7 @@ from skyband.framework.verify.stored import Stored
 from skyband.framework.why.answer import Answers
 from tests.framework.verify import small
 from tests.spark.kinds import Kind
+from tests.specs import plan_of_text
 
 QUERIES = """\
   spread: {type: topk_pairs, scoring: far, k: 5, max_per_object: 1, carry: [x]}
@@ -74,9 +74,7 @@ def test_why_names_what_a_pair_is_passed_over_for(tmp_path: Path) -> None:
 
 
 def plan_of(queries: str) -> Any:
-    job, errors = validate_text(SPEC + queries, {})
-    assert job is not None, [e.render() for e in errors]
-    return compile_job(job)
+    return plan_of_text(SPEC + queries)
 
 
 SPEC = """\

@@ -21,26 +21,22 @@ from skyband.framework.verify.objects import objects
 from tests.framework.streaming.bucket.test_bucket import MINUTE, assert_cuts_leave_no_trace, batches_of, drive, table_of
 from tests.oracles import loyalty as oracle
 from tests.seeds import cases
+from tests.specs import spec_text
 
-SPEC = """\
-job: cuts
-source:
-  format: csv
-  path: in
-  schema: {id: bigint, ts: timestamp, grp: string, x: double, side: string}
-  id: [id]
-  event_time: {column: ts}
-  partition_by: [grp]
-window: {time: 9 minutes}
-queries:
-  two: {type: topk_loyalty, object: side, criteria: x > 1, k: 2}
-  long: {type: threshold_loyalty, object: side, criteria: x > 1, at_least: 3 minutes, trace: all}
-  slow: {type: topk_loyalty, object: side, criteria: x > 1, k: 2, every: 4 minutes}
-  stale: {type: topk_loyalty, object: side, criteria: x > 1, stale_after: 2 minutes, k: 1, window: {time: 5 minutes}, trace: all}
-  alone: {type: threshold_loyalty, object: grp, criteria: x > 1, at_least: 4 minutes}
-  some: {type: threshold_loyalty, object: [grp, side], criteria: x > 1, at_least: 1 minute, where: "side <> 'b'", every: 3 minutes}
-sink: {path: out}
-"""
+SPEC = spec_text(
+    "cuts",
+    "{id: bigint, ts: timestamp, grp: string, x: double, side: string}",
+    partition_by="[grp]",
+    window="{time: 9 minutes}",
+    queries={
+        "two": "{type: topk_loyalty, object: side, criteria: x > 1, k: 2}",
+        "long": "{type: threshold_loyalty, object: side, criteria: x > 1, at_least: 3 minutes, trace: all}",
+        "slow": "{type: topk_loyalty, object: side, criteria: x > 1, k: 2, every: 4 minutes}",
+        "stale": "{type: topk_loyalty, object: side, criteria: x > 1, stale_after: 2 minutes, k: 1, window: {time: 5 minutes}, trace: all}",
+        "alone": "{type: threshold_loyalty, object: grp, criteria: x > 1, at_least: 4 minutes}",
+        "some": "{type: threshold_loyalty, object: [grp, side], criteria: x > 1, at_least: 1 minute, where: \"side <> 'b'\", every: 3 minutes}",  # noqa: E501
+    },
+)
 STATES = {"two": ("two", "long", "slow"), "stale": ("stale",), "alone": ("alone",), "some": ("some",)}
 MORE = """\
 scoring:

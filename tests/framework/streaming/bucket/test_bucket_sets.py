@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import pyarrow as pa
@@ -20,42 +21,41 @@ from skyband.framework.verify.accepted import Accepted
 from skyband.framework.verify.objects import objects
 from tests.framework.streaming.bucket.test_bucket import MINUTE, assert_cuts_leave_no_trace, batches_of, drive, table_of
 from tests.seeds import cases
+from tests.specs import spec_text
 
-SPEC = """\
-job: cuts
-source:
-  format: csv
-  path: in
-  schema: {{id: bigint, ts: timestamp, grp: string, x: double, side: string}}
-  id: [id]
-  event_time: {{column: ts}}
-  partition_by: [grp]
-window: {window}
-tokens:
-  words: {{column: side}}
-  pairs: {{column: side, ngrams: 2, stop_words: [c]}}
-  long: {{column: side, min_tokens: 3}}
-queries:
-  twins: {{type: topk_similar_sets, tokens: words, k: 3, carry: [side]}}
-  small: {{type: topk_similar_sets, tokens: words, k: 1, window: {small}, min_score: 0.4}}
-  angles: {{type: topk_similar_sets, tokens: words, similarity: cosine, k: 2, where: "a.x <> b.x", every: 7 minutes}}
-  apart: {{type: topk_similar_sets, tokens: words, similarity: hamming, k: 3, max_score: 3}}
-  sides: {{type: topk_similar_sets, tokens: words, similarity: overlap, k: 2, between: {{column: side, a: a b, b: b c a}}}}
-  shingles: {{type: topk_similar_sets, tokens: pairs, similarity: dice, k: 2}}
-  alike: {{type: similar_sets, tokens: words, min_score: 0.5, carry: [side]}}
-  alike_small: {{type: similar_sets, tokens: words, min_score: 0.3, window: {small}}}
-  seen: {{type: matches, tokens: words, k: 2, carry: [side]}}
-  seen_small: {{type: matches, tokens: words, k: 1, window: {small}, min_score: 0.4}}
-  seen_angles: {{type: matches, tokens: words, similarity: cosine, k: 9, where: "a.x <> b.x"}}
-  seen_apart: {{type: matches, tokens: words, similarity: hamming, k: 3, max_score: 3}}
-  seen_sides: {{type: matches, tokens: words, similarity: overlap, k: 2, where: "a.x < b.x", between: {{column: side, a: a b, b: b c a}}}}
-  seen_shingles: {{type: matches, tokens: pairs, similarity: dice, k: 2}}
-  long_apart: {{type: topk_similar_sets, tokens: long, similarity: hamming, k: 3, max_score: 3}}
-  long_alike: {{type: similar_sets, tokens: long, min_score: 0.3}}
-  seen_long: {{type: matches, tokens: long, similarity: hamming, k: 2, max_score: 9}}
-  alike_slow: {{type: similar_sets, tokens: words, similarity: hamming, max_score: 2, every: 7 minutes}}
-sink: {{path: out}}
-"""
+SPEC = Template(
+    spec_text(
+        "cuts",
+        "{id: bigint, ts: timestamp, grp: string, x: double, side: string}",
+        partition_by="[grp]",
+        window="$window",
+        tokens={
+            "words": "{column: side}",
+            "pairs": "{column: side, ngrams: 2, stop_words: [c]}",
+            "long": "{column: side, min_tokens: 3}",
+        },
+        queries={
+            "twins": "{type: topk_similar_sets, tokens: words, k: 3, carry: [side]}",
+            "small": "{type: topk_similar_sets, tokens: words, k: 1, window: $small, min_score: 0.4}",
+            "angles": '{type: topk_similar_sets, tokens: words, similarity: cosine, k: 2, where: "a.x <> b.x", every: 7 minutes}',
+            "apart": "{type: topk_similar_sets, tokens: words, similarity: hamming, k: 3, max_score: 3}",
+            "sides": "{type: topk_similar_sets, tokens: words, similarity: overlap, k: 2, between: {column: side, a: a b, b: b c a}}",
+            "shingles": "{type: topk_similar_sets, tokens: pairs, similarity: dice, k: 2}",
+            "alike": "{type: similar_sets, tokens: words, min_score: 0.5, carry: [side]}",
+            "alike_small": "{type: similar_sets, tokens: words, min_score: 0.3, window: $small}",
+            "seen": "{type: matches, tokens: words, k: 2, carry: [side]}",
+            "seen_small": "{type: matches, tokens: words, k: 1, window: $small, min_score: 0.4}",
+            "seen_angles": '{type: matches, tokens: words, similarity: cosine, k: 9, where: "a.x <> b.x"}',
+            "seen_apart": "{type: matches, tokens: words, similarity: hamming, k: 3, max_score: 3}",
+            "seen_sides": '{type: matches, tokens: words, similarity: overlap, k: 2, where: "a.x < b.x", between: {column: side, a: a b, b: b c a}}',  # noqa: E501
+            "seen_shingles": "{type: matches, tokens: pairs, similarity: dice, k: 2}",
+            "long_apart": "{type: topk_similar_sets, tokens: long, similarity: hamming, k: 3, max_score: 3}",
+            "long_alike": "{type: similar_sets, tokens: long, min_score: 0.3}",
+            "seen_long": "{type: matches, tokens: long, similarity: hamming, k: 2, max_score: 9}",
+            "alike_slow": "{type: similar_sets, tokens: words, similarity: hamming, max_score: 2, every: 7 minutes}",
+        },
+    )
+)
 WINDOWS = {"{count: 4}": "{count: 2}", "{time: 9 minutes}": "{time: 3 minutes}", "{count: 5, time: 6 minutes}": "{count: 3}"}
 TEXTS = ("a", "a b", "b A", "b c a", "c d", "a b c d e", "e f")
 
@@ -65,7 +65,7 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Plan]:
     made = {}
     path = Path(tmp_path_factory.mktemp("specs")) / "spec.yaml"
     for window, small in WINDOWS.items():
-        path.write_text(SPEC.format(window=window, small=small))
+        path.write_text(SPEC.substitute(window=window, small=small))
         job, errors = validate_file(str(path), {})
         assert job is not None and not errors, [e.render() for e in errors]
         made[window] = compile_job(job)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import numpy as np
@@ -28,25 +29,23 @@ from skyband.operators.base import NULL
 from tests.framework.streaming.bucket.test_bucket import MINUTE, assert_cuts_leave_no_trace, batches_of, drive, table_of
 from tests.oracles.skyline import LogicalQuery, dominance, stream
 from tests.seeds import cases
+from tests.specs import spec_text
 
-SPEC = """\
-job: cuts
-source:
-  format: csv
-  path: in
-  schema: {{id: bigint, ts: timestamp, grp: string, x: double, side: string}}
-  id: [id]
-  event_time: {{column: ts}}
-  partition_by: [grp]
-window: {window}
-queries:
-  one: {{type: skyline, dimensions: {{x: min, id: max}}, carry: [x]}}
-  small: {{type: skyline, dimensions: {{x: min, id: max}}, window: {small}}}
-  slow: {{type: skyline, dimensions: {{x: min, id: max}}, every: 7 minutes}}
-  band: {{type: skyline, dimensions: {{x: max, id: min, side: equal}}, band: 2}}
-  once: {{type: skyline, dimensions: {{x: min}}, distinct: true, where: "id < 20 or x > 1"}}
-sink: {{path: out}}
-"""
+SPEC = Template(
+    spec_text(
+        "cuts",
+        "{id: bigint, ts: timestamp, grp: string, x: double, side: string}",
+        partition_by="[grp]",
+        window="$window",
+        queries={
+            "one": "{type: skyline, dimensions: {x: min, id: max}, carry: [x]}",
+            "small": "{type: skyline, dimensions: {x: min, id: max}, window: $small}",
+            "slow": "{type: skyline, dimensions: {x: min, id: max}, every: 7 minutes}",
+            "band": "{type: skyline, dimensions: {x: max, id: min, side: equal}, band: 2}",
+            "once": '{type: skyline, dimensions: {x: min}, distinct: true, where: "id < 20 or x > 1"}',
+        },
+    )
+)
 WINDOWS = {
     "{count: 4}": "{count: 2}",
     "{time: 9 minutes}": "{time: 3 minutes}",
@@ -66,7 +65,7 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Plan]:
     made = {}
     path = Path(tmp_path_factory.mktemp("specs")) / "spec.yaml"
     for window, small in WINDOWS.items():
-        path.write_text(SPEC.format(window=window, small=small))
+        path.write_text(SPEC.substitute(window=window, small=small))
         job, errors = validate_file(str(path), {})
         assert job is not None and not errors, [e.render() for e in errors]
         made[window] = compile_job(job)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from itertools import pairwise
+from string import Template
 from typing import Any
 
 import numpy as np
@@ -13,34 +14,32 @@ import pytest
 
 from skyband.framework.base.messages import COUNTS, REJECTED, ROWS
 from skyband.framework.base.reasons import REASON
-from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
-from skyband.framework.spec.load import validate_text
 from skyband.framework.streaming.bucket.bucket import Bucket
 from skyband.framework.streaming.rows.blocks import bytes_table
 from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.streaming.rows.pack import Pack
+from tests.specs import plan_of_text, spec_text
 
-SPEC = """\
-job: large
-source:
-  format: json
-  path: in
-  schema: {{id: bigint, ts: timestamp, text: string, tags: array<string>}}
-  id: [id]
-  event_time: {{column: ts}}
-window: {{count: 2}}
-tokens:
-  words: {{column: text{most}}}
-  tags: {{column: tags{most}}}
-queries:
-  best: {{type: topk_similar_sets, tokens: tags, k: 3}}
-  alike: {{type: similar_sets, tokens: tags, similarity: cosine, min_score: 0.1}}
-  seen: {{type: matches, tokens: tags, similarity: hamming, k: 1}}
-  texts: {{type: matches, tokens: words, similarity: overlap, k: 1}}
-sink: {{path: out}}
-"""
+SPEC = Template(
+    spec_text(
+        "large",
+        "{id: bigint, ts: timestamp, text: string, tags: array<string>}",
+        format="json",
+        window="{count: 2}",
+        tokens={
+            "words": "{column: text$most}",
+            "tags": "{column: tags$most}",
+        },
+        queries={
+            "best": "{type: topk_similar_sets, tokens: tags, k: 3}",
+            "alike": "{type: similar_sets, tokens: tags, similarity: cosine, min_score: 0.1}",
+            "seen": "{type: matches, tokens: tags, similarity: hamming, k: 1}",
+            "texts": "{type: matches, tokens: words, similarity: overlap, k: 1}",
+        },
+    )
+)
 MILLION = 1_000_000
 MEGABYTES = 30 << 20
 ROWS_OF = 4
@@ -48,9 +47,7 @@ ROWS_OF = 4
 
 
 def plan_of(most: str = "") -> Plan:
-    job, errors = validate_text(SPEC.format(most=most), {})
-    assert job is not None and not errors, [e.render() for e in errors]
-    return compile_job(job)
+    return plan_of_text(SPEC.substitute(most=most))
 
 
 def names(first: int, count: int) -> list[str]:

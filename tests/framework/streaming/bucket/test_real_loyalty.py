@@ -20,22 +20,19 @@ from skyband.framework.spec.load import validate_text
 from skyband.framework.streaming.bucket.bucket import Bucket
 from skyband.framework.streaming.rows.blocks import bytes_table, table_bytes
 from skyband.framework.streaming.rows.config import HostConfig
+from tests.specs import spec_text
 
-SPEC = """\
-job: rain
-source:
-  format: csv
-  path: in
-  schema: {station: bigint, ts: timestamp, state: int}
-  id: [station, ts]
-  event_time: {column: ts}
-  unique: assumed
-window: {time: 30 days}
-queries:
-  rainiest: {type: topk_loyalty, object: station, updates: state, k: 10}
-  wet: {type: threshold_loyalty, object: station, updates: state, at_least: 24 days, trace: all}
-sink: {path: out}
-"""
+SPEC = spec_text(
+    "rain",
+    "{station: bigint, ts: timestamp, state: int}",
+    id="[station, ts]",
+    more="unique: assumed",
+    window="{time: 30 days}",
+    queries={
+        "rainiest": "{type: topk_loyalty, object: station, updates: state, k: 10}",
+        "wet": "{type: threshold_loyalty, object: station, updates: state, at_least: 24 days, trace: all}",
+    },
+)
 DAY = 86_400_000_000
 T = 30 * DAY
 BY_SQL = f"""

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import numpy as np
@@ -24,24 +25,22 @@ from skyband.framework.streaming.bucket.bucket import Bucket
 from skyband.framework.streaming.rows.blocks import bytes_table, table_bytes
 from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.streaming.rows.tokens import key_of, sets, tokens
+from tests.specs import spec_text
 
-SPEC = """\
-job: real
-source:
-  format: csv
-  path: in
-  schema: {{n: bigint, ts: timestamp, author: string, text: string}}
-  id: [n]
-  event_time: {{column: ts}}
-window: {{count: {window}}}
-tokens:
-  parts: {{column: text, {tokens}}}
-queries:
-  near: {{type: similar_sets, tokens: parts, min_score: {least}, where: "a.author <> b.author"}}
-  best: {{type: topk_similar_sets, tokens: parts, k: 50, where: "a.author <> b.author"}}
-  seen: {{type: matches, tokens: parts, k: 3, min_score: {told}, where: "a.author <> b.author", carry: [author]}}
-sink: {{path: out}}
-"""
+SPEC = Template(
+    spec_text(
+        "real",
+        "{n: bigint, ts: timestamp, author: string, text: string}",
+        id="[n]",
+        window="{count: $window}",
+        tokens={"parts": "{column: text, $tokens}"},
+        queries={
+            "near": '{type: similar_sets, tokens: parts, min_score: $least, where: "a.author <> b.author"}',
+            "best": '{type: topk_similar_sets, tokens: parts, k: 50, where: "a.author <> b.author"}',
+            "seen": '{type: matches, tokens: parts, k: 3, min_score: $told, where: "a.author <> b.author", carry: [author]}',
+        },
+    )
+)
 BATCH = 2_500
 Pair = tuple[int, int]
 
@@ -116,7 +115,7 @@ class Feed:
 
 def play(rows: list[Text], window: int, how: str, least: float, told: float, looks: set[int]) -> Feed:
     """Feeds the rows; at the cuts ``looks`` the results must be the library's, and what was told since the last one the definition's."""
-    job, errors = validate_text(SPEC.format(window=window, tokens=how, least=least, told=told), {})
+    job, errors = validate_text(SPEC.substitute(window=window, tokens=how, least=least, told=told), {})
     assert job is not None and not errors, [e.render() for e in errors]
     feed = Feed(HostConfig.of(compile_job(job), (), "test"), rows)
     rng = random.Random(5)

@@ -18,22 +18,16 @@ from skyband.framework.spec.load import validate_text
 from skyband.framework.streaming.bucket.bucket import Bucket
 from skyband.framework.streaming.rows.blocks import bytes_table, table_bytes
 from skyband.framework.streaming.rows.config import HostConfig
+from tests.specs import spec_text
 
-SPEC = """\
-job: stocks
-source:
-  format: csv
-  path: in
-  schema: {date: date, high: double, low: double, volume: bigint, Name: string}
-  id: [date, Name]
-  event_time: {column: ts}
-transform:
-  - derive: {ts: "cast(date as timestamp)", spread: "high - low"}
-window: {time: 30 days}
-queries:
-  calm: {type: skyline, dimensions: {low: min, volume: max, spread: min}, carry: [low, volume, spread]}
-sink: {path: out}
-"""
+SPEC = spec_text(
+    "stocks",
+    "{date: date, high: double, low: double, volume: bigint, Name: string}",
+    id="[date, Name]",
+    transform=['derive: {ts: "cast(date as timestamp)", spread: "high - low"}'],
+    window="{time: 30 days}",
+    queries={"calm": "{type: skyline, dimensions: {low: min, volume: max, spread: min}, carry: [low, volume, spread]}"},
+)
 DAY = 86_400_000_000
 
 

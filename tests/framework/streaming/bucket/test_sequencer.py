@@ -10,9 +10,7 @@ import pytest
 
 from skyband.framework.base.messages import COUNTS, GREATEST, REJECTED, Tally
 from skyband.framework.base.reasons import REASON
-from skyband.framework.plan.compile import compile_job
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
-from skyband.framework.spec.load import validate_text
 from skyband.framework.streaming.bucket.sequencer import Sequenced, Sequencer
 from skyband.framework.streaming.bucket.store import Segment, address
 from skyband.framework.streaming.rows.blocks import bytes_table, table_bytes
@@ -21,31 +19,23 @@ from skyband.framework.streaming.rows.config import CAPPED, HostConfig
 from skyband.framework.streaming.rows.outbox import Outbox
 from skyband.framework.streaming.rows.pack import Pack
 from tests.framework.streaming.bucket.test_bucket import MINUTE, table_of
+from tests.specs import plan_of_text, spec_text
 
-SPEC = """\
-job: order
-source:
-  format: csv
-  path: in
-  schema: {id: bigint, ts: timestamp, grp: string, x: double, side: string}
-  id: [id]
-  event_time: {column: ts, watermark: 5 minutes}
-  partition_by: [grp]
-deletes: side = 'd'
-window: {count: 3}
-scoring:
-  high: {expression: x, direction: max}
-queries:
-  best: {type: topk, scoring: high, k: 1}
-sink: {path: out}
-"""
+SPEC = spec_text(
+    "order",
+    "{id: bigint, ts: timestamp, grp: string, x: double, side: string}",
+    event_time="{column: ts, watermark: 5 minutes}",
+    partition_by="[grp]",
+    deletes="side = 'd'",
+    window="{count: 3}",
+    scoring={"high": "{expression: x, direction: max}"},
+    queries={"best": "{type: topk, scoring: high, k: 1}"},
+)
 
 
 @pytest.fixture(scope="module")
 def config() -> HostConfig:
-    job, errors = validate_text(SPEC, {})
-    assert job is not None and not errors
-    return HostConfig.of(compile_job(job), (), "test")
+    return HostConfig.of(plan_of_text(SPEC), (), "test")
 
 
 def take(sequencer: Sequencer, config: HostConfig, rows: list[Any], frontier: int | None) -> tuple[Sequenced, list[str], Outbox]:

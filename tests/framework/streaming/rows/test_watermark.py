@@ -11,41 +11,33 @@ import pytest
 from skyband.framework.base.messages import COUNTS, GREATEST, Tally
 from skyband.framework.base.reasons import CONTROL, REASON
 from skyband.framework.base.types import STAMP
-from skyband.framework.plan.compile import compile_job
 from skyband.framework.rehearsal.rows import Rows
-from skyband.framework.spec.load import validate_text
 from skyband.framework.streaming.rows.config import CAPPED, WATERMARK, HostConfig
 from skyband.framework.streaming.rows.pack import Pack
+from tests.specs import plan_of_text, spec_text
 
-SPEC = """\
-job: ahead
-source:
-  format: json
-  path: /nowhere/in
-  schema: {id: bigint, ts: timestamp, body: string, up: int, what: string}
-  id: [id]
-  event_time: {column: ts}
-transform:
-  - where: "body <> 'out'"
-quality:
-  rows:
-    - {name: sane, expect: "up < 100"}
-    - {name: warned, expect: "up < 50", severity: warn}
-window: {time: 1 hour}
-tokens:
-  w: {column: body, min_tokens: 2, max_tokens: 3, short: reject}
-  skipped: {column: body, min_tokens: 3}
-queries:
-  twins: {type: similar_sets, tokens: w, min_score: 0.5}
-  known: {type: topk_loyalty, object: what, updates: up, k: 1, where: "up < 10"}
-sink: {path: /nowhere/out}
-"""
+SPEC = spec_text(
+    "ahead",
+    "{id: bigint, ts: timestamp, body: string, up: int, what: string}",
+    path="/nowhere/in",
+    format="json",
+    sink="{path: /nowhere/out}",
+    transform=["where: \"body <> 'out'\""],
+    quality={"rows": ['{name: sane, expect: "up < 100"}', '{name: warned, expect: "up < 50", severity: warn}']},
+    window="{time: 1 hour}",
+    tokens={
+        "w": "{column: body, min_tokens: 2, max_tokens: 3, short: reject}",
+        "skipped": "{column: body, min_tokens: 3}",
+    },
+    queries={
+        "twins": "{type: similar_sets, tokens: w, min_score: 0.5}",
+        "known": '{type: topk_loyalty, object: what, updates: up, k: 1, where: "up < 10"}',
+    },
+)
 
 
 def config() -> HostConfig:
-    job, errors = validate_text(SPEC, {})
-    assert job is not None, [e.render() for e in errors]
-    return HostConfig.of(compile_job(job), (), "test")
+    return HostConfig.of(plan_of_text(SPEC), (), "test")
 
 
 def row(number: int | None, micros: int, body: str = "a b", up: int = 1, what: str | None = "o") -> dict[str, Any]:
