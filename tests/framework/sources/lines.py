@@ -20,8 +20,8 @@ class Lines:
     jars: tuple[str, ...] = ("example:lines:1",)
 
     def check(self, section: Section) -> Iterator[Mistake]:
-        if "folder" not in section.options:
-            yield Mistake("SKY-E111", "lines need the option 'directory'", ("options", "folder"))
+        if "directory" not in section.options:
+            yield Mistake("SKY-E111", "lines need the option 'directory'", ("options", "directory"))
         if section.path is not None:
             yield Mistake("SKY-E117", f"format {section.format} has no path", ("path",), "leave it out", of_name=True)
         if len(section.options.get("separator", "|")) != 1:
@@ -39,7 +39,7 @@ class Lines:
     def stream(
         self, spark: SparkSession, source: SourceNode, columns: list[str] | None, without: Sequence[str] = (), drop: Drop | None = None
     ) -> DataFrame:
-        return _rows(spark.readStream.text(dict(source.options)["folder"]), source, columns)
+        return _rows(spark.readStream.text(dict(source.options)["directory"]), source, columns)
 
     def watch(self, source: SourceNode, columns: list[str] | None, home: Path) -> None:
         return None
