@@ -48,7 +48,7 @@ OF_TOPIC = "format: kafka\n  options: {{servers: '{servers}', topic: {value}, va
 
 
 def run() -> Iterator[dict[str, Any]]:
-    from skyband.framework.sources.kafka_client import JAR
+    from skyband.framework.sources.kafka.client import JAR
     from skyband.framework.streaming.spark.session import get_session
 
     shutil.rmtree(HOME, ignore_errors=True)

@@ -79,7 +79,7 @@ def _by_engine(plan: Plan, most: int) -> tuple[FirstRows, pa.Table]:
 
 def _rows(plan: Plan, found: Judged, shown: int) -> Iterator[str]:
     from skyband.framework.base.reasons import REASON
-    from skyband.framework.sources.listing import not_read
+    from skyband.framework.sources.files.listing import not_read
     from skyband.framework.tables.render import text_table
 
     first = found.first

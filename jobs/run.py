@@ -226,7 +226,7 @@ def watch(outcome: Outcome, plan: Plan, layout: Layout) -> None:
 
 def look(source: SourceNode, first: bool) -> None:
     """SkybandError if the source is not there (a mistake of the spec in the ``first`` run, later the machine's), or lacks columns."""
-    from skyband.framework.sources import preflight
+    from skyband.framework.sources.files import preflight
 
     gone = preflight.missing(source)
     if gone is not None:
@@ -238,7 +238,7 @@ def look(source: SourceNode, first: bool) -> None:
 
 def unread(told: Lines, source: SourceNode) -> None:
     """Warn of files below the source's path that are not read."""
-    from skyband.framework.sources.listing import not_read
+    from skyband.framework.sources.files.listing import not_read
 
     said = not_read(source)
     if said is not None:
@@ -279,7 +279,7 @@ def moves_blocks(plan: Plan) -> bool:
 def _rest(args: argparse.Namespace, plan: Plan, layout: Layout, job: JobFile, began: float) -> int:
     """The run of a job that has nothing to do: all that a run looks at is looked at, but no engine is started."""
     from skyband.framework.quality.gate import Gate
-    from skyband.framework.sources.watch import FileWatch
+    from skyband.framework.sources.files.watch import FileWatch
     from skyband.framework.streaming.job.consistency import check
     from skyband.framework.streaming.run.progress import Progress
     from skyband.framework.tables.derive import derive
@@ -344,7 +344,7 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
     from skyband.framework.quality.gate import Gate
     from skyband.framework.quality.rejections import report
     from skyband.framework.row_rules.rules import tell_warned
-    from skyband.framework.sources.share import Share
+    from skyband.framework.sources.files.progress import FileProgress
     from skyband.framework.streaming.run.fork_ahead import fork_ahead
     from skyband.framework.streaming.run.runner import Runner
     from skyband.framework.streaming.spark import executors
@@ -357,7 +357,7 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
     failpoint("engine.started")
     progress.phase("looking at tables and source")
     if told.live:
-        progress.share = Share(plan.source, layout.checkpoint)
+        progress.share = FileProgress(plan.source, layout.checkpoint)
     gate = Gate(plan, told)
 
     def in_passing(sink: Sink) -> None:

@@ -74,8 +74,8 @@ def _of_data(job: Job) -> tuple[list[SkybandError], str]:
     """(what is wrong with the source of a good spec, or keeps its plan from being made; what its first rows are like, in words)."""
     from skyband.framework.base.errors import SkybandError
     from skyband.framework.plan.compile import compile_job
-    from skyband.framework.sources import preflight
-    from skyband.framework.sources.listing import not_read
+    from skyband.framework.sources.files import preflight
+    from skyband.framework.sources.files.listing import not_read
 
     try:
         plan = compile_job(job)

@@ -33,7 +33,7 @@ def test_libraries_get_text_of_a_spec_in_these_places_only() -> None:
         "framework/streaming/rows/intake.py",
         "framework/tables/spark_writer.py",
     }
-    readers = {f"framework/sources/{name}.py" for name in ("reading", "kafka_reading")}
+    readers = {f"framework/sources/{name}/spark_reader.py" for name in ("files", "kafka")}
     assert holders(r"\.options\(\*\*") == {*readers, "framework/tables/spark_writer.py", "framework/streaming/run/kafka_sink.py"}
     assert holders(r"\b(eval|exec|__import__)\(|yaml\.(load|unsafe_load|full_load)\(|pickle\.load\(|os\.system\(") == set()
     # What the driver has packed of itself for its own workers, in the same object.

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from skyband.framework.guess.sample import Column
 from skyband.framework.quality.looks import fits_json, fits_text, looks_of
-from skyband.framework.sources.typed import declare
+from skyband.framework.sources.columnar.column_types import declare
 
 _TIMELY: Final = re.compile(r"time|date|stamp|epoch|(^|_)(ts|at|when|day|created|updated)($|_)|(ed|ing)_?at$", re.IGNORECASE)
 _FORMAT: Final = re.compile(r'Format: "([^"]+)"')

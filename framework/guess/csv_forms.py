@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from skyband.framework.quality.looks import fits_text
-from skyband.framework.sources.text_options import number_form
+from skyband.framework.sources.text.options import number_form
 
 ENCODINGS: Final = ("utf-8-sig", "windows-1252", "iso-8859-1")
 """Those that are tried, in this order: the last one reads any bytes."""

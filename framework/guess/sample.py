@@ -17,11 +17,11 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.guess import csv_forms
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.quality.looks import fits_text
-from skyband.framework.sources import loose_json
-from skyband.framework.sources.listing import RECURSIVE, listing, partition_values
+from skyband.framework.sources.columnar.column_types import twice
+from skyband.framework.sources.columnar.files import READ_ERRORS, opened
+from skyband.framework.sources.files.listing import RECURSIVE, listing, partition_values
+from skyband.framework.sources.json import syntax
 from skyband.framework.sources.options import CSV
-from skyband.framework.sources.typed import twice
-from skyband.framework.sources.typed_files import READ_ERRORS, opened
 
 ROWS: Final = 10_000
 """Rows that are looked at."""
@@ -253,7 +253,7 @@ def _json(file: Path, ending: str, most: int) -> Sample:
         rows, whole = found[:most], len(found) <= most
     else:
         options, lines = (), (line for line in lines_of(file, "utf-8-sig") if line.strip())
-        rows = [row for line in islice(lines, most) for row in _rows(loose_json.value(line))]
+        rows = [row for line in islice(lines, most) for row in _rows(syntax.value(line))]
         whole = next(lines, None) is None
     rows = [_flat(r) for r in rows if isinstance(r, dict)]
     if not rows:
@@ -270,10 +270,10 @@ def _array(file: Path) -> list[Any] | None:
     """The elements of a file that is one array; None if it is not, but has several values."""
     text = whole_text(file)
     try:
-        return list(loose_json.value(text))
+        return list(syntax.value(text))
     except ValueError:
         first = text.strip().partition("\n")[0]
-        if loose_json.rows(first) is None:
+        if syntax.rows(first) is None:
             raise
         return None
 

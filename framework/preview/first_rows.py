@@ -25,12 +25,15 @@ from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.quality.looks import Spelled, fits_json, fits_text
 from skyband.framework.quality.unparsed import Unparsed, unparsed
 from skyband.framework.rehearsal.rows import in_engine
-from skyband.framework.sources import loose_json, nested, preflight, typed
-from skyband.framework.sources.bad_files import separator_of
-from skyband.framework.sources.json_values import pieces
-from skyband.framework.sources.listing import values_of
-from skyband.framework.sources.text_options import codec_of, encoding_of, plain_digits, skipped, slashed, with_bytes
-from skyband.framework.sources.typed_files import READ_ERRORS, opened
+from skyband.framework.sources import nested
+from skyband.framework.sources.columnar import column_types
+from skyband.framework.sources.columnar.files import READ_ERRORS, opened
+from skyband.framework.sources.files import preflight
+from skyband.framework.sources.files.bad_files import separator_of
+from skyband.framework.sources.files.listing import values_of
+from skyband.framework.sources.json import syntax
+from skyband.framework.sources.json.document import pieces
+from skyband.framework.sources.text.options import codec_of, encoding_of, plain_digits, skipped, slashed, with_bytes
 from skyband.framework.spec.cells import cell
 
 _LOOK: Final = frozenset({"pathglobfilter", "recursivefilelookup"})
@@ -197,7 +200,7 @@ def _empty(text: str, options: Mapping[str, str]) -> bool:
 def _json(source: SourceNode, path: str, most: int, found: FirstRows) -> None:
     read, options = 0, {k.lower(): v for k, v in source.options}
     for text in _texts(path, options):
-        rows = None if _torn(text) else loose_json.rows(text, Spelled)
+        rows = None if _torn(text) else syntax.rows(text, Spelled)
         if rows is None:
             _unparsed_json(source, text, found)
             read += 1
@@ -256,8 +259,8 @@ def _typed(source: SourceNode, path: str, most: int, found: FirstRows) -> None:
             columns[f] = (None if text is None else _of_text(text, f),) * rows.num_rows
             continue
         there = file.column(source, f)
-        column = None if there is None else typed.take(rows, there[0])
-        values = (None,) * rows.num_rows if column is None else typed.values(column, f.type)
+        column = None if there is None else column_types.take(rows, there[0])
+        values = (None,) * rows.num_rows if column is None else column_types.values(column, f.type)
         if column is not None and (values is None or not _alike(source, column.type, f.type)):
             said = f"column {f.source_name!r} of {path} is {column.type}, and {f.type} in the spec: Spark alone knows whether it fits"
             raise SkybandError("SKY-E531", said, hint="declare what is there, or see what skyband preview --engine makes of it")
@@ -271,7 +274,7 @@ _WIDER: Final = {"bigint": ("int",), "double": ("float", "int"), "timestamp": ()
 
 def _alike(source: SourceNode, there: Any, type_: str) -> bool:
     """Whether values are read here as Spark reads them: of Parquet all that it reads at all, of others what is of the very type."""
-    return source.format == "parquet" or typed.declare(there, typed.INT96) in (type_, *_WIDER.get(type_, ()))
+    return source.format == "parquet" or column_types.declare(there, column_types.INT96) in (type_, *_WIDER.get(type_, ()))
 
 
 def _put(found: FirstRows, given: Mapping[Field, Any], read: Callable[[Any, Field], Any]) -> None:

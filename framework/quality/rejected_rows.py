@@ -21,7 +21,7 @@ from skyband.framework.base import reasons
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan, SourceNode
-from skyband.framework.sources.bad_files import separator_of
+from skyband.framework.sources.files.bad_files import separator_of
 from skyband.framework.storage.outputs import whole
 from skyband.framework.tables.delta_read import dataset
 from skyband.framework.tables.writer import Writer

@@ -18,7 +18,7 @@ from skyband.framework.plan.model import IntakeNode, Plan
 from skyband.framework.quality.unparsed import Unparsed, unparsed
 from skyband.framework.quality.unusable import Use
 from skyband.framework.row_rules.rules import said
-from skyband.framework.sources.text_options import encoding_of, folded
+from skyband.framework.sources.text.options import encoding_of, folded
 
 if TYPE_CHECKING:
     from skyband.framework.tables.sink import Sink

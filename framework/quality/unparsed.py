@@ -14,9 +14,10 @@ from typing import Any, Final
 from skyband.framework.base.counts import counted
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.quality.looks import Looks, fits_json, fits_text, looks_of
-from skyband.framework.sources import loose_json, nested
-from skyband.framework.sources.bad_files import separator_of
-from skyband.framework.sources.text_options import plain_digits
+from skyband.framework.sources import nested
+from skyband.framework.sources.files.bad_files import separator_of
+from skyband.framework.sources.json import syntax
+from skyband.framework.sources.text.options import plain_digits
 
 _WORDS: Final = frozenset({"string", "boolean", "timestamp", "date"})
 _LONGEST: Final = 60
@@ -80,7 +81,7 @@ def _other_width(cells: list[str], names: list[str], options: Mapping[str, str],
 
 def _of_json(source: SourceNode, text: str) -> Unparsed | None:
     try:
-        row: Any = loose_json.value(text)
+        row: Any = syntax.value(text)
     except (ValueError, RecursionError):
         if _several(text):
             said = f"a line holds more than one value: {_shown(text)}"

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from skyband.framework.plan.model import SourceNode
-from skyband.framework.sources.bad_files import first_line, separator_of
-from skyband.framework.sources.listing import values_of
+from skyband.framework.sources.files.bad_files import first_line, separator_of
+from skyband.framework.sources.files.listing import values_of
 
 Columns = dict[str, str]
 """Column -> its type, "" if the source does not say it, in the order of the source."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
-from skyband.framework.sources.drop import Drop, Piece, Span
+from skyband.framework.sources.watermark_caps import Span, UnreadFile, WatermarkCaps
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,7 +22,7 @@ CORRUPT: Final = "__corrupt"
 ORIGIN: Final = "__origin"
 """Column of every frame read: where the row came from, as text (a file's name, a table, a topic's partition and offset)."""
 CAP: Final = "__cap"
-"""Column of streams read under caps (``Drop``): the cap of the row's piece in microseconds, null if it has none."""
+"""Column of streams read under caps (``WatermarkCaps``): the cap of the row's piece in microseconds, null if it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +90,10 @@ class Watch(Protocol):
         ...
 
 
-class Lying(Protocol):
+class Backlog(Protocol):
     """The pieces of a source that lie there when a run starts, and what is known of their event times before they are read."""
 
-    def unread(self, spark: SparkSession, files: int | None, size: int) -> tuple[list[str], list[Piece]]:
+    def unread(self, spark: SparkSession, files: int | None, size: int) -> tuple[list[str], list[UnreadFile]]:
         """(URLs of the pieces of a batch that has begun and is not done, the pieces that no batch has taken).
 
         The latter may be left out if one batch takes all of them; see ``drop.fits`` for ``files`` and ``size``.
@@ -144,7 +144,12 @@ class SourceFormat(Protocol):
         ...
 
     def stream(
-        self, spark: SparkSession, source: SourceNode, columns: list[str] | None, without: Sequence[str] = (), drop: Drop | None = None
+        self,
+        spark: SparkSession,
+        source: SourceNode,
+        columns: list[str] | None,
+        without: Sequence[str] = (),
+        drop: WatermarkCaps | None = None,
     ) -> DataFrame:
         """The source as a streaming frame, in batches no larger than ``source`` says, ``without`` the pieces that ``watch`` left out.
 
@@ -159,7 +164,7 @@ class SourceFormat(Protocol):
         """
         ...
 
-    def drops(self, source: SourceNode, columns: list[str] | None, home: Path) -> Lying | None:
+    def drops(self, source: SourceNode, columns: list[str] | None, home: Path) -> Backlog | None:
         """What lies there when a run starts, if the order of its pieces is not one of time; else None. ``home``: see ``watch``."""
         ...
 

@@ -6,25 +6,25 @@ from collections.abc import Mapping
 from typing import Final
 
 from skyband.framework.base.plugins import Registry
-from skyband.framework.sources.csv_files import CsvFiles
-from skyband.framework.sources.delta_table import DeltaTable
-from skyband.framework.sources.files import Files
-from skyband.framework.sources.json_files import JsonFiles
-from skyband.framework.sources.kafka import KafkaTopic
+from skyband.framework.sources.csv.format import CsvFormat
+from skyband.framework.sources.delta.format import DeltaFormat
+from skyband.framework.sources.files.format import FileFormat
+from skyband.framework.sources.json.format import JsonFormat
+from skyband.framework.sources.kafka.format import KafkaFormat
 from skyband.framework.sources.options import ORC, PARQUET
 from skyband.framework.sources.protocol import SourceFormat
-from skyband.framework.sources.rate import Rate
+from skyband.framework.sources.rate.format import RateFormat
 
 
 def _built_in() -> Mapping[str, SourceFormat]:
     return {
-        "csv": CsvFiles(),
-        "json": JsonFiles(),
-        "parquet": Files(PARQUET),
-        "orc": Files(ORC),
-        "delta": DeltaTable(),
-        "kafka": KafkaTopic(),
-        "rate": Rate(),
+        "csv": CsvFormat(),
+        "json": JsonFormat(),
+        "parquet": FileFormat(PARQUET),
+        "orc": FileFormat(ORC),
+        "delta": DeltaFormat(),
+        "kafka": KafkaFormat(),
+        "rate": RateFormat(),
     }
 
 

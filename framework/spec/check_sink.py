@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from skyband.framework.base.errors import did_you_mean
-from skyband.framework.sources.kafka_client import NO_PASSWORD, TEXTS, TOPIC, lacking
+from skyband.framework.sources.kafka.client import NO_PASSWORD, TEXTS, TOPIC, lacking
 from skyband.framework.spec.document import Path
 from skyband.framework.spec.scope import Scope
 from skyband.framework.spec.sink_models import KafkaSink, topics

@@ -19,12 +19,12 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.extras import extra
 from skyband.framework.base.machine import one_line
 from skyband.framework.plan.model import Plan, SourceNode
-from skyband.framework.sources.bad_files import separator_of
-from skyband.framework.sources.files import files_to_read
-from skyband.framework.sources.ledger import Ledger
+from skyband.framework.sources.files.bad_files import separator_of
+from skyband.framework.sources.files.format import files_to_read
+from skyband.framework.sources.files.ledger import Ledger
 from skyband.framework.sources.logs import local_path
 from skyband.framework.sources.nested import path_of, paths_of
-from skyband.framework.sources.text_options import skipped
+from skyband.framework.sources.text.options import skipped
 from skyband.framework.storage.kept import kept_of
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.source_rows import found_by, source_schema

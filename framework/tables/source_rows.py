@@ -15,7 +15,7 @@ import pyarrow as pa
 from skyband.framework.base.items import Part
 from skyband.framework.base.types import arrow_type
 from skyband.framework.plan.model import Field, Plan, QueryNode
-from skyband.framework.sources.delta_feed import follows
+from skyband.framework.sources.delta.change_feed import follows
 from skyband.framework.tables.schemas import changes_name, changes_schema, results_schema
 from skyband.framework.tables.view import View, by, free, listed, quoted
 

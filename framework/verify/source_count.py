@@ -13,11 +13,11 @@ from typing import Final
 
 from skyband.framework.base.counts import counted
 from skyband.framework.plan.model import SourceNode
-from skyband.framework.sources.bad_files import opened
-from skyband.framework.sources.forgetting import forgotten
-from skyband.framework.sources.ledger import Ledger
+from skyband.framework.sources.files.bad_files import opened
+from skyband.framework.sources.files.ledger import Ledger
+from skyband.framework.sources.files.log_pruning import pruned
 from skyband.framework.sources.logs import last_batch, local_path, taken
-from skyband.framework.sources.text_options import codec_of, encoding_of, folded, skipped
+from skyband.framework.sources.text.options import codec_of, encoding_of, folded, skipped
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.verify.stored import Stored, runs_gone
 from skyband.framework.verify.told import Difference
@@ -31,7 +31,7 @@ def compare_count(stored: Stored, layout: Layout, job: JobFile) -> tuple[int | N
     checkpoint = layout.checkpoint
     if stored.plan.source.format not in ("csv", "json"):
         return None, []
-    whole = last_batch(checkpoint / "offsets") == last_batch(checkpoint / "commits") and not forgotten(checkpoint)
+    whole = last_batch(checkpoint / "offsets") == last_batch(checkpoint / "commits") and not pruned(checkpoint)
     files = list(taken(checkpoint / "sources" / "0"))
     if not whole or not files or runs_gone(stored) is not None:
         return None, []

@@ -13,11 +13,11 @@ from skyband.framework.base.reasons import REASON
 from skyband.framework.plan.model import Plan
 from skyband.framework.preview.first_rows import first_rows
 from skyband.framework.preview.judged import of_intake, with_reasons
-from skyband.framework.sources.files import files_to_read
-from skyband.framework.sources.forgetting import forgotten
-from skyband.framework.sources.ledger import Ledger
+from skyband.framework.sources.files.format import files_to_read
+from skyband.framework.sources.files.ledger import Ledger
+from skyband.framework.sources.files.log_pruning import pruned
+from skyband.framework.sources.files.preflight import FORMATS
 from skyband.framework.sources.logs import local_path
-from skyband.framework.sources.preflight import FORMATS
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.spark.packages import packages
 from skyband.framework.streaming.spark.session import get_session
@@ -37,7 +37,7 @@ def taken_rows(plan: Plan, layout: Layout, job: JobFile) -> pa.Table:
 
 def _here(plan: Plan, layout: Layout) -> pa.Table | None:
     """The same without Spark; None where only Spark can say."""
-    if plan.source.format not in FORMATS or forgotten(layout.checkpoint):
+    if plan.source.format not in FORMATS or pruned(layout.checkpoint):
         return None
     aside = Ledger.load(layout.home).aside
     paths = [local_path(url) for url in files_to_read(plan.source, layout.checkpoint) if url not in aside]

@@ -68,9 +68,9 @@ from skyband.framework.streaming.spark import daemon
 daemon.prepare()
 import skyband.framework.streaming.rows.arrow_intake
 from skyband.framework.plan.model import Field
-from skyband.framework.sources.arrow_csv import ArrowCsv
+from skyband.framework.sources.csv.arrow_reader import CsvArrowReader
 types = {{"id": "bigint", "ts": "timestamp", "name": "string", "x": "double", "flag": "boolean", "day": "date"}}
-reader = ArrowCsv({str(tmp_path)!r}, False, tuple(Field(n, t, "text", n) for n, t in types.items()), tuple(types), ",")
+reader = CsvArrowReader({str(tmp_path)!r}, False, tuple(Field(n, t, "text", n) for n, t in types.items()), tuple(types), ",")
 print(*(t.num_rows for t in reader.tables("file://" + {str(tmp_path / "rows.csv")!r})))
 print(*(m for m in ("numba", "scipy", "pandas") if m in sys.modules))
 """

@@ -18,7 +18,7 @@ from skyband.framework.plan.model import Check
 from skyband.framework.quality import checks
 from skyband.framework.quality.checks import Span, asks_library, evaluate
 from skyband.framework.quality.own_expectations import OWN, Found
-from skyband.framework.sources import reading
+from skyband.framework.sources.files import spark_reader
 from skyband.framework.sources.registry import SOURCES
 from skyband.framework.spec.load import validate_text
 from skyband.framework.spec.scoring_functions import SCORING_FUNCTIONS, ScoringFunction
@@ -115,7 +115,7 @@ def test_mistakes_are_told_at_their_place(old: str, new: str, said: str) -> None
 def test_the_engine_reads_a_format_of_another_name_by_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     for name in ("files", "listed", "unreadable"):
-        monkeypatch.setattr(reading, name, lambda spark, source, *_, **__: asked.append(source.format))
+        monkeypatch.setattr(spark_reader, name, lambda spark, source, *_, **__: asked.append(source.format))
     with SOURCES.added("tsv", TSV):
         job, errors = validate_text(SPEC.replace("format: csv", "format: tsv"), {})
         assert job is not None, [e.render() for e in errors]

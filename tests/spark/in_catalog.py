@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from skyband.framework.plan.model import Plan
-from skyband.framework.sources.reading import how
+from skyband.framework.sources.files.spark_reader import how
 from skyband.framework.tables import delta_read
 from skyband.framework.tables.dialects import plain
 from skyband.framework.tables.schemas import tables

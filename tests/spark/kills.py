@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyband.framework.sources.files import files_taken
+from skyband.framework.sources.files.format import files_taken
 from tests.spark.cuts import verified
 from tests.spark.equality import differences
 from tests.spark.jobs import run, start_apart, write_file
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FILES = 4
-"""Files that arrive for each run: each is a batch."""
+"""FileFormat that arrive for each run: each is a batch."""
 ROWS = 10
 """Rows a file."""
 BOUND = 180.0
@@ -118,7 +118,7 @@ class Job:
             self.arrived += 1
 
     def waiting(self) -> int:
-        """Files that no batch has taken yet."""
+        """FileFormat that no batch has taken yet."""
         with contextlib.suppress(OSError):  # a log of Spark's that a run left behind is just tidying
             return self.arrived * FILES - len(files_taken(self.directory / "out" / "_skyband" / "checkpoint"))
         return FILES

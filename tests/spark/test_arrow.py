@@ -14,8 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from skyband.framework.sources import reading
-from skyband.framework.sources.arrow_files import ArrowFiles, Odd
+from skyband.framework.sources.files import spark_reader
+from skyband.framework.sources.files.arrow import UnsupportedFile
+from skyband.framework.sources.parquet.arrow_reader import ParquetArrowReader
 from skyband.framework.sources.protocol import ORIGIN
 from skyband.framework.streaming.job.layout import Layout
 from skyband.framework.streaming.rows.arrow_intake import judged
@@ -139,9 +140,9 @@ def test_arrow_gives_what_the_engine_gives(spark, tmp_path):
     plan = load_plan(str(tmp_path / "spec.yaml"))
     for name, (content, how) in {**files(), **odd_files()}.items():
         pq.write_table(content, tmp_path / "in" / f"{name}.parquet", **how)
-    mine = ArrowFiles(str(tmp_path / "in"), False, plan.source.fields)
+    mine = ParquetArrowReader(str(tmp_path / "in"), False, plan.source.fields)
     paths = [tmp_path / "in" / f"{name}.parquet" for name in files()]
-    frame = intake(reading.files(spark, plan.source, None, False, [str(p) for p in paths]), plan.intake)
+    frame = intake(spark_reader.files(spark, plan.source, None, False, [str(p) for p in paths]), plan.intake)
     theirs = frame.toArrow()
     reasons = set()
     for path in paths:
@@ -154,7 +155,7 @@ def test_arrow_gives_what_the_engine_gives(spark, tmp_path):
             assert bits(whole.cast(expected.schema)).equals(bits(expected)), path.name
     assert reasons == {None, "null_id", "null_time", "time_range", "null_key", "int_range"}
     for name in odd_files():
-        with pytest.raises(Odd) as found:
+        with pytest.raises(UnsupportedFile) as found:
             list(mine.tables((tmp_path / "in" / f"{name}.parquet").as_uri()))
         assert found.value.lasting, name
 

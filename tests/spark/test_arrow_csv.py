@@ -10,10 +10,10 @@ from string import Template
 import pyarrow as pa
 import pytest
 
-from skyband.framework.sources import reading
-from skyband.framework.sources.arrow_csv import ArrowCsv
-from skyband.framework.sources.arrow_files import Odd
-from skyband.framework.sources.cells import READABLE, read
+from skyband.framework.sources.csv.arrow_reader import CsvArrowReader
+from skyband.framework.sources.csv.cells import READABLE, read
+from skyband.framework.sources.files import spark_reader
+from skyband.framework.sources.files.arrow import UnsupportedFile
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.streaming.job.layout import Layout
 from skyband.framework.streaming.rows.arrow_intake import judged
@@ -55,7 +55,7 @@ def test_cells_are_read_as_the_engine_reads_them(spark, tmp_path):
         rows = [",".join([str(i), "2020-01-01 00:00:00", *(t if n == name else "" for n in names)]) for i, t in enumerate(texts)]
         (tmp_path / "in" / f"{name}.csv").write_text("\n".join([",".join(header), *rows, ""]), newline="")
     paths = [str(tmp_path / "in" / f"{n}.csv") for n in names]
-    theirs = reading.files(spark, plan.source, header, True, paths).toArrow().sort_by("id")
+    theirs = spark_reader.files(spark, plan.source, header, True, paths).toArrow().sort_by("id")
     for name in names:
         mine = theirs.filter(pa.compute.equal(theirs[ORIGIN], f"{name}.csv"))
         assert mine["id"].to_pylist() == list(range(len(texts)))
@@ -106,9 +106,9 @@ def test_files_are_read_as_the_engine_reads_them(spark, tmp_path):
     for name, text in {**both, **odd}.items():
         (tmp_path / "in" / f"{name}.csv").write_text(text, newline="")
     (tmp_path / "in" / "bytes.csv").write_bytes(f"{head}1,?,{day},".encode() + b"\xff,1\n")
-    mine = ArrowCsv(str(tmp_path / "in"), False, plan.source.fields, tuple(header), ",", True)
+    mine = CsvArrowReader(str(tmp_path / "in"), False, plan.source.fields, tuple(header), ",", True)
     paths = [tmp_path / "in" / f"{n}.csv" for n in both]
-    theirs = intake(reading.files(spark, plan.source, header, True, [str(p) for p in paths]), plan.intake).toArrow()
+    theirs = intake(spark_reader.files(spark, plan.source, header, True, [str(p) for p in paths]), plan.intake).toArrow()
     for path in paths:
         expected = theirs.filter(pa.compute.equal(theirs[ORIGIN], path.name))
         made = [judged(plan.intake, t, path.name) for t in mine.tables(path.as_uri())]
@@ -116,12 +116,12 @@ def test_files_are_read_as_the_engine_reads_them(spark, tmp_path):
         if made:
             assert bits(pa.concat_tables(made).select(expected.column_names).cast(expected.schema)).equals(bits(expected)), path.name
     for name in [*odd, "bytes"]:
-        with pytest.raises(Odd) as found:
+        with pytest.raises(UnsupportedFile) as found:
             list(mine.tables((tmp_path / "in" / f"{name}.csv").as_uri()))
         assert found.value.lasting == (name != "header"), name
-    escaping = ArrowCsv(str(tmp_path / "in"), False, plan.source.fields, tuple(header), ",")
+    escaping = CsvArrowReader(str(tmp_path / "in"), False, plan.source.fields, tuple(header), ",")
     for name in ("doubled", "backslashes"):
-        with pytest.raises(Odd):
+        with pytest.raises(UnsupportedFile):
             list(escaping.tables((tmp_path / "in" / f"{name}.csv").as_uri()))
 
 

@@ -14,8 +14,8 @@ import pyarrow.parquet
 import pytest
 
 from skyband.framework.base.errors import SkybandError
+from skyband.framework.sources.files.backlog import FileBacklog
 from skyband.framework.sources.logs import watermark
-from skyband.framework.sources.lying import LyingFiles
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.run.backlog import Drops
 from skyband.framework.streaming.run.by_arrow import spans
@@ -113,7 +113,7 @@ def test_the_rest_of_a_drop_and_what_came_since_are_one_drop(spark: SparkSession
 
 def test_footers_of_parquet_files_are_enough(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[object] = []
-    monkeypatch.setattr(LyingFiles, "rows", lambda self, spark, urls: read.append(urls))
+    monkeypatch.setattr(FileBacklog, "rows", lambda self, spark, urls: read.append(urls))
     rows = [[r[0], datetime.fromisoformat(str(r[1])), r[2], float(str(r[3] or 0)), float(str(r[4])), r[5]] for r in stream(10, 120)]
     spec = write_spec(tmp_path, watermark="0 seconds", max_files=1)
     text = spec.read_text().replace("format: csv", "format: parquet").replace("  options: {header: true}\n", "")
@@ -195,7 +195,7 @@ sink: {{path: {tmp_path}/out}}
     plan = load_plan(str(spec))
     layout, job = Layout(plan.sink), JobFile("spans", "g", {}, 2, ["id", "ts", "x"])
     drops = Drops(spark, plan, layout, job, lambda text: None)
-    assert isinstance(drops.lying, LyingFiles)
+    assert isinstance(drops.lying, FileBacklog)
     urls = sorted(drops.lying.listed(spark))
     assert len(urls) == (5 if form == "csv" else 4)
     found = spans(spark, plan, job, urls, exact=True)

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from skyband.framework.sources.files import files_taken
-from skyband.framework.sources.forgetting import forgotten
+from skyband.framework.sources.files.format import files_taken
+from skyband.framework.sources.files.log_pruning import pruned
 from tests.spark.jobs import run, stamp, table, write_file, write_spec
 
 pytestmark = pytest.mark.spark
@@ -36,7 +36,7 @@ def test_a_run_goes_on_from_a_list_without_the_files_that_are_long_gone(spark, t
             file(n)
         run(spark, spec, finish=False)
         taken = sorted(path.rpartition("/")[2] for path in files_taken(home / "checkpoint"))
-        assert (taken, forgotten(home / "checkpoint")) == (["3.csv", "4.csv", "5.csv", "6.csv"], 3)
+        assert (taken, pruned(home / "checkpoint")) == (["3.csv", "4.csv", "5.csv", "6.csv"], 3)
         # Spark has read the list, and written it anew itself: nothing comes twice.
         runs = table(tmp_path, "runs").to_pylist()
         assert [r["rows_in"] for r in runs if r["rows_in"]] == [4] * 7

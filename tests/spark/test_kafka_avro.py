@@ -38,7 +38,7 @@ sink: {{path: "{directory}/out"}}
 """
 WRITE = """\
 import sys
-from skyband.framework.sources.kafka_client import JAR
+from skyband.framework.sources.kafka.client import JAR
 from skyband.framework.streaming.spark.session import get_session
 spark = get_session(packages=(JAR,))
 for topic in sys.argv[2].split(","):

@@ -15,9 +15,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from skyband.framework.plan.model import Field, SourceNode
-from skyband.framework.sources import reading
-from skyband.framework.sources.arrow_csv import ArrowCsv
-from skyband.framework.sources.arrow_files import Odd
+from skyband.framework.sources.csv.arrow_reader import CsvArrowReader
+from skyband.framework.sources.files import spark_reader
+from skyband.framework.sources.files.arrow import UnsupportedFile
 from skyband.framework.sources.protocol import CORRUPT
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.job.layout import JobFile, Layout
@@ -44,7 +44,7 @@ def read(spark: SparkSession, directory: Path, kind: str, data: bytes, fields: M
     path = directory / f"a.{kind}"
     path.write_bytes(data)
     node = source(directory, kind, fields, options)
-    found = reading.files(spark, node, list(fields) if kind == "csv" else None, True, [str(path)]).toArrow()
+    found = spark_reader.files(spark, node, list(fields) if kind == "csv" else None, True, [str(path)]).toArrow()
     rejected = found[CORRUPT].to_pylist()
     rows = [text if text is not None else (*found.slice(i, 1).to_pylist()[0].values(),)[:-1] for i, text in enumerate(rejected)]
     if kind == "csv":
@@ -59,10 +59,10 @@ def _by_arrow_too(directory: Path, path: Path, node: SourceNode, rows: Sequence[
     if {"encoding", "decimal", "thousands", "multiLine"} & set(options) or any(f.type.startswith("decimal") for f in node.fields):
         return
     doubled, skip = options["escape"] == '"', int(options.get("skip_lines", 0))
-    reader = ArrowCsv(str(directory), False, node.fields, header, options.get("sep", ","), doubled, skip)
+    reader = CsvArrowReader(str(directory), False, node.fields, header, options.get("sep", ","), doubled, skip)
     try:
         found = [tuple(r.values()) for t in reader.tables(path.as_uri()) for r in t.to_pylist()]
-    except Odd:
+    except UnsupportedFile:
         return
     assert [(*r, None) for r in found] == rows
 
@@ -321,7 +321,7 @@ def test_numbers_in_columns_of_text_stay_as_they_are_spelled(spark: SparkSession
     assert found == [*((n, None) for n in exact), ("1.10", None), ("1e400", None), ("\\E[", None), '{"id":"a"} b']
     node = replace(source(tmp_path, "json", {"id": "string"}, {}), plain=True)
     (tmp_path / "a.json").write_text("\n".join(lines))
-    plain = reading.files(spark, node, None, True, [str(tmp_path / "a.json")]).toArrow()
+    plain = spark_reader.files(spark, node, None, True, [str(tmp_path / "a.json")]).toArrow()
     assert plain["id"].to_pylist() == exact
     two = '[{"id":1.10},{"id":1.1}]'
     assert read(spark, tmp_path, "json", two.encode(), {"id": "string"}) == [two, two]

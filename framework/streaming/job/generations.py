@@ -29,7 +29,7 @@ from skyband.framework.base.failpoints import failpoint
 from skyband.framework.base.machine import told
 from skyband.framework.base.table_names import JOB_RUNS, JOB_TABLES, TRAJECTORY, query_tables
 from skyband.framework.plan.model import Plan
-from skyband.framework.sources.forgetting import forgotten
+from skyband.framework.sources.files.log_pruning import pruned
 from skyband.framework.sources.logs import AGAIN, local_path, taken
 from skyband.framework.storage import durable
 from skyband.framework.storage.places import is_object
@@ -161,7 +161,7 @@ def gone_files(layout: Layout) -> tuple[int, int]:
     """(source files that the present generation has read and that are gone, all that it has read): their rows cannot be read again."""
     try:
         known = [local_path(t.url) for t in taken(layout.checkpoint / "sources" / "0")]
-        before = forgotten(layout.checkpoint)
+        before = pruned(layout.checkpoint)
     except SkybandError:
         # A checkpoint that cannot be read is a reason to start again, not one against it.
         return 0, 0

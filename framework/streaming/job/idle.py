@@ -13,11 +13,11 @@ from contextlib import suppress
 
 from skyband.framework.base.plain_json import mapping
 from skyband.framework.plan.model import SourceNode
-from skyband.framework.sources.drop import Drop
-from skyband.framework.sources.ledger import Ledger
-from skyband.framework.sources.listing import listing, root_of
+from skyband.framework.sources.files.ledger import Ledger
+from skyband.framework.sources.files.listing import listing, root_of
+from skyband.framework.sources.files.preflight import FORMATS
 from skyband.framework.sources.logs import last_batch, local_path, owed, taken
-from skyband.framework.sources.preflight import FORMATS
+from skyband.framework.sources.watermark_caps import WatermarkCaps
 from skyband.framework.storage import durable
 from skyband.framework.streaming.job.layout import JobFile, Layout
 
@@ -41,7 +41,7 @@ def at_rest(layout: Layout, job: JobFile, finish: bool) -> bool:
     batch = last_batch(layout.checkpoint / "commits")
     if batch < 0 or last_batch(layout.checkpoint / "offsets") != batch or not _noted(layout, job, batch, finish) or owed(layout.checkpoint):
         return False
-    drop = Drop.load(layout.home)
+    drop = WatermarkCaps.load(layout.home)
     return job.filling is None and not drop.capped and drop.greatest is None and all(layout.ordered(f) for _, f in job.finishes)
 
 

@@ -20,10 +20,10 @@ from skyband.framework.plan.fingerprint import compare, concealed, fingerprint, 
 from skyband.framework.plan.growth import Growth, growth
 from skyband.framework.plan.model import Plan
 from skyband.framework.settings.tasks import tasks_asked
-from skyband.framework.sources.drop import DROP
-from skyband.framework.sources.ledger import LEDGER
+from skyband.framework.sources.files.ledger import LEDGER
 from skyband.framework.sources.logs import AGAIN, last_batch
-from skyband.framework.sources.text_options import folded
+from skyband.framework.sources.text.options import folded
+from skyband.framework.sources.watermark_caps import DROP
 from skyband.framework.storage import durable
 from skyband.framework.storage.overlap import overlap
 from skyband.framework.storage.places import is_object, place, remove_tree

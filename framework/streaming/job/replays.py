@@ -28,9 +28,9 @@ from skyband.framework.base.reasons import FILTERED, LATE, REASON
 from skyband.framework.base.redaction import redacted
 from skyband.framework.plan.model import Plan, SourceNode
 from skyband.framework.sources.logs import next_watermark
-from skyband.framework.sources.protocol import Lying
+from skyband.framework.sources.protocol import Backlog
 from skyband.framework.sources.registry import source_format
-from skyband.framework.sources.text_options import folded, skipped
+from skyband.framework.sources.text.options import folded, skipped
 from skyband.framework.storage import durable
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.job.replay_records import DIRECTORY, Replay, directory_of
@@ -102,7 +102,7 @@ def _looked_at(
 ) -> tuple[list[str | None], tuple[int, int] | None]:
     """(why each row would be rejected when it comes, None if it would not, in the order of the file; the span of lateness)."""
     format_ = source_format(plan.source.format)
-    lying: Lying | None = format_.drops(plan.source, job.header, layout.home)
+    lying: Backlog | None = format_.drops(plan.source, job.header, layout.home)
     assert lying is not None
     try:
         rows = intake(lying.rows(spark, [path.absolute().as_uri()]), plan.intake)

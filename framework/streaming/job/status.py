@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.reasons import REASONS
 from skyband.framework.plan.model import Plan
-from skyband.framework.sources.listing import not_read
+from skyband.framework.sources.files.listing import not_read
+from skyband.framework.sources.files.preflight import FORMATS
+from skyband.framework.sources.files.progress import FileProgress
 from skyband.framework.sources.logs import files_log_damage, last_batch, offset, unusable
-from skyband.framework.sources.preflight import FORMATS
-from skyband.framework.sources.share import Share
 from skyband.framework.storage.holders import holder_of
 from skyband.framework.storage.places import is_object
 from skyband.framework.storage.sinks import need_readable
@@ -97,7 +97,7 @@ def status_of(plan: Plan) -> Status:
         found.state, found.wrong = "swap interrupted", [_said(e)]
     job = layout.load()
     try:
-        found.waiting = Share(plan.source, layout.checkpoint).of
+        found.waiting = FileProgress(plan.source, layout.checkpoint).of
     except SkybandError as e:
         found.wrong.append(_said(e))
     if job is None or found.state == "swap interrupted":

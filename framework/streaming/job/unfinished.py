@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.plan.model import Plan
-from skyband.framework.sources.ledger import Ledger
+from skyband.framework.sources.files.ledger import Ledger
 from skyband.framework.sources.logs import forget_plan, last_batch, offset
 from skyband.framework.streaming.job.consistency import Found
 from skyband.framework.streaming.job.layout import JobFile, Layout, rules_of, stopping_rules

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from skyband.framework.base.reasons import INT_RANGE, NULL_ID, NULL_KEY, NULL_TIME, REASON, TIME_RANGE
 from skyband.framework.base.types import STAMP
 from skyband.framework.plan.model import IntakeNode
-from skyband.framework.sources.arrow_files import Odd
+from skyband.framework.sources.files.arrow import UnsupportedFile
 from skyband.framework.sources.protocol import CAP, CORRUPT, ORIGIN
 from skyband.framework.streaming.rows.config import CAPPED, ID_HASHES, KEY_HASHES, HostConfig
 from skyband.framework.streaming.rows.hashes import SECOND, SEED, xxhash64
@@ -53,7 +53,7 @@ class Readable(Protocol):
     """Files whose rows Arrow gives as Spark would."""
 
     def tables(self, url: str) -> Iterator[pa.Table]:
-        """The rows of a file, in its order, with the names and types of the source's fields. Raises Odd."""
+        """The rows of a file, in its order, with the names and types of the source's fields. Raises UnsupportedFile."""
         ...
 
 
@@ -78,7 +78,7 @@ class ReadAndPack:
                     for rows in self.files.tables(url):
                         made = judged(self.config.intake, rows, origin)
                         yield made if caps is None else capped(self.config.intake, made, caps[i])
-                except Odd as e:
+                except UnsupportedFile as e:
                     raise RuntimeError(f"{_LASTING if e.lasting else _ODD}: {e}") from e
 
 

@@ -22,8 +22,8 @@ from skyband.framework.base.reasons import (
     TIME_RANGE,
 )
 from skyband.framework.plan.model import Derive, Filter, IntakeNode, RowRule
+from skyband.framework.sources.files.spark_reader import NEVER_TOO_OLD
 from skyband.framework.sources.protocol import CAP, CORRUPT, ORIGIN
-from skyband.framework.sources.reading import NEVER_TOO_OLD
 from skyband.framework.sources.structs import struct
 from skyband.framework.streaming.rows.config import CAPPED, ID_HASHES, KEY_HASHES, WARNED, WATERMARK
 from skyband.operators.base import NEVER, NULL

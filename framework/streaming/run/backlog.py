@@ -18,12 +18,12 @@ from skyband.framework.base.messages import GREATEST, Tally
 from skyband.framework.base.reasons import REASON
 from skyband.framework.console.lines import Warn
 from skyband.framework.plan.model import Filter, Plan
-from skyband.framework.sources.bad_files import plain
-from skyband.framework.sources.drop import NO_ROWS, UNKNOWN, Drop, Piece, Span, caps, fits, least
+from skyband.framework.sources.files.bad_files import plain
+from skyband.framework.sources.files.spark_reader import batch_bytes
 from skyband.framework.sources.logs import watermark
-from skyband.framework.sources.protocol import ORIGIN, Lying
-from skyband.framework.sources.reading import batch_bytes
+from skyband.framework.sources.protocol import ORIGIN, Backlog
 from skyband.framework.sources.registry import source_format
+from skyband.framework.sources.watermark_caps import NO_ROWS, UNKNOWN, Span, UnreadFile, WatermarkCaps, caps, fits, least
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.rows.intake import intake
 from skyband.framework.streaming.run.by_arrow import by_arrow
@@ -41,11 +41,11 @@ class Drops:
         self.layout = layout
         self.job = job
         self.warn = warn
-        self.drop = Drop.load(layout.home)
+        self.drop = WatermarkCaps.load(layout.home)
         self.lying = source_format(plan.source.format).drops(plan.source, job.header, layout.home)
 
     @property
-    def capped(self) -> Drop | None:
+    def capped(self) -> WatermarkCaps | None:
         """What the next query has to count with, None if no file has a cap."""
         return self.drop if self.drop.capped else None
 
@@ -88,7 +88,7 @@ class Drops:
         drop.save()
         return held
 
-    def _caps(self, lying: Lying, pieces: Sequence[Piece]) -> tuple[dict[str, int | None], int | None]:
+    def _caps(self, lying: Backlog, pieces: Sequence[UnreadFile]) -> tuple[dict[str, int | None], int | None]:
         """(caps of ``pieces``, that of others that may come): empty and None if none of them can make another's rows late."""
         source, intake_node = self.plan.source, self.plan.intake
         if fits(pieces, source.max_files_per_batch, batch_bytes(source)):
@@ -113,7 +113,7 @@ class Drops:
         self._tell(len(pieces), held)
         return found, least(spans, delay)
 
-    def _read(self, lying: Lying, urls: Sequence[str]) -> dict[str, Span]:
+    def _read(self, lying: Backlog, urls: Sequence[str]) -> dict[str, Span]:
         """Spans of the pieces at ``urls``: by Arrow where it reads them, by Spark the others."""
         found = self._by_arrow(urls, exact=True)
         return found | self._looked_at(lying, [u for u in urls if u not in found])
@@ -125,7 +125,7 @@ class Drops:
                 return spans_by_arrow(self.spark, self.plan, self.job, urls, exact)
         return {}
 
-    def _looked_at(self, lying: Lying, urls: Sequence[str]) -> dict[str, Span]:
+    def _looked_at(self, lying: Backlog, urls: Sequence[str]) -> dict[str, Span]:
         """Spans of the pieces at ``urls``, read by Spark as the stream would read them; what cannot be read never fails here."""
         # A piece that cannot be read is left for good, or mended before anything goes on.
         unreadable = NO_ROWS if self.plan.source.on_bad_file == "reject" else UNKNOWN

@@ -11,11 +11,12 @@ from pyspark.sql import SparkSession
 
 from skyband.framework.plan.model import IntakeNode, Plan
 from skyband.framework.plan.reader import below, doubled, engine_reads, separator, skipped
-from skyband.framework.sources.arrow_csv import ArrowCsv
-from skyband.framework.sources.arrow_files import ArrowFiles, Odd
-from skyband.framework.sources.drop import NO_ROWS, Span
+from skyband.framework.sources.csv.arrow_reader import CsvArrowReader
+from skyband.framework.sources.files.arrow import UnsupportedFile
+from skyband.framework.sources.json.plain import may_be_plain, why_not_plain
 from skyband.framework.sources.logs import local_path
-from skyband.framework.sources.plain_json import may_be_plain, why_not_plain
+from skyband.framework.sources.parquet.arrow_reader import ParquetArrowReader
+from skyband.framework.sources.watermark_caps import NO_ROWS, Span
 from skyband.framework.storage.overlap import without_scheme
 from skyband.framework.streaming.job.layout import JobFile
 from skyband.framework.streaming.rows.arrow_intake import Readable, accepted_times, judged, said
@@ -53,10 +54,10 @@ def readable(plan: Plan, job: JobFile, columns: Sequence[str] | None = None) -> 
     """The source's files, for who reads them by Arrow: all fields, or those named ``columns``."""
     fields = tuple(f for f in plan.source.fields if columns is None or f.name in columns)
     root = os.path.abspath(without_scheme(str(plan.source.path)))
-    place = os.path.dirname(root) if os.path.isfile(root) else root, below(plan.source), fields
+    where = os.path.dirname(root) if os.path.isfile(root) else root, below(plan.source), fields
     if plan.source.format != "csv":
-        return ArrowFiles(*place)
-    return ArrowCsv(*place, tuple(job.header or ()), separator(plan.source), doubled(plan.source), skipped(plan.source))
+        return ParquetArrowReader(*where)
+    return CsvArrowReader(*where, tuple(job.header or ()), separator(plan.source), doubled(plan.source), skipped(plan.source))
 
 
 def spans(spark: SparkSession, plan: Plan, job: JobFile, urls: Sequence[str], exact: bool) -> dict[str, Span]:
@@ -89,7 +90,7 @@ class _Spans:
         for url in urls:
             try:
                 span = self._span(url)
-            except Odd:
+            except UnsupportedFile:
                 continue
             yield url, span
 

@@ -11,8 +11,8 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.console.lines import Warn
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources import drift
+from skyband.framework.sources.files.preflight import files, local_directory
 from skyband.framework.sources.logs import local_path, taken
-from skyband.framework.sources.preflight import files, local_directory
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.run.pieces import Pieces
 

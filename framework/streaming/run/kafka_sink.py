@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
 from skyband.framework.base.redaction import redacted
-from skyband.framework.sources.kafka_client import connection, refused
+from skyband.framework.sources.kafka.client import connection, refused
 from skyband.framework.streaming.job.sent import Sent
 from skyband.framework.streaming.spark.log import first_cause, log_file
 from skyband.framework.tables.schemas import changes_name, stream_columns

@@ -17,7 +17,7 @@ from skyband.framework.console.lines import Lines
 from skyband.framework.plan.model import Plan
 from skyband.framework.quality.rejections import LOUD, RunRows
 from skyband.framework.quality.unusable import Use
-from skyband.framework.sources.share import Share
+from skyband.framework.sources.files.progress import FileProgress
 from skyband.framework.streaming.bucket.kernels import compiled_since
 from skyband.framework.streaming.spark.log import log_file
 
@@ -40,7 +40,7 @@ class Progress:
         self.batches = self.rows = self.late = self.rejected = self.changes = 0
         self.seconds = 0.0
         self.read_at: float | None = None
-        self.share: Share | None = None
+        self.share: FileProgress | None = None
         self._first: int | None = None
         self._last: Batch | None = None
         self._decided = 0

@@ -17,11 +17,11 @@ from pyspark.sql.types import StructType
 from skyband.framework.base.messages import ASIDE, COUNTS, ROWS_IN, Tally
 from skyband.framework.base.reasons import CONTROL
 from skyband.framework.plan.model import Plan
-from skyband.framework.sources import reading
-from skyband.framework.sources.drop import Drop
+from skyband.framework.sources.files import spark_reader
 from skyband.framework.sources.logs import last_batch, owed
 from skyband.framework.sources.registry import source_format
 from skyband.framework.sources.structs import struct
+from skyband.framework.sources.watermark_caps import WatermarkCaps
 from skyband.framework.streaming.bucket.hand_off import handing
 from skyband.framework.streaming.bucket.processor import HostProcessor
 from skyband.framework.streaming.job.filling import filling
@@ -51,7 +51,7 @@ _STARTING = threading.Lock()
 
 
 def build(
-    spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, without: Sequence[str], drop: Drop | None, deliver: Deliver,
+    spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, without: Sequence[str], drop: WatermarkCaps | None, deliver: Deliver,
     send: Send,
 ) -> DataFrame:  # fmt: skip
     """The stream of (kind, data) blocks that the tables are made of, ``without`` the pieces of the source that are set aside.
@@ -86,11 +86,11 @@ def _cores(spark: SparkSession) -> int:
 
 
 def _read_by_arrow(
-    spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, config: HostConfig, without: Sequence[str], drop: Drop | None,
+    spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, config: HostConfig, without: Sequence[str], drop: WatermarkCaps | None,
     deliver: Deliver, send: Send,
 ) -> DataFrame:  # fmt: skip
     """The stream of packed blocks, whose rows Spark never sees."""
-    urls = reading.urls(spark, plan.source, URL, without, drop)
+    urls = spark_reader.urls(spark, plan.source, URL, without, drop)
     packed = urls.mapInArrow(ReadAndPack(config, readable(plan, job), deliver, send), _PACKED)
     told = [F.lit(ASIDE), F.lit(0), F.lit(COUNTS), F.lit(Tally({ROWS_IN: 0, CONTROL: 1}).message())]
     control = control_rows(spark, str(layout.control)).select(*told, F.col("at"))
@@ -99,7 +99,7 @@ def _read_by_arrow(
 
 def start(
     spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, on_batch: OnBatch, once: bool, without: Sequence[str] = (),
-    drop: Drop | None = None, delivery: Delivery | None = None,
+    drop: WatermarkCaps | None = None, delivery: Delivery | None = None,
 ) -> StreamingQuery:  # fmt: skip
     """Starts the job's query: over what is there (``once``) or for good at the spec's trigger."""
     if owed(layout.checkpoint):

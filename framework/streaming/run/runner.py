@@ -36,7 +36,7 @@ from skyband.framework.console.lines import Warn, warning_to_stderr
 from skyband.framework.plan.model import Plan
 from skyband.framework.row_rules.rules import stopped_by_rule
 from skyband.framework.settings.tasks import tasks_asked
-from skyband.framework.sources.forgetting import forget
+from skyband.framework.sources.files.log_pruning import prune
 from skyband.framework.sources.logs import last_batch, watermark
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.bucket.hand_off import handed_on
@@ -216,7 +216,7 @@ class Runner:
         """Drops the names of source files that have been gone for long from Spark's list."""
         if self.plan.source.path is not None:
             keep = timedelta(microseconds=self.plan.keep_micros)
-            forget(self.layout.checkpoint, self.plan.source.path, self.layout.taken, keep, datetime.now(UTC))
+            prune(self.layout.checkpoint, self.plan.source.path, self.layout.taken, keep, datetime.now(UTC))
 
     def _stream(self, once: bool) -> bool:
         """Runs the query to its end, or until a signal stops it: then False. First over what lies there, if that has to be a unit."""

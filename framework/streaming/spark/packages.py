@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from skyband.framework.plan.model import Plan
-from skyband.framework.sources.kafka_client import AVRO, JAR
+from skyband.framework.sources.kafka.client import AVRO, JAR
 from skyband.framework.sources.registry import source_format
 from skyband.framework.storage.settings import ENGINE_JARS, scheme_of
 from skyband.operators.jit import cache_directory

@@ -35,7 +35,7 @@ class Engine(NamedTuple):
 
 def note(spec: str, source: SourceNode, engine: Engine) -> None:
     """Leaves a note for the next run of the file ``spec``, if its source is a directory of this machine."""
-    from skyband.framework.sources.preflight import FORMATS, local_directory
+    from skyband.framework.sources.files.preflight import FORMATS, local_directory
 
     directory = None if source.path is None or source.format not in FORMATS else local_directory(source.path)
     with suppress(OSError):

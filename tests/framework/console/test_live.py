@@ -14,7 +14,7 @@ from skyband.framework.base.messages import Tally
 from skyband.framework.console.lines import JsonLines, Lines
 from skyband.framework.console.live import LiveLines, on_terminal
 from skyband.framework.plan.model import SourceNode
-from skyband.framework.sources.share import Share
+from skyband.framework.sources.files.progress import FileProgress
 from skyband.framework.streaming.bucket import kernels
 from skyband.framework.streaming.run.progress import Progress
 from skyband.framework.streaming.run.runner import Batch
@@ -140,14 +140,14 @@ def test_the_share_of_the_files(tmp_path: Path) -> None:
         (log / str(number)).write_text("v1\n" + entries)
 
     take(0, "a.csv", "gone.csv")
-    share = Share(SourceNode("csv", str(landing), (("recursiveFileLookup", "true"),), ()), checkpoint)
+    share = FileProgress(SourceNode("csv", str(landing), (("recursiveFileLookup", "true"),), ()), checkpoint)
     assert (share.taken, share.of) == (0, 3)
     take(1, "b.csv", "day=1/d.csv")
     share.look()
     share.look()
     assert (share.taken, share.of) == (2, 3)
-    assert Share(SourceNode("delta", str(landing), (), ()), checkpoint).of is None
-    assert Share(SourceNode("csv", "s3://bucket/in", (), ()), checkpoint).of is None
+    assert FileProgress(SourceNode("delta", str(landing), (), ()), checkpoint).of is None
+    assert FileProgress(SourceNode("csv", "s3://bucket/in", (), ()), checkpoint).of is None
 
 
 def test_kernels_that_are_compiled_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
-from skyband.framework.sources.drop import Drop
-from skyband.framework.sources.files import files_taken
+from skyband.framework.sources.files.format import files_taken
 from skyband.framework.sources.protocol import Mistake, Section
+from skyband.framework.sources.watermark_caps import WatermarkCaps
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,7 +37,12 @@ class Lines:
         return [str(f.source_name) for f in source.fields]
 
     def stream(
-        self, spark: SparkSession, source: SourceNode, columns: list[str] | None, without: Sequence[str] = (), drop: Drop | None = None
+        self,
+        spark: SparkSession,
+        source: SourceNode,
+        columns: list[str] | None,
+        without: Sequence[str] = (),
+        drop: WatermarkCaps | None = None,
     ) -> DataFrame:
         return _rows(spark.readStream.text(dict(source.options)["directory"]), source, columns)
 
@@ -57,7 +62,7 @@ class Lines:
 def _rows(frame: DataFrame, source: SourceNode, columns: list[str] | None) -> DataFrame:
     from pyspark.sql import functions as F
 
-    from skyband.framework.sources.reading import rows
+    from skyband.framework.sources.files.spark_reader import rows
 
     cells = F.split("value", f"[{dict(source.options)['separator']}]")
     named = [cells[i].alias(n) for i, n in enumerate(columns or [])]

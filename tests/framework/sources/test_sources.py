@@ -13,7 +13,7 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Field, SourceNode
-from skyband.framework.sources.files import files_taken
+from skyband.framework.sources.files.format import files_taken
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.sources.registry import SOURCES, source_format
 from skyband.framework.spec.load import validate_text

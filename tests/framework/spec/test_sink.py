@@ -10,7 +10,7 @@ import pytest
 from skyband.framework.plan.explain import explain
 from skyband.framework.plan.fingerprint import fingerprint
 from skyband.framework.plan.model import KafkaNode, Plan
-from skyband.framework.sources.kafka_client import JAR, refused
+from skyband.framework.sources.kafka.client import JAR, refused
 from skyband.framework.spec.load import validate_text
 from skyband.framework.streaming.spark.packages import packages
 from tests.specs import plan_of_text, spec_text

@@ -12,7 +12,7 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.plan.model import Plan
-from skyband.framework.sources.ledger import LEDGER
+from skyband.framework.sources.files.ledger import LEDGER
 from skyband.framework.streaming.job.layout import Layout, changed_since, fitting_job, own_place
 from skyband.jobs.spec import load_plan
 from tests.framework.streaming import checkpoints

@@ -1,4 +1,4 @@
-"""Files of a sink with odd content: each is named by an error with a code, or passed over where it is only a hint."""
+"""FileFormat of a sink with odd content: each is named by an error with a code, or passed over where it is only a hint."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from deltalake import write_deltalake
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
-from skyband.framework.sources.drop import Drop
-from skyband.framework.sources.files import files_to_read
-from skyband.framework.sources.forgetting import forgotten
-from skyband.framework.sources.ledger import Ledger
+from skyband.framework.sources.files.format import files_to_read
+from skyband.framework.sources.files.ledger import Ledger
+from skyband.framework.sources.files.log_pruning import pruned
 from skyband.framework.sources.logs import last_batch, next_watermark, offset, partitions_of, taken, watermark
+from skyband.framework.sources.watermark_caps import WatermarkCaps
 from skyband.framework.streaming.job import run_records
 from skyband.framework.streaming.job.layout import Layout
 from skyband.framework.streaming.job.replay_records import records
@@ -48,7 +48,7 @@ def test_what_a_job_depends_on_is_named(tmp_path: Path, odd: str) -> None:
     layout, content = Layout(str(tmp_path / "out")), ODD.get(odd)
     for name, read in (
         ("files.json", lambda: Ledger.load(layout.home)),
-        ("drop.json", lambda: Drop.load(layout.home)),
+        ("drop.json", lambda: WatermarkCaps.load(layout.home)),
         ("replayed/x.json", lambda: records(layout)),
         ("run.json", lambda: run_records.settle(layout)),
         ("job.json", layout.load),
@@ -127,7 +127,7 @@ def test_sparks_own_logs_are_read_with_care(tmp_path: Path, odd: str) -> None:
             shutil.rmtree(home)
     put(home / "checkpoint" / "sources" / "0" / "9.compact", content or b"{")
     try:
-        assert forgotten(home / "checkpoint") == 0
+        assert pruned(home / "checkpoint") == 0
     except SkybandError as e:
         assert e.code == "SKY-E303"
 

@@ -10,7 +10,7 @@ import pytest
 
 from skyband.framework.base.errors import SpecErrors
 from skyband.framework.plan.model import Plan
-from skyband.framework.sources.ledger import Ledger, SetAside
+from skyband.framework.sources.files.ledger import Ledger, SetAside
 from skyband.framework.streaming.job.consistency import Found
 from skyband.framework.streaming.job.layout import JobFile, Layout, fitting_job
 from skyband.framework.streaming.job.unfinished import settle

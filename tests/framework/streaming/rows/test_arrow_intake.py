@@ -11,8 +11,9 @@ import pytest
 
 from skyband.framework.base.messages import COUNTS, Tally
 from skyband.framework.plan.compile import compile_job
-from skyband.framework.sources import arrow_csv
-from skyband.framework.sources.arrow_files import ArrowFiles, Odd
+from skyband.framework.sources.csv import arrow_reader
+from skyband.framework.sources.files.arrow import UnsupportedFile
+from skyband.framework.sources.parquet.arrow_reader import ParquetArrowReader
 from skyband.framework.sources.protocol import CAP, ORIGIN
 from skyband.framework.spec.load import validate_text
 from skyband.framework.streaming.rows.arrow_intake import URL, ReadAndPack, odd
@@ -28,7 +29,7 @@ def reader(root: Path, below: bool = False) -> ReadAndPack:
     job, _ = validate_text(SPEC, {})
     assert job is not None
     plan = compile_job(job)
-    return ReadAndPack(HostConfig.of(plan, (), "cache"), ArrowFiles(str(root), below, plan.source.fields))
+    return ReadAndPack(HostConfig.of(plan, (), "cache"), ParquetArrowReader(str(root), below, plan.source.fields))
 
 
 def write(path: Path, ids: list[int | None], times: list[int | None]) -> str:
@@ -73,7 +74,7 @@ def test_files_that_only_the_engine_may_read(tmp_path: Path) -> None:
     (tmp_path / ".b.parquet.crc").write_bytes(b"crc")
     summary = write(tmp_path / "_metadata", [1], [1])
     for url, why in ((inside, "below"), (summed, "sums"), (summary, "sums"), ("s3://far/a.parquet", "machine")):
-        with pytest.raises(Odd, match=why) as found:
+        with pytest.raises(UnsupportedFile, match=why) as found:
             list(reader(tmp_path).files.tables(url))
         assert found.value.lasting
     assert len(list(reader(tmp_path, below=True).files.tables(inside))) == 1
@@ -104,15 +105,15 @@ def test_hashes_are_the_engines() -> None:
 
 
 def test_csv_is_read_in_pieces_of_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrow_csv, "_PIECE", 24)
+    monkeypatch.setattr(arrow_reader, "_PIECE", 24)
     lines = [f"{i},2020-01-01 00:00:{i:02},{'' if i == 3 else i / 4}" for i in range(30)]
     (tmp_path / "a.csv").write_text("\r\n".join(["id,ts,x", *lines[:10], "", "", *lines[10:]]), newline="")
-    files = arrow_csv.ArrowCsv(str(tmp_path), False, reader(tmp_path).files.fields, ("id", "ts", "x"), ",")  # type: ignore[attr-defined]
+    files = arrow_reader.CsvArrowReader(str(tmp_path), False, reader(tmp_path).files.fields, ("id", "ts", "x"), ",")  # type: ignore[attr-defined]
     tables = list(files.tables((tmp_path / "a.csv").as_uri()))
     assert len(tables) > 20
     rows = pa.concat_tables(tables)
     assert rows["id"].to_pylist() == list(range(30))
     assert rows["x"].to_pylist() == [None if i == 3 else i / 4 for i in range(30)]
     (tmp_path / "b.csv").write_text("id,ts,x\n" + "\n".join(lines) + "\n7,,\\\n")
-    with pytest.raises(Odd, match="backslashes"):
+    with pytest.raises(UnsupportedFile, match="backslashes"):
         list(files.tables((tmp_path / "b.csv").as_uri()))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from skyband.framework.base.messages import GREATEST, Tally
-from skyband.framework.sources.drop import UNKNOWN, Drop, Piece, Span
+from skyband.framework.sources.watermark_caps import UNKNOWN, Span, UnreadFile, WatermarkCaps
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.run.backlog import Drops
 from skyband.jobs.spec import load_plan
@@ -32,8 +32,8 @@ class Lying:
         self.read: list[list[str]] = []
         self.begun: list[str] = []
 
-    def unread(self, spark: SparkSession, files: int | None, size: int) -> tuple[list[str], list[Piece]]:
-        return self.begun, [Piece(u, i, 10) for i, u in enumerate(self.spans) if u not in self.begun]
+    def unread(self, spark: SparkSession, files: int | None, size: int) -> tuple[list[str], list[UnreadFile]]:
+        return self.begun, [UnreadFile(u, i, 10) for i, u in enumerate(self.spans) if u not in self.begun]
 
     def footers(self, column: str, urls: Sequence[str]) -> dict[str, Span]:
         return {u: s for u, s in self.said.items() if u in urls}
@@ -75,7 +75,7 @@ def test_what_waits_is_told_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
     lying = Lying(OUT_OF_ORDER, {}, {})
     mine, told = drops(tmp_path, monkeypatch, lying)
     assert mine.begin() and lying.read == [["a", "b", "c"]]
-    assert Drop.load(mine.layout.home).caps == {"a": None, "b": 11 * MINUTE, "c": None}
+    assert WatermarkCaps.load(mine.layout.home).caps == {"a": None, "b": 11 * MINUTE, "c": None}
     assert "3 files lie there" in told[0] and "rows of 1 of them (1970-01-01 00:20:00 to 1970-01-01 00:29:00) wait in state" in told[0]
     # The next run, with b in a batch that has begun: it is repeated as it was.
     lying.begun = ["b"]
@@ -113,12 +113,12 @@ def test_a_drop_ends_where_one_batch_would_have(tmp_path: Path, monkeypatch: pyt
     for greatest in (29 * MINUTE + 5, 19 * MINUTE):
         counts = Tally({GREATEST: greatest, "rows_in": 3})
         mine.read(counts)
-        assert counts == {"rows_in": 3} and Drop.load(mine.layout.home).greatest == 29 * MINUTE + 5
+        assert counts == {"rows_in": 3} and WatermarkCaps.load(mine.layout.home).greatest == 29 * MINUTE + 5
     checkpoints.make(mine.layout.home)
     assert mine.done()
     (row,) = mine.layout.control.glob("drop-*.json")
     assert json.loads(row.read_text()) == {"at": "1970-01-01T00:29:00.000+00:00"}
-    assert Drop.load(mine.layout.home) == Drop(mine.drop.path, released=28 * MINUTE) and mine.capped is None
+    assert WatermarkCaps.load(mine.layout.home) == WatermarkCaps(mine.drop.path, released=28 * MINUTE) and mine.capped is None
     # Nothing is ordered where the watermark is there already.
     mine.read(Tally({GREATEST: 29 * MINUTE}))
     checkpoints.write(mine.layout.checkpoint / "offsets" / "1", f'v1\n{{"batchWatermarkMs":{28 * 60_000}}}\n-\n-')

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from skyband.framework.base.java import find_java_home
-from skyband.framework.sources.kafka_client import JAR
+from skyband.framework.sources.kafka.client import JAR
 from skyband.framework.streaming.spark.packages import OLDER, PROVIDER, Resolve, resolver, with_provider
 
 OWN = f"{PROVIDER}:4.2.0"

@@ -1,0 +1,1 @@
+"""What Parquet, ORC and Delta share: files and tables that state their column types."""

@@ -1,0 +1,105 @@
+"""The schema and the first rows of a Parquet or ORC file, or of a Delta table, read without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from skyband.framework.plan.model import Field, SourceNode
+from skyband.framework.sources.columnar import column_types
+from skyband.framework.sources.nested import path_of
+
+READ_ERRORS = (OSError, pa.ArrowException, ValueError)
+"""What a file that cannot be read raises; of a Delta table DeltaError too."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypedFile:
+    """``physical``: the types of Parquet's columns below Arrow's, by path."""
+
+    format: str
+    path: str
+    schema: pa.Schema
+    physical: dict[str, str] = field(default_factory=dict)
+
+    def column(self, source: SourceNode, f: Field) -> tuple[tuple[str, ...], pa.Field] | None:
+        """(names that lead to the column of ``f``, the column or member); None if the file has none."""
+        name = str(f.source_name)
+        for path in ((name,), path_of(source, name)):
+            found = column_types.member(self.schema, path) if path is not None else None
+            if path is not None and found is not None:
+                return path, found
+        return None
+
+    def physical_of(self, path: tuple[str, ...]) -> str:
+        """The physical type at ``path``, "" if it is not known."""
+        return self.physical.get(".".join(path).lower(), "")
+
+    def head(self, most: int) -> pa.Table:
+        """The first ``most`` rows. Raises what ``opened`` raises."""
+        if self.format == "delta":
+            return _delta_head(self.path, most)
+        parts: list[pa.RecordBatch] = []
+        for part in _batches(self.format, self.path, most):
+            parts.append(part)
+            if sum(p.num_rows for p in parts) >= most:
+                break
+        return pa.Table.from_batches(parts).cast(self.schema, safe=False).slice(0, most) if parts else self.schema.empty_table()
+
+
+def opened(format_: str, path: str) -> TypedFile:
+    """The file (or table) at ``path``. Raises OSError, ArrowException or ValueError if it cannot be read."""
+    if format_ == "delta":
+        return TypedFile(format_, path, pa.schema(_table(path).schema().to_arrow()))
+    if format_ == "orc":
+        import pyarrow.orc
+
+        # Arrow has nanoseconds of ORC's instants, Spark microseconds.
+        fields = [
+            f.with_type(pa.timestamp("us", f.type.tz)) if pa.types.is_timestamp(f.type) else f for f in pyarrow.orc.ORCFile(path).schema
+        ]
+        return TypedFile(format_, path, pa.schema(fields))
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
+        leaves = [file.schema.column(i) for i in range(len(file.schema))]
+        return TypedFile(format_, path, file.schema_arrow.remove_metadata(), {c.path.lower(): c.physical_type for c in leaves})
+
+
+def _batches(format_: str, path: str, most: int) -> Iterator[pa.RecordBatch]:
+    if format_ == "orc":
+        import pyarrow.orc
+
+        file = pyarrow.orc.ORCFile(path)
+        for n in range(file.nstripes):
+            yield file.read_stripe(n)
+        return
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as parquet:
+        yield from parquet.iter_batches(min(most, 65_536), use_threads=False)
+
+
+def _table(path: str) -> Any:
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    try:
+        return DeltaTable(path)
+    except DeltaError as e:
+        raise OSError(str(e).splitlines()[0]) from e
+
+
+def _delta_head(path: str, most: int) -> pa.Table:
+    """By the Delta library's own reader: Arrow's knows neither deletion vectors nor the names that columns are mapped to."""
+    from deltalake import QueryBuilder
+    from deltalake.exceptions import DeltaError
+
+    try:
+        found = QueryBuilder().register("rows", _table(path)).execute(f"select * from rows limit {int(most)}")
+        return pa.table(found.read_all())
+    except DeltaError as e:
+        raise OSError(str(e).splitlines()[0]) from e

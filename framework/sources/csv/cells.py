@@ -1,0 +1,122 @@
+"""Cells of text as values, for the spellings that Spark and Skyband read alike; a column with any other spelling is not read here.
+
+Whole numbers of digits with or without a minus, ``true`` and ``false``, days (``2024-02-29``) and instants of the years 1900 to 9999
+(``2024-02-29 23:59:59.123456``, with or without fraction, ``T`` for the space, ``Z``), decimal fractions. A null stays one. No cell is
+empty: that is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.framework.base.types import arrow_type
+from skyband.operators.jit import HAVE_NUMBA
+
+Read = Callable[[pa.Array, pa.DataType], pa.Array | None]
+
+LEAST: Final = 1 << 18
+"""Characters of a column from which on compiled code reads it: to load that takes half a second."""
+ENOUGH: Final = 1 << 24
+"""Characters that Arrow reads in a process before compiled code takes over, however short columns are: it takes a quarter of the time."""
+
+_NAIVE: Final = pa.timestamp("us")
+_DAY: Final = r"(19|[2-9][0-9])[0-9]{2}-[0-9]{2}-[0-9]{2}"
+_INSTANT: Final = rf"^{_DAY}[ T][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]{{1,6}})?Z?$"
+_FRACTION: Final = r"^-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE]-?[0-9]{1,2})?$"
+
+
+def read(column: pa.Array, type_: str, least: int = LEAST) -> pa.Array | None:
+    """A column of texts as a spec's type; None if any cell is spelled otherwise. KeyError for a type not in ``READABLE``. O(bytes).
+
+    ``least``: see ``LEAST``. The result depends neither on it nor on what was read before.
+    """
+    few, many = READABLE[type_]
+    data = column.buffers()[2] if len(column) else None
+    size = 0 if data is None else data.size
+    if HAVE_NUMBA and size and (size >= least or _Spent.by_arrow >= ENOUGH):
+        return many(column, arrow_type(type_))
+    _Spent.by_arrow += size
+    return few(column, arrow_type(type_))
+
+
+class _Spent:
+    """Characters that this process has had read so far."""
+
+    by_arrow = 0
+
+
+def _cast(pattern: str) -> Read:
+    """Arrow's own reading of cells that look like ``pattern``."""
+
+    def parse(column: pa.Array, type_: pa.DataType) -> pa.Array | None:
+        if not pc.all(pc.match_substring_regex(column, pattern), min_count=0).as_py():
+            return None
+        try:
+            # Of an instant with a zone Arrow wants to be told the zone.
+            return _finite((pc.utf8_rtrim(column, "Z").cast(_NAIVE) if pa.types.is_timestamp(type_) else column).cast(type_))
+        except pa.ArrowInvalid:
+            return None
+
+    return parse
+
+
+def _compiled(kernel: str, dtype: Any, *more: int) -> Read:
+    def parse(column: pa.Array, type_: pa.DataType) -> pa.Array | None:
+        from skyband.framework.sources.csv import cell_kernels
+
+        out = np.zeros(len(column), dtype)
+        if not getattr(cell_kernels, kernel)(*_buffers(column), out, *more):
+            return None
+        return pa.Array.from_buffers(type_, len(column), [column.buffers()[0], pa.py_buffer(out)], column.null_count)
+
+    return parse
+
+
+def _texts(column: pa.Array, type_: pa.DataType) -> pa.Array:
+    return column
+
+
+def _booleans(column: pa.Array, type_: pa.DataType) -> pa.Array | None:
+    known = pc.is_in(column, value_set=pa.array(["true", "false", None]))
+    return pc.equal(column, "true") if pc.all(known, min_count=0).as_py() else None
+
+
+def _fractions(column: pa.Array, type_: pa.DataType) -> pa.Array | None:
+    from skyband.framework.sources.csv.cell_kernels import plain_fractions
+
+    if not plain_fractions(*_buffers(column)):
+        return None
+    try:
+        return _finite(column.cast(type_))
+    except pa.ArrowInvalid:
+        return None
+
+
+def _finite(column: pa.Array) -> pa.Array | None:
+    """``column``, None if it has numbers too large for their type, which Arrow makes infinite."""
+    floats = pa.types.is_floating(column.type)
+    return None if floats and not pc.all(pc.is_finite(column), min_count=0).as_py() else column
+
+
+def _buffers(column: pa.Array) -> tuple[Any, Any]:
+    """Offsets, int32 (cells + 1,), and characters, uint8."""
+    offsets = np.frombuffer(column.buffers()[1], np.int32)[: len(column) + 1]
+    return offsets, np.frombuffer(column.buffers()[2], np.uint8)
+
+
+READABLE: Final[Mapping[str, tuple[Read, Read]]] = {
+    "string": (_texts, _texts),
+    "int": (_cast("^-?[0-9]{1,9}$"), _compiled("whole", np.int32, 9)),
+    "bigint": (_cast("^-?[0-9]{1,18}$"), _compiled("whole", np.int64, 18)),
+    "double": (_cast(_FRACTION), _fractions),
+    "float": (_cast(_FRACTION), _fractions),
+    "boolean": (_booleans, _booleans),
+    "date": (_cast(f"^{_DAY}$"), _compiled("days", np.int32)),
+    "timestamp": (_cast(_INSTANT), _compiled("instants", np.int64)),
+}
+"""By type of the spec: how few of its cells are read, and how many."""

@@ -1,0 +1,131 @@
+"""CSV files, with a header unless the spec says otherwise: all files have the header of those of the first run."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import re
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.plan.model import SourceNode
+from skyband.framework.sources.files.bad_files import first_line, separator_of
+from skyband.framework.sources.files.format import MEND, FileFormat
+from skyband.framework.sources.files.listing import listing, values_of
+from skyband.framework.sources.files.preflight import ONE_NAME
+from skyband.framework.sources.logs import local_path
+from skyband.framework.sources.options import CSV, Options
+from skyband.framework.sources.protocol import Mistake, Section
+from skyband.framework.sources.text.options import folded, wrong
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class CsvFormat(FileFormat):
+    """See ``FileFormat``."""
+
+    takes: Options = field(default_factory=lambda: CSV)
+    text: bool = True
+
+    def check(self, section: Section) -> Iterator[Mistake]:
+        """See ``SourceFormat.check``: a file of text has no lists."""
+        yield from FileFormat.check(self, section)
+        yield from wrong(section)
+        for name, (column, type_) in section.columns.items():
+            if type_.startswith("array<"):
+                hint = "declare it as string; 'tokens:' takes a text apart at a separator"
+                yield Mistake("SKY-E126", f"a column of CSV files is no list ({column!r} is {type_})", ("schema", name), hint)
+
+    def options(self, options: Mapping[str, str]) -> Mapping[str, str]:
+        """See ``SourceFormat.options``: files have a header, and a quote within quotes is doubled (RFC 4180)."""
+        given = folded(options)
+        defaults = {"header": "true", "escape": given.get("quote", '"')}
+        return {**options, **{name: value for name, value in defaults.items() if value and name not in given}}
+
+    def columns(self, spark: SparkSession, source: SourceNode) -> list[str] | None:
+        """See ``SourceFormat.columns``: SKY-E301 if there are no files yet, or if a column of the schema is not in their header.
+
+        The first file decides; where bad files are set aside, the first that has the columns.
+        """
+        if {k.lower(): v for k, v in source.options}.get("header", "false").lower() != "true":
+            return None
+        wrong: SkybandError | None = None
+        for where, names in _headers(spark, source):
+            mistake = names if isinstance(names, SkybandError) else _lacking(source, where, names)
+            if mistake is None:
+                return list(names)  # type: ignore[arg-type]
+            if source.on_bad_file == "stop":
+                raise mistake
+            wrong = wrong or mistake
+        raise wrong or SkybandError(
+            "SKY-E301", f"no files to read in {source.path}", hint="the directory must hold at least one file when the job runs first"
+        )
+
+    def failure(self, said: str, columns: list[str] | None, path: str | None = None) -> SkybandError | None:
+        """See ``SourceFormat.failure``: a file whose header is another one, or that cannot be read."""
+        if "CSV header does not conform" not in said and "Number of column in CSV header is not equal" not in said:
+            return FileFormat.failure(self, said, columns, path)
+        where = next((line.strip() for line in said.splitlines() if line.strip().startswith("CSV file:")), "a file")
+        gone = _gone(where.removeprefix("CSV file:").strip(), columns or [])
+        if gone:
+            hint = f"give it the columns of the other files under the same file name, then run again: {', '.join(columns or [])}"
+            return SkybandError("SKY-E301", f"the header lacks {', '.join(map(repr, gone))} ({where})", hint=hint)
+        hint = f"put its columns in this order under the same file name, then run again: {', '.join(columns or [])}"
+        return SkybandError("SKY-E301", f"the header is not that of the other files ({where})", hint=hint)
+
+
+def _gone(url: str, columns: list[str]) -> list[str]:
+    """Which of ``columns`` the header of the file at ``url`` lacks, whatever separates its cells; [] if that cannot be seen."""
+    path = local_path(url)
+    try:
+        line = ",".join(first_line(path, {})) if path else ""
+    except (OSError, EOFError, zlib.error, csv.Error):
+        return []
+    names = {c.strip().strip('"').lower() for c in re.split(r"[,;\t|]", line)}
+    return [c for c in columns if c.strip().lower() not in names] if line else []
+
+
+def _lacking(source: SourceNode, where: str, names: list[str]) -> SkybandError | None:
+    """The mistake of a header without one of the spec's columns, or with two of one name."""
+    repeated = [n for n in names if n and [m.lower() for m in names].count(n.lower()) > 1]
+    if repeated:
+        said = f"the header of the files in {source.path} has two columns of one name: {', '.join(map(repr, dict.fromkeys(repeated)))}"
+        return SkybandError("SKY-E301", f"{said} (read from {where})", hint=ONE_NAME)
+    for f in source.fields:
+        if f.source_name not in names:
+            close = difflib.get_close_matches(str(f.source_name), names, 1)
+            hint = f"did you mean {close[0]!r}?" if close else "columns there: " + ", ".join(names)[:200]
+            return SkybandError(
+                "SKY-E301", f"column {f.source_name!r} is not in the header of the files in {source.path} (read from {where})", hint=hint
+            )
+    return None
+
+
+def _headers(spark: SparkSession, source: SourceNode) -> Iterator[tuple[str, list[str] | SkybandError]]:
+    """(where, the first line) of every file that has one, or why it cannot be read; without waking Spark where that is simple."""
+    options = {k.lower(): v for k, v in source.options}
+    found = listing(source)
+    visible = [Path(f) for f in found.files] if found is not None else []
+    plain = len(separator_of(options)) == 1 and "ignoreleadingwhitespace" not in options
+    whole = found is None or not plain
+    for where in [str(source.path)] if whole else visible:
+        try:
+            if isinstance(where, str) or where.suffix not in ("", ".csv", ".txt", ".tsv", ".gz"):
+                from skyband.framework.sources.files import spark_reader
+
+                names = spark_reader.csv_header(spark, source, str(where))
+            else:
+                names = first_line(str(where), options)
+        except SkybandError as e:
+            yield Path(where).name, e
+        except (OSError, EOFError, zlib.error, csv.Error, LookupError) as e:
+            yield Path(where).name, SkybandError("SKY-E301", f"the file {where} cannot be read: {e}", hint=MEND)
+        else:
+            if names:
+                yield Path(where).name, [*names, *(n for n in values_of(source, str(where)) if n not in names)]

@@ -1,0 +1,96 @@
+"""A Delta table: the rows that are added to it or, with ``changes``, every change of a row, from the feed that the table keeps of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.plan.model import SourceNode
+from skyband.framework.sources.delta import failures
+from skyband.framework.sources.delta.change_feed import CHANGE, OF_CHANGE
+from skyband.framework.sources.files.format import path_needed
+from skyband.framework.sources.options import DELTA, unsafe
+from skyband.framework.sources.protocol import Mistake, Section
+from skyband.framework.sources.watermark_caps import WatermarkCaps
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaFormat:
+    """A row's origin is the table. Delta's own jar is always there: the results are Delta tables."""
+
+    jars: tuple[str, ...] = ()
+    once: bool = True
+    """What has been read is not read again."""
+
+    def check(self, section: Section) -> Iterator[Mistake]:
+        """See ``SourceFormat.check``."""
+        yield from path_needed(section)
+        yield from unsafe(section, DELTA)
+        at = ("options", "changes")
+        given = section.options.get("changes", "false")
+        if given not in ("true", "false"):
+            yield Mistake("SKY-E114", "'changes' is true or false", at)
+        elif given == "true":
+            yield from self._changes(section)
+        else:
+            for column, (source_name, _) in section.columns.items():
+                if source_name in OF_CHANGE:
+                    yield Mistake("SKY-E114", f"{source_name} is of a change", ("schema", column, "from"), 'options: {changes: "true"}')
+
+    def _changes(self, section: Section) -> Iterator[Mistake]:
+        """An update takes the old row back and brings the new one: which is which has to be known, and in this order."""
+        if "ignoreDeletes" in section.options:
+            yield Mistake("SKY-E119", "with changes, rows that are taken away are deletions", ("options", "ignoreDeletes"), of_name=True)
+        for column, (source_name, type_) in section.columns.items():
+            if (wanted := OF_CHANGE.get(source_name)) not in (None, type_):
+                yield Mistake("SKY-E114", f"{source_name} is {wanted}, not {type_}", ("schema", column), f"declare {wanted}")
+        change = next((column for column, (source_name, _) in section.columns.items() if source_name == CHANGE), None)
+        if change is None:
+            hint = f"op: {{type: string, from: {CHANGE}}} in source.schema, and deletes: op = 'delete'"
+            yield Mistake("SKY-E111", f"changes of a table need a column from {CHANGE}", ("schema",), hint)
+        elif not section.deletes:
+            yield Mistake("SKY-E111", "changes of a table need 'deletes'", ("options", "changes"), f"deletes: {change} = 'delete'")
+        elif change not in section.tie_break:
+            said = f"'{change}' has to be in event_time.tie_break: an update takes the old row back, then brings the new one"
+            yield Mistake("SKY-E111", said, ("event_time",), f"tie_break: [{change}]")
+
+    def options(self, options: Mapping[str, str]) -> Mapping[str, str]:
+        """See ``SourceFormat.options``."""
+        return options
+
+    def columns(self, spark: SparkSession, source: SourceNode) -> list[str] | None:
+        """See ``SourceFormat.columns``."""
+        return None
+
+    def stream(
+        self,
+        spark: SparkSession,
+        source: SourceNode,
+        columns: list[str] | None,
+        without: Sequence[str] = (),
+        drop: WatermarkCaps | None = None,
+    ) -> DataFrame:
+        """See ``SourceFormat.stream``."""
+        from skyband.framework.sources.files import spark_reader
+
+        return spark_reader.delta(spark, source)
+
+    def watch(self, source: SourceNode, columns: list[str] | None, home: Path) -> None:
+        """See ``SourceFormat.watch``: Delta itself says when a file of its table is gone."""
+
+    def drops(self, source: SourceNode, columns: list[str] | None, home: Path) -> None:
+        """See ``SourceFormat.drops``: a table's commits have an order."""
+
+    def again(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Path) -> DataFrame:
+        """See ``SourceFormat.again``: always SKY-E301."""
+        raise SkybandError("SKY-E301", "a Delta source is not read again", hint="only the replay can be verified")
+
+    def failure(self, said: str, columns: list[str] | None, path: str | None = None) -> SkybandError | None:
+        """See ``SourceFormat.failure``: a table that was rewritten or created anew, that keeps no feed, or not that far back."""
+        return failures.failure(said, path)

@@ -1,0 +1,1 @@
+"""Sources that are files in a directory: what their formats share."""

@@ -1,0 +1,29 @@
+"""Files that Arrow reads in place of Spark: which of them it may read. Imports no Spark."""
+
+from __future__ import annotations
+
+import os
+
+from skyband.framework.sources.logs import local_path
+
+
+class UnsupportedFile(Exception):
+    """Raised for a file that Arrow may read otherwise than Spark. ``lasting``: more such files will come; else this one may be damaged."""
+
+    def __init__(self, why: str, lasting: bool = True) -> None:
+        super().__init__(why)
+        self.lasting = lasting
+
+
+def local_file(url: str, root: str, below: bool) -> str:
+    """Return the local path of a file in ``root`` (``below``: or below it). Raise UnsupportedFile if Spark would treat it otherwise."""
+    path = local_path(url)
+    if path is None:
+        raise UnsupportedFile("a file is not on this machine")
+    directory, name = os.path.split(path)
+    if not below and directory != root:
+        raise UnsupportedFile("files are in subdirectories")
+    if name.startswith("_") or os.path.exists(os.path.join(directory, f".{name}.crc")):
+        # Spark checks the sums that Hadoop's file systems keep beside a file.
+        raise UnsupportedFile("files have sums of their own beside them")
+    return path

@@ -1,0 +1,173 @@
+"""FileFormat in a directory, in one of Spark's own file formats: each file is read once, in the order of modification."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.plan.model import SourceNode
+from skyband.framework.sources.files.backlog import FileBacklog
+from skyband.framework.sources.files.bad_files import named_in, other_type, why
+from skyband.framework.sources.files.ledger import Ledger
+from skyband.framework.sources.files.log_pruning import pruned
+from skyband.framework.sources.files.watch import FileWatch
+from skyband.framework.sources.logs import local_path, taken, unusable
+from skyband.framework.sources.options import Options, unsafe
+from skyband.framework.sources.protocol import Mistake, Section
+from skyband.framework.sources.watermark_caps import WatermarkCaps
+from skyband.framework.storage.overlap import without_scheme
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def path_needed(section: Section) -> Iterator[Mistake]:
+    """The mistake of a source that has to have a path and has none."""
+    if section.path is None:
+        yield Mistake("SKY-E111", f"source needs the field 'path' for format {section.format}", ("path",), "the directory of the files")
+
+
+def files_taken(checkpoint: Path) -> list[str]:
+    """The source files the checkpoint says have been taken (Spark's own log of them), as URLs."""
+    return [t.url for t in taken(checkpoint / "sources" / "0")]
+
+
+def files_to_read(source: SourceNode, checkpoint: Path) -> list[str]:
+    """The source files that have been taken, to be read again.
+
+    Raises SkybandError SKY-E303 if one of them is not in the source: they are about to be read.
+    """
+    found = files_taken(checkpoint)
+    other = next((url for url in found if not _inside(source, url)), None)
+    if other is not None:
+        raise unusable(checkpoint, f"sources/0 names a file that is not in the source {source.path}: {other[:300]}")
+    return found
+
+
+def _inside(source: SourceNode, url: str) -> bool:
+    """Whether a file is at or below the directory of the source, as both are written. Of files elsewhere only that they are elsewhere."""
+    local, there = local_path(url), without_scheme(str(source.path))
+    if "://" in there:
+        return local is None
+    if local is None:
+        return False
+    parts = Path(os.path.abspath(there)).parts
+    pattern = next((n for n, part in enumerate(parts) if set("[]{}*?") & set(part)), len(parts))
+    root = Path(*parts[:pattern])
+    file = Path(os.path.normpath(local))
+    return any(file == r or r in file.parents for r in (root, Path(os.path.realpath(root)), Path(*parts)))
+
+
+MEND = "mend it under the same name and run again, or set source.on_bad_file: reject (it then goes to table rejected, the others count)"
+
+
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """``takes``: the options a spec may give. ``text``: rows are text and may fail to parse. A row's origin is the name of its file.
+
+    ``engine``: Spark's name of the format, where a spec has another one for it.
+    """
+
+    takes: Options
+    text: bool = False
+    jars: tuple[str, ...] = ()
+    engine: str | None = None
+
+    def _named(self, source: SourceNode) -> SourceNode:
+        """The source under Spark's name of its format."""
+        return source if self.engine is None else replace(source, format=self.engine)
+
+    def check(self, section: Section) -> Iterator[Mistake]:
+        """See ``SourceFormat.check``."""
+        yield from path_needed(section)
+        yield from unsafe(section, self.takes)
+
+    def options(self, options: Mapping[str, str]) -> Mapping[str, str]:
+        """See ``SourceFormat.options``."""
+        return options
+
+    def columns(self, spark: SparkSession, source: SourceNode) -> list[str] | None:
+        """See ``SourceFormat.columns``."""
+        return None
+
+    def stream(
+        self,
+        spark: SparkSession,
+        source: SourceNode,
+        columns: list[str] | None,
+        without: Sequence[str] = (),
+        drop: WatermarkCaps | None = None,
+    ) -> DataFrame:
+        """See ``SourceFormat.stream``."""
+        from skyband.framework.sources.files import spark_reader
+
+        return spark_reader.files(spark, self._named(source), columns, self.text, None, without, drop)
+
+    def watch(self, source: SourceNode, columns: list[str] | None, home: Path) -> FileWatch:
+        """See ``SourceFormat.watch``."""
+        source = self._named(source)
+
+        def probe(spark: SparkSession, url: str) -> str | None:
+            from skyband.framework.sources.files import spark_reader
+
+            return spark_reader.unreadable(spark, source, columns, self.text, unquote(url))
+
+        return FileWatch(source, home, columns, probe)
+
+    def drops(self, source: SourceNode, columns: list[str] | None, home: Path) -> FileBacklog:
+        """See ``SourceFormat.drops``."""
+        source = self._named(source)
+
+        def listed(spark: SparkSession) -> list[str]:
+            from skyband.framework.sources.files import spark_reader
+
+            return spark_reader.listed(spark, source)
+
+        def rows(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+            from skyband.framework.sources.files import spark_reader
+            from skyband.framework.sources.json.plain import may_be_plain, why_not_plain
+
+            plain = may_be_plain(source) and all(why_not_plain(source, p) is None for u in paths if (p := local_path(u)) is not None)
+            return spark_reader.files(spark, replace(source, plain=plain), columns, self.text, paths, whole_origin=True)
+
+        return FileBacklog(source, columns, home, listed, rows)
+
+    def again(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Path) -> DataFrame:
+        """See ``SourceFormat.again``: SKY-E301 if files are gone. Those set aside are left out."""
+        from skyband.framework.sources.files import spark_reader
+
+        aside = Ledger.load(checkpoint.parent).aside
+        files = [f for f in files_to_read(source, checkpoint) if f not in aside]
+        gone = [f for f in files if (path := local_path(f)) is not None and not Path(path).exists()]
+        dropped = pruned(checkpoint)
+        if gone or dropped:
+            named = [f"first: {gone[0]}"] if gone else []
+            named += [f"of {dropped:,} the names are no longer kept either: run.keep"] if dropped else []
+            raise SkybandError(
+                "SKY-E301",
+                f"{len(gone) + dropped} of the {counted(len(files) + dropped, 'source file')} are gone ({'; '.join(named)})",
+                hint="without them only the replay can be verified",
+            )
+        return spark_reader.files(spark, self._named(source), columns, self.text, [unquote(f) for f in files])
+
+    def failure(self, said: str, columns: list[str] | None, path: str | None = None) -> SkybandError | None:
+        """See ``SourceFormat.failure``: a file that cannot be read."""
+        named = named_in(said)
+        if "PlainValuesDictionary" in said:
+            text = "a column of the Parquet files holds another type than the spec declares: whole numbers without a sign (UINT32, UINT64)?"
+            return SkybandError("SKY-E301", text, hint="skyband validate --data SPEC names the column; declare UINT64 as decimal(20,0)")
+        if not named:
+            return None
+        file = local_path(named[0]) or named[0]
+        other = other_type(said)
+        if other is not None:
+            column, there, declared, better = other
+            text = f"column {column!r} of the file {file} is {there}, which cannot be read as {declared}"
+            return SkybandError("SKY-E301", text, hint=f"declare {better}" if better else f"files must hold {declared} there")
+        return SkybandError("SKY-E301", f"the file {file} cannot be read: {why(said)}", hint=MEND)

@@ -1,0 +1,154 @@
+"""Spark's list of source files already taken (``checkpoint/sources/0``), kept from growing for ever.
+
+Spark writes a file per batch and merges all there are into ``<n>.compact`` now and then, a line of JSON per source file; it reads the
+newest of those and what came after. It never drops a line, and holds all of them in memory (about 200 bytes each). A file that is no longer
+there need not be remembered for ever, if its name is never used again: ``prune`` drops its line.
+
+How many lines have been dropped stands in the list itself, as one more line with a path that no file has: so list and number are replaced
+in one step.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from skyband.framework.base.plain_json import loads, mapping, number, whole
+from skyband.framework.sources.logs import FORGOTTEN, last_batch, local_path, offset, unusable
+from skyband.framework.storage import durable
+from skyband.framework.storage.overlap import without_scheme
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MARKS: Final = 64
+"""Marks kept for the time that names are kept."""
+
+
+def pruned(checkpoint: Path) -> int:
+    """How many names of taken files have been dropped. O(lines)."""
+    log = checkpoint / "sources" / "0"
+    return max((_count(line["path"]) for path in _compacts(log) for line in _lines(path)), default=0)
+
+
+def prune(checkpoint: Path, source: str, marks: Path, keep: timedelta, now: datetime) -> int:
+    """Drops the names of files that are gone and were taken longer than ``keep`` ago; how many. For a moment when no query runs.
+
+    Never names of a batch that has not ended, nor of a directory that is missing or empty, as a mount is that failed. ``marks``, a JSON
+    list
+    of [instant, how far the list went then], says when a file had been taken by; without it nothing is old enough. Killed anywhere, it
+    leaves the old list or the new one. O(lines), at most 64 times in ``keep``.
+    """
+    since = now - min(keep, now - _EPOCH)
+    log = checkpoint / "sources" / "0"
+    numbers = sorted(_number(p) for p in log.glob("[0-9]*")) if log.is_dir() else []
+    if not numbers or not _mark(marks, numbers[-1], since, now):
+        return 0
+    old = max((upto for at, upto in _read_marks(marks) if datetime.fromisoformat(at) <= since), default=-1)
+    compacts = _compacts(log)
+    upto = min(old, offset(checkpoint, last_batch(checkpoint / "commits")))
+    if not compacts or upto < 0 or not _holds_files(source):
+        return 0
+    kept, before, dropped = [], 0, 0
+    for line in _lines(compacts[-1]):
+        if line["path"].startswith(FORGOTTEN):
+            before = _count(line["path"])
+        elif line["batchId"] <= upto and _gone(line["path"]):
+            dropped += 1
+        else:
+            kept.append(line)
+    if dropped:
+        # The lines of a list are in the order of their numbers.
+        first = {"path": f"{FORGOTTEN}{before + dropped}", "timestamp": 0, "batchId": 0}
+        older = [p for p in log.glob("[0-9]*") if _number(p) < _number(compacts[-1]) and _number(p) <= upto]
+        _replace_list(compacts[-1], older, [first, *kept])
+    return dropped
+
+
+def _number(path: Path) -> int:
+    found = number(path.name.removesuffix(".compact"))
+    return -1 if found is None else found
+
+
+def _compacts(log: Path) -> list[Path]:
+    """The merged lists, oldest first: only the last one counts."""
+    return sorted(log.glob("[0-9]*.compact"), key=_number)
+
+
+def _count(path: str) -> int:
+    return (number(path.removeprefix(FORGOTTEN)) or 0) if path.startswith(FORGOTTEN) else 0
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for line in lines:
+                if line.startswith("{"):
+                    said = mapping(line)
+                    yield {**said, "path": str(said["path"]), "batchId": whole(said["batchId"])}
+    except (OSError, ValueError, KeyError) as e:
+        raise unusable(path.parent.parent.parent, f"sources/0/{path.name} cannot be read") from e
+
+
+def _read_marks(marks: Path) -> list[tuple[str, int]]:
+    # A hint: without it nothing is old enough to be dropped.
+    try:
+        found = [(str(at), whole(upto)) for at, upto in loads(marks.read_text())]
+        return found if all(datetime.fromisoformat(at).tzinfo is not None for at, _ in found) else []
+    except (OSError, ValueError, TypeError):
+        return []
+
+
+def _mark(marks: Path, upto: int, since: datetime, now: datetime) -> bool:
+    """Notes how far the list goes now, if the last note is not of just now; False if it is."""
+    noted = _read_marks(marks)
+    if noted and timedelta(0) <= now - datetime.fromisoformat(noted[-1][0]) < (now - since) / _MARKS:
+        return False
+    # Of those before ``since`` only the last one says anything; later ones than now are of a clock that was wrong.
+    past = [m for m in noted if datetime.fromisoformat(m[0]) <= since]
+    recent = [m for m in noted if since < datetime.fromisoformat(m[0]) <= now]
+    durable.replace(marks, json.dumps([*past[-1:], *recent, (now.isoformat(), upto)]))
+    return True
+
+
+def _holds_files(source: str) -> bool:
+    """Whether there is a file at or below the source, a path (or pattern of paths) of this machine."""
+    local = without_scheme(source)
+    if "://" in local:
+        return False
+    for place in [local] if os.path.exists(local) else glob.iglob(local):
+        if os.path.isfile(place) or any(names for _, _, names in os.walk(place)):
+            return True
+    return False
+
+
+def _gone(url: str) -> bool:
+    """Whether the file is gone, from a directory that has other things in it."""
+    local = local_path(url)
+    if local is None:
+        return False
+    path = Path(local)
+    try:
+        if path.exists():
+            return False
+        directory = next(f for f in path.parents if f.exists())
+        return any(directory.iterdir())
+    except OSError:
+        return False  # it cannot be known
+
+
+def _replace_list(newest: Path, older: list[Path], lines: list[dict[str, Any]]) -> None:
+    # Spark checks a list against this file if there is one: with the wrong one it would not read it.
+    _crc(newest).unlink(missing_ok=True)
+    durable.replace(newest, "\n".join(["v1", *(json.dumps(line, separators=(",", ":")) for line in lines)]))
+    # All that is in them is in the newest one; Spark would remove them a little later.
+    for path in older:
+        path.unlink()
+        _crc(path).unlink(missing_ok=True)
+
+
+def _crc(path: Path) -> Path:
+    return path.with_name(f".{path.name}.crc")

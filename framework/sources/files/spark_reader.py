@@ -1,0 +1,315 @@
+"""The built-in formats read with Spark, as a stream or at rest: the same columns, the same parse errors."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamReader
+from pyspark.sql.types import StringType, StructField, StructType, _parse_datatype_string
+
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.plan.model import SourceNode
+from skyband.framework.sources import drift
+from skyband.framework.sources.csv import spark_reader as csv_reader
+from skyband.framework.sources.delta.change_feed import CHANGE, follows
+from skyband.framework.sources.files import preflight
+from skyband.framework.sources.files.bad_files import separator_of, why
+from skyband.framework.sources.files.listing import PATTERN, listing, marked, root_of, values_of, without_marks
+from skyband.framework.sources.json import spark_reader as json_reader
+from skyband.framework.sources.nested import path_of, paths_of, tree
+from skyband.framework.sources.options import FILES
+from skyband.framework.sources.protocol import CAP, CORRUPT, ORIGIN
+from skyband.framework.sources.structs import struct
+from skyband.framework.sources.text.options import WIDE, codec_of, encoding_of, folded, skipped
+from skyband.framework.sources.watermark_caps import WatermarkCaps
+
+_GLOB = re.compile(f"([{re.escape(PATTERN)}])")
+"""What a path to read would have as a pattern; a file's own name may have it too."""
+
+BATCH_BYTES = "128m"
+"""Most bytes of files in one batch, if the spec sets no bound (a batch has at least one file)."""
+
+_WITHOUT_SUMS = {"fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem", "fs.file.impl.disable.cache": "true"}
+"""Hadoop's local file system checks a sum beside each file, and cannot name that of a file with a colon. This one looks for none."""
+
+_OWN = ("csv", "json")
+"""Formats of text, whose values are made of texts here and not by Spark's readers."""
+_BLANKS = 100
+"""Lines after the titles among which the header is."""
+_URL = "__url"
+_FILE = struct(path="string", modificationTime="timestamp", length="bigint", content="binary")
+"""What Spark has of a file that it does not look into; of these columns it only makes those that are asked for."""
+_LATEST = 253_402_214_400_000_000
+"""A cap that caps nothing, in microseconds: the end of 9999-12-30, after all instants of a stream."""
+
+NEVER_TOO_OLD = "100000000d"
+"""Spark passes over files so much older than the newest it has seen, without a word: one stamp of the year 2400 must not do that."""
+
+
+def files(
+    spark: SparkSession, source: SourceNode, columns: list[str] | None, text: bool, paths: Sequence[str] | None,
+    without: Sequence[str] = (), drop: WatermarkCaps | None = None, whole_origin: bool = False,
+) -> DataFrame:  # fmt: skip
+    """The files of a directory as a stream, or those in ``paths`` at rest. ``text``: what does not parse goes to ``CORRUPT``.
+
+    The files at the URLs ``without`` are not opened; with ``drop`` rows have their file's ``CAP``. ``whole_origin``: the URLs are origins.
+    """
+    own = text and source.format in _OWN and not source.plain
+    bound = {"maxFileAge": NEVER_TOO_OLD} | batch_bound(source)
+
+    def load(format_: str, schema: StructType, options: Mapping[str, str]) -> DataFrame:
+        given = {**options, **_found(source)}
+        if paths is None:
+            frame = _stream(spark.readStream.format(format_).schema(schema).options(**given, **bound), source)
+        else:
+            given |= _base(source, paths)
+            frame = spark.read.format(format_).schema(schema).options(**given).load([_GLOB.sub(r"\\\1", p) for p in paths])
+        return _without(frame, without)
+
+    corrupt: Column | None
+    if own:
+        frame = csv_reader.read(load, source, columns) if source.format == "csv" else json_reader.read(load, source)
+        name, url, corrupt = F.col(csv_reader.NAME), F.col(csv_reader.URL), F.make_valid_utf8(F.col(CORRUPT))
+    else:
+        options, schema = how(source, columns, text)
+        frame = load(source.format, schema, options)
+        name, url = F.col("_metadata.file_name"), F.col("_metadata.file_path")
+        # A file in another encoding gives bytes that are no text, which Arrow would not take.
+        corrupt = F.make_valid_utf8(F.col(CORRUPT)) if text else None
+    placed = _placed if own else rows
+    if drop is None:
+        return placed(frame, source, url if whole_origin else name, corrupt)
+    return _with_caps(spark, placed(frame, source, name, corrupt, [url.alias(_URL)]), drop)
+
+
+def _placed(frame: DataFrame, source: SourceNode, origin: Column, corrupt: Column | None, more: Sequence[Column] = ()) -> DataFrame:
+    """Like ``rows``, of a frame whose columns have the spec's names and types."""
+    assert corrupt is not None
+    columns = [F.col(f"`{f.name}`") for f in source.fields]
+    return frame.select(*columns, corrupt.alias(CORRUPT), origin.alias(ORIGIN), *more)
+
+
+def urls(spark: SparkSession, source: SourceNode, name: str, without: Sequence[str], drop: WatermarkCaps | None) -> DataFrame:
+    """The files of a directory as a stream of their URLs (column ``name``), with ``ORIGIN`` and ``CAP`` as ``files`` has them: none is
+    opened.
+
+    Spark takes and notes files as it does for ``files``: a checkpoint of the one goes on with the other.
+    """
+    options = _places(source) | _found(source) | {"maxFileAge": NEVER_TOO_OLD} | batch_bound(source)
+    frame = _without(_stream(spark.readStream.format("binaryFile").schema(_FILE).options(**options), source), without)
+    url = F.col("_metadata.file_path")
+    named = [url.alias(name), F.col("_metadata.file_name").alias(ORIGIN)]
+    return frame.select(*named) if drop is None else _with_caps(spark, frame.select(*named, url.alias(_URL)), drop)
+
+
+def _without(frame: DataFrame, urls: Sequence[str]) -> DataFrame:
+    # Spark lists its files by such a filter before it opens them.
+    return frame.where(~F.col("_metadata.file_path").isin([s for u in urls for s in _spelled(u)])) if urls else frame
+
+
+def _places(source: SourceNode) -> dict[str, str]:
+    """Those of the source's options that say which files are read."""
+    named = {name.lower() for name in FILES}
+    return {name: value for name, value in source.options if name.lower() in named}
+
+
+def listed(spark: SparkSession, source: SourceNode) -> list[str]:
+    """URLs of the files there, as Spark's stream would find and spell them; [] if there is no such directory."""
+    try:
+        given = _places(source) | _found(source)
+        return list(spark.read.format("binaryFile").schema(_FILE).options(**given).load(_load_path(source)).inputFiles())
+    except AnalysisException as e:
+        if e.getCondition() != "PATH_NOT_FOUND":
+            raise
+        return []
+
+
+def how(source: SourceNode, columns: list[str] | None, text: bool) -> tuple[dict[str, str], StructType]:
+    """Spark's options and schema to read files of ``source`` with. ``columns``, ``text``: see ``files``."""
+    options = (csv_reader.spark_options(source) if source.format == "csv" else dict(source.options)) | _found(source)
+    if text:
+        options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    if columns is not None:
+        options["enforceSchema"] = "false"
+    return options, _schema(source, columns, text)
+
+
+def _found(source: SourceNode) -> dict[str, str]:
+    """Options for names that Spark takes for patterns, where such files are set aside, and for names with a colon."""
+    found = listing(source)
+    if found is None:
+        return {}
+    made: dict[str, str] = {}
+    if source.on_bad_file == "reject":
+        named = next(((n, v) for n, v in source.options if n.lower() == "pathglobfilter"), ("pathGlobFilter", None))
+        made[named[0]] = without_marks(named[1])
+    return made | (_WITHOUT_SUMS if any(":" in os.path.basename(f) for f in found.files) else {})
+
+
+def _base(source: SourceNode, paths: Sequence[str]) -> dict[str, str]:
+    """The option for which Spark takes columns from the directories of files that are named one by one."""
+    local = [p.removeprefix("file://") if p.startswith("file://") else p.removeprefix("file:") for p in paths]
+    return {"basePath": str(root_of(source))} if any(values_of(source, p) for p in local) else {}
+
+
+def _load_path(source: SourceNode) -> str | None:
+    """The path for Spark. One that names a file is written as a pattern of that file alone: else Spark wants a directory."""
+    root = root_of(source)
+    if root is None or not os.path.isfile(root) or marked(root):
+        return source.path
+    return f"{os.path.dirname(root)}/{{{os.path.basename(root)}}}"
+
+
+def _with_caps(spark: SparkSession, frame: DataFrame, drop: WatermarkCaps) -> DataFrame:
+    """``frame`` with its file's cap in the place of the file's URL."""
+    caps = {spelled: _LATEST if cap is None else min(cap, _LATEST) for u, cap in drop.caps.items() for spelled in _spelled(u)}
+    named = spark.createDataFrame(pa.table({_URL: pa.array(caps, pa.string()), CAP: pa.array(caps.values(), pa.int64())}))
+    others = F.lit(None if drop.others is None else min(drop.others, _LATEST)).cast("bigint")
+    joined = frame.join(F.broadcast(named), _URL, "left").withColumn(CAP, F.coalesce(F.col(CAP), others))
+    return joined.drop(_URL)
+
+
+def _spelled(url: str) -> set[str]:
+    """A file's URL as Spark may spell it."""
+    return {url, url.replace("file:///", "file:/")}
+
+
+def unreadable(spark: SparkSession, source: SourceNode, columns: list[str] | None, text: bool, path: str) -> str | None:
+    """Why the file at ``path`` cannot be read, asked of Spark, which reads all of it; None if it can."""
+    try:
+        files(spark, source, columns, text, [path]).write.format("noop").mode("overwrite").save()
+    except Exception as e:  # whatever Spark says of this one file is the answer
+        return why(str(e))
+    return None
+
+
+def _stream(reader: DataStreamReader, source: SourceNode) -> DataFrame:
+    try:
+        return reader.load(_load_path(source))
+    except PySparkException as e:
+        if str(e.getCondition()).startswith("CONFLICTING_"):
+            said, hint = f"the directories below {source.path} do not have the same columns", "keep files of one kind in a directory"
+            raise preflight.missing(source) or SkybandError("SKY-E301", said, hint=hint) from e
+        if e.getCondition() != "PATH_NOT_FOUND":
+            raise
+        raise SkybandError("SKY-E301", f"there is no directory {source.path}", hint="make it (it may be empty), or mend source.path") from e
+
+
+def delta(spark: SparkSession, source: SourceNode) -> DataFrame:
+    """A Delta table as a stream; a row's origin is its path as the spec writes it. With ``changes``, an update is two rows."""
+    options = dict(source.options) | batch_bound(source)
+    changes = follows(options)
+    options.pop("changes", None)
+    if changes:
+        options["readChangeFeed"] = "true"
+    frame = spark.readStream.format("delta").options(**options).load(source.path)
+    if changes:
+        kind = F.col("_change_type")
+        change = F.when(kind.isin("delete", "update_preimage"), "delete").when(kind.isin("insert", "update_postimage"), "insert")
+        frame = frame.withColumns({CHANGE: change, "$version": F.col("_commit_version"), "$committed": F.col("_commit_timestamp")})
+    return rows(frame, source, F.lit(source.written or source.relative or source.path))
+
+
+def rows(frame: DataFrame, source: SourceNode, origin: Column, corrupt: Column | None = None, more: Sequence[Column] = ()) -> DataFrame:
+    """``frame``, whose columns have the source's names, as ``SourceFormat`` promises it, and ``more`` columns."""
+    there = {c.lower() for c in frame.columns}
+    columns = [_column(source, str(f.source_name), there).cast(f.type).alias(f.name) for f in source.fields]
+    parsed = F.lit(None).cast("string") if corrupt is None else corrupt
+    return frame.select(*columns, parsed.alias(CORRUPT), origin.alias(ORIGIN), *more)
+
+
+def _column(source: SourceNode, name: str, there: Set[str]) -> Column:
+    """The column ``name`` of a frame with the columns ``there`` (in lower case): its own, else the member of an object that it names."""
+    path = path_of(source, name)
+    own = F.col(_quoted(name))
+    if path is None or path[0].lower() not in there:
+        return own
+    member = F.col(".".join(map(_quoted, path)))
+    return F.coalesce(own, member) if name.lower() in there else member
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def batch_bound(source: SourceNode) -> dict[str, str]:
+    """The option of file and table streams that bounds a batch."""
+    if source.max_files_per_batch:
+        return {"maxFilesPerTrigger": str(source.max_files_per_batch)}
+    return {"maxBytesPerTrigger": str(batch_bytes(source))}
+
+
+def batch_bytes(source: SourceNode) -> int:
+    """Most bytes in a batch that is not bounded by the number of its files.
+
+    A batch is held in memory: without a bound a first drop could be all there ever was.
+    """
+    return _bytes(source.max_bytes_per_batch or BATCH_BYTES)
+
+
+def csv_header(spark: SparkSession, source: SourceNode, path: str) -> list[str]:
+    """The header of CSV files that only Spark can read; [] if there are none. SkybandError SKY-E301 if one cannot be read."""
+    options = folded(source.options)
+    own = encoding_of(options) in WIDE or encoding_of(options) == "utf-8"
+    try:
+        if skipped(options):
+            return _behind_titles(spark, options, path)
+        given = csv_reader.spark_options(source, None if own else "ISO-8859-1")
+        names = list(spark.read.format("csv").options(**given).load(path).columns)
+        return names if own else [n.encode("iso-8859-1").decode(codec_of(options), "replace") for n in names]
+    except AnalysisException as e:
+        if e.getCondition() in ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"):
+            return []
+        raise
+    except Exception as e:
+        raise SkybandError(
+            "SKY-E301", f"no header can be read in {path}: {why(str(e))}", hint="fix the file, then run the job again"
+        ) from e
+
+
+def _behind_titles(spark: SparkSession, options: dict[str, str], path: str) -> list[str]:
+    """The header of the first file at ``path``, which has lines before it."""
+    places = {n: v for n, v in options.items() if n in ("pathglobfilter", "recursivefilelookup", "linesep")}
+    first = spark.read.format("binaryFile").options(**places).load(path).inputFiles()[:1]
+    lines = spark.read.format("text").options(**places).load(first).take(skipped(options) + _BLANKS) if first else []
+    texts = (str(line[0]).encode("utf-8", "surrogateescape").decode(codec_of(options), "replace") for line in lines[skipped(options) :])
+    header = next((t for t in texts if t.strip()), "")
+    return next(csv.reader([header], delimiter=separator_of(options)[:1], quotechar=options.get("quote", '"') or None), [])
+
+
+def _bytes(size: str) -> int:
+    """``128m`` as a number of bytes."""
+    unit = {"b": 0, "k": 10, "m": 20, "g": 30, "t": 40}.get(size[-1].lower())
+    return int(size) if unit is None else int(size[:-1]) << unit
+
+
+def _schema(source: SourceNode, columns: list[str] | None, text: bool) -> StructType:
+    """The schema to read with: files with a header give every column of it a place, in its order."""
+    types = {str(f.source_name): _parse_datatype_string(f.type) for f in source.fields}
+    schema = StructType([StructField(n, types.get(n, StringType())) for n in (columns if columns is not None else types)])
+    objects = tree(p for p in paths_of(source) if not _has_column(source, ".".join(p[0])))
+    for name, inside in objects.items():
+        schema.add(name, _struct(inside))
+    if text:
+        schema.add(CORRUPT, StringType())
+    return schema
+
+
+def _struct(members: Mapping[str, Any]) -> StructType:
+    """Objects in objects (``nested.tree``) as Spark's type."""
+    return StructType([StructField(n, _struct(t) if isinstance(t, dict) else _parse_datatype_string(t)) for n, t in members.items()])
+
+
+def _has_column(source: SourceNode, name: str) -> bool:
+    """Whether the first file of a source with typed columns has a column of that very name: then no object is asked for."""
+    first = next(iter(preflight.files(source)), None) if source.format in ("parquet", "orc") else None
+    found = drift.of_file(source, first) if first is not None else None
+    return found is not None and name.lower() in {n.lower() for n in found}

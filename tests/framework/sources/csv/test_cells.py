@@ -1,0 +1,117 @@
+"""Cells of text as values, against what Python's own parsers say of the spellings that are read; all other spellings are refused."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skyband.framework.base.types import arrow_type
+from skyband.framework.sources.csv import cells
+from skyband.framework.sources.csv.cells import LEAST, READABLE, read
+
+INSTANT = re.compile(r"(19|[2-9]\d)\d\d-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?Z?")
+FRACTION = re.compile(r"-?(\d+\.?\d*|\.\d+)([eE]-?\d{1,2})?")
+
+
+def expected(type_: str, text: str) -> Any:
+    """The value of a cell, None if it is not to be read."""
+    if type_ == "string":
+        return text
+    if type_ == "boolean":
+        return {"true": True, "false": False}.get(text)
+    if type_ in ("int", "bigint"):
+        most = 9 if type_ == "int" else 18
+        return int(text) if re.fullmatch(rf"-?[0-9]{{1,{most}}}", text) else None
+    if type_ in ("double", "float"):
+        number = np.float32 if type_ == "float" else np.float64
+        return float(number(text)) if FRACTION.fullmatch(text) and text.isascii() else None
+    try:
+        if type_ == "date":
+            return date.fromisoformat(text) if re.fullmatch(r"(19|[2-9]\d)\d\d-\d\d-\d\d", text) and text.isascii() else None
+        good = INSTANT.fullmatch(text) and text.isascii()
+        return datetime.fromisoformat(text.removesuffix("Z")).replace(tzinfo=UTC) if good else None
+    except ValueError:
+        return None
+
+
+def check(type_: str, text: str) -> None:
+    column = pa.array([None, text, None])
+    value = expected(type_, text)
+    # By Arrow, and compiled.
+    for least in (LEAST, 0):
+        made = read(column, type_, least)
+        assert (made is None) == (value is None), (type_, text, least)
+        if made is not None:
+            assert made.to_pylist() == [None, value, None]
+
+
+CELLS = [
+    "0", "-0", "007", "-", "+1", " 1", "1 ", "1_0", "0x1f", "1.", ".5", "-.5", ".", "1.2.3", "1e5", "1E-5", "1e+5", "1e400", "1e",
+    "e5", "1d", "1f", "NaN", "Infinity", "-Infinity", "inf", "nan", "true", "TRUE", "True", "false", "t", "1,5", "999999999",
+    "1000000000", "-999999999", "999999999999999999", "1000000000000000000", "9223372036854775807", "0.1", "-0.0",
+    "123456789.123456789", "4.9e-32", "\u0661\u0662", "1899-12-31", "1900-01-01", "1900-02-29", "2000-02-29", "2023-02-29",
+    "2024-02-29", "2024-02-30", "2024-13-01", "2024-00-10", "2024-1-1", "2024-04-31", "9999-12-31", "10000-01-01",
+    "2024-02-29 23:59:59", "2024-02-29T23:59:59", "2024-02-29T23:59:59Z", "2024-02-29 24:00:00", "2024-02-29 23:60:00",
+    "2024-02-29 23:59:60", "2024-02-29 23:59:59.", "2024-02-29 23:59:59.1", "2024-02-29 23:59:59.123456Z",
+    "2024-02-29 23:59:59.1234567", "2024-02-29 23:59:59+01:00", "2024-02-29 23:59:59 UTC", "2024-02-29 23:59", "2024/02/29",
+    "20240229", "2024-02-29t23:59:59", "2024-02-29 23:59:59.Z", "now", "epoch", "2024-02-29 ", "1969-12-31 23:59:59.999999",
+    "2024-02-29 23:59:59z",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("type_", READABLE)
+def test_every_spelling(type_: str) -> None:
+    for text in CELLS:
+        check(type_, text)
+
+
+@given(st.sampled_from(sorted(READABLE)), st.text("0123456789-+:.TZe ", min_size=1, max_size=28))
+def test_any_text(type_: str, text: str) -> None:
+    check(type_, text)
+
+
+@given(st.datetimes(datetime(1900, 1, 1), datetime(9999, 12, 31)), st.floats(width=64, allow_nan=False, allow_infinity=False))
+def test_values_come_back(instant: datetime, number: float) -> None:
+    check("timestamp", instant.isoformat(sep=" "))
+    check("date", str(instant.date()))
+    check("double", str(number))
+
+
+@pytest.mark.parametrize("type_", READABLE)
+@pytest.mark.parametrize("least", [0, LEAST])
+def test_nulls_alone_and_nothing_at_all(type_: str, least: int) -> None:
+    for column in (pa.nulls(3, pa.string()), pa.array([], pa.string()), pa.array([None, "x"]).slice(0, 1)):
+        made = read(pa.concat_arrays([column]), type_, least)
+        assert made is not None and made.type == arrow_type(type_) and made.to_pylist() == [None] * len(column)
+
+
+@given(st.text('"a,;\n', max_size=12), st.sampled_from(",;"), st.booleans())
+def test_quotes_around_whole_cells_whoever_looks(text: str, separator: str, doubled: bool) -> None:
+    from skyband.framework.sources.csv import arrow_reader, quote_kernel
+
+    reader = arrow_reader.CsvArrowReader("", False, (), (), separator, doubled)
+    compiled = quote_kernel.plain_quotes(np.frombuffer(text.encode() + b"\n", np.uint8), ord(separator), doubled)
+    assert reader._plain(text.encode() + b"\n") == compiled
+
+
+def test_many_short_columns_are_worth_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    column = pa.array(["1", None, "23"])
+    asked = []
+
+    def compiled(column: pa.Array, type_: pa.DataType) -> pa.Array:
+        asked.append(len(column))
+        return column.cast(type_)
+
+    monkeypatch.setattr(cells, "READABLE", {"int": (READABLE["int"][0], compiled)})
+    monkeypatch.setattr(cells, "ENOUGH", 7)
+    monkeypatch.setattr(cells._Spent, "by_arrow", 0)
+    for _ in range(5):
+        assert read(column, "int").to_pylist() == [1, None, 23]
+    assert asked == ([3, 3] if cells.HAVE_NUMBA else [])
