@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> Answer:
 
 def _put_schema(path: Path) -> None:
     """Puts the schema beside a spec, in the place of an older one; whatever else has its name stays. Without it the spec is no worse."""
-    from skyband.framework.spec.schema import is_schema, schema_text
+    from skyband.framework.spec.schema.json_schema import is_schema, schema_text
     from skyband.framework.storage.durable import replace
 
     with contextlib.suppress(OSError, UnicodeDecodeError):

@@ -23,6 +23,6 @@ class SpecParser(Parser):
 def choose_profile(args: argparse.Namespace) -> None:
     """Lets every spec that the command reads, and every process it starts, have the profile that was asked for."""
     if getattr(args, "profile", None) is not None:
-        from skyband.framework.spec.assemble import PROFILE
+        from skyband.framework.spec.parsing.assemble import PROFILE
 
         os.environ[PROFILE] = args.profile

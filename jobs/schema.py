@@ -25,7 +25,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> Answer:
     """The schema."""
-    from skyband.framework.spec.schema import schema_text
+    from skyband.framework.spec.schema.json_schema import schema_text
 
     text = schema_text(args.fragment)
     return Answer({"schema": json.loads(text)}, text.rstrip("\n"), rows=True)

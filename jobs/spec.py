@@ -13,7 +13,7 @@ from skyband.framework.base.errors import SkybandError, SpecErrors
 if TYPE_CHECKING:
     from skyband.framework.plan.model import Plan
     from skyband.framework.spec.load import Validated
-    from skyband.framework.spec.models import Job
+    from skyband.framework.spec.models.job import Job
 
 STDIN: Final = "-"
 """As the name of a spec: what standard input holds. Paths in it are seen from the working directory."""

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from skyband.framework.plan.model import Plan
-    from skyband.framework.spec.example_models import SpecTest
     from skyband.framework.spec.load import Validated
+    from skyband.framework.spec.models.examples import SpecTest
     from skyband.framework.spec_tests.tables import Tables
 
     Play = Callable[[Plan, SpecTest], Tables]

@@ -13,7 +13,7 @@ from skyband.jobs.described import described
 
 if TYPE_CHECKING:
     from skyband.framework.base.errors import SkybandError
-    from skyband.framework.spec.models import Job
+    from skyband.framework.spec.models.job import Job
 
 
 def add_parser(subparsers: Any) -> None:
@@ -39,7 +39,7 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> Answer:
     """Code 0 if all specs are good, 2 if any is not. Mistakes go to stderr."""
     from skyband.framework.base.errors import printable, shown, told
-    from skyband.framework.spec.assemble import PROFILE
+    from skyband.framework.spec.parsing.assemble import PROFILE
 
     good, found = [], []
     for n, path in enumerate(args.spec):

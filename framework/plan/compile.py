@@ -28,12 +28,12 @@ from skyband.framework.plan.row_nodes import predicate, texts_of
 from skyband.framework.queries.registry import query_type
 from skyband.framework.row_rules.row_expectations import arguments, default_name
 from skyband.framework.sources.registry import source_format
-from skyband.framework.spec.carried import carried, written
-from skyband.framework.spec.columns import column_types, derived
-from skyband.framework.spec.models import DerivedColumn, DeriveStep, Job, Source, SourceColumn, WhereStep, kind_of
-from skyband.framework.spec.quality_models import RowCondition
-from skyband.framework.spec.sink_models import topics
-from skyband.framework.spec.words import WORDS
+from skyband.framework.spec.checks.columns import column_types, derived
+from skyband.framework.spec.checks.table_columns import carried, written
+from skyband.framework.spec.models.job import DerivedColumn, DeriveStep, Job, Source, SourceColumn, WhereStep, kind_of
+from skyband.framework.spec.models.quality import RowCondition
+from skyband.framework.spec.models.sink import topics
+from skyband.framework.spec.models.words import WORDS
 from skyband.operators.expressions.ast import Node
 from skyband.operators.expressions.canonical import attributes
 

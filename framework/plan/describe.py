@@ -11,8 +11,8 @@ from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.explain import explain
 from skyband.framework.plan.graph import mermaid, tables_of_query
 from skyband.framework.spec.load import Validated, validated_file
-from skyband.framework.spec.models import Job
-from skyband.framework.spec.schedule_models import Schedule
+from skyband.framework.spec.models.job import Job
+from skyband.framework.spec.models.schedule import Schedule
 
 FORMAT: Final = 1
 """Number of the form of ``describe``'s data; the loader takes no other."""

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from skyband.framework.plan.model import Field, LogicalQuery, ReportNode
 from skyband.framework.queries.models import QueryModel, QueryWindow
-from skyband.framework.spec.models import Job, Scoring, WindowSpec
+from skyband.framework.spec.models.job import Job, Scoring, WindowSpec
 from skyband.operators.base import Kind, Operator, Window
 
 

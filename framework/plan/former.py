@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from skyband.framework.plan.model import Plan, TokenNode
-from skyband.framework.spec.words import FORMER_WORDS, WORDS
+from skyband.framework.spec.models.words import FORMER_WORDS, WORDS
 
 
 def as_made(plan: Plan, kept: Mapping[str, Any]) -> Plan:

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from skyband.framework.plan.drafts import Context
-from skyband.framework.spec.expressions import scoring_text
-from skyband.framework.spec.models import LinearScoring
+from skyband.framework.spec.expressions.scoring import scoring_text
+from skyband.framework.spec.models.job import LinearScoring
 from skyband.operators.base import Kind
 from skyband.operators.expressions.ast import Node
 

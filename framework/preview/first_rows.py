@@ -34,7 +34,7 @@ from skyband.framework.sources.files.listing import values_of
 from skyband.framework.sources.json import syntax
 from skyband.framework.sources.json.document import pieces
 from skyband.framework.sources.text.options import codec_of, encoding_of, plain_digits, skipped, slashed, with_bytes
-from skyband.framework.spec.cells import cell
+from skyband.framework.spec.parsing.cells import cell
 
 _LOOK: Final = frozenset({"pathglobfilter", "recursivefilelookup"})
 _TEXT: Final = frozenset({"encoding", "charset"})

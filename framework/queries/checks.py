@@ -6,9 +6,9 @@ from typing import Any
 
 from skyband.framework.base.errors import did_you_mean, one_of
 from skyband.framework.queries.models import QueryModel
-from skyband.framework.spec.document import Path
-from skyband.framework.spec.models import GlobalScoring, LinearScoring
-from skyband.framework.spec.scope import PAIR_SIDES, ROW_SIDES, Scope
+from skyband.framework.spec.checks.scope import PAIR_SIDES, ROW_SIDES, Scope
+from skyband.framework.spec.models.job import GlobalScoring, LinearScoring
+from skyband.framework.spec.parsing.document import Path
 
 
 def uses_scoring(s: Scope, path: Path, query: QueryModel, scoring: str | None, sides: tuple[str, ...]) -> None:

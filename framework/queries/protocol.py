@@ -17,8 +17,8 @@ from skyband.framework.base.items import SCORE, ItemShape
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.plan.model import LogicalQuery, OperatorNode, Plan, QueryNode
 from skyband.framework.queries.models import QueryModel
-from skyband.framework.spec.document import Path
-from skyband.framework.spec.scope import ROW_SIDES, Scope
+from skyband.framework.spec.checks.scope import ROW_SIDES, Scope
+from skyband.framework.spec.parsing.document import Path
 
 if TYPE_CHECKING:
     from skyband.framework.verify.objects import Found, Objects, Work

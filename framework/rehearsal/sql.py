@@ -19,8 +19,8 @@ from sqlglot import exp
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.rehearsal.sql_functions import FUNCTIONS, casting, wrap
 from skyband.framework.rehearsal.sql_instants import Unclear
-from skyband.framework.spec.column_names import Columns
-from skyband.framework.spec.sql import tree
+from skyband.framework.spec.expressions.column_names import Columns
+from skyband.framework.spec.expressions.sql import tree
 
 Row = Mapping[str, Any]
 Value = Callable[[Row], Any]

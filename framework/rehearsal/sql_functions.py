@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from skyband.framework.rehearsal.sql_instants import Unclear, of_number, of_parts, of_text, whole_quotient
 from skyband.framework.row_rules.both_regex import for_java
-from skyband.framework.spec.cells import instant
+from skyband.framework.spec.parsing.cells import instant
 
 Value: TypeAlias = Callable[[Any], Any]
 Part: TypeAlias = tuple[str, Value]

@@ -15,7 +15,7 @@ from typing import Final
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.redaction import conceal
 from skyband.framework.settings.project_file import read, unusable
-from skyband.framework.spec.positions import is_secret
+from skyband.framework.spec.parsing.positions import is_secret
 
 MASTER: Final = "SKYBAND_MASTER"
 CONF: Final = "SKYBAND_CONF"

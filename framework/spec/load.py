@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from skyband.framework.base.errors import SkybandError, SpecErrors, Where, sort_errors
-from skyband.framework.spec.assemble import read_text
-from skyband.framework.spec.check import check
-from skyband.framework.spec.document import Document
-from skyband.framework.spec.model_errors import read_job
-from skyband.framework.spec.models import Job
-from skyband.framework.spec.positions import SourceText
-from skyband.framework.spec.relative import beside
-from skyband.framework.spec.shown_places import note_places
+from skyband.framework.spec.checks.job import check
+from skyband.framework.spec.models.errors import read_job
+from skyband.framework.spec.models.job import Job
+from skyband.framework.spec.parsing.assemble import read_text
+from skyband.framework.spec.parsing.document import Document
+from skyband.framework.spec.parsing.positions import SourceText
+from skyband.framework.spec.paths import beside, note_places
 from skyband.operators.spelling import bounded
 
 _COMPARISONS: Final = 100_000

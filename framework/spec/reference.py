@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from skyband.framework.spec.schema import model_schema
+from skyband.framework.spec.schema.json_schema import model_schema
 
 REFERENCE_DIRECTORY: Final = Path(__file__).resolve().parents[2] / "docs" / "reference"
 """The directory of the pages in the repository."""

@@ -10,9 +10,9 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from skyband.framework.base.errors import SkybandError, told
-from skyband.framework.spec.document import Document, Path
-from skyband.framework.spec.models import Job
-from skyband.framework.spec.positions import is_secret
+from skyband.framework.spec.models.job import Job
+from skyband.framework.spec.parsing.document import Document, Path
+from skyband.framework.spec.parsing.positions import is_secret
 
 HIDDEN: Final = "***"
 _REFERENCE: Final = re.compile(r"(?<!\$)\$\{(\w+)\}")

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from skyband.framework.plan.model import Plan
 from skyband.framework.rehearsal.rows import arrow_column
-from skyband.framework.spec.example_models import SpecTest
+from skyband.framework.spec.models.examples import SpecTest
 from skyband.framework.spec_tests.drops import drops
 from skyband.framework.spec_tests.tables import REJECTED, Tables, names_of
 from skyband.framework.tables.delta_read import exists, open_table, read

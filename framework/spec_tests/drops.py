@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.rehearsal.rows import in_engine
-from skyband.framework.spec.cells import cell
-from skyband.framework.spec.example_models import RESTART, SpecTest
+from skyband.framework.spec.models.examples import RESTART, SpecTest
+from skyband.framework.spec.parsing.cells import cell
 
 
 class Drop(NamedTuple):

@@ -10,8 +10,8 @@ from typing import Any, Final
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
-from skyband.framework.spec.cells import spelled
-from skyband.framework.spec.example_models import SpecTest
+from skyband.framework.spec.models.examples import SpecTest
+from skyband.framework.spec.parsing.cells import spelled
 from skyband.framework.spec_tests.tables import Looked, Row, Tables, looked_at
 
 _AROUND: Final = 2

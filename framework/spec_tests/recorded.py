@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from skyband.framework.spec.document import Path
-from skyband.framework.spec.positions import Place
+from skyband.framework.spec.parsing.document import Path
+from skyband.framework.spec.parsing.positions import Place
 
 Lines = Sequence[str]
 """Rows in YAML, one each."""

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
-from skyband.framework.spec.example_models import SpecTest
 from skyband.framework.spec.load import Validated, validate_text
-from skyband.framework.spec.models import Job
+from skyband.framework.spec.models.examples import SpecTest
+from skyband.framework.spec.models.job import Job
 from skyband.framework.spec_tests.expected import columns_of, compared, row_text
 from skyband.framework.spec_tests.loading import environment
 from skyband.framework.spec_tests.recorded import CannotEdit, Edits

@@ -16,7 +16,7 @@ import pytest
 from skyband.airflow_dags.skyband_airflow import doc, facts
 from skyband.framework.plan import describe
 from skyband.framework.spec.load import validate_text
-from skyband.framework.spec.schedule_models import Schedule
+from skyband.framework.spec.models.schedule import Schedule
 from skyband.jobs import cli
 from tests.spark.jobs import write_spec
 

@@ -10,7 +10,7 @@ import pytest
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.redaction import redacted
 from skyband.framework.settings.engine import Asked, engine_settings
-from skyband.framework.spec.variables import resolve
+from skyband.framework.spec.parsing.variables import resolve
 from skyband.framework.streaming.spark import cluster
 from skyband.jobs.cli import main
 

@@ -20,8 +20,8 @@ from skyband.framework.quality.checks import Span, asks_library, evaluate
 from skyband.framework.quality.own_expectations import OWN, Found
 from skyband.framework.sources.files import spark_reader
 from skyband.framework.sources.registry import SOURCES
+from skyband.framework.spec.expressions.scoring_functions import SCORING_FUNCTIONS, ScoringFunction
 from skyband.framework.spec.load import validate_text
-from skyband.framework.spec.scoring_functions import SCORING_FUNCTIONS, ScoringFunction
 from skyband.jobs.plugin_template.package.source import TSV
 from tests.framework.quality.test_checks import NOT_NULL, made
 from tests.specs import spec_text

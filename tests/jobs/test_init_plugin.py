@@ -46,7 +46,9 @@ def test_a_project_is_built_installed_and_its_tests_pass(tmp_path: Path, capsys:
     said = started("-P", "-m", "pytest", "-q", "-m", "not spark", "-p", "no:cacheprovider", cwd=project, path=[target])
     assert "10 passed, 1 deselected" in said
     # What a spec may name is in the schema that editors use.
-    schema = started("-P", "-c", "from skyband.framework.spec.schema import schema_text; print(schema_text())", cwd=tmp_path, path=[target])
+    schema = started(
+        "-P", "-c", "from skyband.framework.spec.schema.json_schema import schema_text; print(schema_text())", cwd=tmp_path, path=[target]
+    )
     assert '"frequent"' in schema and '"tsv"' in schema
 
 

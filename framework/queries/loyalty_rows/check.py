@@ -7,8 +7,8 @@ from typing import Final
 from skyband.framework.base.table_names import FIXED_COLUMNS
 from skyband.framework.queries.loyalty_rows.items import LOYALTY, SLOPE
 from skyband.framework.queries.loyalty_rows.model import LoyaltyRows
-from skyband.framework.spec.document import Path
-from skyband.framework.spec.scope import ROW_SIDES, Scope
+from skyband.framework.spec.checks.scope import ROW_SIDES, Scope
+from skyband.framework.spec.parsing.document import Path
 
 _NAMING: Final = ("string", "int", "bigint", "boolean", "timestamp", "date")
 _SWITCHES: Final = ("boolean", "int", "bigint")

@@ -13,8 +13,8 @@ from skyband.framework.queries.loyalty_rows.check import check
 from skyband.framework.queries.loyalty_rows.compile import compile_loyalty
 from skyband.framework.queries.loyalty_rows.items import LOYALTY, loyal_object
 from skyband.framework.queries.protocol import Limits, Motions, QueryType, Question
-from skyband.framework.spec.document import Path
-from skyband.framework.spec.scope import Scope
+from skyband.framework.spec.checks.scope import Scope
+from skyband.framework.spec.parsing.document import Path
 
 if TYPE_CHECKING:
     from skyband.framework.verify.objects import Found

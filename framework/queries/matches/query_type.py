@@ -14,8 +14,8 @@ from skyband.framework.queries.matches.model import Matches
 from skyband.framework.queries.protocol import Question
 from skyband.framework.queries.set_pairs.check import check
 from skyband.framework.queries.set_pairs.set_pairs_type import SetPairsType
-from skyband.framework.spec.document import Path
-from skyband.framework.spec.scope import Scope
+from skyband.framework.spec.checks.scope import Scope
+from skyband.framework.spec.parsing.document import Path
 
 if TYPE_CHECKING:
     from skyband.framework.verify.objects import Found

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.queries.pair_rows.model import Between
-from skyband.framework.spec.document import Path
-from skyband.framework.spec.scope import Scope
+from skyband.framework.spec.checks.scope import Scope
+from skyband.framework.spec.parsing.document import Path
 from skyband.operators.base import NEVER
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from skyband.framework.base.errors import did_you_mean, one_of
 from skyband.framework.queries.pair_rows.check import check_between, check_room
 from skyband.framework.queries.set_pairs.model import DISTANCES, SHARES, SetPairs
-from skyband.framework.spec.document import Path
-from skyband.framework.spec.scope import Scope
+from skyband.framework.spec.checks.scope import Scope
+from skyband.framework.spec.parsing.document import Path
 
 
 def check(s: Scope, path: Path, query: SetPairs) -> None:

@@ -10,7 +10,7 @@ from skyband.framework.plan.model import OperatorNode, QueryNode
 from skyband.framework.queries.pair_rows.items import pair_of
 from skyband.framework.queries.protocol import QueryType, Question
 from skyband.framework.queries.set_pairs import explain
-from skyband.framework.spec.scope import PAIR_SIDES
+from skyband.framework.spec.checks.scope import PAIR_SIDES
 
 if TYPE_CHECKING:
     from skyband.framework.verify.objects import Found

@@ -10,8 +10,8 @@ from skyband.framework.queries.set_pairs.set_pairs_type import SetPairsType
 from skyband.framework.queries.similar_sets.check import check
 from skyband.framework.queries.similar_sets.compile import compile_sets
 from skyband.framework.queries.similar_sets.model import SimilarSets
-from skyband.framework.spec.document import Path
-from skyband.framework.spec.scope import Scope
+from skyband.framework.spec.checks.scope import Scope
+from skyband.framework.spec.parsing.document import Path
 
 
 class SimilarSetsType(SetPairsType):

@@ -8,10 +8,10 @@ from skyband.framework.plan.drafts import job_window, query_window
 from skyband.framework.queries.single_rows.cells import Cells, read_cells
 from skyband.framework.queries.single_rows.list_rows import QueryRows, interpret
 from skyband.framework.queries.single_rows.model import ScoredRows
-from skyband.framework.spec.document import Path
-from skyband.framework.spec.expressions import check_expression, used_names
-from skyband.framework.spec.models import ExpressionScoring
-from skyband.framework.spec.scope import Scope
+from skyband.framework.spec.checks.scope import Scope
+from skyband.framework.spec.expressions.scoring import check_expression, used_names
+from skyband.framework.spec.models.job import ExpressionScoring
+from skyband.framework.spec.parsing.document import Path
 from skyband.operators.base import Kind, Window
 from skyband.operators.windows import UNBOUNDED
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from skyband.framework.queries.skyline.model import Skyline
-from skyband.framework.spec.document import Path
-from skyband.framework.spec.scope import Scope
+from skyband.framework.spec.checks.scope import Scope
+from skyband.framework.spec.parsing.document import Path
 
 
 def check(s: Scope, path: Path, query: Skyline) -> None:

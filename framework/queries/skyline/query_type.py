@@ -15,8 +15,8 @@ from skyband.framework.queries.skyline import explain
 from skyband.framework.queries.skyline.check import check
 from skyband.framework.queries.skyline.compile import compile_skyline
 from skyband.framework.queries.skyline.model import Skyline
-from skyband.framework.spec.document import Path
-from skyband.framework.spec.scope import Scope
+from skyband.framework.spec.checks.scope import Scope
+from skyband.framework.spec.parsing.document import Path
 
 if TYPE_CHECKING:
     from skyband.framework.verify.objects import Found

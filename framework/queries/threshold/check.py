@@ -5,8 +5,8 @@ from __future__ import annotations
 from skyband.framework.queries.checks import uses_scoring
 from skyband.framework.queries.single_rows.list_check import needed_fields
 from skyband.framework.queries.threshold.model import BOUNDS, Threshold, nothing_passes, two_on_one_side
-from skyband.framework.spec.document import Path
-from skyband.framework.spec.scope import ROW_SIDES, Scope
+from skyband.framework.spec.checks.scope import ROW_SIDES, Scope
+from skyband.framework.spec.parsing.document import Path
 
 
 def check(s: Scope, path: Path, query: Threshold) -> None:

@@ -15,8 +15,8 @@ from skyband.framework.queries.single_rows.list_check import list_parameters
 from skyband.framework.queries.threshold.check import check
 from skyband.framework.queries.threshold.compile import compile_threshold
 from skyband.framework.queries.threshold.model import Threshold
-from skyband.framework.spec.document import Path
-from skyband.framework.spec.scope import Scope
+from skyband.framework.spec.checks.scope import Scope
+from skyband.framework.spec.parsing.document import Path
 
 if TYPE_CHECKING:
     from skyband.framework.verify.objects import Found

@@ -8,8 +8,8 @@ from skyband.framework.base.units import format_duration
 from skyband.framework.queries.loyalty_rows.check import time_of
 from skyband.framework.queries.loyalty_rows.loyalty_type import LoyaltyType
 from skyband.framework.queries.threshold_loyalty.model import ThresholdLoyalty
-from skyband.framework.spec.document import Path
-from skyband.framework.spec.scope import Scope
+from skyband.framework.spec.checks.scope import Scope
+from skyband.framework.spec.parsing.document import Path
 
 
 class ThresholdLoyaltyType(LoyaltyType):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from skyband.framework.queries.checks import bounds_in_order, uses_scoring
 from skyband.framework.queries.single_rows.list_check import needed_fields
 from skyband.framework.queries.topk.model import TopK
-from skyband.framework.spec.document import Path
-from skyband.framework.spec.scope import ROW_SIDES, Scope
+from skyband.framework.spec.checks.scope import ROW_SIDES, Scope
+from skyband.framework.spec.parsing.document import Path
 
 
 def check(s: Scope, path: Path, query: TopK) -> None:

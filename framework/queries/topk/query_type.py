@@ -15,8 +15,8 @@ from skyband.framework.queries.topk import explain as own_explain
 from skyband.framework.queries.topk.check import check
 from skyband.framework.queries.topk.compile import compile_topk
 from skyband.framework.queries.topk.model import TopK
-from skyband.framework.spec.document import Path
-from skyband.framework.spec.scope import Scope
+from skyband.framework.spec.checks.scope import Scope
+from skyband.framework.spec.parsing.document import Path
 
 if TYPE_CHECKING:
     from skyband.framework.verify.objects import Found

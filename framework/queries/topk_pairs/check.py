@@ -5,8 +5,8 @@ from __future__ import annotations
 from skyband.framework.queries.checks import bounds_in_order, uses_scoring
 from skyband.framework.queries.pair_rows.check import check_between, check_room
 from skyband.framework.queries.topk_pairs.model import TopKPairs
-from skyband.framework.spec.document import Path
-from skyband.framework.spec.scope import PAIR_SIDES, Scope
+from skyband.framework.spec.checks.scope import PAIR_SIDES, Scope
+from skyband.framework.spec.parsing.document import Path
 
 
 def check(s: Scope, path: Path, query: TopKPairs) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, share
 from skyband.framework.queries.pair_rows.compile import side_texts, sides, sides_key
 from skyband.framework.queries.topk_pairs.model import TopKPairs as TopKPairsModel
-from skyband.framework.spec.expressions import scoring_text
+from skyband.framework.spec.expressions.scoring import scoring_text
 from skyband.operators.base import Operator, Window
 from skyband.operators.expressions.ast import Node
 

@@ -16,8 +16,8 @@ from skyband.framework.queries.topk_pairs import explain
 from skyband.framework.queries.topk_pairs.check import check
 from skyband.framework.queries.topk_pairs.compile import compile_pairs
 from skyband.framework.queries.topk_pairs.model import TopKPairs
-from skyband.framework.spec.document import Path
-from skyband.framework.spec.scope import PAIR_SIDES, Scope
+from skyband.framework.spec.checks.scope import PAIR_SIDES, Scope
+from skyband.framework.spec.parsing.document import Path
 
 if TYPE_CHECKING:
     from skyband.framework.verify.objects import Found

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from skyband.framework.base.reasons import EMPTY_SET, LARGE_SET
 from skyband.framework.plan.model import TokenNode
-from skyband.framework.spec.words import WORDS
+from skyband.framework.spec.models.words import WORDS
 from skyband.operators.base import NULL
 
 _RUN = re.compile(r"\[(?P<not>\^?)(?P<of>(?:[^\[\]\\^]|\\[pP](?:[A-Z]|\{\w+\})|\\[wds])+)\]\+")

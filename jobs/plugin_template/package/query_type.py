@@ -18,8 +18,8 @@ from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.plan.model import QueryNode
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.queries.protocol import QueryType, Question
-from skyband.framework.spec.document import Path
-from skyband.framework.spec.scope import Scope
+from skyband.framework.spec.checks.scope import Scope
+from skyband.framework.spec.parsing.document import Path
 from skyband.framework.verify.objects import Found, window_of
 from skyband.operators.base import NULL
 

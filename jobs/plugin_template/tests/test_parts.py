@@ -12,8 +12,8 @@ from skyband.framework.plan.compile import compile_job
 from skyband.framework.quality.own_expectations import OWN
 from skyband.framework.queries.registry import QUERY_TYPES
 from skyband.framework.sources.registry import SOURCES
+from skyband.framework.spec.expressions.scoring_functions import SCORING_FUNCTIONS
 from skyband.framework.spec.load import validate_text
-from skyband.framework.spec.scoring_functions import SCORING_FUNCTIONS
 from skyband.jobs import cli
 from skyband.jobs.plugin_template.package.expectation import NO_VALUE_DOMINATES
 from skyband.jobs.plugin_template.package.operator import FrequentOperator

@@ -20,7 +20,7 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.console.notify import COMMAND, WEBHOOK, Receivers
 from skyband.framework.console.outcome import STATUSES, Outcome
 from skyband.framework.quality.gate import Gate
-from skyband.framework.spec.variables import resolve
+from skyband.framework.spec.parsing.variables import resolve
 from skyband.jobs import cli
 from tests.spark.jobs import write_file, write_spec
 

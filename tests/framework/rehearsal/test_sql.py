@@ -11,7 +11,7 @@ import pytest
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.rehearsal.rows import arrow_column
 from skyband.framework.rehearsal.sql import expression
-from skyband.framework.spec.sql import check_sql
+from skyband.framework.spec.expressions.sql import check_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

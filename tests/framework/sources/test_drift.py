@@ -16,7 +16,7 @@ from deltalake import write_deltalake
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.drift import compare, of_file, of_table, unnamed, updated
-from skyband.framework.spec.models import kind_of
+from skyband.framework.spec.models.job import kind_of
 from skyband.framework.streaming.job.layout import Layout
 from skyband.framework.streaming.run.drifts import Drifts
 from skyband.jobs.spec import load_plan

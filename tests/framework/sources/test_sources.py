@@ -17,7 +17,7 @@ from skyband.framework.sources.files.format import files_taken
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.sources.registry import SOURCES, source_format
 from skyband.framework.spec.load import validate_text
-from skyband.framework.spec.schema import job_schema
+from skyband.framework.spec.schema.json_schema import job_schema
 from tests.framework.sources.lines import LINES
 from tests.specs import plan_of_text, spec_text
 

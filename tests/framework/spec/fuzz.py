@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 
 from skyband.framework.base.errors import CODES
-from skyband.framework.spec.assemble import PROFILE
 from skyband.framework.spec.load import validate_text
+from skyband.framework.spec.parsing.assemble import PROFILE
 from tests.framework.spec.examples import ENV, FAMILY, OTHERS, SENSORS, other
 from tests.framework.test_terminal import steering
 

@@ -16,9 +16,9 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.describe import describe
 from skyband.framework.plan.fingerprint import fingerprint
-from skyband.framework.spec.assemble import PROFILE, read_text
 from skyband.framework.spec.load import validate_file, validate_text
-from skyband.framework.spec.models import Job
+from skyband.framework.spec.models.job import Job
+from skyband.framework.spec.parsing.assemble import PROFILE, read_text
 from tests.framework.spec.examples import SENSORS
 from tests.seeds import cases
 from tests.test_readme import merged

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from skyband.framework.spec.schema import schema_text
+from skyband.framework.spec.schema.json_schema import schema_text
 from skyband.jobs.cli import main
 from skyband.jobs.init import MODELINE, SCHEMA
 from tests.framework.spec.language_server import Editor, command, editor

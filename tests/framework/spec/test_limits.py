@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.spec.column_names import Columns
-from skyband.framework.spec.limits import MAX_MISTAKES, MAX_NESTING, MAX_TOKENS, MAX_TYPE_NESTING, Work
+from skyband.framework.spec.expressions.column_names import Columns
+from skyband.framework.spec.expressions.sql import check_sql
 from skyband.framework.spec.load import validate_text
-from skyband.framework.spec.sql import check_sql
+from skyband.framework.spec.parsing.limits import MAX_MISTAKES, MAX_NESTING, MAX_TOKENS, MAX_TYPE_NESTING, Work
 from skyband.operators.spelling import bounded, closest
 from tests.framework.spec.worst_cases import CASES, derive, spec
 

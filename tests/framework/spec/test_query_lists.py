@@ -273,7 +273,7 @@ def test_a_path_from_the_environment_is_not_shown(tmp_path: Path) -> None:
 
 
 def test_editors_are_told_what_must_be_there() -> None:
-    from skyband.framework.spec.schema import schema_text
+    from skyband.framework.spec.schema.json_schema import schema_text
 
     topk = json.loads(schema_text())["$defs"]["TopK"]
     assert topk["anyOf"] == [{"required": ["scoring", "k"]}, {"required": ["queries_from"]}]

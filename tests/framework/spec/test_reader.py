@@ -2,9 +2,9 @@
 
 import pytest
 
-from skyband.framework.spec.assemble import read_text
 from skyband.framework.spec.load import validate_text
-from skyband.framework.spec.yaml_recovery import MAX_BYTES
+from skyband.framework.spec.parsing.assemble import read_text
+from skyband.framework.spec.parsing.recovery import MAX_BYTES
 from tests.framework.spec.examples import ENV, SENSORS
 
 

@@ -6,7 +6,7 @@ import re
 
 from skyband.framework.queries.registry import QUERY_TYPES
 from skyband.framework.spec.reference import REFERENCE_DIRECTORY, reference_pages
-from skyband.framework.spec.schema import model_schema
+from skyband.framework.spec.schema.json_schema import model_schema
 
 
 def test_the_pages_are_current() -> None:

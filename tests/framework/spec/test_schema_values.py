@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from skyband.framework.base import units
-from skyband.framework.spec import models
-from skyband.framework.spec.assemble import read_text
 from skyband.framework.spec.load import validate_text
-from skyband.framework.spec.schema import fragment_schema, job_schema
-from skyband.framework.spec.schema_values import for_editors
+from skyband.framework.spec.models import job as models
+from skyband.framework.spec.parsing.assemble import read_text
+from skyband.framework.spec.schema.json_schema import fragment_schema, job_schema
+from skyband.framework.spec.schema.values import for_editors
 from tests.framework.spec.examples import ENV, FAMILY, SENSORS
 from tests.framework.spec.fuzz import mutant
 from tests.seeds import cases

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skyband.framework.spec.sql import check_sql, functions
+from skyband.framework.spec.expressions.sql import check_sql, functions
 from tests.seeds import cases
 
 TYPES: dict[str, str | None] = {

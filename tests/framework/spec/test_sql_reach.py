@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from skyband.framework.spec.sql import check_sql, functions
-from skyband.framework.spec.sql_functions import REFUSED
+from skyband.framework.spec.expressions.sql import check_sql, functions
+from skyband.framework.spec.expressions.sql_functions import REFUSED
 
 TYPES: dict[str, str | None] = {"o": "string", "b": "string", "i": "int"}
 

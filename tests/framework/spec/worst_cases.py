@@ -203,8 +203,8 @@ CASES: dict[str, Callable[[], str]] = {
 
 def measured(which: str) -> tuple[float, float, int]:
     """(seconds, megabytes at most in use, mistakes) of checking one, here."""
-    from skyband.framework.spec.assemble import PROFILE
     from skyband.framework.spec.load import validate_text
+    from skyband.framework.spec.parsing.assemble import PROFILE
 
     text = CASES[which]()
     validate_text(spec(transform="transform: [{derive: {d: concat(x)}}]\n"), {})  # what is read but once

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skyband.framework.spec.example_models import SpecTest
+from skyband.framework.spec.models.examples import SpecTest
 from skyband.framework.spec_tests import by_engine, in_memory
 from skyband.framework.spec_tests.expected import compared
 from skyband.framework.spec_tests.loading import load

@@ -1,0 +1,53 @@
+"""The columns of a job: those of the source, then the derived ones, with their types (found without Spark)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.spec.expressions.column_names import Columns
+from skyband.framework.spec.expressions.sql import check_sql
+from skyband.framework.spec.models.job import DerivedColumn, DeriveStep, Job, SourceColumn, WhereStep
+
+UNKNOWN_TYPE = "the type of the derived column"
+
+
+def how_to_say(name: str) -> str:
+    """The hint for a derived column whose type neither the spec nor its expression says."""
+    return f'say its type: {name}: {{sql: "...", type: double}}'
+
+
+def source_types(job: Job) -> dict[str, str]:
+    """Name -> type of the source's columns, in order."""
+    return {name: spec.type if isinstance(spec, SourceColumn) else spec for name, spec in job.source.columns.items()}
+
+
+def derived(job: Job) -> Iterator[tuple[int, str, str, str | None]]:
+    """(index of the step, name, SQL, type the spec says or None) of every derived column, in order."""
+    for i, step in enumerate(job.transform):
+        if isinstance(step, DeriveStep):
+            for name, spec in step.derive.items():
+                if isinstance(spec, DerivedColumn):
+                    yield i, name, spec.sql, spec.type
+                else:
+                    yield i, name, spec, None
+
+
+def filters(job: Job) -> Iterator[tuple[int, str]]:
+    """(index of the step, SQL) of every row filter, in order."""
+    for i, step in enumerate(job.transform):
+        if isinstance(step, WhereStep):
+            yield i, step.where
+
+
+def column_types(job: Job) -> dict[str, str]:
+    """Name -> type of every column after the transforms: the source's, then the derived ones. About a millisecond per derived column.
+
+    SkybandError SKY-E136 if the type of a derived column is neither said nor told by its expression (no spec that validates has one).
+    """
+    types = Columns(source_types(job))
+    for _, name, sql, said in derived(job):
+        types[name] = said or check_sql(sql, types).type
+        if types[name] is None:
+            raise SkybandError("SKY-E136", f"{UNKNOWN_TYPE} '{name}' is not known", how_to_say(name))
+    return {name: type_ for name, type_ in types.items() if type_ is not None}

@@ -1,0 +1,76 @@
+"""What is wrong with the tests of a spec (``tests:``) beyond their shape: columns, tables, values that no column can have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from skyband.framework.base.errors import did_you_mean, one_of
+from skyband.framework.base.table_names import query_tables
+from skyband.framework.spec.checks.columns import source_types
+from skyband.framework.spec.checks.scope import Scope
+from skyband.framework.spec.checks.table_columns import table_columns, without_table
+from skyband.framework.spec.models.job import kind_of
+from skyband.framework.spec.parsing.cells import cell
+from skyband.framework.spec.parsing.document import Path
+
+MOST_MISTAKES: Final = 20
+"""Mistakes of one test that are told."""
+
+
+def check_examples(s: Scope) -> None:
+    """Note what is wrong with them. O(cells)."""
+    seen: dict[str, int] = {}
+    absent: Mapping[str, str] = {} if s.doc.bad(("queries",)) else without_table(s)
+    for i, test in enumerate(s.job.tests):
+        at: Path = ("tests", i)
+        if s.doc.bad(at):
+            continue
+        if test.name in seen and not s.doc.bad((*at, "name")):
+            s.doc.add("SKY-E102", f"two tests named '{test.name}'", s.doc.where_value((*at, "name")), "their names tell them apart")
+        seen.setdefault(test.name, i)
+        before = len(s.doc.errors)
+        columns = None if s.doc.bad_below(("source", "schema")) else {n: kind_of(t) for n, t in source_types(s.job).items()}
+        for n, row in enumerate(test.rows):
+            if isinstance(row, dict):
+                _row(s, (*at, "rows", n), row, columns, "the source")
+        for table, rows in test.expect.items():
+            known = _columns(s, (*at, "expect", table), table, absent)
+            for n, row in enumerate(rows):
+                _row(s, (*at, "expect", table, n), row, known, f"table {table}")
+        del s.doc.errors[before + MOST_MISTAKES :]
+
+
+def _columns(s: Scope, at: Path, table: str, absent: Mapping[str, str]) -> Mapping[str, Any] | None:
+    """Columns and their kinds, None where they are not known or there is no such table, which is noted."""
+    if s.doc.bad_below(at) or s.doc.bad(("queries",)):
+        return None
+    queries = s.job.queries
+    known = {t for q in queries for t in (*query_tables(q), f"{q}_trajectory") if not t.endswith("_skyband") and t not in absent}
+    if table not in known | {"rejected"}:
+        hint = f"what a query tells once is in {absent[table]}, its only table" if table in absent else did_you_mean(table, known)
+        hint = hint or f"tables: {one_of([*sorted(known), 'rejected'], 20)}"
+        s.doc.add("SKY-E122", f"a test cannot expect anything of '{table}'", s.doc.where_key(at), hint)
+        return None
+    found = table_columns(s, table)
+    if table == "rejected" and found is not None:
+        # What a rejected row held is JSON in `text`: its columns can be named themselves.
+        return {"event_time": "time", **s.kinds(), "reason": "text"}
+    return found if found is None else {n: k for n, k in found.items() if n != "batch_id"}
+
+
+def _row(s: Scope, at: Path, row: Mapping[str, Any], columns: Mapping[str, Any] | None, where: str) -> None:
+    if columns is None or s.doc.bad(at):
+        return
+    for name, value in row.items():
+        path = (*at, name)
+        if s.doc.bad(path):
+            continue
+        if name not in columns:
+            hint = did_you_mean(name, columns) or f"columns: {one_of(list(columns), 20)}"
+            s.doc.add("SKY-E120", f"{where} has no column '{name}'", s.doc.where_key(path), hint)
+            continue
+        try:
+            cell(value, columns[name])
+        except ValueError as e:
+            s.doc.add("SKY-E530", f"'{name}' {e}", s.doc.where_value(path))

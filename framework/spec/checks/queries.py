@@ -1,0 +1,240 @@
+"""Checks of scoring functions and queries: names, expressions, windows, collisions of tables and columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import did_you_mean, one_of
+from skyband.framework.base.items import ItemShape
+from skyband.framework.base.table_names import FIXED_COLUMNS, HEAD_COLUMNS, JOB_RUNS, JOB_TABLES, QUERY_COLUMN, TRAJECTORY, query_tables
+from skyband.framework.base.units import format_duration
+from skyband.framework.queries.models import QueryModel
+from skyband.framework.queries.registry import QUERY_TYPES, query_type
+from skyband.framework.spec.checks.scope import PAIR_SIDES, ROW_SIDES, Scope
+from skyband.framework.spec.expressions.scoring import is_linear, scoring_text, term_columns
+from skyband.framework.spec.expressions.scoring_functions import SCORING_FUNCTIONS
+from skyband.framework.spec.models.job import ExpressionScoring, FunctionScoring, GlobalScoring, LinearScoring
+from skyband.framework.spec.parsing.document import Path
+from skyband.operators.base import Kind, Window
+
+FLOAT: Kind = "float"
+
+Parameters = Mapping[str, tuple[str, ...] | None]
+"""Query -> names that its expressions may use besides columns; None: not known."""
+
+
+def check_queries(s: Scope) -> None:
+    """Note everything that is wrong with the scoring functions and queries."""
+    parameters = {name: query_type(q.type).parameters(s, ("queries", name), q) for name, q in s.job.queries.items()}
+    _scoring(s, parameters)
+    _keys(s)
+    for name, query in s.job.queries.items():
+        path: Path = ("queries", name)
+        if s.doc.bad(path):
+            continue
+        kind = query_type(query.type)
+        more = parameters[name]
+        if query.where is not None and more is not None:
+            s.expression((*path, "where"), query.where, kind.sides, "predicate", more=dict.fromkeys(more, FLOAT))
+        for i, c in enumerate(query.carry):
+            s.column((*path, "carry", i), c)
+        _query_window(s, path, query)
+        kind.check(s, path, query)
+        _operator(s, path, query)
+        _result_columns(s, path, query)
+    _tables(s)
+    _deletes(s)
+
+
+def _item(query: QueryModel) -> ItemShape:
+    return query_type(query.type).item(query)
+
+
+def _scoring(s: Scope, parameters: Parameters) -> None:
+    used: dict[str, set[tuple[tuple[str, ...], tuple[str, ...]]]] = {}
+    for query_name, query in s.job.queries.items():
+        name = getattr(query, "scoring", None)
+        more = parameters[query_name]
+        if name is not None and more is not None:
+            used.setdefault(name, set()).add((query_type(query.type).sides, more))
+    for name, scoring in s.job.scoring.items():
+        path: Path = ("scoring", name)
+        if s.doc.bad(path):
+            continue
+        good = True
+        if isinstance(scoring, GlobalScoring):
+            for i, term in enumerate(scoring.terms):
+                named = term_columns(term)
+                if len(named) != 1 and not s.doc.bad_below((*path, "terms", i)):
+                    what = "names no function" if not named else f"names {one_of([f for f, _ in named])}"
+                    hint = "exactly one of abs_difference, squared_difference, sum, product"
+                    s.doc.add("SKY-E117", f"a term {what}", s.doc.where_value((*path, "terms", i)), hint)
+                for f, c in named:
+                    good = s.column((*path, "terms", i, f), c) and good
+                good = good and len(named) == 1
+        if isinstance(scoring, LinearScoring):
+            for c in scoring.linear:
+                good = s.key_column((*path, "linear", c), c) and good
+        if isinstance(scoring, FunctionScoring):
+            good = _function(s, path, scoring)
+        if not good:
+            continue
+        text = scoring_text(scoring)
+        field: Path = (*path, "expression") if isinstance(scoring, ExpressionScoring) else path
+        guess = ROW_SIDES if is_linear(scoring) or not re.search(r"\b[ab]\s*\.", text) else PAIR_SIDES
+        in_use = any(getattr(x, "scoring", None) == name for x in s.job.queries.values())
+        for sides, more in sorted(used.get(name, set() if in_use else {(guess, ())})):
+            if isinstance(scoring, GlobalScoring | LinearScoring) and sides != guess:
+                continue
+            at = None if isinstance(scoring, ExpressionScoring) else path
+            s.expression(field, text, sides, "score", at, dict.fromkeys(more, FLOAT))
+
+
+def _function(s: Scope, path: Path, scoring: FunctionScoring) -> bool:
+    """Whether a function of another package can be used so; what is wrong is noted."""
+    if s.doc.bad_below(path):
+        return False
+    found = SCORING_FUNCTIONS.get(scoring.function)
+    if found is None:
+        known = list(SCORING_FUNCTIONS.all())
+        hint = did_you_mean(scoring.function, known) or (f"installed: {one_of(known)}" if known else "install the package that has it")
+        s.doc.add("SKY-E121", f"no scoring function '{scoring.function}' is installed", s.doc.where_value((*path, "function")), hint)
+        return False
+    good = True
+    for name in scoring.columns:
+        if name not in found.parameters:
+            hint = did_you_mean(name, found.parameters) or f"it takes {one_of(found.parameters)}"
+            s.doc.add("SKY-E110", f"{scoring.function} takes no '{name}'", s.doc.where_key((*path, "columns", name)), hint)
+            good = False
+    for name in found.parameters:
+        at = (*path, "columns", name) if name in scoring.columns else (*path, "function")
+        good = s.column(at, scoring.columns.get(name, name)) and good
+    return good
+
+
+def _keys(s: Scope) -> None:
+    """Key columns stand in every result table under their own names."""
+    taken = {*FIXED_COLUMNS, *HEAD_COLUMNS, "seq", "time"}
+    for query in s.job.queries.values():
+        shape = _item(query)
+        taken |= {v.name for v in (*shape.values, *shape.extra)}
+    if any(getattr(query, "queries_from", None) is not None for query in s.job.queries.values()):
+        taken.add(QUERY_COLUMN)
+    for i, c in enumerate(s.job.source.partition_by):
+        path: Path = ("source", "partition_by", i)
+        if not s.doc.bad(path) and c.lower() in taken:
+            hint = "rename it: '{other}: {{type: ..., from: {c}}}' in source.schema".format(other=c + "_", c=c)
+            s.doc.add("SKY-E124", f"the key column '{c}' collides with a column of the result tables", s.doc.where_value(path), hint)
+
+
+def _query_window(s: Scope, path: Path, query: QueryModel) -> None:
+    doc, at = s.doc, (*path, "window")
+    if query.window is None or doc.bad_below(at):
+        return
+    own = Window(query.window.count, query.window.time)
+    if own == Window():
+        doc.add("SKY-E111", "a window needs 'count', 'time' or both", doc.where_key(at))
+    if doc.bad_below(("window",)):
+        return
+    for kind, _, largest in own.misfits(Window(s.job.window.count, s.job.window.time)):
+        where = doc.where_value((*at, kind))
+        if largest is None:
+            hint = f"add {kind} to the job's window, or use {'time' if kind == 'count' else 'count'}"
+            doc.add("SKY-E141", f"the job's window has no {kind}", where, hint)
+        else:
+            big = f"{counted(largest, 'row')}" if kind == "count" else format_duration(largest)
+            doc.add("SKY-E140", f"larger than the job's window ({big})", where, "the job's window is the largest a query may use")
+
+
+def _operator(s: Scope, path: Path, query: QueryModel) -> None:
+    at: Path = (*path, "operator")
+    if query.operator is not None and not s.doc.bad(at) and query.operator != query.type:
+        said = f"no operator {s.doc.shown(at)} for {query.type}"
+        s.doc.add("SKY-E142", said, s.doc.where_value(at), f"known: {query.type}")
+
+
+def _result_columns(s: Scope, path: Path, query: QueryModel) -> None:
+    doc, source = s.doc, s.job.source
+    taken = {c.lower(): "a column of every result" for c in FIXED_COLUMNS}
+    shape = _item(query)
+    own_values = [v.name for v in shape.values if v.name not in FIXED_COLUMNS]
+    taken |= dict.fromkeys(own_values, f"a column of every {query.type} result")
+    taken |= dict.fromkeys([v.name for v in shape.extra], f"a column of every {query.type}'s skyband")
+    if getattr(query, "queries_from", None) is not None:
+        taken[QUERY_COLUMN] = "the column with the query's name"
+    taken |= {c.lower(): "a key column" for c in source.partition_by}
+    carry = [c for i, c in enumerate(query.carry) if not doc.bad((*path, "carry", i))]
+    own = {c for c in (*source.id, *carry)}
+    told: set[str] = set()
+    for column, of in ((c.name, c.source) for c in shape.columns(dict.fromkeys(source.id), query.carry, source.partition_by)):
+        before = taken.get(column.lower())
+        taken.setdefault(column.lower(), f"the column of '{of}'" if of else "a column of every result")
+        if before is None or of in told:
+            continue
+        told.add(of)
+        if of in query.carry:
+            at: Path = (*path, "carry", query.carry.index(of))
+            if doc.bad(at):
+                continue
+            if of in source.id or of in source.partition_by:
+                # It is there already.
+                continue
+            if query.carry.count(of) > 1:
+                second = len(query.carry) - 1 - query.carry[::-1].index(of)
+                doc.add("SKY-E125", f"'{of}' is carried twice", doc.where_value((*path, "carry", second)))
+            else:
+                doc.add("SKY-E124", f"result column '{column}' collides with {before}", doc.where_value(at), "derive it under another name")
+        elif of in own or not of:
+            user = of or next((c for c in (*source.partition_by,) if c.lower() == column.lower()), of)
+            at = ("source", "id", source.id.index(user)) if user in source.id else ("source", "partition_by", 0)
+            if not doc.bad(at):
+                doc.add(
+                    "SKY-E124",
+                    f"result column '{column}' collides with {before}",
+                    doc.where_value(at),
+                    "give the column another name with 'from:'",
+                )
+
+
+def _tables(s: Scope) -> None:
+    """Two names that would be one directory (case aside) collide."""
+    doc = s.doc
+    taken: dict[str, str] = {t: "a table of every job" for t in (*JOB_TABLES, JOB_RUNS)}
+    moving = moving_tables(s)
+    for name in s.job.queries:
+        path: Path = ("queries", name)
+        if doc.bad(path):
+            continue
+        if name.startswith("_"):
+            hint = "directories that begin with _ are hidden from Spark, and hold what is Skyband's own"
+            doc.add("SKY-E116", f"the query name '{name}' begins with _", doc.where_key(path), hint)
+            continue
+        own = [*query_tables(name), *(t for t in moving if t == name + TRAJECTORY)]
+        for table in own:
+            other = taken.get(table.lower())
+            if other is not None:
+                doc.add("SKY-E123", f"the table '{table}' of query '{name}' collides with {other}", doc.where_key(path), "rename the query")
+                break
+        for table in own:
+            taken.setdefault(table.lower(), f"a table of query '{name}'")
+
+
+def moving_tables(s: Scope) -> set[str]:
+    """Tables of trajectories: of the queries whose items have values that move."""
+    return {name + TRAJECTORY for name, query in s.job.queries.items() if _item(query).motion is not None}
+
+
+def _deletes(s: Scope) -> None:
+    if s.job.deletes is None or s.doc.bad(("deletes",)):
+        return
+    s.expression(("deletes",), s.job.deletes, ROW_SIDES, "predicate")
+    if s.job.source.unique == "assumed" and not s.doc.bad(("source", "unique")):
+        where = s.doc.where_value(("source", "unique"))
+        s.doc.add("SKY-E117", "deletes finds rows by their ids, so ids must be checked", where, "leave 'unique' out")
+    can = sorted((name for name, kind in QUERY_TYPES.all().items() if kind.takes_deletions), key=len)
+    for name, query in s.job.queries.items():
+        if query.type not in can and not s.doc.bad(("queries", name)):
+            where = s.doc.where_value(("queries", name, "type"))
+            s.doc.add("SKY-E117", f"{query.type} cannot be used with deletes", where, f"only {one_of(can).replace(' or ', ' and ')} can")

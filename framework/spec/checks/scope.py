@@ -1,0 +1,125 @@
+"""What the checks of a spec share: the document, the job, and the columns found so far."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from skyband.framework.base.errors import Where, did_you_mean, one_of
+from skyband.framework.base.table_names import JOB_TABLES, query_tables
+from skyband.framework.spec.expressions.column_names import Columns
+from skyband.framework.spec.expressions.scoring import check_expression
+from skyband.framework.spec.models.job import Job, kind_of
+from skyband.framework.spec.parsing.document import Document, Path
+from skyband.framework.spec.parsing.limits import CHARACTERS_OF_A_TOKEN
+from skyband.operators.base import Kind
+
+PAIR_SIDES: Final = ("a", "b")
+"""Sides of an expression over two rows."""
+
+ROW_SIDES: Final = ("",)
+"""Sides of an expression over a single row: columns stand alone."""
+
+
+class Scope:
+    """Columns are collected in order, as the transforms make them; a type is None where it is not known."""
+
+    def __init__(self, doc: Document, job: Job) -> None:
+        self.doc = doc
+        self.job = job
+        self.types = Columns()
+        self.columns_known = True
+        self._kinds: dict[str, Kind] = {}
+        self._doubtful: list[str] = []
+
+    def add_column(self, name: str, type_: str | None, path: Path) -> None:
+        """Note a column; one that is there already (case aside, as in Spark) is an error."""
+        other = self.types.spelled(name)
+        if other is not None:
+            spelled = "" if other == name else f" (as '{other}'; Spark does not tell case apart)"
+            self.doc.add("SKY-E125", f"the column '{name}' is already there{spelled}", self.doc.where_key(path), "choose another name")
+            return
+        self.types[name] = type_
+
+    def column(self, path: Path, name: str, lists: bool = False) -> bool:
+        """Whether ``name``, written at ``path``, is a column; if not, or if it is a list and ``lists`` are no use, that is noted."""
+        if self.doc.bad(path):
+            return False
+        if name in self.types:
+            return lists or not self._is_list(name, self.doc.where_value(path))
+        if self.columns_known:
+            spelled = self.types.spelled(name)
+            if spelled is not None:
+                hint: str | None = f"did you mean '{spelled}'? Names are spelled as in the schema"
+            else:
+                hint = did_you_mean(name, self.types) or f"columns: {one_of(list(self.types), 20)}"
+            self.doc.add("SKY-E120", f"unknown column '{name}'", self.doc.where_value(path), hint)
+        return False
+
+    def key_column(self, path: Path, name: str) -> bool:
+        """Like ``column``, for a name that is a field's name rather than its value."""
+        if name in self.types and not self.doc.bad(path):
+            return not self._is_list(name, self.doc.where_key(path))
+        if self.doc.bad(path) or not self.columns_known:
+            return name in self.types
+        self.doc.add("SKY-E120", f"unknown column '{name}'", self.doc.where_key(path), did_you_mean(name, self.types))
+        return False
+
+    def _is_list(self, name: str, where: Where | None) -> bool:
+        """Whether the column ``name`` is a list, which is noted."""
+        type_ = self.types[name]
+        if type_ is None or kind_of(type_) != "list":
+            return False
+        use = "sets are made of lists, under 'tokens:'; a transform may derive a text or a number from one"
+        self.doc.add("SKY-E126", f"'{name}' is a list ({type_})", where, use)
+        return True
+
+    def kinds(self) -> dict[str, Kind]:
+        """Kinds of all columns; float for those whose type is not known. Made once for as many columns as there are."""
+        if len(self._kinds) != len(self.types):
+            self._kinds = {name: kind_of(t) if t is not None else "float" for name, t in self.types.items()}
+            self._doubtful = [c for c, t in self.types.items() if t is None]
+        return self._kinds
+
+    def expression(
+        self,
+        path: Path,
+        text: str,
+        sides: tuple[str, ...],
+        want: Literal["score", "predicate"],
+        at: Path | None = None,
+        more: Mapping[str, Kind] | None = None,
+        only: Mapping[str, Kind] | None = None,
+    ) -> bool:
+        """Check an expression. True if it is good.
+
+        ``at`` is where to report instead, for text the spec does not spell out; ``more`` are names it may use besides the columns,
+        ``only`` those it may use in their stead.
+        """
+        if self.doc.bad_below(path) or not self.columns_known or self.doc.work.gone:
+            return False
+        kinds = self.kinds()
+        # An expression over a column of unknown type would give mistakes that are none.
+        if any(c in text and re.search(rf"\b{re.escape(c)}\b", text) for c in self._doubtful):
+            return False
+        self.doc.work.take(len(text) // CHARACTERS_OF_A_TOKEN)
+        if self.doc.too_much(at or path):
+            return False
+        known = ({**kinds, **more} if more else kinds) if only is None else only
+        mistakes = check_expression(text, known, sides, want)
+        place = self.doc.places.get(path)
+        if mistakes and place is not None and place.variables:
+            message = "not a usable expression once its variables are filled in (their values are not shown)"
+            self.doc.add("SKY-E130", message, self.doc.where_value(path))
+            return False
+        for m in mistakes:
+            where = self.doc.where_key(at) if at is not None else self.doc.where_inside(path, m.start, m.end)
+            self.doc.add("SKY-E130", m.message, where, m.hint)
+        return not mistakes
+
+    def tables(self) -> set[str]:
+        """Names of all tables of the job, as far as the queries are known."""
+        named = self.doc.data.get("queries")
+        names = list(named) if isinstance(named, dict) else list(self.job.queries)
+        return {t for q in names for t in query_tables(str(q))} | set(JOB_TABLES)

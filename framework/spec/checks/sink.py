@@ -1,0 +1,66 @@
+"""What is wrong with a spec's sink: where it lies, and what it says of Kafka."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from skyband.framework.base.errors import did_you_mean
+from skyband.framework.sources.kafka.client import NO_PASSWORD, TEXTS, TOPIC, lacking
+from skyband.framework.spec.checks.scope import Scope
+from skyband.framework.spec.models.sink import KafkaSink, topics
+from skyband.framework.spec.parsing.document import Path
+from skyband.framework.storage.overlap import is_root, overlap, parts, unusable
+
+_HOME: Final = "_skyband"
+
+
+def check_sink(s: Scope) -> None:
+    """Note it all."""
+    _place(s)
+    if s.job.sink.kafka is not None and not s.doc.bad(("sink", "kafka")):
+        _kafka(s, s.job.sink.kafka)
+
+
+def _place(s: Scope) -> None:
+    path: Path = ("sink", "path")
+    if s.doc.bad_below(path):
+        return
+    sink, source = s.job.sink.path, s.job.source.path
+    if odd := unusable(sink):
+        said = f"the sink's path has {' '.join(odd)}, with which Spark or the Delta library would look elsewhere: {sink}"
+        hint = "name a directory without [ ] { } * ? \\ ^ |, control characters and % before two hexadecimal digits"
+        s.doc.add("SKY-E119", said, s.doc.where_value(path), hint)
+    elif is_root(sink):
+        s.doc.add(
+            "SKY-E119", "the sink cannot be the root of a file system", s.doc.where_value(path), "give the job a directory of its own"
+        )
+    elif _HOME in parts(sink):
+        said = f"the sink cannot lie in a directory {_HOME}, in which a job keeps its state"
+        s.doc.add("SKY-E119", said, s.doc.where_value(path), "give the job a directory of its own")
+    elif source is not None and not s.doc.bad(("source", "path")) and overlap(source, sink):
+        said = "the sink cannot be the directory of the source, or lie above or below it"
+        s.doc.add("SKY-E119", said, s.doc.where_value(path), "give the job a directory of its own")
+
+
+def _kafka(s: Scope, kafka: KafkaSink) -> None:
+    doc = s.doc
+    at: Path = ("sink", "kafka")
+    given = {n: v for n in TEXTS if (v := getattr(kafka, n)) is not None and not doc.bad((*at, n))}
+    for name, value in given.items():
+        if re.fullmatch(TEXTS[name][0], value) is None:
+            doc.add("SKY-E114", f"'{name}' takes {TEXTS[name][1]}", doc.where_value((*at, name)))
+    if "password" in given and (*at, "password") not in doc.variables():
+        doc.add("SKY-E119", NO_PASSWORD[0], doc.where_key((*at, "password")), NO_PASSWORD[1])
+    for name in lacking({n for n in ("user", "password", "mechanism") if getattr(kafka, n) is not None}):
+        doc.add("SKY-E111", f"sink.kafka needs '{name}' as well", doc.where_key(at), "a login is user, password and mechanism")
+    for i, name in enumerate(kafka.queries):
+        where = doc.where_value((*at, "queries", i))
+        if name not in s.job.queries:
+            hint = did_you_mean(name, s.job.queries) or "sink.kafka.queries names queries of this spec"
+            doc.add("SKY-E128", f"there is no query '{name}'", where, hint)
+        elif name in kafka.queries[:i]:
+            doc.add("SKY-E102", f"'{name}' is listed twice in queries", where)
+    if not doc.bad((*at, "topic")) and any(re.fullmatch(TOPIC, topic) is None for _, topic in topics(kafka, s.job.job, s.job.queries)):
+        hint = "letters, digits, '.', '_' and '-', at most 249 in all, and {job} and {query}"
+        doc.add("SKY-E114", "'topic' takes the name of a topic", doc.where_value((*at, "topic")), hint)

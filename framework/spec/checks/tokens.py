@@ -1,0 +1,67 @@
+"""Checks of ``tokens:``: what sets are made of, and by which rules."""
+
+from __future__ import annotations
+
+from skyband.framework.spec.checks.scope import Scope
+from skyband.framework.spec.models.job import Tokens, kind_of
+from skyband.framework.spec.parsing.document import Path
+
+MAX_WORDS = 200
+"""Characters of a regular expression for words."""
+
+
+def check_tokens(s: Scope) -> None:
+    """Note everything that is wrong with the sets of tokens."""
+    for name, tokens in s.job.tokens.items():
+        path: Path = ("tokens", name)
+        if s.doc.bad(path):
+            continue
+        _check_column(s, path, tokens)
+        if tokens.separator is not None and tokens.words is not None and not s.doc.bad_below(path):
+            s.doc.add(
+                "SKY-E117", "a text is taken apart by 'separator' or by 'words'", s.doc.where_key((*path, "words")), "keep one of them"
+            )
+        if tokens.words is not None and not s.doc.bad((*path, "words")):
+            _check_words(s, (*path, "words"), tokens.words)
+        if tokens.min_tokens > tokens.max_tokens and not s.doc.bad_below(path):
+            at: Path = (*path, "min_tokens")
+            where = s.doc.where_value(at) if at in s.doc.places else s.doc.where_value((*path, "max_tokens"))
+            s.doc.add("SKY-E117", f"min_tokens is larger than max_tokens ({tokens.max_tokens:,}): no row would have a set", where)
+    if s.job.tokens and s.job.deletes is not None and not s.doc.bad(("tokens",)) and not s.doc.bad(("deletes",)):
+        s.doc.add("SKY-E117", "tokens cannot be used with deletes", s.doc.where_key(("tokens",)), "sets cannot be deleted yet")
+
+
+def _check_column(s: Scope, path: Path, tokens: Tokens) -> None:
+    at: Path = (*path, "column")
+    type_ = s.types.get(tokens.column) if s.column(at, tokens.column, lists=True) else None
+    if type_ is None:
+        return
+    kind = kind_of(type_)
+    if kind not in ("text", "list"):
+        hint = "derive a text from it first, such as cast(x as string)"
+        s.doc.add("SKY-E126", f"tokens are made of a list or a text, '{tokens.column}' is {type_}", s.doc.where_value(at), hint)
+    for field in ("separator", "words"):
+        if kind == "list" and getattr(tokens, field) is not None and not s.doc.bad((*path, field)):
+            said = f"'{field}' is for texts, '{tokens.column}' is a list: its elements are the tokens"
+            s.doc.add("SKY-E117", said, s.doc.where_key((*path, field)), "leave it out")
+
+
+def _check_words(s: Scope, at: Path, words: str) -> None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    where = s.doc.where_value(at)
+    if len(words) > MAX_WORDS:
+        s.doc.add("SKY-E114", f"a regular expression has at most {MAX_WORDS} characters", where)
+        return
+    nothing = pa.array([""])
+    hint = "such as '[A-Za-z0-9]+'; its syntax is RE2's: no look-around, no back-references"
+    try:
+        # Alone first: what only fits together with what is put around it is no expression.
+        pc.match_substring_regex(nothing, words)
+        empty = pc.match_substring_regex(nothing, f"^(?:{words})$")[0].as_py()
+    except pa.ArrowInvalid:
+        s.doc.add("SKY-E130", "not a regular expression", where, hint)
+        return
+    if empty:
+        s.doc.add("SKY-E130", "this regular expression finds the empty text, which is no word", where, "write + for *")

@@ -1,0 +1,343 @@
+"""From the data of a document to a `Job`: what `model_walk` finds wrong, as errors with places and plain words.
+
+What is wrong is reported and marked as poisoned; the job that comes back has nothing, or something hollow, in its place, so that the rest
+of the spec can still be checked in the same run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from pydantic import BaseModel
+
+from skyband.framework.base.errors import Where, one_of
+from skyband.framework.base.units import DURATION_HINT
+from skyband.framework.spec.models import job as models
+from skyband.framework.spec.models.annotations import fields_of, homes
+from skyband.framework.spec.models.query_types import query_type_names
+from skyband.framework.spec.models.walk import EMPTY, MISSING, NO_TYPE, UNKNOWN, WRONG_TYPE, Problem, walk
+from skyband.framework.spec.parsing.document import Document, Path
+from skyband.framework.spec.parsing.positions import Place
+from skyband.operators.spelling import closest
+
+_TYPES_ELSEWHERE: Final[dict[str, str]] = {
+    "varchar": "string", "datetime": "timestamp", "number": "double", "short": "int", "smallint": "int", "tinyint": "int",
+    "numeric": "decimal(18,2)", "decimal": "decimal(18,2)",
+}  # fmt: skip
+
+
+def read_job(doc: Document) -> models.Job | None:
+    """The job of ``doc``. Errors are added to it; hollow values stand in for what is wrong; None if nothing can be said."""
+    if doc.bad(()):
+        return None
+    lost = {name for name in fields_of(models.Job) if (name,) in doc.poisoned}
+    job, problems = walk({name: value for name, value in doc.data.items() if name not in lost})
+    _report([_Told(doc, p) for p in problems if p.kind != EMPTY])
+    _report([_Told(doc, p) for p in problems if p.kind == EMPTY])
+    return job
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A problem, and the words that messages about it share."""
+
+    doc: Document
+    problem: Problem
+
+    @property
+    def path(self) -> Path:
+        return self.problem.path
+
+    @property
+    def name(self) -> str:
+        return str(self.path[-1]) if self.path else ""
+
+    @property
+    def field(self) -> str:
+        return f"'{self.name}'" if self.path and isinstance(self.path[-1], str) else "an item"
+
+    @property
+    def value(self) -> Any:
+        return value_at(self.doc.data, self.path)
+
+    @property
+    def shown(self) -> str:
+        return self.doc.shown(self.path)
+
+    @property
+    def place(self) -> Place | None:
+        return self.doc.places.get(self.path)
+
+    @property
+    def raw(self) -> str:
+        return self.place.raw if self.place is not None else ""
+
+    @property
+    def description(self) -> str | None:
+        """What the model says about the field, for a hint."""
+        info = self.problem.info
+        return f"{self.name}: {info.description}" if info is not None and info.description else None
+
+    @property
+    def of_key(self) -> Where:
+        """The place of what is wrong: the field's name, if that is it."""
+        return self.doc.where_key(self.path) if self.problem.key else self.doc.where_value(self.path)
+
+    def say(self, code: str, message: str, hint: str | None = None, where: Where | None = None) -> None:
+        self.doc.add(code, message, where or self.doc.where_value(self.path), hint)
+
+
+def _report(told: list[_Told]) -> None:
+    """Tell of every problem, once, unless it follows from another mistake; all are poisoned then."""
+    guesses = {t.path: _guess(t) for t in told if t.problem.kind == UNKNOWN}
+    # A misspelled field is one mistake, not an unknown field and a missing one.
+    meant = {(*path[:-1], guess) for path, guess in guesses.items() if guess}
+    orders: _Orders = {}
+    for t in told:
+        if t.problem.kind != EMPTY and _split_value(t, orders):
+            t.doc.poisoned.add(t.path)
+    for t in told:
+        if t.problem.kind == MISSING and t.path in meant:
+            t.doc.poisoned.add(t.path)
+        if t.doc.bad(t.path):
+            continue
+        if t.problem.kind == UNKNOWN:
+            _unknown_field(t, guesses.get(t.path))
+        else:
+            _WORDS.get(t.problem.kind, _other)(t)
+        t.doc.poisoned.add(t.path)
+
+
+_Orders: TypeAlias = dict[Path, tuple[list[Any], dict[Any, int]]]
+
+
+def _split_value(t: _Told, orders: _Orders) -> bool:
+    """Whether the field is the rest of an unquoted value with a comma, as in ``{price: decimal(10,2)}``; says so once.
+
+    ``orders`` remembers the order of a mapping's names.
+    """
+    doc, path = t.doc, t.path
+    siblings = value_at(doc.data, path[:-1])
+    if not path or not isinstance(siblings, dict) or siblings.get(path[-1], "") is not None:
+        return False
+    if path[:-1] not in orders:
+        orders[path[:-1]] = list(siblings), {name: n for n, name in enumerate(siblings)}
+    names, order = orders[path[:-1]]
+    at = order[path[-1]] - 1
+    while at > 0 and siblings[names[at]] is None:
+        at -= 1
+    before = (*path[:-1], names[at])
+    place = doc.places.get(before)
+    if at < 0 or place is None or place.style or place.raw.count("(") <= place.raw.count(")"):
+        return False
+    if not doc.bad(before):
+        whole = ", ".join([place.raw, *(str(n) for n in names[at + 1 : names.index(path[-1]) + 1])])
+        whole = "***" if place.secret else whole
+        doc.add("SKY-E104", "inside braces, YAML ends a value without quotes at the comma", doc.where_value(before), f'quote it: "{whole}"')
+        doc.poisoned.add(before)
+    return True
+
+
+def _unknown_field(t: _Told, guess: str | None) -> None:
+    known = _known(t.problem.model)
+    hint = f"did you mean '{guess}'?" if guess else f"known fields: {one_of(known, 20)}" if known else None
+    if t.value is None and any(c in t.name for c in "()+-*/<>=. ,'\""):
+        hint = "if this belongs to the value before it, quote that value"
+    elif guess is None:
+        home = next((place for place, m in homes(models.Job) if t.name in fields_of(m) and m is not t.problem.model), None)
+        hint = f"'{t.name}' belongs under {home}" if home else hint
+    t.say("SKY-E110", f"unknown field '{t.name}' in {path_name(t.path[:-1])}", hint, t.doc.where_key(t.path))
+
+
+def _known(model: type[BaseModel] | None) -> list[str]:
+    return list(fields_of(model)) if model is not None else []
+
+
+def _guess(t: _Told) -> str | None:
+    """The field that an unknown one was probably meant to be."""
+    there = value_at(t.doc.data, t.path[:-1])
+    return closest(t.name, [f for f in _known(t.problem.model) if f not in there])
+
+
+def _missing(t: _Told) -> None:
+    parent = t.doc.where_key(t.path[:-1]) if t.path[:-1] else t.doc.where_value(())
+    t.say("SKY-E111", f"{path_name(t.path[:-1])} needs the field '{t.name}'", t.description, parent)
+
+
+def _empty(t: _Told) -> None:
+    t.say("SKY-E112", f"'{t.name}' has no value", "give it one, or leave the field out", t.doc.where_key(t.path))
+
+
+def _text(t: _Told) -> None:
+    if isinstance(t.value, bool) and t.place is not None:
+        means = "true" if t.value else "false"
+        t.say("SKY-E104", f"YAML reads {t.shown} as the truth value {means}; {t.field} takes text", f'quote it: "{t.raw}"')
+    elif t.value is None:
+        t.say("SKY-E112", f"{t.field} has no value", t.description)
+    elif isinstance(t.value, (int, float)):
+        t.say("SKY-E104", f"YAML reads {t.shown} as a number; {t.field} takes text", f'quote it: "{t.raw}"')
+    else:
+        t.say("SKY-E112", f"{t.field} takes text, not {kind_name(t.value)}", t.description)
+
+
+def _no_query_type(t: _Told) -> None:
+    hint = f"types: {one_of(query_type_names())}"
+    t.say("SKY-E111", f"{path_name(t.path)} needs the field 'type'", hint, t.doc.where_key(t.path))
+
+
+def _wrong_query_type(t: _Told) -> None:
+    _not_allowed(t.doc, (*t.path, "type"), list(query_type_names()))
+
+
+def _wrong_word(t: _Told) -> None:
+    expected = str(t.problem.context.get("expected", ""))
+    _not_allowed(t.doc, t.path, [x.strip("'") for x in expected.replace(" or ", ", ").split(", ")])
+
+
+def _not_allowed(doc: Document, path: Path, allowed: list[str]) -> None:
+    value = value_at(doc.data, path)
+    place = doc.places.get(path)
+    if isinstance(value, bool) and place is not None:
+        hint: str | None = f'quote it: "{place.raw}"' if place.raw in allowed else f"allowed: {one_of(allowed)}"
+        doc.add("SKY-E104", f"YAML reads {doc.shown(path)} as the truth value {str(value).lower()}", doc.where_value(path), hint)
+        return
+    guess = closest(str(value), allowed) if isinstance(value, str) else None
+    hint = f"did you mean '{guess}'?" if guess else f"allowed: {one_of(allowed)}"
+    doc.add("SKY-E113", f"'{path[-1]}' cannot be {doc.shown(path) if value is not None else 'empty'}", doc.where_value(path), hint)
+
+
+def _duration(t: _Told) -> None:
+    why = str(t.problem.context.get("why", "a number and a unit are needed"))
+    plain = t.place is not None and not t.place.variables
+    t.say("SKY-E115", f"{t.shown} is not a usable duration: {why}" if plain else f"not a usable duration for {t.field}", DURATION_HINT)
+
+
+def _size(t: _Told) -> None:
+    t.say("SKY-E115", f"{t.shown} is not a size", "write a number and b, k, m or g, such as 256m")
+
+
+def _percent(t: _Told) -> None:
+    t.say("SKY-E115", f"{t.shown} is not a share of 0% to 100%", "write a number and %, such as 1%")
+
+
+def _batches(t: _Told) -> None:
+    t.say("SKY-E115", f"{t.shown} is not a number of batches", "write it as 100 batches")
+
+
+def _column_type(t: _Told) -> None:
+    value = str(t.value).lower()
+    guess = _TYPES_ELSEWHERE.get(value) or closest(value, models.TYPES)
+    hint = f"did you mean {guess!r}?" if guess else f"types: {one_of([*models.TYPES, 'decimal(p,s)'])}"
+    t.say("SKY-E113", f"{t.shown} is not a column type", hint)
+
+
+def _of_kind(what: str) -> Callable[[_Told], None]:
+    def say(t: _Told) -> None:
+        t.say("SKY-E112", f"{t.field} takes {what}, not {t.shown if t.raw else kind_name(t.value)}", t.description)
+
+    return say
+
+
+def _bound(words: str, name: str) -> Callable[[_Told], None]:
+    def say(t: _Told) -> None:
+        bound = t.problem.context.get(name, "")
+        t.say("SKY-E114", f"{t.field} must be {words} {f'{bound:,}' if isinstance(bound, int) else bound}, not {t.shown}")
+
+    return say
+
+
+def _pattern(t: _Told) -> None:
+    if t.name == "expectation":
+        hint = "names begin with expect_, such as expect_column_values_to_not_be_null"
+        t.say("SKY-E113", f"{t.shown} is not the name of an expectation", hint)
+        return
+    hint = "use letters, digits and _, not a digit first"
+    if t.path[:2] == ("source", "schema"):
+        hint += "; 'from:' names the column in the source"
+    t.say("SKY-E116", f"{t.field if t.problem.key else t.shown} cannot be used as a name", hint, t.of_key)
+
+
+def _too_long(t: _Told) -> None:
+    most = t.problem.context.get("max_length", 64)
+    message = f"'{t.name if t.problem.key else t.shown}' is longer than {most} characters"
+    t.say("SKY-E116" if t.problem.key else "SKY-E114", message, None if t.problem.key else t.description, t.of_key)
+
+
+def _too_short(t: _Told) -> None:
+    t.say("SKY-E116" if t.problem.key else "SKY-E114", f"{t.field} must not be empty", None if t.problem.key else t.description, t.of_key)
+
+
+def _container(what: str) -> Callable[[_Told], None]:
+    def say(t: _Told) -> None:
+        t.say("SKY-E112", f"{t.field} takes {what}, not {kind_name(t.value)}", t.description)
+
+    return say
+
+
+def _other(t: _Told) -> None:
+    t.say("SKY-E112", f"{t.field} has a value of the wrong kind ({t.shown})", t.description)
+
+
+def _by_kind(*of: tuple[Iterable[str], Callable[[_Told], None]]) -> Mapping[str, Callable[[_Told], None]]:
+    return {kind: say for kinds, say in of for kind in kinds}
+
+
+_WORDS: Final = _by_kind(
+    ((MISSING,), _missing),
+    ((EMPTY,), _empty),
+    ((NO_TYPE,), _no_query_type),
+    ((WRONG_TYPE,), _wrong_query_type),
+    (("string_type", "string_sub_type"), _text),
+    (("literal_error",), _wrong_word),
+    (("duration",), _duration),
+    (("size",), _size),
+    (("percent",), _percent),
+    (("batches",), _batches),
+    (("column_type",), _column_type),
+    (("int_type", "int_parsing", "int_from_float"), _of_kind("a whole number")),
+    (("bool_type", "bool_parsing"), _of_kind("true or false")),
+    (("float_type", "float_parsing", "finite_number"), _of_kind("a number")),
+    (("greater_than_equal",), _bound("at least", "ge")),
+    (("greater_than",), _bound("more than", "gt")),
+    (("less_than_equal",), _bound("at most", "le")),
+    (("less_than",), _bound("less than", "lt")),
+    (("string_pattern_mismatch",), _pattern),
+    (("string_too_long",), _too_long),
+    (("string_too_short", "too_short"), _too_short),
+    (("tuple_type", "list_type"), _container("a list, such as [a, b]")),
+    (("dict_type", "model_type", "model_attributes_type"), _container("fields, such as {name: value}")),
+)
+
+
+def path_name(path: Path) -> str:
+    """A path as a user reads it, such as ``queries.hot.k``."""
+    if not path:
+        return "the spec"
+    return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" if n else p for n, p in enumerate(path))
+
+
+def kind_name(value: Any) -> str:
+    """The kind of a value in plain words."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict):
+        return "fields"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    if isinstance(value, bool):
+        return "a truth value"
+    return "a number" if isinstance(value, (int, float)) else "text"
+
+
+def value_at(data: Any, path: Path) -> Any:
+    """The value at a path of plain data, or None."""
+    for part in path:
+        if isinstance(data, dict):
+            data = data.get(part)
+        elif isinstance(data, list) and isinstance(part, int) and part < len(data):
+            data = data[part]
+        else:
+            return None
+    return data

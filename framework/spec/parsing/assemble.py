@@ -1,0 +1,206 @@
+"""A spec's text to the document of one job: what it includes below it, the chosen profile over it, its parameters put in.
+
+All of that happens to YAML's nodes, before anything is read as a field of a job; each node knows the file it is from, so whatever is wrong
+later is told where it was said.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Final
+
+import yaml
+
+from skyband.framework.base.errors import Where, did_you_mean, one_of
+from skyband.framework.spec.parsing.document import PROFILES, TOO_MUCH, Builder, Document, TooMuch
+from skyband.framework.spec.parsing.includes import INCLUDE, included
+from skyband.framework.spec.parsing.overlay import Overlay, Pair, taken
+from skyband.framework.spec.parsing.parameters import NAME, Filling, names, scalars
+from skyband.framework.spec.parsing.recovery import Composed, compose
+
+PROFILE: Final = "SKYBAND_PROFILE"
+"""The environment variable that names the profile; ``--profile`` sets it."""
+PARAMETERS: Final = "parameters"
+RESOLVED: Final = (INCLUDE, PROFILES, PARAMETERS)
+_NAMED: Final = "use letters, digits and _, not a digit first"
+"""Fields of a spec that no job has: they are resolved before."""
+
+
+def read_text(file: str, text: str, env: Mapping[str, str]) -> Document:
+    """The document of ``text``; whatever is wrong is in ``errors``, nothing is raised. ``file`` is the name shown in messages.
+
+    Fragments are looked for below the directory of ``file``; ``env`` has the profile's name and the values of ``${NAME}``.
+    """
+    main = compose(file, text)
+    return _Assembly(main, env).document(len(text.encode("utf-8", "replace")))
+
+
+class _Assembly:
+    """The parts of one spec. One use."""
+
+    def __init__(self, main: Composed, env: Mapping[str, str]) -> None:
+        self.main = main
+        self.env = env
+        self.parts = [main]
+        self.overlay = Overlay()
+        self.builder = Builder({main.text.file: main.text}, main.text, env)
+        self.doc = self.builder.doc
+
+    def document(self, size: int) -> Document:
+        main, doc = self.main, self.doc
+        root = main.root
+        if isinstance(root, yaml.MappingNode):
+            try:
+                root = self._resolved(root, size)
+            except TooMuch as e:
+                doc.add("SKY-E103", e.why, self.builder.where(e.node), TOO_MUCH)
+                doc.poisoned.add(())
+        if not all(part.readable for part in self.parts):
+            doc.poisoned.add(())
+        if main.readable and not doc.bad(()):
+            self.builder.build(root)
+        doc.errors[:0] = [e for part in self.parts for e in part.errors]
+        for part in self.parts:
+            bad = (p for p, q in doc.places.items() if part.mended and q.text is part.text and q.line in part.mended and "$(" in q.raw)
+            doc.poisoned.update(bad, ((name,) for name in part.lost))
+        doc.included = tuple(part.text for part in self.parts[1:])
+        return doc
+
+    def _resolved(self, root: yaml.MappingNode, size: int) -> yaml.MappingNode:
+        """The root of the job alone. Where that cannot be told, the whole document is poisoned: nothing that follows from it is told."""
+        self.builder.mask(root)
+        root, own = taken(root, RESOLVED)
+        for name in RESOLVED:
+            self._once(name, own[name])
+        if own[INCLUDE]:
+            self.builder.parameters = frozenset()
+            root = self._with_fragments(root, own, size)
+        self._mask_parameters()
+        rest, found = taken(root, (PROFILES, PARAMETERS)) if own[INCLUDE] else (root, own)
+        if found[PROFILES] or self.env.get(PROFILE):
+            rest, found[PARAMETERS] = self._with_profile(rest, found)
+        if found[PARAMETERS]:
+            self._fill(rest, found[PARAMETERS][0], {name for _, value in found[PROFILES] for name in names(value)})
+        assert isinstance(self.main.root, yaml.MappingNode)
+        rest.start_mark, rest.end_mark = self.main.root.start_mark, self.main.root.end_mark
+        return rest
+
+    def _mask_parameters(self) -> None:
+        """Masks the parameters of all parts, profiles with them, that a secret of any of them is made of."""
+        roots = [part.root for part in self.parts if isinstance(part.root, yaml.MappingNode)]
+        secret = {name for root in roots for node in self.builder.secrets(root) for name in names(node)}
+        profiles = [_values(named) for root in roots for _, named in taken(root, (PROFILES,))[1][PROFILES]]
+        for part in [*roots, *(p for some in profiles for _, p in some if isinstance(p, yaml.MappingNode))]:
+            for _, parameters in taken(part, (PARAMETERS,))[1][PARAMETERS]:
+                for key, value in _values(parameters):
+                    if isinstance(key, yaml.ScalarNode) and key.value in secret:
+                        for node in scalars(value):
+                            self.builder.hide(node)
+
+    def _once(self, name: str, pairs: list[Pair]) -> None:
+        for key, _ in pairs[1:]:
+            line = pairs[0][0].start_mark.line + 1
+            said = f"the field {name!r} is written twice, the first in line {line}"
+            self.doc.add("SKY-E102", said, self.builder.where(key), "rename or remove one of them")
+
+    def _with_fragments(self, root: yaml.MappingNode, own: Mapping[str, list[Pair]], size: int) -> yaml.MappingNode:
+        """The fragments, each over those before it, and the spec over them all."""
+        text = self.main.text
+        found, errors = included(self.main, own[INCLUDE][0][1], os.path.dirname(text.file) or ".", size)
+        self.doc.errors += errors
+        if errors:
+            self.doc.poisoned.add(())
+        self.parts += found
+        whole = yaml.MappingNode(root.tag, [], root.start_mark, root.end_mark)
+        for part in found:
+            self.builder.texts[part.text.file] = part.text
+            if isinstance(part.root, yaml.MappingNode):
+                self.builder.mask(part.root)
+                whole = self.overlay.over(whole, part.root)
+        upper = yaml.MappingNode(root.tag, [*root.value, *own[PROFILES][:1], *own[PARAMETERS][:1]], root.start_mark, root.end_mark)
+        return self.overlay.over(whole, upper)
+
+    def _with_profile(self, root: yaml.MappingNode, found: dict[str, list[Pair]]) -> tuple[yaml.MappingNode, list[Pair]]:
+        """(the root with the chosen profile over it, the parameters then)."""
+        doc, chosen = self.doc, self.env.get(PROFILE)
+        named = found[PROFILES][0][1] if found[PROFILES] else None
+        profiles = self._fields(named, PROFILES) if named is not None else {}
+        for name, (key, value) in profiles.items():
+            if not NAME.fullmatch(name):
+                doc.add(
+                    "SKY-E116",
+                    f"'{name}' cannot be used as a name",
+                    self.builder.where(key),
+                    "use letters, digits and _, not a digit first",
+                )
+            if isinstance(value, yaml.MappingNode):
+                for inner, _ in (pair for pairs in taken(value, (INCLUDE, PROFILES))[1].values() for pair in pairs):
+                    hint = "only the spec itself includes files and has profiles"
+                    doc.add("SKY-E110", f"unknown field '{inner.value}' in profiles.{name}", self.builder.where(inner), hint)
+            elif not _is_empty(value):
+                doc.add("SKY-E112", f"'{name}' takes fields of a spec, such as {{window: {{time: 1 day}}}}", self.builder.where(value))
+        if not chosen:
+            return root, found[PARAMETERS]
+        if chosen not in profiles:
+            where = Where(self.main.text.file, 1, 1) if not found[PROFILES] else self.builder.where(found[PROFILES][0][0])
+            known = f"profiles: {one_of(list(profiles))}" if profiles else f"the spec has no profiles; --profile and {PROFILE} choose one"
+            doc.add("SKY-E109", f"no profile {chosen!r}", where, did_you_mean(chosen, profiles) or known)
+            doc.poisoned.add(())
+            return root, found[PARAMETERS]
+        value = profiles[chosen][1]
+        if not isinstance(value, yaml.MappingNode):
+            return root, found[PARAMETERS]
+        lower = yaml.MappingNode(root.tag, [*root.value, *found[PARAMETERS][:1]], root.start_mark, root.end_mark)
+        upper, _ = taken(value, (INCLUDE, PROFILES))
+        whole, own = taken(self.overlay.over(lower, upper), (PARAMETERS,))
+        return whole, own[PARAMETERS]
+
+    def _fields(self, node: yaml.Node, name: str) -> dict[str, Pair]:
+        """The fields of a mapping by name, the first of each; others are told."""
+        if not isinstance(node, yaml.MappingNode):
+            self.doc.add("SKY-E112", f"'{name}' takes fields, such as {{name: value}}", self.builder.where(node))
+            return {}
+        found: dict[str, Pair] = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                self.doc.add("SKY-E112", "a field name must be plain text", self.builder.where(key))
+            elif key.value in found:
+                self.doc.add("SKY-E102", f"the field {key.value!r} is written twice", self.builder.where(key), "remove one of them")
+            else:
+                found[key.value] = key, value
+        return found
+
+    def _fill(self, root: yaml.MappingNode, pair: Pair, elsewhere: set[str]) -> None:
+        """Puts the parameters in. One of the spec's own file that nothing uses, here or ``elsewhere``, is a mistake."""
+        doc, where = self.doc, self.builder.where
+        if not isinstance(pair[1], yaml.MappingNode):
+            doc.poisoned.add(())
+        parameters = self._fields(pair[1], PARAMETERS)
+        self.builder.parameters = frozenset(parameters)
+        for name, (key, value) in parameters.items():
+            if not NAME.fullmatch(name):
+                doc.add("SKY-E116", f"'{name}' cannot be used as a name", where(key), _NAMED)
+            elif _is_empty(value):
+                doc.add("SKY-E112", f"'{name}' has no value", where(key), "give it one, or leave the field out")
+                doc.poisoned.add(())
+        filling = Filling({name: value for name, (_, value) in parameters.items()})
+        filling.fill(root)
+        for node, name in filling.unfit:
+            said = f"the parameter {name!r} is a list or has fields: it cannot stand inside a text"
+            doc.add("SKY-E109", said, where(node), f'let the whole value be "${{{name}}}"')
+            doc.poisoned.add(())
+        idle = set(parameters) - filling.used - elsewhere
+        unknown = names(root) - set(parameters) if idle else set()
+        for name, (key, _) in parameters.items():
+            if name in idle and NAME.fullmatch(name) and key.start_mark.name == self.main.text.file:
+                hint = did_you_mean(name, unknown) or f'remove it, or use it: "${{{name}}}"'
+                doc.add("SKY-E109", f"nothing in the spec says ${{{name}}}", where(key), hint)
+
+
+def _values(node: yaml.Node) -> list[Pair]:
+    return node.value if isinstance(node, yaml.MappingNode) else []
+
+
+def _is_empty(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:null"

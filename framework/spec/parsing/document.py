@@ -1,0 +1,339 @@
+"""A YAML spec as plain data with a table of positions beside it.
+
+Only the safe composer reads the text: no tag ever becomes an object. Data is built here from the composed nodes, so that duplicate keys,
+alias bombs and YAML traps are seen, and so that every value's and key's place in the file is known (``Document.places``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import yaml
+
+from skyband.framework.base.errors import SkybandError, Where, did_you_mean
+from skyband.framework.spec.parsing.limits import MAX_MISTAKES, Work
+from skyband.framework.spec.parsing.positions import Key, Place, SourceText, is_secret
+from skyband.framework.spec.parsing.variables import Problem, resolve
+
+Path: TypeAlias = tuple[str | int, ...]
+
+PROFILES: Final = "profiles"
+MAX_NODES: Final = 20_000
+MAX_DEPTH: Final = 40
+TOO_MUCH: Final = "write the values out, without so many or such deep aliases"
+
+_INT: Final = re.compile(r"[-+]?(0|[1-9][0-9_]*)")
+_FLOAT: Final = re.compile(r"[-+]?([0-9][0-9_]*)?\.?[0-9_]*([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_TAG: Final = "tag:yaml.org,2002:"
+
+
+class Poisoned(set[Path]):
+    """Paths whose value is known to be wrong or missing; ``above`` holds them and all paths above them. It only grows."""
+
+    def __init__(self, paths: Iterable[Path] = ()) -> None:
+        super().__init__()
+        self.above: set[Path] = set()
+        self.update(paths)
+
+    def add(self, path: Path) -> None:
+        """Note a path. O(depth)."""
+        super().add(path)
+        self.above.update(path[:n] for n in range(len(path) + 1))
+
+    def update(self, *paths: Iterable[Path]) -> None:
+        """Note several."""
+        for some in paths:
+            for path in list(some):
+                self.add(path)
+
+
+@dataclass(slots=True)
+class Document:
+    """``data`` as plain dicts, lists and scalars; ``places[path]`` where it stands; ``errors`` what was wrong so far.
+
+    ``poisoned`` holds paths whose value is known to be wrong or missing: later checks keep quiet about them.
+    """
+
+    source: SourceText
+    data: dict[str, Any]
+    places: dict[Path, Place]
+    errors: list[SkybandError]
+    poisoned: Poisoned = field(default_factory=Poisoned)
+    work: Work = field(default_factory=Work)
+    """What SQL and expressions may still cost."""
+    included: tuple[SourceText, ...] = ()
+    """The texts of the files that the spec includes."""
+
+    def place(self, path: Path) -> Place | None:
+        """The place of ``path``, or of the nearest path above it that is in the file. O(depth)."""
+        for n in range(len(path), -1, -1):
+            found = self.places.get(path[:n])
+            if found is not None:
+                return found
+        return None
+
+    def where_value(self, path: Path) -> Where:
+        """Where the value at ``path`` is (nearest value above if it is missing: then its key)."""
+        place = self.place(path)
+        if place is None:
+            return self.source.where(0, 0)
+        if path in self.places or place.key is None:
+            return place.where
+        return place.key.where
+
+    def where_key(self, path: Path) -> Where:
+        """Where the key at ``path`` is (the value, for items of lists)."""
+        place = self.place(path)
+        if place is None:
+            return self.source.where(0, 0)
+        return place.key.where if place.key is not None else place.where
+
+    def where_inside(self, path: Path, start: int, end: int) -> Where:
+        """Where characters ``start`` to ``end`` of the scalar at ``path`` are; the whole scalar if that cannot be told."""
+        place = self.places.get(path)
+        if place is None or place.variables or place.filled:
+            return self.where_value(path)
+        inside = place.text.inside(place, start, end)
+        return place.text.where(*inside) if inside is not None else self.where_value(path)
+
+    def shown(self, path: Path) -> str:
+        """The value as the file spells it, in quotes, for a message; ``***`` for a secret."""
+        place = self.places.get(path)
+        if place is None or place.secret:
+            return "***"
+        raw = place.value if place.filled and not place.variables else place.raw
+        return f"'{raw if len(raw) <= 60 else raw[:57] + '...'}'"
+
+    def variables(self) -> dict[Path, str]:
+        """The values that have something of the environment in them: path -> as the spec writes it. O(values)."""
+        return {path: place.value for path, place in self.places.items() if place.variables}
+
+    def bad(self, path: Path) -> bool:
+        """Whether the value at ``path`` or one above it is already known to be wrong."""
+        return bool(self.poisoned) and any(path[:n] in self.poisoned for n in range(len(path) + 1))
+
+    def bad_below(self, path: Path) -> bool:
+        """Whether ``path``, something above or something below it is known to be wrong."""
+        return path in self.poisoned.above or self.bad(path)
+
+    def too_much(self, path: Path) -> bool:
+        """Whether what SQL and expressions may cost is gone with the one at ``path``, which is noted."""
+        if self.work.gone:
+            hint = "derive columns where the data is written, or make two jobs of it"
+            self.add("SKY-E103", "with this, the SQL and the expressions of the spec are too much altogether", self.where_value(path), hint)
+        return self.work.gone
+
+    def add(self, code: str, message: str, where: Where | None, hint: str | None = None) -> None:
+        """Note an error."""
+        self.errors.append(SkybandError(code, message, hint, where))
+
+
+class Filled(yaml.ScalarNode):
+    """A text that parameters were put into: its value is no longer as the file spells it."""
+
+
+class TooMuch(Exception):
+    """The spec expands to more than is read; ``node`` is where."""
+
+    def __init__(self, why: str, node: yaml.Node) -> None:
+        super().__init__(why)
+        self.why = why
+        self.node = node
+
+
+class Builder:
+    """Builds data and places from composed nodes, whose marks name the text that they are of. One use each."""
+
+    def __init__(self, texts: dict[str, SourceText], source: SourceText, env: Mapping[str, str]) -> None:
+        self.texts = texts
+        self.source = source
+        self.env = env
+        self.doc = Document(source, {}, {}, [])
+        self.count = 0
+        self.active: set[int] = set()
+        self.parameters: frozenset[str] | None = None
+        """Names of the spec's parameters, if it has such."""
+
+    def build(self, root: yaml.Node | None) -> Document:
+        """The document of ``root``; errors are in it, never raised."""
+        doc = self.doc
+        if root is None or not isinstance(root, yaml.MappingNode):
+            what = "the file is empty" if root is None else "a spec is a mapping of fields, like 'job: name'"
+            doc.add("SKY-E105", what, self.source.where(0, 0) if root is None else self.where(root), "skyband init writes a first spec")
+            doc.poisoned.add(())
+            return doc
+        self.mask(root)
+        try:
+            doc.data = self._mapping(root, (), None)
+        except TooMuch as e:
+            doc.add("SKY-E103", e.why, self.where(e.node), TOO_MUCH)
+            doc.poisoned.add(())
+        return doc
+
+    def mask(self, root: yaml.Node) -> None:
+        """Mask every secret below ``root`` before the first mistake is noted: it may stand on the same line."""
+        for node in self.secrets(root):
+            self.hide(node)
+
+    def hide(self, node: yaml.ScalarNode) -> None:
+        """Never show this value where it is written."""
+        self._text(node).mask(self._place(node, None, True))
+
+    def secrets(self, root: yaml.Node) -> Iterator[yaml.ScalarNode]:
+        """The values of a spec's mapping that are secrets by their names. Fields of a profile are those of a spec. O(nodes)."""
+        seen: set[int] = set()
+        left: list[tuple[yaml.Node, Path]] = [(root, ())]
+        while left:
+            node, path = left.pop()
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            if isinstance(node, yaml.ScalarNode):
+                if is_secret(path):
+                    yield node
+            elif isinstance(node, yaml.MappingNode):
+                inside = () if len(path) == 2 and path[0] == PROFILES else path[:2]
+                left += [(v, (*inside, k.value)) for k, v in node.value if isinstance(k, yaml.ScalarNode)]
+            else:
+                left += [(v, (*path[:2], n)) for n, v in enumerate(node.value)]
+
+    def _text(self, node: yaml.Node) -> SourceText:
+        return self.texts[node.start_mark.name]
+
+    def where(self, node: yaml.Node) -> Where:
+        """Where a node stands, for a message."""
+        start, end = node.start_mark, node.end_mark
+        length = end.column - start.column if end.line == start.line else 1
+        return self._text(node).where(start.line, start.column, length)
+
+    def _value(self, node: yaml.Node, path: Path, key: Key | None) -> Any:
+        self.count += 1
+        if self.count > MAX_NODES:
+            raise TooMuch(f"the file expands to more than {MAX_NODES:,} values", node)
+        if len(path) > MAX_DEPTH:
+            raise TooMuch(f"more than {MAX_DEPTH} levels deep", node)
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, path, key)
+        if id(node) in self.active:
+            raise TooMuch("an alias that contains itself", node)
+        self.active.add(id(node))
+        try:
+            if isinstance(node, yaml.MappingNode):
+                return self._mapping(node, path, key)
+            self._note(node, path, key)
+            return [self._value(child, (*path, i), None) for i, child in enumerate(node.value)]
+        finally:
+            self.active.discard(id(node))
+
+    def _note(self, node: yaml.Node, path: Path, key: Key | None, variables: bool = False) -> Place:
+        place = self._place(node, key, isinstance(node, yaml.ScalarNode) and is_secret(path), variables)
+        if place.secret:
+            place.text.mask(place)
+        self.doc.places[path] = place
+        return place
+
+    def _place(self, node: yaml.Node, key: Key | None, secret: bool, variables: bool = False) -> Place:
+        start, end = node.start_mark, node.end_mark
+        scalar = isinstance(node, yaml.ScalarNode)
+        text = self._text(node)
+        return Place(
+            text=text, line=start.line, col=start.column, end_line=end.line, end_col=end.column, key=key,
+            raw=text.between(start.line, start.column, end.line, end.column) if scalar else "",
+            style=(node.style or "") if isinstance(node, yaml.ScalarNode) else "",
+            value=node.value if scalar else "", secret=secret, variables=variables,
+            filled=isinstance(node, Filled),
+        )  # fmt: skip
+
+    def _scalar(self, node: yaml.ScalarNode, path: Path, key: Key | None) -> Any:
+        tag = node.tag.removeprefix(_TAG)
+        text: str = node.value
+        used: set[str] = set()
+        value: Any = text
+        if node.style is None and tag == "bool":
+            value = text.lower() in {"true", "yes", "on"}
+        elif node.style is None and tag == "null":
+            value = None
+        elif node.style is None and tag == "int" and _INT.fullmatch(text) and len(text) < 300:
+            value = int(text.replace("_", ""))
+        elif node.style is None and tag == "float" and _FLOAT.fullmatch(text):
+            value = float(text.replace("_", "").replace(".inf", "inf").replace(".Inf", "inf").replace(".INF", "inf").replace(".nan", "nan")
+                          .replace(".NaN", "nan").replace(".NAN", "nan"))  # fmt: skip
+        elif tag not in {"str", "int", "float", "timestamp", "bool", "null", "value", "merge"}:
+            self.doc.add("SKY-E101", f"the tag {node.tag.replace(_TAG, '!!')} is not allowed in a spec", self.where(node), "remove the tag")
+            self.doc.poisoned.add(path)
+        if isinstance(value, str) and "$" in value:
+            value, used, problems = resolve(text, self.env)
+            place = self._note(node, path, key, variables=bool(used or problems))
+            for p in problems[:MAX_MISTAKES]:
+                inside = None if place.filled else place.text.inside(place, p.start, p.end)
+                where = place.text.where(*inside) if inside else self.where(node)
+                self.doc.add(p.code, p.message, where, self._hint(p, text, place.filled))
+                self.doc.poisoned.add(path)
+            return value
+        self._note(node, path, key)
+        return value
+
+    def _hint(self, problem: Problem, text: str, filled: bool) -> str | None:
+        """What to do about a reference: in a spec with parameters, one that is not set was more likely meant to be one of them."""
+        if problem.code != "SKY-E106" or self.parameters is None:
+            return problem.hint
+        name = text[problem.start + 2 : problem.end - 1]
+        if name in self.parameters:
+            return "parameters do not refer to each other"
+        if filled:
+            return f"this text, or a parameter in it, says ${{{name}}}: set the variable"
+        return did_you_mean(name, self.parameters) or f"give the parameter a value (parameters: {{{name}: ...}}), or set the variable"
+
+    def _mapping(self, node: yaml.MappingNode, path: Path, key: Key | None) -> dict[str, Any]:
+        self._note(node, path, key)
+        result: dict[str, Any] = {}
+        first: dict[str, int] = {}
+        merged: list[yaml.Node] = []
+        for k, v in node.value:
+            if not isinstance(k, yaml.ScalarNode):
+                self.doc.add("SKY-E112", "a field name must be plain text", self.where(k))
+                continue
+            if k.tag == _TAG + "merge":
+                merged.append(v)
+                continue
+            name: str = k.value
+            child = (*path, name)
+            if k.style is None and k.tag in {_TAG + "bool", _TAG + "null"}:
+                means = {"true": "true", "yes": "true", "on": "true", "false": "false", "no": "false", "off": "false"}.get(
+                    name.lower(), "null"
+                )
+                self.doc.add("SKY-E104", f"YAML reads the name {name!r} as {means}", self.where(k), f'quote it: "{name}"')
+            if name in result:
+                what = "two queries" if path == ("queries",) else "two scoring functions" if path == ("scoring",) else "the field"
+                named = f"{what} named {name!r}" if what != "the field" else f"the field {name!r} is written twice"
+                self.doc.add("SKY-E102", f"{named}, the first in line {first[name]}", self.where(k), "rename or remove one of them")
+                # The second one is still read, so that its own mistakes are found.
+                child = (*path, f"{name[:40]}__again_{k.start_mark.line + 1}")
+                if path not in {("queries",), ("scoring",)}:
+                    continue
+            first.setdefault(name, k.start_mark.line + 1)
+            where = self.where(k)
+            result[str(child[-1])] = self._value(v, child, Key(self._text(k), where.line - 1, where.col - 1, where.length))
+        for other in merged:
+            self._merge(other, result, path)
+        return result
+
+    def _merge(self, node: yaml.Node, into: dict[str, Any], path: Path) -> None:
+        """YAML's ``<<``: fields of another mapping, unless they are already there."""
+        for source in node.value if isinstance(node, yaml.SequenceNode) else [node]:
+            if not isinstance(source, yaml.MappingNode):
+                self.doc.add("SKY-E112", "<< takes a mapping or a list of mappings", self.where(source))
+                continue
+            if id(source) in self.active:
+                raise TooMuch("an alias that contains itself", source)
+            places, self.doc.places = self.doc.places, {}
+            try:
+                other = self._value(source, path, None)
+            finally:
+                added, self.doc.places = self.doc.places, places
+            new = {name: value for name, value in other.items() if name not in into}
+            into.update(new)
+            places.update({p: q for p, q in added.items() if len(p) > len(path) and p[len(path)] in new})

@@ -1,0 +1,86 @@
+"""Paths of a spec: relative ones start at the directory of its file, and values of the environment that are only paths stay readable.
+
+A variable's value counts as a path only if three things hold. Every use of it begins ``source.path`` or ``sink.path``. Its name is not
+that of a secret. It is a directory of this machine (or in one), or a location on object storage. Every other value is concealed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from skyband.framework.base.redaction import place
+from skyband.framework.queries.models import QueryModel
+from skyband.framework.queries.single_rows.table_file import ROOTS, outside
+from skyband.framework.spec.models.job import Job
+from skyband.framework.spec.parsing.document import Document
+from skyband.framework.spec.parsing.positions import is_secret
+from skyband.framework.storage.overlap import without_scheme
+
+_PLACES: Final = (("source", "path"), ("sink", "path"))
+_REFERENCE: Final = re.compile(r"(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_OBJECTS: Final = re.compile(r"(?:s3a?|gs|abfss)://[A-Za-z0-9.@_/=-]+")
+
+
+def beside(doc: Document, job: Job, directory: str, env: Mapping[str, str]) -> Job:
+    """``job`` with all its paths starting at ``directory``; tables of queries that lie elsewhere are a mistake."""
+    directory = os.path.abspath(directory)
+    source, sink = job.source, job.sink
+    given = source.path
+    if given is not None and (path := _from(directory, given, doc, ("source", "path"))) != given:
+        job = job.model_copy(update={"source": source.model_copy(update={"path": path})}).with_relative_source(given)
+    job = job.model_copy(update={"sink": sink.model_copy(update={"path": _from(directory, sink.path, doc, ("sink", "path"))})})
+    return job.model_copy(update={"queries": _queries(doc, job, directory, env)})
+
+
+def _from(directory: str, path: str, doc: Document, at: tuple[str, str]) -> str:
+    """An absolute path, or one of another file system, as it is; a relative one below ``directory``."""
+    local = without_scheme(path)
+    if "://" in local or os.path.isabs(local):
+        return path
+    joined = os.path.join(directory, local)
+    place = doc.places.get(at)
+    # Joined as text: what came from the environment must stay recognisable, or messages could not mask it.
+    return joined if place is not None and place.variables else os.path.normpath(joined)
+
+
+def _queries(doc: Document, job: Job, directory: str, env: Mapping[str, str]) -> dict[str, QueryModel]:
+    queries: dict[str, QueryModel] = {}
+    for name, query in job.queries.items():
+        source = getattr(query, "queries_from", None)
+        if source is None:
+            queries[name] = query
+            continue
+        path = os.path.join(directory, without_scheme(source.path))
+        at = ("queries", name, "queries_from", "path")
+        if not doc.bad(at) and outside(path, directory, env):
+            hint = f"put it there, or let whoever runs the job add its directory to the environment variable {ROOTS}"
+            doc.add("SKY-E145", "a table of queries lies below the directory of the spec", doc.where_value(at), hint)
+            doc.poisoned.add(at)
+        queries[name] = query.model_copy(update={"queries_from": source.model_copy(update={"path": path})})
+    return queries
+
+
+def note_places(written: Mapping[tuple[str | int, ...], str], env: Mapping[str, str]) -> None:
+    """Note of every variable that the spec uses whether it is only a place. ``written``: path of a value -> how the spec has it."""
+    only: dict[str, bool] = {}
+    for path, text in written.items():
+        for found in _REFERENCE.finditer(text):
+            begins = path in _PLACES and found.start() == 0 and text[found.end() : found.end() + 1] in ("", "/")
+            only[found[1]] = only.get(found[1], True) and begins
+    for name, so in only.items():
+        if name in env:
+            place(name, env[name], only=so and not is_secret((name,)) and _is_place(env[name]))
+
+
+def _is_place(value: str) -> bool:
+    if _OBJECTS.fullmatch(value):
+        return True
+    try:
+        whole = os.path.normpath(value)
+        above = os.path.dirname(whole)
+        return os.path.isabs(value) and (os.path.isdir(whole) or (above != "/" and os.path.isdir(above))) and whole != "/"
+    except ValueError:
+        return False
