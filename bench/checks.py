@@ -43,9 +43,9 @@ def run() -> Iterator[dict[str, Any]]:
 def _runs(runs: int, checks: Any, rules: Any) -> Iterator[dict[str, Any]]:
     from skyband.framework.console.lines import Lines
     from skyband.framework.quality.gate import Gate
-    from skyband.framework.tables import derive, invariants
-    from skyband.framework.tables.driver_writer import DriverWriter
-    from skyband.framework.tables.sink import Sink
+    from skyband.framework.tables.results import derive, invariants
+    from skyband.framework.tables.writing.driver_writer import DriverWriter
+    from skyband.framework.tables.writing.sink import Sink
     from tests.framework.tables.plans import batch_blocks, make_plan, random_changes
 
     shutil.rmtree(WORK, ignore_errors=True)
@@ -107,9 +107,9 @@ class _timed:
 
 def _large(rows: int) -> dict[str, Any]:
     """One derivation of many changes of 100 keys, as after a first run over much."""
-    from skyband.framework.tables import derive, invariants
-    from skyband.framework.tables.driver_writer import DriverWriter
-    from skyband.framework.tables.sink import Sink
+    from skyband.framework.tables.results import derive, invariants
+    from skyband.framework.tables.writing.driver_writer import DriverWriter
+    from skyband.framework.tables.writing.sink import Sink
     from tests.framework.tables.plans import DAY, item_row, make_plan, to_table, without
 
     shutil.rmtree(WORK, ignore_errors=True)

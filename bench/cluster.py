@@ -113,7 +113,7 @@ def _driver(spec: str) -> dict[str, Any]:
     from skyband.framework.streaming.run import runner
     from skyband.framework.streaming.run.received import Received
     from skyband.framework.streaming.spark.session import get_session
-    from skyband.framework.tables.writer_factory import writer_for
+    from skyband.framework.tables.writing.factory import writer_for
     from skyband.jobs.spec import load_plan
 
     plan, sent = load_plan(spec), []

@@ -51,7 +51,7 @@ run: {{trigger: once, max_files: 1, buckets: 4}}
 def run() -> Iterator[dict[str, Any]]:
     from skyband.framework.streaming.run.runner import Batch, Runner
     from skyband.framework.streaming.spark.session import get_session
-    from skyband.framework.tables.writer_factory import writer_for
+    from skyband.framework.tables.writing.factory import writer_for
     from skyband.jobs.spec import load_plan
 
     batches = int(os.environ.get("SKYBAND_GROWTH_BATCHES", BATCHES))
@@ -95,7 +95,7 @@ def landing(batches: int) -> None:
 
 def row(batches: int, ends: list[float]) -> dict[str, Any]:
     """What is there now."""
-    from skyband.framework.tables import delta_read
+    from skyband.framework.tables.delta import delta_read
 
     out = WORK / "out"
     sizes = {p.name: size(p) for p in sorted(out.iterdir()) if p.name != "_skyband"}

@@ -63,7 +63,7 @@ def _job(spark: Any, kind: str, query: str, rows: int, arrow: bool) -> tuple[flo
     """Seconds of processor time and by the clock of one run over fresh files into fresh tables."""
     from skyband.framework.streaming.run import query as building
     from skyband.framework.streaming.run.runner import Batch, Runner
-    from skyband.framework.tables.writer_factory import writer_for
+    from skyband.framework.tables.writing.factory import writer_for
     from skyband.jobs.spec import load_plan
 
     shutil.rmtree(WORK, ignore_errors=True)

@@ -67,7 +67,7 @@ def _job(
     spark: Any, name: str, rows: int, keys: int, window: str, k: int, query: str = "topk_pairs", form: str = "parquet"
 ) -> dict[str, Any]:  # fmt: skip
     from skyband.framework.streaming.run.runner import Batch, Runner
-    from skyband.framework.tables.writer_factory import writer_for
+    from skyband.framework.tables.writing.factory import writer_for
     from skyband.jobs.spec import load_plan
 
     directory = WORK / name.replace(",", "").replace(" ", "-")

@@ -24,11 +24,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from skyband.framework.tables import upkeep, writer_upkeep
-from skyband.framework.tables.derive import derive
-from skyband.framework.tables.driver_writer import DriverWriter
-from skyband.framework.tables.duck import Statements
-from skyband.framework.tables.sink import Sink
+from skyband.framework.tables.results.derive import derive
+from skyband.framework.tables.sql.statements import Statements
+from skyband.framework.tables.writing import table_properties, upkeep
+from skyband.framework.tables.writing.driver_writer import DriverWriter
+from skyband.framework.tables.writing.sink import Sink
 from tests.framework.tables.plans import batch_blocks, make_plan, random_changes
 
 WORK = Path(__file__).resolve().parents[1] / "build" / "bench" / "year"
@@ -101,8 +101,8 @@ def _timed(times: list[float]) -> Iterator[None]:
 def _no_grace() -> Iterator[None]:
     """Replaced files and log may go at once."""
     before = upkeep.MINUTES
-    upkeep.MINUTES = writer_upkeep.MINUTES = dict.fromkeys(before, 0)  # type: ignore[misc]
+    upkeep.MINUTES = table_properties.MINUTES = dict.fromkeys(before, 0)  # type: ignore[misc]
     try:
         yield
     finally:
-        upkeep.MINUTES = writer_upkeep.MINUTES = before  # type: ignore[misc]
+        upkeep.MINUTES = table_properties.MINUTES = before  # type: ignore[misc]

@@ -11,7 +11,7 @@ from skyband.jobs.arguments import text, texts, whole_number
 
 if TYPE_CHECKING:
     from skyband.framework.plan.model import Plan
-    from skyband.framework.tables.reader import Answer
+    from skyband.framework.tables.results.reader import Answer
     from skyband.operators.base import Window
 
 
@@ -39,7 +39,7 @@ def ask(
     within = parse_window(text("window", window)) if window is not None else None
     from skyband.framework.storage.sinks import need_readable
     from skyband.framework.streaming.job.edited_spec import tables_of
-    from skyband.framework.tables.reader import Reader
+    from skyband.framework.tables.results.reader import Reader
 
     need_readable(plan.sink)
     reader = Reader(plan)

@@ -92,7 +92,7 @@ def statement_now(tables: Path) -> str:
 
 def show(tables: Path) -> None:
     """Prints the current result and the most extreme pairs of all the results there ever were."""
-    from skyband.framework.tables.delta_read import open_table, read
+    from skyband.framework.tables.delta.delta_read import open_table, read
 
     now = read(open_table(tables, "parted_now")).sort_by("rank").to_pylist()
     ever = read(open_table(tables, "parted")).sort_by([("score", "descending"), ("from_step", "ascending")]).to_pylist()

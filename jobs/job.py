@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from skyband.framework.plan.model import Plan
     from skyband.framework.streaming.job.edits import Edit
     from skyband.framework.streaming.job.status import Status
-    from skyband.framework.tables.reader import Answer
-    from skyband.framework.verify.whole import Verified
+    from skyband.framework.tables.results.reader import Answer
+    from skyband.framework.verify.verification import Verified
 
 
 def load(path: str | os.PathLike[str], env: Mapping[str, str] | None = None) -> Job:
@@ -150,7 +150,7 @@ class Job:
         limit: int | None = None,
     ) -> pa.Table:
         """The rows of ``ask``, at most ``limit`` of them (the best of each key first): key columns, ``rank``, item columns, score."""
-        from skyband.framework.tables.reader import Reader, first
+        from skyband.framework.tables.results.reader import Reader, first
 
         rows = self.ask(name, at, k, window, key, limit).rows
         return first(self._plan, Reader(self._plan).query(name), rows, limit)
@@ -179,7 +179,7 @@ class Job:
         text("statement", statement)
         limit = None if limit is None else whole_number("limit", limit)
         from skyband.framework.streaming.job.edited_spec import tables_of
-        from skyband.framework.tables.duck import Statements
+        from skyband.framework.tables.sql.statements import Statements
 
         with tables_of(self._plan):
             return Statements(self._plan).ask(statement, limit)
@@ -190,7 +190,7 @@ class Job:
             hint = did_you_mean(name, self.tables) or f"its tables: {one_of(self.tables)}"
             raise SkybandError("SKY-E201", f"the job has no table {name!r}", hint=hint)
         from skyband.framework.storage.sinks import need_readable
-        from skyband.framework.tables import delta_read
+        from skyband.framework.tables.delta import delta_read
 
         need_readable(self._plan.sink)
         # As it is: after an edit of the spec it may have other columns than the spec says.
@@ -214,7 +214,7 @@ class Job:
         SpecErrors of SKY-E150 for another spec than the last run's.
         """
         from skyband.framework.verify.budget import Sample
-        from skyband.framework.verify.whole import verify
+        from skyband.framework.verify.verification import verify
 
         sample = Sample(keys, instants, seed, seconds, everything) if source else None
         if source:

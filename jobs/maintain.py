@@ -45,9 +45,9 @@ def run(args: argparse.Namespace) -> Answer:
     from skyband.framework.streaming.job.generations import own_sink
     from skyband.framework.streaming.job.layout import Layout
     from skyband.framework.streaming.job.locks import one_run
-    from skyband.framework.tables.driver_writer import DriverWriter
     from skyband.framework.tables.render import text_table
     from skyband.framework.tables.schemas import tables
+    from skyband.framework.tables.writing.driver_writer import DriverWriter
 
     layout = Layout(plan.sink)
     own_sink(plan, layout, named=False)

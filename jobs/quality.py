@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> Answer:
     from skyband.framework.quality.gate import broken, unseen
     from skyband.framework.quality.outcome import failed, said
     from skyband.framework.storage.outputs import output_directory
-    from skyband.framework.tables.published import PUBLISHED
+    from skyband.framework.tables.writing.published import PUBLISHED
     from skyband.jobs.ran import ran
 
     _, _, sink, last = ran(plan)

@@ -17,7 +17,7 @@ from skyband.jobs.spec import load_plan
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from skyband.framework.tables.reader import Answer as Found
+    from skyband.framework.tables.results.reader import Answer as Found
 
 DIALECTS = ("duckdb", "spark", "tsql", "postgres", "snowflake", "bigquery")
 """Engines that ``--sql`` writes for (those of ``tables.dialects``, which is only loaded when it is used)."""
@@ -58,8 +58,8 @@ def run(args: argparse.Namespace) -> Answer:
     plan = load_plan(args.spec)
     from skyband.framework.streaming.job.layout import Layout, changed_since
     from skyband.framework.tables import render
-    from skyband.framework.tables.dialects import complete
-    from skyband.framework.tables.reader import Reader, first
+    from skyband.framework.tables.results.reader import Reader, first
+    from skyband.framework.tables.sql.dialects import complete
 
     for difference in changed_since(plan, Layout(plan.sink))[:3]:
         print(told(f"the spec is not that of the last run: {difference}"), file=sys.stderr)

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from skyband.framework.plan.model import Plan
 from skyband.framework.storage.sinks import need_readable
 from skyband.framework.streaming.job.layout import JobFile, Layout, not_run
-from skyband.framework.tables.driver_writer import DriverWriter
-from skyband.framework.tables.sink import Sink
+from skyband.framework.tables.writing.driver_writer import DriverWriter
+from skyband.framework.tables.writing.sink import Sink
 
 
 class Ran(NamedTuple):

@@ -43,10 +43,10 @@ def run(args: argparse.Namespace) -> Answer:
     from skyband.framework.storage.outputs import new_file
     from skyband.framework.storage.sinks import need_readable
     from skyband.framework.streaming.job.layout import Layout
-    from skyband.framework.tables.delta_read import open_table
-    from skyband.framework.tables.driver_writer import DriverWriter
-    from skyband.framework.tables.expected import need_columns
+    from skyband.framework.tables.delta.delta_read import open_table
+    from skyband.framework.tables.delta.expected_columns import need_columns
     from skyband.framework.tables.schemas import rejected_schema
+    from skyband.framework.tables.writing.driver_writer import DriverWriter
 
     need_readable(plan.sink)
     layout = Layout(plan.sink)
@@ -78,7 +78,7 @@ def _put_back(layout: Layout) -> list[dict[str, Any]]:
     import pyarrow.compute as pc
 
     from skyband.framework.streaming.job.replay_records import records
-    from skyband.framework.tables.delta_read import dataset, open_table
+    from skyband.framework.tables.delta.delta_read import dataset, open_table
 
     rejected = dataset(open_table(layout.root, "rejected"))
     found = []

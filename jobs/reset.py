@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> Answer:
     from skyband.framework.streaming.job.generations import bytes_in, clear, own_sink, tables_in
     from skyband.framework.streaming.job.layout import Layout
     from skyband.framework.streaming.job.locks import one_run
-    from skyband.framework.tables.ownership import Owner
+    from skyband.framework.tables.delta.ownership import Owner
     from skyband.framework.tables.schemas import batch_tables
 
     layout = Layout(plan.sink)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from skyband.framework.streaming.job.layout import JobFile, Layout
     from skyband.framework.streaming.run.runner import Batch
     from skyband.framework.streaming.spark.start_ahead import Engine
-    from skyband.framework.tables.sink import Sink
+    from skyband.framework.tables.writing.sink import Sink
 
 QUICK_BYTES: Final = 64 << 20
 """A run with less to read is over before the JVM's second compiler has been of use."""
@@ -218,7 +218,7 @@ def waits(told: Lines) -> Callable[[str], None]:
 
 def watch(outcome: Outcome, plan: Plan, layout: Layout) -> None:
     """The outcome is of ``plan``'s queries and of the tables of ``layout``, as they are now and when the run is over."""
-    from skyband.framework.tables.delta_read import versions
+    from skyband.framework.tables.delta.delta_read import versions
     from skyband.framework.tables.schemas import batch_tables
 
     outcome.watch(plan.job, [q.name for q in plan.queries], lambda: versions(layout.root, [t.name for t in batch_tables(plan)]))
@@ -282,10 +282,10 @@ def _rest(args: argparse.Namespace, plan: Plan, layout: Layout, job: JobFile, be
     from skyband.framework.sources.files.watch import FileWatch
     from skyband.framework.streaming.job.consistency import check
     from skyband.framework.streaming.run.progress import Progress
-    from skyband.framework.tables.derive import derive
+    from skyband.framework.tables.results.derive import derive
     from skyband.framework.tables.schemas import derived_tables
-    from skyband.framework.tables.sink import Sink
-    from skyband.framework.tables.writer_factory import writer_for
+    from skyband.framework.tables.writing.factory import writer_for
+    from skyband.framework.tables.writing.sink import Sink
 
     told: Lines = args.lines
     progress = Progress(told, args.quiet, plan, began)
@@ -348,7 +348,7 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
     from skyband.framework.streaming.run.fork_ahead import fork_ahead
     from skyband.framework.streaming.run.runner import Runner
     from skyband.framework.streaming.spark import executors
-    from skyband.framework.tables.writer_factory import writer_for
+    from skyband.framework.tables.writing.factory import writer_for
 
     if engine_settings().local:
         fork_ahead(spark, plan)

@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     from skyband.framework.storage.sinks import need_readable
     from skyband.framework.streaming.job.layout import Layout, changed_since
     from skyband.framework.streaming.spark.stop_signal import STOP
-    from skyband.framework.tables.views import left_out, said_left_out
+    from skyband.framework.tables.sql.views import left_out, said_left_out
 
     for plan in plans:
         need_readable(plan.sink)

@@ -48,8 +48,8 @@ def run(args: argparse.Namespace) -> Answer:
     from skyband.framework.streaming.job.edited_spec import tables_of
     from skyband.framework.streaming.job.layout import Layout, changed_since
     from skyband.framework.tables import render
-    from skyband.framework.tables.duck import Statements
-    from skyband.framework.tables.views import left_out, said_left_out
+    from skyband.framework.tables.sql.statements import Statements
+    from skyband.framework.tables.sql.views import left_out, said_left_out
 
     for name in left_out(plan):
         if re.search(rf"\b{name}\b", statement, re.IGNORECASE):

@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> Answer:
     plan = load_plan(args.spec)
     lines: Lines = getattr(args, "lines", None) or Lines()
     lines.job = plan.job
-    from skyband.framework.verify.whole import verify
+    from skyband.framework.verify.verification import verify
 
     found = verify(plan, sample, lines)
     return Answer({**asdict(found), "ok": found.ok}, None, 0 if found.ok else 1)

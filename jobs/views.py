@@ -35,15 +35,15 @@ def run(args: argparse.Namespace) -> Answer:
     """The statements, or the dictionary; reads no table."""
     plan = load_plan(args.spec)
     if args.dictionary:
-        from skyband.framework.tables.dictionary import dictionary
-        from skyband.framework.tables.duck import described
+        from skyband.framework.tables.sql.data_dictionary import dictionary
+        from skyband.framework.tables.sql.statements import described
 
         text = dictionary(plan, described(plan))
         return Answer({"dictionary": text}, text, rows=True)
-    from skyband.framework.tables.dialects import view
-    from skyband.framework.tables.source_rows import why_not
-    from skyband.framework.tables.source_sql import source
-    from skyband.framework.tables.views import left_out, said_left_out, views
+    from skyband.framework.tables.sql.dialects import view
+    from skyband.framework.tables.sql.source_rows import why_not
+    from skyband.framework.tables.sql.source_sql import source
+    from skyband.framework.tables.sql.views import left_out, said_left_out, views
 
     found, lacking = views(plan), [said_left_out(name) for name in left_out(plan)]
     if unjoined := why_not(plan):

@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 
 from skyband.framework.settings.project_file import CONFIG, NAME, read
 from skyband.framework.spec.load import validate_text
-from skyband.framework.tables.duck import Statements
+from skyband.framework.tables.sql.statements import Statements
 from skyband.jobs.cli import COMMANDS
 from skyband.jobs.spec import load_plan
 

@@ -31,19 +31,19 @@ def test_libraries_get_text_of_a_spec_in_these_places_only() -> None:
     assert holders(r"sqlglot\.(parse|tokenize)\(") == {"framework/spec/expressions/sql.py"}
     assert holders(r"F\.expr\(|\.selectExpr\(|spark\.sql\(") <= {
         "framework/streaming/rows/intake.py",
-        "framework/tables/spark_writer.py",
+        "framework/tables/writing/spark_writer.py",
     }
     readers = {f"framework/sources/{name}/spark_reader.py" for name in ("files", "kafka")}
-    assert holders(r"\.options\(\*\*") == {*readers, "framework/tables/spark_writer.py", "framework/streaming/run/kafka_sink.py"}
+    assert holders(r"\.options\(\*\*") == {*readers, "framework/tables/writing/spark_writer.py", "framework/streaming/run/kafka_sink.py"}
     assert holders(r"\b(eval|exec|__import__)\(|yaml\.(load|unsafe_load|full_load)\(|pickle\.load\(|os\.system\(") == set()
     # What the driver has packed of itself for its own workers, in the same object.
     assert holders(r"pickle\.loads\(") == holders(r"pickle\.dumps\(") == {"framework/streaming/bucket/processor.py"}
-    locked = {"framework/tables/duck.py", "framework/serve/tree.py", "framework/serve/database.py"}
+    locked = {"framework/tables/sql/statements.py", "framework/serve/tree.py", "framework/serve/database.py"}
     assert holders(r"duckdb\.connect\(config=(LOCKED|\{\*\*LOCKED, [^}]*\})\)") == locked
     assert (
         holders(r"duckdb\.connect\((?!config=(LOCKED|\{\*\*LOCKED, ))")
         == holders(r"duckdb\.connect\(config=READING\)")
-        == {"framework/tables/source_read.py"}
+        == {"framework/tables/sql/source_read.py"}
     )
     lists = "framework/queries/single_rows"
     assert holders(r"read_cells\(") == {f"{lists}/cells.py", f"{lists}/compile_list.py", f"{lists}/list_check.py"}

@@ -75,7 +75,7 @@ def _micros(column: Any) -> Any:
 def everything(spark: Any, query: str, files: Path, directory: Path) -> tuple[int, float, Path]:
     """(rows accepted, seconds, sink) of one run over ``files`` into fresh tables, with a finish."""
     from skyband.framework.streaming.run.runner import Batch, Runner
-    from skyband.framework.tables.writer_factory import writer_for
+    from skyband.framework.tables.writing.factory import writer_for
     from skyband.jobs.spec import load_plan
 
     shutil.rmtree(directory, ignore_errors=True)

@@ -27,7 +27,7 @@ from skyband.framework.quality.outcome import EXAMPLES, Outcome
 from skyband.framework.quality.own_expectations import OWN, OwnExpectation
 
 if TYPE_CHECKING:
-    from skyband.framework.tables.writer import Writer
+    from skyband.framework.tables.writing.writer import Writer
 
 
 @dataclass(frozen=True, slots=True)

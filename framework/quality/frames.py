@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from skyband.framework.plan.model import Check
 from skyband.framework.quality.expectations import COLUMN, COLUMNS, EXPECTATIONS, ROW_CONDITION, SHAPE, WHOLE, takes
 from skyband.framework.quality.rows import kinds_of, rows_where
-from skyband.framework.tables.delta_read import dataset
+from skyband.framework.tables.delta.delta_read import dataset
 from skyband.operators.expressions.canonical import attributes
 from skyband.operators.expressions.parser import parse
 

@@ -22,14 +22,14 @@ from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.quality import checks, run_rules
 from skyband.framework.quality.checks import Span
 from skyband.framework.quality.outcome import BROKEN, error_of, failed
-from skyband.framework.tables import invariants
-from skyband.framework.tables.delta_read import dataset
-from skyband.framework.tables.published import PUBLISHED, publish
+from skyband.framework.tables.delta.delta_read import dataset
+from skyband.framework.tables.results import invariants
 from skyband.framework.tables.schemas import changes_name, checks_schema
+from skyband.framework.tables.writing.published import PUBLISHED, publish
 
 if TYPE_CHECKING:
     from skyband.framework.quality.rejections import RunRows
-    from skyband.framework.tables.sink import Sink
+    from skyband.framework.tables.writing.sink import Sink
 
 FAILED: Final = 1
 """Exit code of a run after which something critical failed."""

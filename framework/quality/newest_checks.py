@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from skyband.framework.tables.delta_read import open_table, read
-from skyband.framework.tables.expected import need_columns
+from skyband.framework.tables.delta.delta_read import open_table, read
+from skyband.framework.tables.delta.expected_columns import need_columns
 from skyband.framework.tables.schemas import checks_schema, runs_schema
 
 

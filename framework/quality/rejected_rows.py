@@ -23,8 +23,8 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan, SourceNode
 from skyband.framework.sources.files.bad_files import separator_of
 from skyband.framework.storage.outputs import whole
-from skyband.framework.tables.delta_read import dataset
-from skyband.framework.tables.writer import Writer
+from skyband.framework.tables.delta.delta_read import dataset
+from skyband.framework.tables.writing.writer import Writer
 
 EXAMPLES: Final = 3
 """Rows of a reason that are shown."""

@@ -21,7 +21,7 @@ from skyband.framework.row_rules.rules import said
 from skyband.framework.sources.text.options import encoding_of, folded
 
 if TYPE_CHECKING:
-    from skyband.framework.tables.sink import Sink
+    from skyband.framework.tables.writing.sink import Sink
 
 LOUD: Final = 0.01
 """The share of a run's rows from which on a reason is pointed out."""

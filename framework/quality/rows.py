@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from skyband.framework.verify.expressions import holds
-from skyband.framework.verify.objects import values_of
+from skyband.framework.verify.brute_force.expressions import holds
+from skyband.framework.verify.brute_force.objects import values_of
 from skyband.operators.base import Kind
 
 

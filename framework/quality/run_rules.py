@@ -18,10 +18,10 @@ from skyband.framework.quality.checks import Span
 from skyband.framework.quality.outcome import Outcome
 from skyband.framework.quality.rejections import RunRows
 from skyband.framework.quality.unusable import too_many
-from skyband.framework.tables.delta_read import dataset
+from skyband.framework.tables.delta.delta_read import dataset
 
 if TYPE_CHECKING:
-    from skyband.framework.tables.writer import Writer
+    from skyband.framework.tables.writing.writer import Writer
 
 MAX_DELAY: Final = "skyband_max_delay"
 MIN_ROWS: Final = "skyband_min_rows"

@@ -21,7 +21,7 @@ from skyband.framework.spec.checks.scope import ROW_SIDES, Scope
 from skyband.framework.spec.parsing.document import Path
 
 if TYPE_CHECKING:
-    from skyband.framework.verify.objects import Found, Objects, Work
+    from skyband.framework.verify.brute_force.objects import Found, Objects, Work
 
 
 ALL: Final = 1 << 40
@@ -29,7 +29,7 @@ ALL: Final = 1 << 40
 
 
 def _work() -> Work:
-    from skyband.framework.verify.objects import Work
+    from skyband.framework.verify.brute_force.objects import Work
 
     return Work()
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.tables.data_files import DataFile
-from skyband.framework.tables.delta_read import to_schema
+from skyband.framework.tables.delta.data_files import DataFile
+from skyband.framework.tables.delta.delta_read import to_schema
 from skyband.framework.tables.schemas import TableSpec
-from skyband.framework.tables.writer import Writes, written
+from skyband.framework.tables.writing.writer import Writes, written
 
 
 class MemoryWriter:

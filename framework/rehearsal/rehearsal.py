@@ -24,8 +24,8 @@ from skyband.framework.streaming.bucket.bucket import Bucket
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.streaming.rows.pack import Pack
-from skyband.framework.tables.derive import derive
-from skyband.framework.tables.sink import Sink
+from skyband.framework.tables.results.derive import derive
+from skyband.framework.tables.writing.sink import Sink
 
 _NAME: Final = "rehearsal"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -12,7 +12,7 @@ from skyband.framework.plan.explain import explain
 from skyband.framework.plan.model import Plan
 from skyband.framework.report import charts
 from skyband.framework.report.figures import Figure, Section, cells, few_of, text
-from skyband.framework.tables.duck import Statements
+from skyband.framework.tables.sql.statements import Statements
 
 BATCHES: Final = 120
 """Batches that are shown, the newest."""

@@ -21,7 +21,7 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.report import job_figures
 from skyband.framework.report.figures import Section, text
 from skyband.framework.report.query_figures import QueryFigures
-from skyband.framework.tables.duck import Statements
+from skyband.framework.tables.sql.statements import Statements
 
 with extra("report", "a report"):
     import vl_convert

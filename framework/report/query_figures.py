@@ -12,9 +12,9 @@ from skyband.framework.base.items import ItemColumn
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.report import charts
 from skyband.framework.report.figures import Figure, Section, cells, few_of, millis, text
-from skyband.framework.tables.duck import Statements
 from skyband.framework.tables.schemas import changes_name, now_name, stream_columns
-from skyband.framework.tables.views import views
+from skyband.framework.tables.sql.statements import Statements
+from skyband.framework.tables.sql.views import views
 
 NOW: Final = 50
 """Rows of the current result that are shown."""

@@ -27,13 +27,14 @@ from skyband.framework.serve.tree import Checked
 from skyband.framework.serve.wire import Refused
 from skyband.framework.storage.places import place
 from skyband.framework.storage.sinks import half_swapped, need_readable, refuse_links_below
-from skyband.framework.tables import delta_read, source_read
-from skyband.framework.tables.dialects import plain
-from skyband.framework.tables.duck import LOCKED, described
+from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.schemas import TableSpec, tables
-from skyband.framework.tables.source_rows import joined, source_schema, why_not
-from skyband.framework.tables.view import View, quoted
-from skyband.framework.tables.views import views
+from skyband.framework.tables.sql import source_read
+from skyband.framework.tables.sql.dialects import plain
+from skyband.framework.tables.sql.source_rows import joined, source_schema, why_not
+from skyband.framework.tables.sql.statements import LOCKED, described
+from skyband.framework.tables.sql.view import View, quoted
+from skyband.framework.tables.sql.views import views
 
 with extra("sql", "the server of a job's tables"):
     import duckdb

@@ -21,7 +21,7 @@ from skyband.framework.serve.functions import ALLOWED, TABLE
 from skyband.framework.serve.macros import CALLS, TABLE_CALLS
 from skyband.framework.serve.parameters import Node
 from skyband.framework.serve.wire import Refused
-from skyband.framework.tables.duck import LOCKED
+from skyband.framework.tables.sql.statements import LOCKED
 
 with extra("sql", "the server of a job's tables"):
     import duckdb

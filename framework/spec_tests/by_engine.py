@@ -15,13 +15,13 @@ from skyband.framework.rehearsal.rows import arrow_column
 from skyband.framework.spec.models.examples import SpecTest
 from skyband.framework.spec_tests.drops import drops
 from skyband.framework.spec_tests.tables import REJECTED, Tables, names_of
-from skyband.framework.tables.delta_read import exists, open_table, read
+from skyband.framework.tables.delta.delta_read import exists, open_table, read
 
 
 def tables_of(plan: Plan, test: SpecTest, spark: Any) -> Tables:
     """The job's tables after the test's rows. Seconds a drop. ``spark``: a session. Raises SkybandError as runs do, and SKY-E530."""
     from skyband.framework.streaming.run.runner import Runner
-    from skyband.framework.tables.writer_factory import writer_for
+    from skyband.framework.tables.writing.factory import writer_for
 
     given = drops(plan, test)
     with tempfile.TemporaryDirectory(prefix="skyband-test-") as directory:

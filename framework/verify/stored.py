@@ -14,9 +14,9 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.storage.kept import kept_of
 from skyband.framework.storage.places import place
-from skyband.framework.tables import delta_read
-from skyband.framework.tables.delta_read import open_table, read
-from skyband.framework.tables.expected import need_columns
+from skyband.framework.tables.delta import delta_read
+from skyband.framework.tables.delta.delta_read import open_table, read
+from skyband.framework.tables.delta.expected_columns import need_columns
 from skyband.framework.tables.schemas import changes_name, now_name, stream_columns, tables, trajectory_name
 from skyband.operators.base import Window
 

@@ -14,10 +14,10 @@ from skyband.framework.plan.model import LogicalQuery, Plan, QueryNode
 from skyband.framework.queries.protocol import Question
 from skyband.framework.queries.registry import query_type
 from skyband.framework.spec_tests.tables import plain_value
-from skyband.framework.verify.accepted import accepted, with_deletions, without_late
-from skyband.framework.verify.objects import Accepted, Found, Objects, objects, window_of
+from skyband.framework.verify.brute_force.accepted import accepted, with_deletions, without_late
+from skyband.framework.verify.brute_force.objects import Accepted, Found, Objects, objects, window_of
+from skyband.framework.verify.differences import instant
 from skyband.framework.verify.stored import Key
-from skyband.framework.verify.told import instant
 from skyband.framework.why.item import Item
 from skyband.operators.base import NEVER
 

@@ -11,14 +11,14 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import LogicalQuery, Plan, QueryNode
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.tables.schemas import stream_columns
-from skyband.framework.verify.replay import stream_of
+from skyband.framework.verify.differences import instant
+from skyband.framework.verify.replay.replay import stream_of
 from skyband.framework.verify.stored import Key, Stored
-from skyband.framework.verify.told import instant
 from skyband.framework.why.answer import Answers
 from skyband.framework.why.item import Item
 from skyband.framework.why.source import taken_rows
 from skyband.framework.why.stays import stays
-from skyband.framework.why.told import MOST, Moment, in_order, of_rejected, of_stay, of_verdict
+from skyband.framework.why.wording import MOST, Moment, in_order, of_rejected, of_stay, of_verdict
 
 
 def history(plan: Plan, query: QueryNode, item: Item, at: int | None, layout: Layout, job: JobFile, member: str | None) -> Iterator[str]:

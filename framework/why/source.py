@@ -21,7 +21,7 @@ from skyband.framework.sources.logs import local_path
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.spark.packages import packages
 from skyband.framework.streaming.spark.session import get_session
-from skyband.framework.verify.accepted import source_rows
+from skyband.framework.verify.brute_force.accepted import source_rows
 
 MOST: Final = 2_000_000
 """Rows that are read without Spark, which reads more of them faster."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.spec_tests.tables import plain_value
-from skyband.framework.verify.replay import Stream
+from skyband.framework.verify.replay.replay import Stream
 from skyband.framework.verify.stored import Key
 from skyband.framework.why.item import Item
 

@@ -41,7 +41,7 @@ from skyband.framework.base.lean_arrow import lean_arrow
 lean_arrow()
 os.environ["WARM"] = {str(tmp_path)!r}
 from skyband.jobs.spec import load_plan
-import skyband.framework.quality.gate, skyband.framework.streaming.run.progress, skyband.framework.tables.writer_factory
+import skyband.framework.quality.gate, skyband.framework.streaming.run.progress, skyband.framework.tables.writing.factory
 load_plan({str(root / "skyband" / "jobs" / "warm_job.yaml")!r})
 print(*(m for m in ("numba", "scipy", "pyspark", "pandas") if m in sys.modules))
 """
@@ -53,7 +53,7 @@ def test_what_a_driver_loads(root: Path) -> None:
     code = """
 from skyband.framework.base.lean_arrow import lean_arrow
 lean_arrow()
-import skyband.framework.streaming.run.runner, skyband.framework.tables.writer_factory
+import skyband.framework.streaming.run.runner, skyband.framework.tables.writing.factory
 print(*(m for m in ("numba", "scipy", "pandas") if m in sys.modules))
 """
     assert said(root, code) == []

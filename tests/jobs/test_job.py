@@ -13,7 +13,7 @@ import pytest
 
 import skyband
 from skyband.framework.plan.model import Plan
-from skyband.framework.tables.reader import Reader
+from skyband.framework.tables.results.reader import Reader
 from skyband.jobs import run
 from skyband.jobs.cli import main
 from skyband.jobs.spec import load_plan

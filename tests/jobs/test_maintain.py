@@ -9,12 +9,12 @@ from deltalake import DeltaTable
 
 from skyband.framework.streaming.job.layout import Layout
 from skyband.framework.streaming.job.locks import one_run
-from skyband.framework.tables import delta_read
-from skyband.framework.tables.derive import derive
-from skyband.framework.tables.driver_writer import DriverWriter
-from skyband.framework.tables.published import PUBLISHED, publish, unreadable
+from skyband.framework.tables.delta import delta_read
+from skyband.framework.tables.results.derive import derive
 from skyband.framework.tables.schemas import result_tables, tables
-from skyband.framework.tables.sink import Sink
+from skyband.framework.tables.writing.driver_writer import DriverWriter
+from skyband.framework.tables.writing.published import PUBLISHED, publish, unreadable
+from skyband.framework.tables.writing.sink import Sink
 from skyband.jobs import maintain as command
 from skyband.jobs.cli import main
 from tests.framework.tables.plans import make_plan, random_changes

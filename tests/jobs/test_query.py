@@ -14,7 +14,7 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
-from skyband.framework.tables.reader import Reader
+from skyband.framework.tables.results.reader import Reader
 from skyband.jobs import ask
 from skyband.jobs import query as command
 from skyband.jobs.cli import main
@@ -91,5 +91,6 @@ def test_instants_and_windows_are_read() -> None:
 
 
 def test_no_spark_is_imported() -> None:
-    code = "import sys, skyband.jobs.query, skyband.framework.tables.reader\nprint([m for m in ('pyspark', 'delta') if m in sys.modules])"
+    modules = "skyband.jobs.query, skyband.framework.tables.results.reader"
+    code = f"import sys, {modules}\nprint([m for m in ('pyspark', 'delta') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.streaming.job.layout import Layout
-from skyband.framework.tables.ownership import Owner
+from skyband.framework.tables.delta.ownership import Owner
 from skyband.jobs import cli
 from tests.framework.streaming import checkpoints
 from tests.framework.streaming.job.test_locks import holder

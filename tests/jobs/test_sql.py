@@ -11,8 +11,8 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
-from skyband.framework.tables import delta_read
-from skyband.framework.tables.duck import Statements
+from skyband.framework.tables.delta import delta_read
+from skyband.framework.tables.sql.statements import Statements
 from skyband.jobs import sql as command
 from skyband.jobs.cli import main
 from tests.framework.tables.test_reader import job

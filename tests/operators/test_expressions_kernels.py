@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skyband.framework.verify.expressions import holds, score_of
+from skyband.framework.verify.brute_force.expressions import holds, score_of
 from skyband.operators.base import NULL
 from skyband.operators.expressions import attributes, canonical, compile_pair, compile_row, matrix, parse
 from skyband.operators.jit import HAVE_NUMBA

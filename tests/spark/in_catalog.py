@@ -10,12 +10,12 @@ from pyspark.sql import SparkSession
 
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.files.spark_reader import how
-from skyband.framework.tables import delta_read
-from skyband.framework.tables.dialects import plain
+from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.schemas import tables
-from skyband.framework.tables.source_read import header_of
-from skyband.framework.tables.source_rows import SOURCE, why_not
-from skyband.framework.tables.views import views
+from skyband.framework.tables.sql.dialects import plain
+from skyband.framework.tables.sql.source_read import header_of
+from skyband.framework.tables.sql.source_rows import SOURCE, why_not
+from skyband.framework.tables.sql.views import views
 
 SOURCE_FILES: Final = "source_files"
 """The table of the source's files, with their own names of columns."""

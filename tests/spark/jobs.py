@@ -101,7 +101,7 @@ def write_spec(
 def run(spark: SparkSession, spec: Path, finish: bool = True, partitions: int = 2) -> list[Batch]:
     """Runs the job in this process; its batches."""
     from skyband.framework.streaming.run.runner import Runner
-    from skyband.framework.tables.writer_factory import writer_for
+    from skyband.framework.tables.writing.factory import writer_for
     from skyband.jobs.spec import load_plan
 
     plan = load_plan(str(spec))

@@ -69,7 +69,7 @@ def test_neither_order_nor_bounds_of_a_drop_matter(spark: SparkSession, tmp_path
 def cut_short(spark: SparkSession, spec: Path, batch: int) -> None:
     """A run that fails when ``batch`` is in the tables and Spark does not know yet: it will be repeated."""
     from skyband.framework.streaming.run.runner import Runner
-    from skyband.framework.tables.writer_factory import writer_for
+    from skyband.framework.tables.writing.factory import writer_for
     from skyband.jobs.spec import load_plan
 
     def report(done: Batch) -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from skyband.framework.streaming.run.runner import Runner
-from skyband.framework.tables.sink import Sink
-from skyband.framework.tables.writer_factory import writer_for
+from skyband.framework.tables.writing.factory import writer_for
+from skyband.framework.tables.writing.sink import Sink
 from skyband.jobs.cli import main
 from skyband.jobs.spec import load_plan
 from tests.spark.jobs import stamp, table, write_file, write_spec

@@ -21,8 +21,8 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.streaming.run.runner import Runner
-from skyband.framework.tables.sink import Files, Sink
-from skyband.framework.tables.writer_factory import writer_for
+from skyband.framework.tables.writing.factory import writer_for
+from skyband.framework.tables.writing.sink import Files, Sink
 from skyband.jobs import cli
 from skyband.jobs.spec import load_plan
 from tests.framework.verify.small import altered

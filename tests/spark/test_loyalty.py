@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pytest
 
-from skyband.framework.tables.reader import Reader
+from skyband.framework.tables.results.reader import Reader
 from skyband.jobs.spec import load_plan
 from tests.oracles import loyalty as oracle
 from tests.spark.cuts import stream, verified, whole_and_in_parts

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.streaming.run.runner import Runner
-from skyband.framework.tables.sink import Sink
-from skyband.framework.tables.writer_factory import writer_for
+from skyband.framework.tables.writing.factory import writer_for
+from skyband.framework.tables.writing.sink import Sink
 from skyband.jobs.spec import load_plan
 from tests.spark.jobs import table
 from tests.specs import spec_text

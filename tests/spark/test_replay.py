@@ -19,8 +19,8 @@ from skyband.framework.spec.load import validate_file
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.job.replay_records import Replay, records, said
 from skyband.framework.streaming.job.replays import replay
-from skyband.framework.tables.driver_writer import DriverWriter
-from skyband.framework.tables.sink import Sink
+from skyband.framework.tables.writing.driver_writer import DriverWriter
+from skyband.framework.tables.writing.sink import Sink
 from tests.spark.jobs import COLUMNS, run, stamp, table, write_file, write_spec
 
 if TYPE_CHECKING:

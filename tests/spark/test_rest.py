@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from skyband.framework.streaming.job.idle import at_rest, waiting
 from skyband.framework.streaming.job.layout import Layout
 from skyband.framework.streaming.run.runner import Runner
-from skyband.framework.tables.writer_factory import writer_for
+from skyband.framework.tables.writing.factory import writer_for
 from skyband.jobs import cli
 from skyband.jobs.spec import load_plan
 from tests.spark.cuts import stream

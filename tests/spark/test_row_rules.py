@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.row_rules.rules import demoted
 from skyband.framework.streaming.run.runner import Batch, Runner
-from skyband.framework.tables.writer_factory import writer_for
+from skyband.framework.tables.writing.factory import writer_for
 from skyband.jobs.spec import load_plan
 from tests.spark.cuts import verified
 from tests.spark.jobs import changes, run_apart, sorted_rows, stamp, table, write_file, write_spec

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from bench.similar_sets import WORD
-from skyband.framework.tables.reader import Reader
+from skyband.framework.tables.results.reader import Reader
 from skyband.jobs.demo_data import flights, itineraries, write_itineraries
 from skyband.jobs.spec import load_plan
 from tests.conftest import ROOT

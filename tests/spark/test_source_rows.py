@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skyband.framework.plan.model import Plan, SourceNode
-from skyband.framework.tables.duck import Statements
+from skyband.framework.tables.sql.statements import Statements
 from tests.framework.tables.plans import DAY
 from tests.framework.tables.test_reader import job
 from tests.framework.tables.test_readers import HOSTILE, hostile

@@ -11,7 +11,7 @@ import pytest
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.streaming.run import runner
 from skyband.framework.streaming.spark import state_stores
-from skyband.framework.tables.sink import Sink
+from skyband.framework.tables.writing.sink import Sink
 from tests.spark.jobs import run, stamp, write_file, write_spec
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from skyband.framework.base.errors import SkybandError, SpecErrors
-from skyband.framework.tables.reader import Reader
+from skyband.framework.tables.results.reader import Reader
 from skyband.jobs.demo_data import write_landing
 from skyband.jobs.spec import load_plan
 from skyband.operators.base import Window

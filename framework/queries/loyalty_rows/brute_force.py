@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from skyband.framework.queries.loyalty_rows.items import LOYALTY
 from skyband.framework.queries.protocol import Motions, Question
-from skyband.framework.verify.expressions import holds, meaning
-from skyband.framework.verify.objects import Found
+from skyband.framework.verify.brute_force.expressions import holds, meaning
+from skyband.framework.verify.brute_force.objects import Found
 from skyband.operators.base import NEVER
 
 I64 = npt.NDArray[np.int64]

@@ -7,7 +7,7 @@ import numpy as np
 from skyband.framework.queries.pair_rows.brute_force import pairs_of
 from skyband.framework.queries.protocol import Question
 from skyband.framework.queries.set_pairs.brute_force import comparing
-from skyband.framework.verify.objects import Found
+from skyband.framework.verify.brute_force.objects import Found
 
 
 def told(question: Question) -> Found | None:

@@ -13,7 +13,7 @@ from skyband.framework.queries.set_pairs import explain
 from skyband.framework.spec.checks.scope import PAIR_SIDES
 
 if TYPE_CHECKING:
-    from skyband.framework.verify.objects import Found
+    from skyband.framework.verify.brute_force.objects import Found
 
 
 class SetPairsType(QueryType):

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from skyband.framework.plan.model import LogicalQuery
 from skyband.framework.queries.protocol import Question
-from skyband.framework.verify.expressions import Objects, Values, holds, score_of
-from skyband.framework.verify.objects import Found, window_of
+from skyband.framework.verify.brute_force.expressions import Objects, Values, holds, score_of
+from skyband.framework.verify.brute_force.objects import Found, window_of
 from skyband.operators.single_rows.scores import Linear
 
 F64 = npt.NDArray[np.float64]

@@ -9,8 +9,8 @@ import numpy as np
 from sortedcontainers import SortedList
 
 from skyband.framework.queries.protocol import Question
-from skyband.framework.verify.expressions import holds
-from skyband.framework.verify.objects import SLOW, Found, Work, window_of
+from skyband.framework.verify.brute_force.expressions import holds
+from skyband.framework.verify.brute_force.objects import SLOW, Found, Work, window_of
 
 Point = tuple[tuple[Any, ...], int]
 """(values of the ordered dimensions, smaller is better, and the seq as a negative number)."""

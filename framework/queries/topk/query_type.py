@@ -19,7 +19,7 @@ from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.parsing.document import Path
 
 if TYPE_CHECKING:
-    from skyband.framework.verify.objects import Found
+    from skyband.framework.verify.brute_force.objects import Found
 
 
 class TopKType(QueryType):

@@ -11,8 +11,8 @@ from skyband.framework.queries.pair_rows import brute_force as pairs
 from skyband.framework.queries.pair_rows.brute_force import F64, I64, Compare
 from skyband.framework.queries.protocol import Question
 from skyband.framework.queries.topk_pairs.explain import cap_of
-from skyband.framework.verify.expressions import holds, score_of
-from skyband.framework.verify.objects import Found
+from skyband.framework.verify.brute_force.expressions import holds, score_of
+from skyband.framework.verify.brute_force.objects import Found
 
 
 def best_pairs(question: Question) -> Found | None:

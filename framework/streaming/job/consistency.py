@@ -26,10 +26,10 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import AGAIN, last_batch, unusable
 from skyband.framework.storage.places import absent, need_directory
 from skyband.framework.streaming.job.layout import JobFile, Layout
-from skyband.framework.tables import delta_read
-from skyband.framework.tables.ownership import Owner, is_link, not_own
-from skyband.framework.tables.published import PUBLISHED, lost
+from skyband.framework.tables.delta import delta_read
+from skyband.framework.tables.delta.ownership import Owner, is_link, not_own
 from skyband.framework.tables.schemas import batch_tables, derived_tables
+from skyband.framework.tables.writing.published import PUBLISHED, lost
 
 Kind = Literal["derived", "checks", "truth", "stranger"]
 """What becomes of a table that lacks something; ``stranger``: what is there is not proven to be the job's."""

@@ -9,7 +9,7 @@ from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.plan.model import Plan
 from skyband.framework.streaming.job.layout import Layout, changed_since
-from skyband.framework.tables.expected import OtherColumns
+from skyband.framework.tables.delta.expected_columns import OtherColumns
 
 
 @contextmanager

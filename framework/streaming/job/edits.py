@@ -19,8 +19,8 @@ from skyband.framework.streaming.job.checkpoint import whole
 from skyband.framework.streaming.job.consistency import check
 from skyband.framework.streaming.job.generations import bytes_in, gone_files
 from skyband.framework.streaming.job.layout import JobFile, Layout, changed_since, grows, rules_of
-from skyband.framework.tables import delta_read
-from skyband.framework.tables.expected import need_columns
+from skyband.framework.tables.delta import delta_read
+from skyband.framework.tables.delta.expected_columns import need_columns
 from skyband.framework.tables.schemas import runs_schema, skyband_name
 
 Verdict = Literal["first run", "nothing", "rules", "buckets", "added", "queries", "state"]

@@ -38,7 +38,7 @@ from skyband.framework.storage.sinks import HOME, JOURNAL, entries_below, half_s
 from skyband.framework.streaming.job.checkpoint import CONTROL
 from skyband.framework.streaming.job.consistency import check
 from skyband.framework.streaming.job.layout import ADDED, NEXT, RUNNING, Layout, fitting_job, own_place
-from skyband.framework.tables.ownership import OWNER, Owner
+from skyband.framework.tables.delta.ownership import OWNER, Owner
 
 OLD: Final = "old"
 """Directory of ``_skyband`` with the generation of before the last swap, as a sink."""

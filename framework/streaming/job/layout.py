@@ -29,7 +29,7 @@ from skyband.framework.storage.overlap import overlap
 from skyband.framework.storage.places import is_object, place, remove_tree
 from skyband.framework.storage.records import STRICT, TOLERANT, Count, Name, Text, Unfit, Whole, read
 from skyband.framework.streaming.job.checkpoint import whole
-from skyband.framework.tables.ownership import Owner, is_link
+from skyband.framework.tables.delta.ownership import Owner, is_link
 from skyband.framework.tables.schemas import tables
 
 RUNNING = "run.json"

@@ -11,7 +11,7 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.storage.holders import taken_over
 from skyband.framework.streaming.job.layout import Layout
 from skyband.framework.streaming.spark.jvm import ENGINE
-from skyband.framework.tables.fence import raise_fences
+from skyband.framework.tables.delta.fence import raise_fences
 
 
 @contextmanager

@@ -30,10 +30,10 @@ from skyband.framework.storage.records import Text, Unfit, read
 from skyband.framework.storage.sinks import need_readable
 from skyband.framework.streaming.job.layout import RUNNING, Layout
 from skyband.framework.streaming.spark.scratch import alive
-from skyband.framework.tables import delta_read
-from skyband.framework.tables.driver_writer import DriverWriter
-from skyband.framework.tables.expected import need_columns
+from skyband.framework.tables.delta import delta_read
+from skyband.framework.tables.delta.expected_columns import need_columns
 from skyband.framework.tables.schemas import job_runs_schema, job_runs_table
+from skyband.framework.tables.writing.driver_writer import DriverWriter
 
 KILLED: Final = "killed"
 GOING_ON: Final = "running"

@@ -13,7 +13,7 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import last_batch
 from skyband.framework.storage import durable
 from skyband.framework.streaming.job.layout import JobFile, Layout
-from skyband.framework.tables.sink import FILLED_BATCH
+from skyband.framework.tables.writing.sink import FILLED_BATCH
 
 NOTHING: Final = FILLED_BATCH - 1
 """Before all batches, and what was told of the time before them."""

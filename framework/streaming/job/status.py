@@ -30,8 +30,8 @@ from skyband.framework.streaming.job.consistency import advice, look
 from skyband.framework.streaming.job.consistency import told as lost
 from skyband.framework.streaming.job.generations import OLD, bytes_in
 from skyband.framework.streaming.job.layout import NEXT, JobFile, Layout, changed_since, has_rows, torn
-from skyband.framework.tables import delta_read
-from skyband.framework.tables.expected import need_columns
+from skyband.framework.tables.delta import delta_read
+from skyband.framework.tables.delta.expected_columns import need_columns
 from skyband.framework.tables.schemas import runs_schema, tables
 
 State = Literal["never run", "running", "rebuilding", "stopped", "stopped in a batch", "swap interrupted", "damaged"]

@@ -42,11 +42,11 @@ from skyband.framework.streaming.rows.outbox import Block
 from skyband.framework.streaming.rows.pack import Pack
 from skyband.framework.streaming.spark.failures import machine_refused
 from skyband.framework.streaming.spark.log import first_cause, log_file
-from skyband.framework.tables.delta_read import to_schema
-from skyband.framework.tables.derive import derive
+from skyband.framework.tables.delta.delta_read import to_schema
+from skyband.framework.tables.results.derive import derive
 from skyband.framework.tables.schemas import changes_name, now_name, skyband_name, trajectory_name
-from skyband.framework.tables.sink import FILLED_BATCH, Sink
-from skyband.framework.tables.writer_factory import writer_for
+from skyband.framework.tables.writing.factory import writer_for
+from skyband.framework.tables.writing.sink import FILLED_BATCH, Sink
 
 BUCKET: Final = "__bucket"
 _SENT: Final = "bucket int, kind string, data binary"

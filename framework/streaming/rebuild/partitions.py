@@ -26,7 +26,7 @@ from skyband.framework.sources.logs import last_batch, partitions_of
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.spark.failures import machine_refused
 from skyband.framework.streaming.spark.log import log_file
-from skyband.framework.tables.sink import Sink
+from skyband.framework.tables.writing.sink import Sink
 
 
 def moved(spark: SparkSession, layout: Layout, job: JobFile, sink: Sink, warn: Warn, phase: Callable[[str], None]) -> JobFile:

@@ -27,9 +27,9 @@ from skyband.framework.streaming.job.generations import swap_in
 from skyband.framework.streaming.job.layout import JobFile, Layout, Waiting, cache_key, grows
 from skyband.framework.streaming.rebuild.stored_states import stored_states
 from skyband.framework.streaming.rows.config import HostConfig
-from skyband.framework.tables.keys import key_numbers
-from skyband.framework.tables.sink import Sink
-from skyband.framework.tables.writer_factory import writer_for
+from skyband.framework.tables.key_numbers import key_numbers
+from skyband.framework.tables.writing.factory import writer_for
+from skyband.framework.tables.writing.sink import Sink
 
 BUCKET: Final = "bucket"
 """The column of tables that names a row's bucket."""

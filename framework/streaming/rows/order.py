@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.framework.streaming.rows.rejects import comparable
-from skyband.framework.tables.keys import order_by
+from skyband.framework.tables.key_numbers import order_by
 
 I64 = npt.NDArray[np.int64]
 

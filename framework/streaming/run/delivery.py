@@ -18,11 +18,11 @@ from skyband.framework.base.messages import BATCH, HEADS, REJECTED, in_file
 from skyband.framework.storage.places import place
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.outbox import Block, least_in_file
-from skyband.framework.tables import delta_read
-from skyband.framework.tables.data_files import write
-from skyband.framework.tables.delta_read import to_schema
-from skyband.framework.tables.sink import Sink, merged_heads, stamped, table_of
-from skyband.framework.tables.writer_upkeep import partition_text
+from skyband.framework.tables.delta import delta_read
+from skyband.framework.tables.delta.data_files import write
+from skyband.framework.tables.delta.delta_read import to_schema
+from skyband.framework.tables.writing.sink import Sink, merged_heads, stamped, table_of
+from skyband.framework.tables.writing.table_properties import partition_text
 
 
 @dataclass(slots=True)

@@ -14,9 +14,9 @@ from skyband.framework.storage.places import place
 from skyband.framework.streaming.spark.executors import as_the_driver, told_by_executor
 from skyband.framework.streaming.spark.failures import machine_refused
 from skyband.framework.streaming.spark.log import first_cause, log_file
-from skyband.framework.tables.driver_writer import DriverWriter
-from skyband.framework.tables.parts import Made, Make, Part, Spread
-from skyband.framework.tables.sink import Sink
+from skyband.framework.tables.results.parts import Made, Make, Part, Spread
+from skyband.framework.tables.writing.driver_writer import DriverWriter
+from skyband.framework.tables.writing.sink import Sink
 
 _Refused = tuple[str, str, str | None]
 """Code, message and hint of an error."""

@@ -24,7 +24,7 @@ from skyband.framework.tables.schemas import changes_name, stream_columns
 if TYPE_CHECKING:
     from skyband.framework.plan.model import KafkaNode, Plan
     from skyband.framework.streaming.job.layout import JobFile, Layout
-    from skyband.framework.tables.sink import Sink
+    from skyband.framework.tables.writing.sink import Sink
 
 _JSON: Final = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timeZone": "UTC"}
 

@@ -14,7 +14,7 @@ from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.rows import rejects
 from skyband.framework.streaming.run.by_arrow import look
-from skyband.framework.tables.sink import Sink
+from skyband.framework.tables.writing.sink import Sink
 
 
 class Pieces:

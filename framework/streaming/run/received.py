@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from skyband.framework.base.messages import COUNTS, REJECTED, Changes, Skyband, Tally, addressed, of_file
 from skyband.framework.streaming.rows import blocks
 from skyband.framework.streaming.rows.outbox import Block
-from skyband.framework.tables.data_files import DataFile
+from skyband.framework.tables.delta.data_files import DataFile
 
 
 @dataclass(slots=True)

@@ -65,9 +65,9 @@ from skyband.framework.streaming.spark.log import first_cause, log_file
 from skyband.framework.streaming.spark.object_files import clear
 from skyband.framework.streaming.spark.state_stores import closed_after
 from skyband.framework.streaming.spark.stop_signal import STOP
-from skyband.framework.tables.derive import derive
-from skyband.framework.tables.sink import Sink
-from skyband.framework.tables.writer import Writer
+from skyband.framework.tables.results.derive import derive
+from skyband.framework.tables.writing.sink import Sink
+from skyband.framework.tables.writing.writer import Writer
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

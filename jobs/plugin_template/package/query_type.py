@@ -20,7 +20,7 @@ from skyband.framework.queries.models import QueryModel
 from skyband.framework.queries.protocol import QueryType, Question
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.parsing.document import Path
-from skyband.framework.verify.objects import Found, window_of
+from skyband.framework.verify.brute_force.objects import Found, window_of
 from skyband.operators.base import NULL
 
 from .operator import FrequentOperator

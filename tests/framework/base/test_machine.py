@@ -13,8 +13,8 @@ from deltalake.exceptions import DeltaError
 from skyband.framework.base import machine
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.streaming.spark.failures import failure, machine_refused
-from skyband.framework.tables import driver_writer
 from skyband.framework.tables.schemas import TableSpec
+from skyband.framework.tables.writing import driver_writer
 
 COLOURED = "Generic LocalFileSystem error\n  \x1b[31m\u21b3\x1b[0m Unable to copy data to file\n   \x1b[31m\u21b3\x1b[0m {}\n"
 

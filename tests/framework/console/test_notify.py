@@ -138,7 +138,7 @@ def test_a_gate_that_fails_between_batches_is_told_once_and_the_run_goes_on(tmp_
     monkeypatch.setattr("skyband.framework.streaming.spark.session.get_session", lambda *_, **__: None)
     monkeypatch.setattr("skyband.framework.streaming.run.fork_ahead.fork_ahead", lambda *_: None)
     monkeypatch.setattr("skyband.framework.streaming.run.runner.Runner", Continuous)
-    monkeypatch.setattr("skyband.framework.tables.writer_factory.writer_for", lambda *_: None)
+    monkeypatch.setattr("skyband.framework.tables.writing.factory.writer_for", lambda *_: None)
     monkeypatch.setattr("skyband.framework.quality.rejections.report", lambda *_: 0)
     monkeypatch.setattr(Gate, "look", look)
     monkeypatch.setattr(Receivers, "tell", tell)

@@ -14,9 +14,9 @@ from skyband.framework.console.lines import Lines
 from skyband.framework.plan.model import Check, Plan
 from skyband.framework.quality.checks import expectation_class, import_gx
 from skyband.framework.quality.gate import Gate
-from skyband.framework.tables.derive import derive
-from skyband.framework.tables.driver_writer import DriverWriter
-from skyband.framework.tables.sink import Sink
+from skyband.framework.tables.results.derive import derive
+from skyband.framework.tables.writing.driver_writer import DriverWriter
+from skyband.framework.tables.writing.sink import Sink
 from tests.framework.tables.plans import make_plan, random_changes
 from tests.framework.tables.test_sink import commit
 

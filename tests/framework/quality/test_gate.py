@@ -18,9 +18,9 @@ from skyband.framework.quality.checks import Span, evaluate
 from skyband.framework.quality.gate import Gate, unseen
 from skyband.framework.quality.rejections import RunRows
 from skyband.framework.quality.run_rules import evaluate as rules
-from skyband.framework.tables.derive import derive
-from skyband.framework.tables.driver_writer import DriverWriter
-from skyband.framework.tables.sink import Sink
+from skyband.framework.tables.results.derive import derive
+from skyband.framework.tables.writing.driver_writer import DriverWriter
+from skyband.framework.tables.writing.sink import Sink
 from tests.framework.tables.plans import batch_blocks, make_plan, random_changes
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

@@ -15,8 +15,8 @@ import pytest
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Field, Plan
 from skyband.framework.quality.rejected_rows import EXAMPLES, LONGEST, export, groups, lines_of
-from skyband.framework.tables.driver_writer import DriverWriter
-from skyband.framework.tables.sink import Sink
+from skyband.framework.tables.writing.driver_writer import DriverWriter
+from skyband.framework.tables.writing.sink import Sink
 from tests.framework.tables.plans import make_plan
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -15,7 +15,7 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.queries.pair_rows import brute_force
 from skyband.framework.queries.protocol import Question
 from skyband.framework.queries.registry import query_type
-from skyband.framework.verify.objects import Accepted, Objects, Room, Work, objects
+from skyband.framework.verify.brute_force.objects import Accepted, Objects, Room, Work, objects
 from tests.seeds import cases
 from tests.specs import plan_of_text
 

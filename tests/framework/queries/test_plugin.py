@@ -22,7 +22,7 @@ from skyband.framework.spec.load import validate_text
 from skyband.framework.streaming.bucket.bucket import Bucket
 from skyband.framework.streaming.rows.blocks import bytes_table, table_bytes
 from skyband.framework.streaming.rows.config import HostConfig
-from skyband.framework.verify.objects import Accepted, objects
+from skyband.framework.verify.brute_force.objects import Accepted, objects
 from skyband.jobs import cli
 from skyband.jobs.plugin_template.package.query_type import EXAMPLE, FREQUENT
 from tests.spark.jobs import changes, run, stamp, table, write_file

@@ -24,9 +24,9 @@ from skyband.framework.serve.database import Database, Limits, answer, job
 from skyband.framework.serve.names import Names
 from skyband.framework.serve.tree import Parser
 from skyband.framework.serve.values import columns_of
-from skyband.framework.tables.duck import Statements
 from skyband.framework.tables.schemas import tables
-from skyband.framework.tables.views import views
+from skyband.framework.tables.sql.statements import Statements
+from skyband.framework.tables.sql.views import views
 from skyband.jobs.cli import main
 from tests.framework.serve.support import TOKEN, Served, free_port, job_at, served, serving
 from tests.framework.tables.plans import DAY

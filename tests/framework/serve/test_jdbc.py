@@ -18,7 +18,7 @@ from py4j.protocol import Py4JJavaError
 
 from skyband.framework.base.java import find_java_home
 from skyband.framework.tables.schemas import tables
-from skyband.framework.tables.views import views
+from skyband.framework.tables.sql.views import views
 from tests.framework.serve.support import TOKEN, Served
 
 pytestmark = pytest.mark.slow

@@ -11,8 +11,8 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
 from skyband.framework.streaming.job.layout import Layout
 from skyband.framework.streaming.job.locks import one_run
-from skyband.framework.tables.sink import Sink
-from skyband.framework.tables.writer_factory import writer_for
+from skyband.framework.tables.writing.factory import writer_for
+from skyband.framework.tables.writing.sink import Sink
 from tests.framework.tables.plans import make_plan, random_changes
 from tests.framework.tables.test_sink import commit
 

@@ -10,9 +10,9 @@ import pytest
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.storage.holders import EPOCHS
 from skyband.framework.storage.places import place
-from skyband.framework.tables.driver_writer import DriverWriter
-from skyband.framework.tables.fence import FENCE, raise_fences
+from skyband.framework.tables.delta.fence import FENCE, raise_fences
 from skyband.framework.tables.schemas import TableSpec
+from skyband.framework.tables.writing.driver_writer import DriverWriter
 
 PLAIN = TableSpec("plain", pa.schema([("a", pa.int64())]), "rows")
 PARTS = TableSpec("parts", pa.schema([("a", pa.int64()), ("bucket", pa.int32())]), "rows by bucket", ("bucket",))

@@ -22,11 +22,13 @@ from skyband.framework.streaming.run import delivery
 from skyband.framework.streaming.run.delivery import Delivery
 from skyband.framework.streaming.run.received import Received
 from skyband.framework.streaming.spark import executors
-from skyband.framework.tables import data_files, parts, upkeep
-from skyband.framework.tables.derive import derive
-from skyband.framework.tables.driver_writer import DriverWriter
-from skyband.framework.tables.parts import Made, Make, Part
-from skyband.framework.tables.sink import Sink
+from skyband.framework.tables.delta import data_files
+from skyband.framework.tables.results import parts
+from skyband.framework.tables.results.derive import derive
+from skyband.framework.tables.results.parts import Made, Make, Part
+from skyband.framework.tables.writing import upkeep
+from skyband.framework.tables.writing.driver_writer import DriverWriter
+from skyband.framework.tables.writing.sink import Sink
 from tests.framework.streaming.run import test_delivery, test_deriving
 from tests.framework.streaming.run.test_delivery import REJECTED, ROWS, Task, bad_rows, heads_block, messages, sink_of
 from tests.framework.tables.plans import random_changes

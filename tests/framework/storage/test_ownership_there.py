@@ -9,9 +9,9 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.storage.places import place
 from skyband.framework.storage.settings import options
 from skyband.framework.streaming.job.layout import Layout, own_place
-from skyband.framework.tables.driver_writer import DriverWriter
-from skyband.framework.tables.ownership import PROPERTY, Owner
-from skyband.framework.tables.sink import Sink
+from skyband.framework.tables.delta.ownership import PROPERTY, Owner
+from skyband.framework.tables.writing.driver_writer import DriverWriter
+from skyband.framework.tables.writing.sink import Sink
 from tests.framework.tables.plans import make_plan, random_changes
 from tests.framework.tables.test_ownership import FOREIGN
 from tests.framework.tables.test_sink import commit

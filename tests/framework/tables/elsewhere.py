@@ -9,8 +9,8 @@ import duckdb
 from deltalake import DeltaTable
 
 from skyband.framework.plan.model import Plan
-from skyband.framework.tables.dialects import complete
-from skyband.framework.tables.reader import Answer, Reader, first
+from skyband.framework.tables.results.reader import Answer, Reader, first
+from skyband.framework.tables.sql.dialects import complete
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

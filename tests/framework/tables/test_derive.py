@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.tables import delta_read
-from skyband.framework.tables import derive as module
-from skyband.framework.tables.derive import intervals, ranked
-from skyband.framework.tables.driver_writer import DriverWriter
+from skyband.framework.tables.delta import delta_read
+from skyband.framework.tables.results import derive as module
+from skyband.framework.tables.results.derive import intervals, ranked
 from skyband.framework.tables.schemas import changes_schema, identity_columns, results_schema
-from skyband.framework.tables.sink import Sink
+from skyband.framework.tables.writing.driver_writer import DriverWriter
+from skyband.framework.tables.writing.sink import Sink
 from tests.framework.tables.plans import make_plan, random_changes, to_table, without
 from tests.framework.tables.test_sink import NAMES, commit, flat, replay
 from tests.seeds import cases

@@ -10,8 +10,8 @@ import pytest
 import sqlglot
 
 from skyband.framework.plan.model import Plan
-from skyband.framework.tables.dialects import DIALECTS, complete
-from skyband.framework.tables.reader import Answer, Reader
+from skyband.framework.tables.results.reader import Answer, Reader
+from skyband.framework.tables.sql.dialects import DIALECTS, complete
 from skyband.jobs import query as command
 from skyband.jobs.cli import main
 from skyband.operators.base import Window

@@ -16,12 +16,12 @@ from skyband.framework.console.lines import Lines
 from skyband.framework.plan.model import LogicalQuery, Plan, QueryNode
 from skyband.framework.quality.gate import Gate
 from skyband.framework.quality.outcome import BROKEN
-from skyband.framework.tables.derive import derive, intervals
-from skyband.framework.tables.driver_writer import DriverWriter
-from skyband.framework.tables.invariants import AT_MOST, IN_BOUNDS, IN_ORDER, REPLAYS, broken, told_once
-from skyband.framework.tables.keys import numbered
+from skyband.framework.tables.key_numbers import numbered
+from skyband.framework.tables.results.derive import derive, intervals
+from skyband.framework.tables.results.invariants import AT_MOST, IN_BOUNDS, IN_ORDER, REPLAYS, broken, told_once
 from skyband.framework.tables.schemas import changes_schema, identity_columns, results_schema, stream_columns
-from skyband.framework.tables.sink import Sink
+from skyband.framework.tables.writing.driver_writer import DriverWriter
+from skyband.framework.tables.writing.sink import Sink
 from tests.framework.tables.plans import item_row, make_plan, random_changes, to_table
 from tests.framework.tables.test_sink import commit
 

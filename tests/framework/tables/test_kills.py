@@ -12,14 +12,14 @@ import pytest
 
 from skyband.framework.base import failpoints
 from skyband.framework.base.failpoints import failpoint
-from skyband.framework.tables import delta_read
+from skyband.framework.tables.delta import delta_read
 
 BATCHES = 5
 SCRIPT = f"""
 import sys
-from skyband.framework.tables.derive import derive
-from skyband.framework.tables.sink import Sink
-from skyband.framework.tables.writer_factory import writer_for
+from skyband.framework.tables.results.derive import derive
+from skyband.framework.tables.writing.sink import Sink
+from skyband.framework.tables.writing.factory import writer_for
 from tests.framework.tables.plans import make_plan, random_changes
 from tests.framework.tables.test_sink import commit
 plan = make_plan(sys.argv[1], ("grp",))

@@ -11,10 +11,10 @@ import pytest
 from deltalake import DeltaTable
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.tables.driver_writer import DriverWriter
-from skyband.framework.tables.log_checkpoints import LEAST, Checkpoint, due, last
-from skyband.framework.tables.sink import Sink
-from skyband.framework.tables.upkeep import CHECKPOINT_INTERVAL
+from skyband.framework.tables.writing.driver_writer import DriverWriter
+from skyband.framework.tables.writing.log_checkpoints import LEAST, Checkpoint, due, last
+from skyband.framework.tables.writing.sink import Sink
+from skyband.framework.tables.writing.upkeep import CHECKPOINT_INTERVAL
 from tests.framework.tables.test_upkeep import START, commit, sink_at
 
 

@@ -25,15 +25,15 @@ from skyband.framework.spec.load import validate_text
 from skyband.framework.streaming.bucket.bucket import Bucket
 from skyband.framework.streaming.rows.blocks import bytes_table, table_bytes
 from skyband.framework.streaming.rows.config import HostConfig
-from skyband.framework.tables.derive import derive
-from skyband.framework.tables.driver_writer import DriverWriter
-from skyband.framework.tables.motion import moved
-from skyband.framework.tables.reader import Reader
+from skyband.framework.tables.results.derive import derive
+from skyband.framework.tables.results.reader import Reader
+from skyband.framework.tables.results.trajectories import moved
 from skyband.framework.tables.schemas import derived_tables
-from skyband.framework.tables.sink import Sink
-from skyband.framework.verify.accepted import Accepted
-from skyband.framework.verify.objects import objects
-from skyband.framework.verify.trajectories import Point, differences, off_line
+from skyband.framework.tables.writing.driver_writer import DriverWriter
+from skyband.framework.tables.writing.sink import Sink
+from skyband.framework.verify.brute_force.accepted import Accepted
+from skyband.framework.verify.brute_force.objects import objects
+from skyband.framework.verify.replay.trajectories import Point, differences, off_line
 from tests.framework.streaming.bucket.test_bucket import MINUTE, table_of
 from tests.framework.streaming.bucket.test_bucket_loyalty import SPEC
 
@@ -148,8 +148,8 @@ def test_trajectories_that_do_not_fit_are_told() -> None:
 
 
 def test_verify_finds_a_point_that_is_gone_or_moved(tmp_path: Path) -> None:
-    from skyband.framework.verify.clocks import Clocks
-    from skyband.framework.verify.replay import replay
+    from skyband.framework.verify.replay.clocks import Clocks
+    from skyband.framework.verify.replay.replay import replay
     from skyband.framework.verify.stored import Stored
 
     plan = plan_at(tmp_path / "sink")

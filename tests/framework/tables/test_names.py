@@ -12,8 +12,8 @@ from skyband.framework.base.table_names import FIXED_COLUMNS, QUERY_COLUMN
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Plan
 from skyband.framework.spec.load import validate_text
-from skyband.framework.tables.duck import described
 from skyband.framework.tables.schemas import tables
+from skyband.framework.tables.sql.statements import described
 from tests.framework.spec.examples import ENV, OTHERS, SENSORS, other
 
 if TYPE_CHECKING:

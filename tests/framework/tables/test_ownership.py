@@ -19,12 +19,12 @@ from skyband.framework.streaming.job.consistency import check, look
 from skyband.framework.streaming.job.generations import clear, swap, swap_in, undo
 from skyband.framework.streaming.job.layout import Layout, fitting_job, own_place
 from skyband.framework.streaming.job.run_records import RunRecord
-from skyband.framework.tables import upkeep
-from skyband.framework.tables.driver_writer import DriverWriter
-from skyband.framework.tables.ownership import OWNER, PROPERTY, TABLES, Owner
+from skyband.framework.tables.delta.ownership import OWNER, PROPERTY, TABLES, Owner
 from skyband.framework.tables.schemas import tables
-from skyband.framework.tables.sink import Sink
-from skyband.framework.tables.writer_upkeep import properties
+from skyband.framework.tables.writing import upkeep
+from skyband.framework.tables.writing.driver_writer import DriverWriter
+from skyband.framework.tables.writing.sink import Sink
+from skyband.framework.tables.writing.table_properties import properties
 from skyband.jobs import maintain as maintain_command
 from skyband.jobs import reset as reset_command
 from skyband.jobs.cli import main

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from skyband.framework.plan.model import Field, Plan
-from skyband.framework.tables import parts
-from skyband.framework.tables.derive import derive
-from skyband.framework.tables.driver_writer import DriverWriter
-from skyband.framework.tables.parts import Made, Make, Part, cut, here
-from skyband.framework.tables.sink import Sink
+from skyband.framework.tables.results import parts
+from skyband.framework.tables.results.derive import derive
+from skyband.framework.tables.results.parts import Made, Make, Part, cut, here
+from skyband.framework.tables.writing.driver_writer import DriverWriter
+from skyband.framework.tables.writing.sink import Sink
 from tests.framework.tables.plans import batch_blocks, make_plan, random_changes
 from tests.framework.tables.test_sink import NAMES, commit, flat, replay
 

@@ -12,12 +12,13 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from skyband.framework.tables import delta_read, published, upkeep, writer_upkeep
-from skyband.framework.tables.derive import derive
-from skyband.framework.tables.driver_writer import DriverWriter
-from skyband.framework.tables.published import kept, lost, publish
+from skyband.framework.tables.delta import delta_read
+from skyband.framework.tables.results.derive import derive
 from skyband.framework.tables.schemas import result_tables
-from skyband.framework.tables.sink import Sink
+from skyband.framework.tables.writing import published, table_properties, upkeep
+from skyband.framework.tables.writing.driver_writer import DriverWriter
+from skyband.framework.tables.writing.published import kept, lost, publish
+from skyband.framework.tables.writing.sink import Sink
 from tests.framework.tables.plans import make_plan, random_changes
 from tests.framework.tables.test_sink import commit
 
@@ -30,9 +31,9 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upkeep, "SPARE", 0)
     monkeypatch.setattr(upkeep, "MERGE_AT", 4)
     monkeypatch.setattr(upkeep, "CHECKPOINT_INTERVAL", 5)
-    monkeypatch.setattr(writer_upkeep, "CHECKPOINT_INTERVAL", 5)
+    monkeypatch.setattr(table_properties, "CHECKPOINT_INTERVAL", 5)
     monkeypatch.setattr(upkeep, "MINUTES", dict.fromkeys(upkeep.MINUTES, 0))
-    monkeypatch.setattr(writer_upkeep, "MINUTES", upkeep.MINUTES)
+    monkeypatch.setattr(table_properties, "MINUTES", upkeep.MINUTES)
     monkeypatch.setattr(published, "GRACE", timedelta(0))
 
 

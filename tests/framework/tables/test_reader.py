@@ -17,12 +17,12 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.fingerprint import fingerprint
 from skyband.framework.plan.model import Plan
 from skyband.framework.streaming.job.layout import JobFile
-from skyband.framework.tables import delta_read
-from skyband.framework.tables.derive import derive
-from skyband.framework.tables.driver_writer import DriverWriter
-from skyband.framework.tables.reader import Reader
+from skyband.framework.tables.delta import delta_read
+from skyband.framework.tables.results.derive import derive
+from skyband.framework.tables.results.reader import Reader
 from skyband.framework.tables.schemas import skyband_schema, tables
-from skyband.framework.tables.sink import Sink
+from skyband.framework.tables.writing.driver_writer import DriverWriter
+from skyband.framework.tables.writing.sink import Sink
 from skyband.operators.base import Window
 from tests.framework.tables.plans import DAY, item_row, make_plan, random_changes, to_table
 from tests.framework.tables.test_sink import commit, instant, replay

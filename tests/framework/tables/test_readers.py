@@ -18,11 +18,11 @@ from deltalake import DeltaTable
 from skyband.framework.plan.fingerprint import fingerprint
 from skyband.framework.plan.model import Field, Plan
 from skyband.framework.streaming.job.layout import JobFile
-from skyband.framework.tables.derive import derive
-from skyband.framework.tables.driver_writer import DriverWriter
-from skyband.framework.tables.duck import Statements
+from skyband.framework.tables.results.derive import derive
 from skyband.framework.tables.schemas import changes_schema, tables
-from skyband.framework.tables.sink import Sink
+from skyband.framework.tables.sql.statements import Statements
+from skyband.framework.tables.writing.driver_writer import DriverWriter
+from skyband.framework.tables.writing.sink import Sink
 from tests.framework.tables.plans import DAY, make_plan, to_table, without
 from tests.framework.tables.test_sink import instant
 

@@ -13,11 +13,11 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
-from skyband.framework.tables.derive import derive
-from skyband.framework.tables.driver_writer import DriverWriter
-from skyband.framework.tables.sink import Sink
-from skyband.framework.tables.writer import Writer
-from skyband.framework.tables.writer_factory import writer_for
+from skyband.framework.tables.results.derive import derive
+from skyband.framework.tables.writing.driver_writer import DriverWriter
+from skyband.framework.tables.writing.factory import writer_for
+from skyband.framework.tables.writing.sink import Sink
+from skyband.framework.tables.writing.writer import Writer
 from tests.framework.tables.plans import DAY, batch_blocks, make_plan, random_changes, roles_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -32,7 +32,7 @@ def writer(request: pytest.FixtureRequest, tmp_path: Path) -> Writer:
     root = tmp_path / "a sink"
     if request.param == "driver":
         return DriverWriter(root)
-    from skyband.framework.tables.spark_writer import SparkWriter
+    from skyband.framework.tables.writing.spark_writer import SparkWriter
 
     return SparkWriter(str(root), request.getfixturevalue("spark"))
 

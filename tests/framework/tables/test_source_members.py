@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from skyband.framework.plan.model import Field, SourceNode
-from skyband.framework.tables.source_read import _member, reader
+from skyband.framework.tables.sql.source_read import _member, reader
 
 
 @pytest.mark.parametrize("form", ["json", "parquet"])

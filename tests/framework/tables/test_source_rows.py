@@ -22,12 +22,12 @@ from deltalake import write_deltalake
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Field, Plan, SourceNode
-from skyband.framework.tables import source_rows
-from skyband.framework.tables.duck import Statements
-from skyband.framework.tables.reader import Reader
-from skyband.framework.tables.source_read import reader
-from skyband.framework.tables.source_sql import source as source_sql
-from skyband.framework.tables.views import views
+from skyband.framework.tables.results.reader import Reader
+from skyband.framework.tables.sql import source_rows
+from skyband.framework.tables.sql.source_read import reader
+from skyband.framework.tables.sql.source_sql import source as source_sql
+from skyband.framework.tables.sql.statements import Statements
+from skyband.framework.tables.sql.views import views
 from tests.framework.streaming import checkpoints
 from tests.framework.tables.plans import DAY
 from tests.framework.tables.test_motion import plan_at

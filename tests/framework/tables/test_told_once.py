@@ -23,14 +23,14 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.quality.gate import Gate
 from skyband.framework.streaming.job.consistency import check
 from skyband.framework.streaming.job.layout import JobFile, Layout
-from skyband.framework.tables.derive import derive
-from skyband.framework.tables.driver_writer import DriverWriter
-from skyband.framework.tables.reader import NEWEST, Reader
+from skyband.framework.tables.results.derive import derive
+from skyband.framework.tables.results.reader import NEWEST, Reader
 from skyband.framework.tables.schemas import changes_schema, derived_tables, tables
-from skyband.framework.tables.sink import Sink
-from skyband.framework.verify.clocks import Clocks
-from skyband.framework.verify.replay import Replayed, replay, stream_of
-from skyband.framework.verify.results import ToldOnce
+from skyband.framework.tables.writing.driver_writer import DriverWriter
+from skyband.framework.tables.writing.sink import Sink
+from skyband.framework.verify.brute_force.results import ToldOnce
+from skyband.framework.verify.replay.clocks import Clocks
+from skyband.framework.verify.replay.replay import Replayed, replay, stream_of
 from skyband.framework.verify.stored import Stored
 from skyband.jobs import query as command
 from skyband.jobs.cli import main

@@ -18,11 +18,13 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 
-from skyband.framework.tables import delta_read, log_checkpoints, schemas, upkeep, writer_upkeep
-from skyband.framework.tables.derive import derive
-from skyband.framework.tables.driver_writer import DriverWriter
-from skyband.framework.tables.ownership import PROPERTY
-from skyband.framework.tables.sink import Sink
+from skyband.framework.tables import schemas
+from skyband.framework.tables.delta import delta_read
+from skyband.framework.tables.delta.ownership import PROPERTY
+from skyband.framework.tables.results.derive import derive
+from skyband.framework.tables.writing import log_checkpoints, table_properties, upkeep
+from skyband.framework.tables.writing.driver_writer import DriverWriter
+from skyband.framework.tables.writing.sink import Sink
 from skyband.framework.verify.stored import Stored, runs_gone
 from tests.framework.streaming.checkpoints import write
 from tests.framework.tables.plans import batch_blocks, make_plan, random_changes
@@ -58,7 +60,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables whose replaced files and log may go at once, and an upkeep that looks every time, for few files too."""
     monkeypatch.setattr(upkeep, "SPARE", 20)
     monkeypatch.setattr(upkeep, "MINUTES", dict.fromkeys(upkeep.MINUTES, 0))
-    monkeypatch.setattr(writer_upkeep, "MINUTES", upkeep.MINUTES)
+    monkeypatch.setattr(table_properties, "MINUTES", upkeep.MINUTES)
 
 
 BOUND = 2 * upkeep.MERGE_AT + 20 + upkeep.CHECKPOINT_INTERVAL + 60
@@ -272,7 +274,7 @@ def test_rows_are_merged_a_few_at_a_time_not_all_again(tmp_path: Path) -> None:
 def test_tables_of_an_earlier_version_get_their_new_terms_once(tmp_path: Path) -> None:
     writer = DriverWriter(tmp_path)
     spec = next(t for t in schemas.tables(make_plan(str(tmp_path))) if t.name == "runs")
-    old = writer_upkeep.properties(spec, "") | {"delta.logRetentionDuration": "interval 7 days", "delta.checkpointInterval": "25"}
+    old = table_properties.properties(spec, "") | {"delta.logRetentionDuration": "interval 7 days", "delta.checkpointInterval": "25"}
     del old[PROPERTY], old["delta.enableExpiredLogCleanup"]
     DeltaTable.create(str(tmp_path / "runs"), spec.schema, configuration=old)
     write(tmp_path / "_skyband" / "job.json", '{"job": "tests", "generation": "g"}')
@@ -280,7 +282,7 @@ def test_tables_of_an_earlier_version_get_their_new_terms_once(tmp_path: Path) -
         writer.ensure(spec)
         writer = DriverWriter(tmp_path)
     table = DeltaTable(str(tmp_path / "runs"))
-    assert table.metadata().configuration == writer_upkeep.properties(spec, writer.owner.made_id())
+    assert table.metadata().configuration == table_properties.properties(spec, writer.owner.made_id())
     assert table.version() == 1
 
 
@@ -303,7 +305,7 @@ def test_upkeep_looks_through_a_directory_four_times_per_retention(tmp_path: Pat
 @pytest.mark.spark
 @pytest.mark.usefixtures("at_once")
 def test_what_the_engine_writes_is_kept_small_too(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    from skyband.framework.tables.spark_writer import SparkWriter
+    from skyband.framework.tables.writing.spark_writer import SparkWriter
 
     monkeypatch.setattr(upkeep, "MERGE_AT", 2)
     monkeypatch.setattr(upkeep, "SPARE", 0)
@@ -312,7 +314,7 @@ def test_what_the_engine_writes_is_kept_small_too(tmp_path: Path, spark: SparkSe
     terms = {PROPERTY: writer.owner.made_id(), "delta.checkpointInterval": "2"}
     DeltaTable.create(str(tmp_path / "runs"), spec.schema, configuration=terms, raise_if_key_not_exists=False)
     monkeypatch.setattr(upkeep, "CHECKPOINT_INTERVAL", 2)
-    monkeypatch.setattr(writer_upkeep, "CHECKPOINT_INTERVAL", 2)
+    monkeypatch.setattr(table_properties, "CHECKPOINT_INTERVAL", 2)
     writer.ensure(spec)
     writer.ensure(spec)
     assert DeltaTable(str(tmp_path / "runs")).version() == 1
@@ -330,12 +332,12 @@ KILLED = 14
 SCRIPT = f"""
 import sys
 from datetime import UTC, datetime, timedelta
-from skyband.framework.tables import upkeep, writer_upkeep
-from skyband.framework.tables.derive import derive
+from skyband.framework.tables.writing import table_properties, upkeep
+from skyband.framework.tables.results.derive import derive
 from tests.framework.tables.plans import random_changes
 from tests.framework.tables.test_upkeep import START, commit, sink_at
 upkeep.MERGE_AT, upkeep.SPARE, upkeep.MINUTES = 2, 0, dict.fromkeys(upkeep.MINUTES, 0)
-writer_upkeep.MINUTES = upkeep.MINUTES
+table_properties.MINUTES = upkeep.MINUTES
 from pathlib import Path
 sink = sink_at(Path(sys.argv[1]), timedelta(minutes=1))
 changes = random_changes(sink.plan, seed=6, batches={KILLED}, steps=10)

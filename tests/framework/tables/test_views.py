@@ -16,15 +16,15 @@ from skyband.framework.base.items import rank_key
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.spec.load import validate_text
-from skyband.framework.tables import views as module
-from skyband.framework.tables.dialects import DIALECTS, view
-from skyband.framework.tables.dictionary import dictionary
-from skyband.framework.tables.duck import Statements, described
-from skyband.framework.tables.reader import Reader
+from skyband.framework.tables.results.reader import Reader
 from skyband.framework.tables.schemas import stream_columns, tables
-from skyband.framework.tables.source_rows import SOURCE
-from skyband.framework.tables.view import free
-from skyband.framework.tables.views import views
+from skyband.framework.tables.sql import views as module
+from skyband.framework.tables.sql.data_dictionary import dictionary
+from skyband.framework.tables.sql.dialects import DIALECTS, view
+from skyband.framework.tables.sql.source_rows import SOURCE
+from skyband.framework.tables.sql.statements import Statements, described
+from skyband.framework.tables.sql.view import free
+from skyband.framework.tables.sql.views import views
 from skyband.jobs import views as command
 from skyband.jobs.cli import main
 from tests.framework.tables.test_motion import plan_at, rows_of, write

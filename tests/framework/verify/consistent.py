@@ -12,9 +12,9 @@ from typing import Any
 from skyband.framework.base.items import rank_key
 from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.tables.schemas import changes_name, identity_columns, now_name, results_schema, stream_columns, trajectory_name
-from skyband.framework.verify.derived import _complete
+from skyband.framework.verify.replay.derived_tables import _complete
+from skyband.framework.verify.replay.trajectories import Trajectories
 from skyband.framework.verify.stored import Key, Stored, key_of, smallest_first
-from skyband.framework.verify.trajectories import Trajectories
 from tests.framework.verify import small
 
 Row = dict[str, Any]

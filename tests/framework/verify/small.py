@@ -22,17 +22,17 @@ from skyband.framework.streaming.bucket.fill_files import write_state
 from skyband.framework.streaming.rows import reports, tokens
 from skyband.framework.streaming.rows.blocks import bytes_table, table_bytes
 from skyband.framework.streaming.rows.config import HostConfig
-from skyband.framework.tables.derive import derive
-from skyband.framework.tables.sink import Sink
-from skyband.framework.tables.writer_factory import writer_for
-from skyband.framework.verify.books import compare_books
+from skyband.framework.tables.results.derive import derive
+from skyband.framework.tables.writing.factory import writer_for
+from skyband.framework.tables.writing.sink import Sink
+from skyband.framework.verify.brute_force.sample import Compared, compare_rows
 from skyband.framework.verify.budget import Budget, Sample
-from skyband.framework.verify.clocks import Clocks
-from skyband.framework.verify.missing import missing
-from skyband.framework.verify.replay import replay
-from skyband.framework.verify.sample import Compared, compare_rows
+from skyband.framework.verify.differences import Difference
+from skyband.framework.verify.reconciliation.missing_values import missing
+from skyband.framework.verify.reconciliation.row_counts import compare_books
+from skyband.framework.verify.replay.clocks import Clocks
+from skyband.framework.verify.replay.replay import replay
 from skyband.framework.verify.stored import Stored
-from skyband.framework.verify.told import Difference
 from skyband.jobs.spec import load_plan
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -14,12 +14,12 @@ import pytest
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.console.lines import JsonLines, Lines
 from skyband.framework.plan.model import Plan
-from skyband.framework.verify import whole
+from skyband.framework.verify import verification
+from skyband.framework.verify.brute_force.objects import MAX_PAIRS, Work
+from skyband.framework.verify.brute_force.sample import Compared, compare_rows
 from skyband.framework.verify.budget import Budget, Sample
-from skyband.framework.verify.clocks import Clocks
-from skyband.framework.verify.objects import MAX_PAIRS, Work
 from skyband.framework.verify.progress import Progress
-from skyband.framework.verify.sample import Compared, compare_rows
+from skyband.framework.verify.replay.clocks import Clocks
 from skyband.framework.verify.shares import Share, summary, together
 from skyband.framework.verify.stored import Stored
 from skyband.jobs.cli import main
@@ -163,19 +163,21 @@ def without_job_file(keyed: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     class Kept:
         losses, ahead = (), None
 
-    monkeypatch.setattr(whole.Layout, "known", lambda self: None)
-    monkeypatch.setattr(whole, "changed_since", lambda plan, layout: [])
-    monkeypatch.setattr(whole, "look", lambda plan, layout, job: Kept)
+    monkeypatch.setattr(verification.Layout, "known", lambda self: None)
+    monkeypatch.setattr(verification, "changed_since", lambda plan, layout: [])
+    monkeypatch.setattr(verification, "look", lambda plan, layout, job: Kept)
     source = small._rows(keyed, SOURCE["keyed"]).select([f.name for f in keyed.intake.fields])
     monkeypatch.setattr(
-        whole, "compare", lambda stored, clocks, layout, job, sample, budget, progress: compare_rows(stored, clocks, source, sample, budget)
+        verification,
+        "compare",
+        lambda stored, clocks, layout, job, sample, budget, progress: compare_rows(stored, clocks, source, sample, budget),
     )
 
 
 @pytest.mark.usefixtures("without_job_file")
 def test_the_last_line_says_what_share_was_proven(keyed: Plan) -> None:
     out = io.StringIO()
-    found = whole.verify(keyed, Sample(instants=2), Lines(io.StringIO(), out))
+    found = verification.verify(keyed, Sample(instants=2), Lines(io.StringIO(), out))
     lines = out.getvalue().splitlines()
     assert found.ok and [p["said"] for p in found.parts] == lines
     changes = sum(s["proven"] for s in found.shares if s["kind"] == "changes")
@@ -195,10 +197,10 @@ def test_nothing_is_a_proof_where_something_differs(keyed: Plan, tmp_path: Path)
     shutil.copytree(keyed.sink, tmp_path / "out")
     plan, out = replace(keyed, sink=str(tmp_path / "out")), io.StringIO()
     small.altered(plan, "best", lambda rows: rows[1:])
-    found = whole.verify(plan, Sample(instants=2), Lines(io.StringIO(), out))
+    found = verification.verify(plan, Sample(instants=2), Lines(io.StringIO(), out))
     assert not found.ok and found.differences and "DIFFERENT" in out.getvalue().splitlines()[-1] and "proof" not in out.getvalue()
     small.altered(plan, "best_changes", lambda rows: [{**r, "step": None} for r in rows])
-    found = whole.verify(plan, Sample(instants=2), Lines(io.StringIO(), out := io.StringIO()))
+    found = verification.verify(plan, Sample(instants=2), Lines(io.StringIO(), out := io.StringIO()))
     assert out.getvalue().splitlines()[0] == "DIFFERENT" and "a value is missing: step" in out.getvalue()
     assert out.getvalue().splitlines()[-1] == f"DIFFERENT: {found.differences} difference found"
 
@@ -206,12 +208,12 @@ def test_nothing_is_a_proof_where_something_differs(keyed: Plan, tmp_path: Path)
 @pytest.mark.usefixtures("without_job_file")
 def test_everything_is_a_proof_and_json_has_its_figures(keyed: Plan) -> None:
     err = io.StringIO()
-    found = whole.verify(keyed, Sample(everything=True), JsonLines(err))
+    found = verification.verify(keyed, Sample(everything=True), JsonLines(err))
     told = [json.loads(line) for line in err.getvalue().splitlines()]
     proven = [t for t in told if t["event"] == "proven"]
     assert found.ok and all(s["complete"] for s in found.shares)
     assert all(t["complete"] and t["share"] == 1.0 and t["message"].startswith("proof: ") for t in proven) and len(proven) == 6
-    without = whole.verify(keyed, None, JsonLines(io.StringIO()))
+    without = verification.verify(keyed, None, JsonLines(io.StringIO()))
     assert without.ok and {s["kind"] for s in without.shares} == {"changes", "batches"}
 
 

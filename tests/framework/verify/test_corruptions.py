@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from skyband.framework.plan.model import Plan
-from skyband.framework.verify.told import told
+from skyband.framework.verify.differences import told
 from tests.framework.verify import small
 from tests.spark.kinds import KINDS
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from skyband.framework.verify.expressions import holds, score_of
-from skyband.framework.verify.objects import values_of
+from skyband.framework.verify.brute_force.expressions import holds, score_of
+from skyband.framework.verify.brute_force.objects import values_of
 from skyband.operators.expressions import parse
 
 LEAST = -(2**63)

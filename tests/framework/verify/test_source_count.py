@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.plan.model import SourceNode
-from skyband.framework.verify.source_count import rows_of
+from skyband.framework.verify.reconciliation.source_count import rows_of
 
 COUNTS = [
     ("csv", {}, b"id,x\n1,2\n\n  \n3,4", 2),

@@ -7,7 +7,7 @@ import pytest
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.sources.delta.format import DeltaFormat
 from skyband.framework.spec.load import validate_text
-from skyband.framework.tables.source_rows import why_not
+from skyband.framework.tables.sql.source_rows import why_not
 from tests.specs import spec_text
 
 SPEC = spec_text(

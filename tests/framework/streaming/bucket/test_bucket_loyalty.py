@@ -16,8 +16,8 @@ from skyband.framework.queries.loyalty_rows.brute_force import most_loyal
 from skyband.framework.queries.protocol import Question
 from skyband.framework.spec.load import validate_file
 from skyband.framework.streaming.rows.config import HostConfig
-from skyband.framework.verify.accepted import Accepted
-from skyband.framework.verify.objects import objects
+from skyband.framework.verify.brute_force.accepted import Accepted
+from skyband.framework.verify.brute_force.objects import objects
 from tests.framework.streaming.bucket.test_bucket import MINUTE, assert_cuts_leave_no_trace, batches_of, drive, table_of
 from tests.oracles import loyalty as oracle
 from tests.seeds import cases

@@ -17,8 +17,8 @@ from skyband.framework.queries.protocol import Question
 from skyband.framework.queries.registry import query_type
 from skyband.framework.spec.load import validate_file
 from skyband.framework.streaming.rows.config import HostConfig
-from skyband.framework.verify.accepted import Accepted
-from skyband.framework.verify.objects import objects
+from skyband.framework.verify.brute_force.accepted import Accepted
+from skyband.framework.verify.brute_force.objects import objects
 from tests.framework.streaming.bucket.test_bucket import MINUTE, assert_cuts_leave_no_trace, batches_of, drive, table_of
 from tests.seeds import cases
 from tests.specs import spec_text

@@ -23,8 +23,8 @@ from skyband.framework.streaming.rows.blocks import bytes_table, table_bytes
 from skyband.framework.streaming.rows.columns import TextCodes
 from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.tables.schemas import skyband_schema
-from skyband.framework.verify.accepted import Accepted
-from skyband.framework.verify.objects import objects
+from skyband.framework.verify.brute_force.accepted import Accepted
+from skyband.framework.verify.brute_force.objects import objects
 from skyband.operators.base import NULL
 from tests.framework.streaming.bucket.test_bucket import MINUTE, assert_cuts_leave_no_trace, batches_of, drive, table_of
 from tests.oracles.skyline import LogicalQuery, dominance, stream

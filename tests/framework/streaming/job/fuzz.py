@@ -255,7 +255,7 @@ def bounded(seconds: int) -> Iterator[None]:
 ENGINES = (
     "skyband.framework.streaming.spark.session.get_session",
     "skyband.framework.why.source.get_session",
-    "skyband.framework.verify.sample.get_session",
+    "skyband.framework.verify.brute_force.sample.get_session",
 )
 
 

@@ -14,9 +14,9 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.console.lines import Lines
 from skyband.framework.streaming.job.consistency import check
 from skyband.framework.streaming.job.status import status_of
-from skyband.framework.tables.derive import derive
-from skyband.framework.tables.sink import Sink
-from skyband.framework.verify.whole import verify
+from skyband.framework.tables.results.derive import derive
+from skyband.framework.tables.writing.sink import Sink
+from skyband.framework.verify.verification import verify
 from tests.framework.streaming import checkpoints
 from tests.framework.streaming.job.test_consistency import BATCHES, HEAD, Job
 from tests.framework.streaming.job.test_status import Known

@@ -18,12 +18,12 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.streaming.job.consistency import check, look
 from skyband.framework.streaming.job.layout import JobFile, Layout
-from skyband.framework.tables import delta_read
-from skyband.framework.tables import sink as sink_module
-from skyband.framework.tables.derive import derive
-from skyband.framework.tables.ownership import TABLES
-from skyband.framework.tables.sink import Sink
-from skyband.framework.tables.writer_factory import writer_for
+from skyband.framework.tables.delta import delta_read
+from skyband.framework.tables.delta.ownership import TABLES
+from skyband.framework.tables.results.derive import derive
+from skyband.framework.tables.writing import sink as sink_module
+from skyband.framework.tables.writing.factory import writer_for
+from skyband.framework.tables.writing.sink import Sink
 from tests.framework.streaming import checkpoints
 from tests.framework.tables.plans import make_plan, random_changes
 from tests.framework.tables.test_sink import commit

@@ -26,7 +26,7 @@ from skyband.framework.streaming.rows.blocks import table_bytes
 from skyband.framework.streaming.rows.config import Filling, HostConfig
 from skyband.framework.streaming.rows.outbox import as_it_is
 from skyband.framework.streaming.rows.pack import Pack
-from skyband.framework.tables.ownership import Owner
+from skyband.framework.tables.delta.ownership import Owner
 from tests.framework.streaming import checkpoints
 from tests.framework.streaming.bucket.test_bucket import SPEC, table_of
 from tests.framework.streaming.bucket.test_bucket_loyalty import plan_of

@@ -24,7 +24,7 @@ from skyband.framework.streaming.job.generations import (
 )
 from skyband.framework.streaming.job.layout import Layout
 from skyband.framework.streaming.job.locks import one_run
-from skyband.framework.tables.ownership import Owner
+from skyband.framework.tables.delta.ownership import Owner
 from tests.framework.streaming import checkpoints
 
 SHARED = ("runs", "heads", "rejected", "checks", "published")

@@ -22,7 +22,7 @@ from skyband.framework.streaming.job import generations
 from skyband.framework.streaming.job.generations import JOURNAL, settle, swap, tables_in
 from skyband.framework.streaming.job.layout import JobFile, Layout, own_place
 from skyband.framework.streaming.job.locks import one_run
-from skyband.framework.tables.ownership import PROPERTY
+from skyband.framework.tables.delta.ownership import PROPERTY
 from skyband.jobs.cli import main
 from skyband.jobs.spec import load_plan
 from tests.framework.streaming import checkpoints

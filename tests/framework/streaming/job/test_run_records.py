@@ -22,7 +22,7 @@ from skyband.framework.streaming.job.layout import RUNNING, Layout
 from skyband.framework.streaming.job.locks import one_run
 from skyband.framework.streaming.job.run_records import RunRecord, history, settle
 from skyband.framework.streaming.spark.stop_signal import STOP
-from skyband.framework.tables import delta_read
+from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.schemas import job_runs_schema
 from skyband.jobs import cli
 from skyband.jobs.recorded import recorded

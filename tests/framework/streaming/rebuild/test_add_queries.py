@@ -26,9 +26,9 @@ from skyband.framework.streaming.rebuild import add_queries
 from skyband.framework.streaming.rebuild.add_queries import Fill
 from skyband.framework.streaming.rows.blocks import bytes_table
 from skyband.framework.streaming.rows.config import HostConfig
-from skyband.framework.tables.derive import derive
-from skyband.framework.tables.sink import Sink
-from skyband.framework.tables.writer_factory import writer_for
+from skyband.framework.tables.results.derive import derive
+from skyband.framework.tables.writing.factory import writer_for
+from skyband.framework.tables.writing.sink import Sink
 from skyband.jobs.spec import load_plan
 from tests.framework.streaming import checkpoints
 from tests.framework.streaming.bucket.test_bucket import SPEC, table_of

@@ -17,8 +17,8 @@ from skyband.framework.sources.logs import partitions_of
 from skyband.framework.streaming.job.consistency import check
 from skyband.framework.streaming.job.layout import JobFile, Layout, reshaped
 from skyband.framework.streaming.rebuild.partitions import moved
-from skyband.framework.tables.sink import Sink
-from skyband.framework.tables.writer_factory import writer_for
+from skyband.framework.tables.writing.factory import writer_for
+from skyband.framework.tables.writing.sink import Sink
 from skyband.jobs.spec import load_plan
 from tests.framework.streaming import checkpoints
 from tests.framework.verify import small
@@ -109,7 +109,7 @@ def test_killed_after_the_engine_has_moved_it(ran: Path, tmp_path: Path, monkeyp
     monkeypatch.setenv("SKYBAND_SHUFFLE_PARTITIONS", "3")
     with monkeypatch.context() as m:
         m.setattr("skyband.framework.streaming.rebuild.partitions.failpoint", killed)
-        m.setattr("skyband.framework.tables.sink.failpoint", killed)
+        m.setattr("skyband.framework.tables.writing.sink.failpoint", killed)
         with pytest.raises(KeyboardInterrupt):
             job.move()
     monkeypatch.delenv("SKYBAND_SHUFFLE_PARTITIONS")

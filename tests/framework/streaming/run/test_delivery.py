@@ -22,11 +22,11 @@ from skyband.framework.streaming.rows.outbox import LEAST, Block
 from skyband.framework.streaming.run import delivery
 from skyband.framework.streaming.run.delivery import Delivery
 from skyband.framework.streaming.run.received import Received
-from skyband.framework.tables import data_files
-from skyband.framework.tables.driver_writer import DriverWriter
+from skyband.framework.tables.delta import data_files
 from skyband.framework.tables.schemas import TableSpec
-from skyband.framework.tables.sink import Sink
-from skyband.framework.tables.writer_upkeep import properties
+from skyband.framework.tables.writing.driver_writer import DriverWriter
+from skyband.framework.tables.writing.sink import Sink
+from skyband.framework.tables.writing.table_properties import properties
 from tests.framework.tables.plans import batch_blocks, make_plan, random_changes
 
 ATTEMPT = 41

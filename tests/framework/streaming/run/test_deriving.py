@@ -13,11 +13,11 @@ from pyspark import cloudpickle
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.streaming.run.deriving import on_engine
-from skyband.framework.tables import parts
-from skyband.framework.tables.derive import derive
-from skyband.framework.tables.driver_writer import DriverWriter
-from skyband.framework.tables.parts import Made, Part
-from skyband.framework.tables.sink import Sink
+from skyband.framework.tables.results import parts
+from skyband.framework.tables.results.derive import derive
+from skyband.framework.tables.results.parts import Made, Part
+from skyband.framework.tables.writing.driver_writer import DriverWriter
+from skyband.framework.tables.writing.sink import Sink
 from tests.framework.tables.plans import make_plan, random_changes
 from tests.framework.tables.test_sink import NAMES, commit, flat, replay
 

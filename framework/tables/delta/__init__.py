@@ -1,0 +1,1 @@
+"""Delta tables without Spark: read, commit data files, prove ownership, fence off earlier holders."""

@@ -1,0 +1,326 @@
+"""Which tables below a sink are the job's own. What is not proven own is neither written, vacuumed, moved nor removed.
+
+A job has an id, made at random by its first run and kept in ``_skyband/owner.json`` whatever becomes of its generations. Every table has it
+among its Delta properties (``skyband.job``). ``_skyband/tables.json`` names the directories that the job made (``made``: the table's
+Delta id
+and its version when it was last known to hold the job's rows only) or is about to make or remove (``making``, written first: so a directory
+that a killed run left half made is known, too). That file is a generation's and moves with it.
+
+A table of a version of Skyband without these files is proven by a transaction of the generation that ``job.json`` names, or, if it has no
+row yet, by the Delta properties that Skyband gives its tables. The next run gives it the property.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from deltalake import DeltaTable
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.table_names import JOB_RUNS
+from skyband.framework.storage import durable
+from skyband.framework.storage.places import is_object, place
+from skyband.framework.storage.records import Unfit, content
+from skyband.framework.tables.delta import delta_read
+from skyband.framework.tables.delta.commits import delta_ids, foreign, has_transaction
+
+PROPERTY: Final = "skyband.job"
+"""The Delta property with the job's id."""
+OWNER: Final = "owner.json"
+TABLES: Final = "tables.json"
+_HOME: Final = "_skyband"
+_GIVEN: Final = frozenset(
+    f"delta.{name}"
+    for name in (
+        "enableDeletionVectors", "checkpointInterval", "dataSkippingStatsColumns", "logRetentionDuration", "deletedFileRetentionDuration",
+    )
+)  # fmt: skip
+"""Delta properties that Skyband has always given its tables."""
+
+_Id = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
+_Name = Annotated[str, Field(pattern="^[A-Za-z0-9_]{1,255}$")]
+
+
+class _Owner(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    id: _Id
+
+
+class Made(BaseModel):
+    """A table that the job made: its Delta id, and its version when no other writer had changed it."""
+
+    model_config = ConfigDict(strict=True)
+
+    id: Annotated[str, Field(min_length=1, max_length=100)]
+    version: Annotated[int, Field(ge=0)]
+
+
+class _Tables(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    made: dict[_Name, Made] = {}
+    making: list[_Name] = []
+
+
+class Owner:
+    """The job whose tables are below ``root``. Reads its files on first use; who writes holds the job's lock.
+
+    ``generation``: (job, generation) of the job file, read if it is not given.
+    """
+
+    def __init__(self, root: Path | str, generation: tuple[str, str] | None = None) -> None:
+        self.root = place(root)
+        self._given = generation
+        self.home = self.root / _HOME
+        # A generation in the making lies in the `_skyband` of the job that it is of.
+        self._id_home = self.root.parent if self.root.parent.name == _HOME else self.home
+
+    @cached_property
+    def id(self) -> str | None:
+        """The job's id, None before it has one."""
+        found = _read(self._id_home / OWNER, _Owner)
+        return None if found is None else found.id
+
+    def made_id(self) -> str:
+        """The job's id, made if it has none."""
+        if self.id is None:
+            self._id_home.mkdir(parents=True, exist_ok=True)
+            made = uuid.uuid4().hex
+            durable.replace(self._id_home / OWNER, json.dumps({"id": made}))
+            self.id = made
+        return self.id
+
+    @cached_property
+    def _tables(self) -> _Tables | None:
+        found: _Tables | None = _read(self.home / TABLES, _Tables)
+        return found
+
+    @property
+    def noted(self) -> Mapping[str, Made]:
+        """The tables that the job made, by name."""
+        return {} if self._tables is None else self._tables.made
+
+    @property
+    def knows(self) -> bool:
+        """Whether a run of a version that keeps these notes has written here."""
+        return self._tables is not None
+
+    @cached_property
+    def _before(self) -> tuple[str, str] | None:
+        """(job, generation) of the job file, None before the first run."""
+        if self._given is not None:
+            return self._given
+        with suppress(OSError, ValueError):
+            said = json.loads((self.home / "job.json").read_text())
+            if isinstance(said, dict) and isinstance(said.get("job"), str) and isinstance(said.get("generation"), str):
+                return said["job"], said["generation"]
+        return None
+
+    def stranger(self, name: str, table: DeltaTable | None = None) -> str | None:
+        """Why the directory ``name`` is not proven to be the job's table, in words; None if it is, or if there is nothing.
+
+        ``table``: the table, if it is open already.
+        """
+        directory = self.root / name
+        if (odd := _no_directory(directory)) is not None:
+            return odd
+        if not directory.exists():
+            return None
+        making = self._tables is not None and name in self._tables.making
+        if table is None:
+            if not delta_read.exists(self.root, name):
+                own = not _holds(directory) or (making and _half_a_table(directory))
+                return None if own else "holds files, but no table of this job"
+            try:
+                table = delta_read.open_table(self.root, name)
+            except SkybandError:
+                known = self.noted.get(name)
+                own = (making and _half_a_table(directory)) or (known is not None and known.id in delta_ids(directory / "_delta_log"))
+                return None if own else "holds a table that cannot be read"
+        return self._not_own(name, table)
+
+    def _not_own(self, name: str, table: DeltaTable) -> str | None:
+        metadata = table.metadata()
+        known, marked = self.noted.get(name), metadata.configuration.get(PROPERTY)
+        if known is not None and known.id != str(metadata.id):
+            return "holds a table that was created anew by another writer"
+        if marked is not None:
+            return None if marked == self.id else "holds a table of another job"
+        # Not by a note alone: who can write it could name a table of somebody else.
+        if self._of_generation(name, table):
+            return None
+        # Of a version without notes: a table that has no row yet, or the one of the job's runs.
+        of_before = self._before is not None and (known is not None or not self.knows) and set(metadata.configuration) >= _GIVEN
+        if of_before and (not table.file_uris() or (name == JOB_RUNS and table.transaction_version(JOB_RUNS) is not None)):
+            return None
+        return "holds a table that this job did not make"
+
+    def _of_generation(self, name: str, table: DeltaTable) -> bool:
+        if self._before is None:
+            return False
+        job, generation = self._before
+        if table.transaction_version(f"{job}/{generation}/{name}") is not None:
+            return True
+        # Table `checks` has a transaction for each thing that was asked.
+        return has_transaction(self.root / name / "_delta_log", f"{job}/{generation}/{name}/")
+
+    def need_own(self, name: str, table: DeltaTable | None = None) -> None:
+        """Raise SkybandError SKY-E205 if the directory ``name`` holds something that is not proven to be the job's table."""
+        why = self.stranger(name, table)
+        if why is not None:
+            raise not_own(self.root / name, why)
+
+    def need_directory(self, name: str) -> None:
+        """As ``need_own``, if a link or a file is in the place of the directory ``name``. Opens no table."""
+        if (odd := _no_directory(self.root / name)) is not None:
+            raise not_own(self.root / name, odd)
+
+    def claim(self, names: Iterable[str]) -> None:
+        """Note that the directories ``names`` are about to be made, or removed. SkybandError SKY-E205 if one is not the job's."""
+        names = list(names)
+        for name in names:
+            self.need_own(name)
+        now = self._again()
+        made = {n: m for n, m in now.made.items() if n not in names}
+        self._write(_Tables(made=made, making=sorted({*now.making, *names})))
+
+    def note(self, tables: Mapping[str, tuple[str, int, int, int]]) -> None:
+        """Note the tables' versions: by name (Delta id, version, and the first and last version that are known to be the job's).
+
+        A version that another writer made is not noted, nor any after it: the next consistency check reports it.
+        """
+        now = self._again()
+        made = dict(now.made)
+        for name, (delta_id, version, first, last) in tables.items():
+            before = made.get(name)
+            if before is not None and before.id == delta_id:
+                spans = [(before.version + 1, min(first, version)), (max(last, before.version) + 1, version)]
+                if version < before.version or any(self.changed(name, *span) for span in spans):
+                    continue
+            if name != JOB_RUNS:
+                # Which stays when the notes of a generation go with it.
+                made[name] = Made(id=delta_id, version=version)
+        written = _Tables(made=made, making=sorted(set(now.making) - set(tables)))
+        if written != self._tables:
+            self._write(written)
+
+    def changed(self, name: str, first: int, last: int) -> str | None:
+        """The first of these versions by which another writer changed rows of the table, in words; None if none did."""
+        if first > last:
+            return None
+        job, generation = self._before or ("", "")
+        own = [f"{job}/{generation}/"] if self._before else []
+        return foreign(self.root / name / "_delta_log", first, last, [*own, JOB_RUNS], self.id)
+
+    def behind(self, name: str, table: DeltaTable) -> str | None:
+        """What tells that the table is an older copy of the job's, in words; None if nothing does."""
+        known, version = self.noted.get(name), table.version()
+        if known is None or version >= known.version:
+            return None
+        return f"is at version {version}, but the job committed version {known.version}: it is an older copy"
+
+    def altered(self, name: str, table: DeltaTable) -> str | None:
+        """What tells that another writer has changed rows of the table since the job noted its version, in words; None if nothing does."""
+        known = self.noted.get(name)
+        other = None if known is None else self.changed(name, known.version + 1, table.version())
+        if known is None or other is None:
+            return None
+        return f"was changed by another writer: {other}; version {known.version} is the last one known to hold the job's rows only"
+
+    def _again(self) -> _Tables:
+        """The notes as they are now: another writer of this process may have written them.
+
+        The first ones name the tables that a version without notes has made: once there are notes, nothing else proves an empty table.
+        """
+        self.__dict__.pop("_tables", None)
+        if self._tables is not None or self._before is None:
+            return self._tables or _Tables()
+        made = {}
+        for directory in self.root.iterdir():
+            if directory.name.startswith("_") or directory.name == JOB_RUNS or is_link(directory) or not directory.is_dir():
+                continue
+            # One that cannot be read has no proof.
+            with suppress(SkybandError, OSError):
+                table = delta_read.open_table(self.root, directory.name)
+                if self.stranger(directory.name, table) is None:
+                    made[directory.name] = Made(id=str(table.metadata().id), version=table.version())
+        return _Tables(made=made)
+
+    def _write(self, tables: _Tables) -> None:
+        self.home.mkdir(parents=True, exist_ok=True)
+        durable.replace(self.home / TABLES, json.dumps(tables.model_dump(), indent=1, sort_keys=True))
+        self._tables = tables
+
+
+def not_own(directory: Path, why: str) -> SkybandError:
+    """SKY-E205: the directory has the name of a table and is not proven to be the job's."""
+    hint = (
+        "give the job a directory of its own in sink.path, rename the query, or move that directory away; "
+        "if it is the job's own, restore the whole sink from one backup, _skyband with it"
+    )
+    return SkybandError("SKY-E205", f"{directory} {why}: the job neither writes nor removes it", hint=hint)
+
+
+def file_mark(owner: str) -> str:
+    """What the names of data files have in them that the job ``owner`` writes by itself, not by a library."""
+    return owner[:16]
+
+
+def is_link(directory: Path) -> bool:
+    """Whether the directory of a table, or its log, is a link."""
+    return directory.is_symlink() or (directory / "_delta_log").is_symlink()
+
+
+def _no_directory(directory: Path) -> str | None:
+    """What is in the place of a directory, in words; None for a directory, or nothing. An object of that name is in nobody's way."""
+    if is_object(directory):
+        return None
+    if is_link(directory):
+        return "is a link"
+    return "is not a directory" if directory.exists() and not directory.is_dir() else None
+
+
+def _half_a_table(directory: Path) -> bool:
+    """Whether the directory holds no more than what a run that was killed leaves of a table: data files and parts of a log."""
+    for path in directory.rglob("*"):
+        inside = path.relative_to(directory).parts[0] == "_delta_log"
+        if path.is_symlink() or not (inside or path.is_dir() or path.name.endswith((".parquet", ".parquet.crc"))):
+            return False
+    return True
+
+
+def _holds(directory: Path) -> bool:
+    """Whether anything is in the directory; one that cannot be listed counts as one that holds something."""
+    try:
+        return next(directory.iterdir(), None) is not None
+    except OSError:
+        return True
+
+
+def _read(path: Path, model: type[Any]) -> Any:
+    """The file as the model has it, None if it is not there. Raises SkybandError SKY-E303 if it holds anything else."""
+    try:
+        text = content(path)
+    except FileNotFoundError:
+        return None
+    except Unfit as e:
+        if isinstance(e.__cause__, NotADirectoryError):
+            return None
+        raise _unreadable(path) from e
+    try:
+        return model.model_validate_json(text)
+    except ValidationError as e:
+        raise _unreadable(path) from e
+
+
+def _unreadable(path: Path) -> SkybandError:
+    hint = "restore the whole sink from one backup, or give the job a new sink path"
+    return SkybandError("SKY-E303", f"{path}, which says what tables are the job's own, cannot be read", hint=hint)

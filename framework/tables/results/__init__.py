@@ -1,0 +1,1 @@
+"""Derive results from changes, check them, and read them as of an instant."""

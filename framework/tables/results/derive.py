@@ -1,0 +1,270 @@
+"""Results derived from changes: ``<query>`` (intervals) and ``<query>_now``, incrementally and exactly once.
+
+The changes are the truth. A table remembers, in the ``txn`` of its commits, up to which batch it has been derived; so a derivation can be
+killed anywhere and repeated. Everything works on whole columns: O(n log n) in the new changes and the open rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.failpoints import failpoint
+from skyband.framework.base.table_names import QUERY_COLUMN
+from skyband.framework.base.types import STAMP
+from skyband.framework.plan.model import Plan, QueryNode
+from skyband.framework.quality.outcome import Outcome
+from skyband.framework.tables.delta.data_files import DataFile
+from skyband.framework.tables.delta.delta_read import to_schema
+from skyband.framework.tables.key_numbers import key_numbers, numbered, order_by
+from skyband.framework.tables.results import invariants
+from skyband.framework.tables.results.parts import Made, Part, Spread, cut, here
+from skyband.framework.tables.results.trajectories import latest, moved, reached
+from skyband.framework.tables.schemas import changes_name, identity_columns, now_name, stream_columns, trajectory_name
+from skyband.framework.tables.writing.sink import FILLED_BATCH, Sink
+
+I64 = npt.NDArray[np.int64]
+
+BEFORE = FILLED_BATCH - 1
+"""Before every row of changes."""
+MAX_ROWS = 2_000_000
+"""Changes taken at a time, at least one batch: bounds memory when results are far behind."""
+
+
+def derive(sink: Sink, upto: int, spread: Spread = here) -> None:
+    """Brings the results of every query up to batch ``upto`` (the last complete one).
+
+    Where there are many rows of many keys part by part (``parts.cut``), by ``spread``: the tables hold the same rows.
+    """
+    failpoint("derive.before")
+    for i, query in enumerate(q for q in sink.plan.queries if q.item.lasting):
+        if i:
+            failpoint("derive.between")
+        _derive_intervals(sink, query, upto, spread)
+        failpoint("derive.between")
+        _derive_now(sink, query, upto, spread)
+    failpoint("derive.after")
+    sink.maintain()
+
+
+def intervals(opened: pa.Table, changes: pa.Table, keys: Sequence[str], identity: Sequence[str], number: I64 | None = None) -> pa.Table:
+    """Rows of ``<query>`` after ``changes`` (any order), from the rows open before: those still open and those closed by them.
+
+    ``opened`` has the columns of ``<query>``, ``changes`` those of ``<query>_changes``. Every ``+`` opens the interval that the next
+    ``-`` of the same (key, item) closes. ``number``: the key's number in every row of both, if it is known. Raises SkybandError SKY-E900 if
+    the changes do not alternate.
+    """
+    entered = opened.schema.names
+    kept = [n for n in entered if n in changes.column_names]
+    told = [*kept, "changed_at", "step"]
+    events = pa.concat_tables(
+        [
+            opened.rename_columns([{"valid_from": "changed_at", "from_step": "step"}.get(n, n) for n in entered]).select(told),
+            changes.select(told),
+        ]
+    )
+    enters = np.concatenate([np.ones(opened.num_rows, bool), pc.equal(changes["change"], "+").to_numpy()])
+    step = events["step"].to_numpy()
+    item = [_numbered(events, c) for c in identity]
+    key = numbered(opened, changes, keys) if number is None else number
+    order = order_by(key, *item, step)
+    same = np.ones(len(order), bool)
+    same[:1] = False
+    for column in (key, *item):
+        ordered = column[order]
+        same[1:] &= ordered[1:] == ordered[:-1]
+    sign = enters[order]
+    wrong = np.where(same, sign == np.roll(sign, 1), ~sign)
+    if wrong.any():
+        at = int(order[int(np.argmax(wrong))])
+        raise SkybandError(
+            "SKY-E900", f"the changes do not replay: an item enters twice, or leaves without having entered, at step {step[at]}"
+        )
+    opening = np.nonzero(sign)[0]
+    follows = np.append(same[1:], False)[opening]
+    leaving = np.where(follows, order[np.minimum(opening + 1, len(order) - 1)], -1)
+    # In order of the events, not of the keys: files then hold stretches of time.
+    rows = order[opening]
+    by_row = np.argsort(rows)
+    rows, leaving = rows[by_row], leaving[by_row]
+    closed = leaving >= 0
+    taken = events.take(pa.array(rows))
+    at = pc.cast(events["changed_at"], pa.int64()).to_numpy()
+    gone = np.where(closed, leaving, 0)
+    columns = {n: taken[n] for n in kept}
+    columns |= {
+        "valid_from": taken["changed_at"],
+        "from_step": taken["step"],
+        "valid_to": pa.array(at[gone] if len(at) else gone, pa.int64(), mask=~closed).cast(STAMP),
+        "to_step": pa.array(step[gone] if len(at) else gone, pa.int64(), mask=~closed),
+        "is_current": pa.array(~closed),
+    }
+    return pa.table([columns[n] for n in entered], schema=opened.schema)
+
+
+def rank_order(rows: pa.Table, query: QueryNode, number: I64) -> I64:
+    """Positions of ``rows`` by key number, then by the terms of the item's rank (docs/semantics 6)."""
+    by: list[npt.NDArray[Any]] = [number]
+    for term in query.item.rank:
+        columns = np.stack([_ordered(rows, c) for c in term.columns])
+        value = columns.min(axis=0) if term.of == "least" else columns.max(axis=0) if term.of == "greatest" else columns[0]
+        ascending = np.full(len(value), term.order == "asc" or (term.order == "query" and query.direction == "min"))
+        if term.order == "query" and query.turned:
+            ascending ^= pc.is_in(rows[QUERY_COLUMN], pa.array(query.turned)).to_numpy()
+        by.append(np.where(ascending, value, -value))
+    return np.lexsort(by[::-1])
+
+
+def _ordered(rows: pa.Table, column: str) -> npt.NDArray[Any]:
+    """The column as numbers of the same order."""
+    values = rows[column].combine_chunks()
+    plain = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
+    found: npt.NDArray[Any] = (values if plain else pc.rank(values, tiebreaker="dense").cast(pa.int64())).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _numbered(rows: pa.Table, column: str) -> I64:
+    """Numbers that are equal where the column is."""
+    plain = rows.schema.field(column).type == pa.int64() and not rows[column].null_count
+    found: I64 = rows[column].to_numpy() if plain else key_numbers([rows], [column])[0]
+    return found
+
+
+def ranked(rows: pa.Table, query: QueryNode, keys: Sequence[str]) -> tuple[pa.Table, I64, I64]:
+    """(rows in rank order key by key, the key number of each, its rank from 1 within its key)."""
+    (number,) = key_numbers([rows], keys) if keys else [np.zeros(rows.num_rows, np.int64)]
+    order = rank_order(rows, query, number)
+    number = number[order]
+    starts = np.nonzero(np.diff(number, prepend=-1))[0]
+    rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order)))) + 1
+    return rows.take(pa.array(order)), number, rank
+
+
+def _derive_intervals(sink: Sink, query: QueryNode, upto: int, spread: Spread) -> None:
+    app_id = sink.app_id(query.name)
+    done = sink.writer.version(query.name, app_id)
+    for first, last, count in _slices(sink, changes_name(query.name), BEFORE if done is None else done, upto):
+        parts = cut(sink, count + sink.writer.rows(query.name, ("is_current", True)))
+        if len(parts) == 1:
+            rows, found = _intervals_of(sink, query, first, last, *parts)
+            files: list[DataFile] = []
+        else:
+            made = spread(sink, partial(_make_intervals, query, first, last), parts)
+            rows = sink.specs[query.name].schema.empty_table()
+            files, found = [f for m in made for f in m.files], [o for m in made for o in m.broken]
+        invariants.record(sink, query.name, found, first, last)
+        sink.writer.overwrite_partitions(query.name, rows, "is_current", [True], app_id, last, files)
+
+
+def _make_intervals(query: QueryNode, first: int, last: int, sink: Sink, part: Part) -> Made:
+    rows, found = _intervals_of(sink, query, first, last, part)
+    return Made(sink.writer.files(query.name, rows, "is_current"), found)
+
+
+def _intervals_of(sink: Sink, query: QueryNode, first: int, last: int, part: Part) -> tuple[pa.Table, list[Outcome]]:
+    """The intervals of a part of the keys that are open before the batches ``first`` to ``last``, or begin there; what they break."""
+    schema = sink.specs[query.name].schema
+    source = changes_name(query.name)
+    columns = [n for n in sink.specs[source].schema.names if n in schema.names or n in ("changed_at", "step", "change")]
+    span = (pc.field("batch_id") >= first) & (pc.field("batch_id") <= last)
+    changes = sink.writer.read(source, columns, part.of(sink, span))
+    opened = to_schema(sink.writer.read(query.name, where=part.of(sink, pc.field("is_current"))), schema)
+    streams = stream_columns(sink.plan, query)
+    number = numbered(opened, changes, streams)
+    rows = intervals(opened, changes, streams, identity_columns(sink.plan, query), number)
+    return rows, list(invariants.broken(sink.plan, query, opened, changes, rows, number))
+
+
+def _slices(sink: Sink, source: str, done: int, upto: int) -> Iterator[tuple[int, int, int]]:
+    """Spans of batches after ``done`` with at most ``MAX_ROWS`` changes, or one batch, and their number of changes."""
+    if done >= upto:
+        return
+    first, total = None, 0
+    previous = done
+    for batch, count in sink.writer.batches(source, done, upto):
+        if first is not None and total + count > MAX_ROWS:
+            yield first, previous, total
+            first, total = None, 0
+        first = batch if first is None else first
+        total += count
+        previous = batch
+    if first is not None:
+        yield first, previous, total
+
+
+def _derive_now(sink: Sink, query: QueryNode, upto: int, spread: Spread) -> None:
+    name = now_name(query.name)
+    app_id = sink.app_id(name)
+    done = sink.writer.version(name, app_id)
+    if done is not None and done >= upto:
+        return
+    last = (sink.last_run() or {}).get("frontier")
+    frontier = None if last is None else pa.scalar(last, STAMP).cast(pa.int64()).as_py()
+    parts = cut(sink, sink.writer.rows(query.name, ("is_current", True)))
+    span = BEFORE if done is None else done, upto
+    if len(parts) == 1:
+        sink.writer.overwrite(name, _now_of(sink, query, *span, frontier, *parts), app_id, upto)
+        return
+    made = spread(sink, partial(_make_now, query, *span, frontier), parts)
+    sink.writer.overwrite(name, sink.specs[name].schema.empty_table(), app_id, upto, [f for m in made for f in m.files])
+
+
+def _make_now(query: QueryNode, done: int, upto: int, frontier: int | None, sink: Sink, part: Part) -> Made:
+    return Made(sink.writer.files(now_name(query.name), _now_of(sink, query, done, upto, frontier, part)))
+
+
+def _now_of(sink: Sink, query: QueryNode, done: int, upto: int, frontier: int | None, part: Part) -> pa.Table:
+    """The current results of a part of the keys."""
+    schema = sink.specs[now_name(query.name)].schema
+    columns = [n for n in schema.names if n not in ("rank", "as_of")]
+    rows = sink.writer.read(query.name, [*columns, "valid_from"], part.of(sink, pc.field("is_current")))
+    plan, heads = sink.plan, sink.writer.read("heads", where=part.of(sink))
+    as_of = key_as_of(rows, heads, plan, frontier)
+    if query.item.motion is not None:
+        streams = stream_columns(plan, query)
+        named = (*streams, *identity_columns(plan, query))
+        points = _points(sink, query, named, done, upto, part)
+        as_of = reached(rows, points, streams, as_of)
+        rows = moved(rows, points, query.item.motion, named, as_of)
+    rows = rows.select(columns).append_column("as_of", pa.array(as_of).cast(STAMP))
+    ordered, _, rank = ranked(rows, query, stream_columns(plan, query))
+    return to_schema(ordered.append_column("rank", pa.array(rank.astype(np.int32))), schema)
+
+
+def _points(sink: Sink, query: QueryNode, named: Sequence[str], done: int, upto: int, part: Part) -> pa.Table:
+    """The latest points of trajectories in the batches up to ``upto``: of the items that were in the result at ``done``, or later.
+
+    A row of the current results derived up to batch ``done`` is a point itself: the batches before are not read again.
+    """
+    source = trajectory_name(query.name)
+    columns = [n for n in sink.specs[source].schema.names if n != "batch_id"]
+    points = sink.writer.read(now_name(query.name), [*(n for n in columns if n != "valid_from"), "as_of"], part.of(sink))
+    points = points.rename_columns([{"as_of": "valid_from"}.get(n, n) for n in points.column_names]).select(columns)
+    for first, last, _ in _slices(sink, source, done, upto):
+        span = (pc.field("batch_id") >= first) & (pc.field("batch_id") <= last)
+        new = sink.writer.read(source, columns, part.of(sink, span))
+        points = latest(pa.concat_tables([points, new.cast(points.schema)]), named)
+    return points
+
+
+def key_as_of(rows: pa.Table, heads: pa.Table, plan: Plan, frontier: int | None) -> I64:
+    """For each row, the last microsecond up to which its key's results are complete: that of ``heads``, or the frontier's if later."""
+    keys = plan.intake.partition_by
+    floor = -(2**63) if frontier is None else frontier - 1
+    if not rows.num_rows:
+        return np.empty(0, np.int64)
+    at = pc.cast(heads["as_of"], pa.int64()).to_numpy()
+    if not keys:
+        return np.full(rows.num_rows, max(int(at.max(initial=floor)), floor))
+    mine, theirs = key_numbers([rows, heads], keys)
+    by_number = np.argsort(theirs)
+    found = by_number[np.searchsorted(theirs, mine, sorter=by_number)]
+    out: I64 = np.maximum(at[found], floor)
+    return out

@@ -1,0 +1,75 @@
+"""Results of many keys are derived part by part: each part, a span of a key column's values, takes little memory, wherever it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.framework.quality.outcome import Outcome
+from skyband.framework.tables.delta.data_files import DataFile
+from skyband.framework.tables.writing.sink import Sink
+
+PART_ROWS: Final = 1_000_000
+"""Rows that a part is made from, about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Keys whose value of ``column`` is not below ``first`` and below ``end`` (None: there is no such bound)."""
+
+    column: str = ""
+    first: Any = None
+    end: Any = None
+
+    def of(self, sink: Sink, where: pc.Expression | None = None) -> pc.Expression | None:
+        """The condition of its rows of any table with the key, and ``where``."""
+        for bound, kept in ((self.first, False), (self.end, True)):
+            if bound is not None:
+                below = pc.field(self.column) < pa.scalar(bound, sink.specs["heads"].schema.field(self.column).type)
+                # What compares with nothing (NaN) is below nothing: in the part without an end.
+                mine = below if kept else ~below
+                where = mine if where is None else where & mine
+        return where
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a part came to: files of its rows, and what they break."""
+
+    files: list[DataFile]
+    broken: list[Outcome] = field(default_factory=list)
+
+
+Make = Callable[[Sink, Part], Made]
+Spread = Callable[[Sink, Make, Sequence[Part]], list[Made]]
+"""Makes the parts of a table somewhere."""
+
+
+def here(sink: Sink, make: Make, parts: Sequence[Part]) -> list[Made]:
+    """In this process, one after the other."""
+    return [make(sink, part) for part in parts]
+
+
+def cut(sink: Sink, rows: int) -> list[Part]:
+    """Parts of about ``PART_ROWS`` of ``rows``, all keys having as many. O(keys log keys), O(1) if one is enough."""
+    keys = sink.plan.intake.partition_by
+    count = -(-rows // PART_ROWS)
+    if count <= 1 or not keys or sink.writer.task_root is None:
+        return [Part()]
+    heads = sink.writer.read("heads", list(keys))
+    column = max(keys, key=lambda name: int(pc.count_distinct(heads[name]).as_py()))
+    values = heads[column].take(pc.sort_indices(heads[column]))
+    if pa.types.is_floating(values.type):
+        values = values.filter(pc.invert(pc.is_nan(values)))
+    if not len(values):
+        return [Part()]
+    picked = values.take(pa.array(np.arange(1, count) * len(values) // count))
+    bounds = pc.unique(picked.filter(pc.greater(picked, values[0]))).to_pylist()
+    if not bounds:
+        return [Part()]
+    return [Part(column, first, end) for first, end in zip([None, *bounds], [*bounds, None], strict=True)]

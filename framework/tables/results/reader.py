@@ -1,0 +1,355 @@
+"""Asking a job's tables without Spark: a query's result at any instant, and other k and windows from the skyband."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError, did_you_mean, one_of
+from skyband.framework.base.table_names import QUERY_COLUMN
+from skyband.framework.base.types import STAMP
+from skyband.framework.base.units import format_duration
+from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
+from skyband.framework.queries.registry import query_type
+from skyband.framework.storage.kept import kept_of
+from skyband.framework.storage.places import place
+from skyband.framework.tables.delta import delta_read
+from skyband.framework.tables.delta.delta_read import to_schema
+from skyband.framework.tables.delta.expected_columns import need_columns
+from skyband.framework.tables.results.derive import intervals, key_as_of, ranked
+from skyband.framework.tables.results.trajectories import moved, reached
+from skyband.framework.tables.schemas import (
+    changes_name,
+    identity_columns,
+    results_schema,
+    skyband_name,
+    stream_columns,
+    tables,
+    trajectory_name,
+)
+from skyband.framework.tables.sql import portable
+from skyband.operators.base import Window
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+NEWEST = 100
+"""So many rows of what is told once, if nothing else is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``rows``: key columns, rank, item columns, score. ``as_of``: the instant they stand for (None: each key's own last)."""
+
+    rows: pa.Table
+    as_of: datetime | None
+    sql: str
+    note: str | None = None
+
+
+class Reader:
+    """The tables of ``plan``'s sink as of the last complete batch."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.root = plan.sink.removeprefix("file://")
+        self.keys = plan.intake.partition_by
+
+    def query(self, name: str) -> QueryNode:
+        """The query called ``name``. SkybandError SKY-E201 if there is none."""
+        for q in self.plan.queries:
+            if q.name == name:
+                return q
+        names = [q.name for q in self.plan.queries]
+        raise SkybandError("SKY-E201", f"the job has no query {name!r}", hint=did_you_mean(name, names) or f"its queries: {one_of(names)}")
+
+    def read(self, table: str, columns: list[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
+        """Rows of one table. SkybandError SKY-E400 if it is not there, or is another one."""
+        opened = delta_read.open_table(self.root, table)
+        if table in self._schemas:
+            need_columns(opened, table, self._schemas[table], columns)
+        return delta_read.read(opened, columns, where)
+
+    @cached_property
+    def _schemas(self) -> dict[str, pa.Schema]:
+        return {t.name: t.schema for t in tables(self.plan)}
+
+    def as_of(self, name: str, at: datetime | None = None, key: Mapping[str, str] | None = None, newest: int | None = None) -> Answer:
+        """The result of query ``name`` after all events with time <= ``at`` (default: the last instant that is complete).
+
+        Of items that are told once: the ``newest`` (default: ``NEWEST``) of those told by then.
+
+        SkybandError SKY-E402 if ``at`` is later than what has been processed.
+        """
+        query = self.query(name)
+        chosen, member = self._chosen(query, key)
+        complete = self.complete(chosen)
+        note = None
+        if complete is None:
+            raise SkybandError(
+                "SKY-E402",
+                "nothing has been processed yet" if not key else "no rows of this key have been processed",
+                hint="run the job first",
+            )
+        if at is not None and at > complete:
+            raise SkybandError(
+                "SKY-E402",
+                f"results are complete only up to {_iso(complete)}; {_iso(at)} is later",
+                hint="ask for an earlier instant, or run the job on newer data",
+            )
+        if not query.item.lasting:
+            return self._told(query, at, complete, _both(chosen, member), key, NEWEST if newest is None else newest)
+        rows = self._intervals(query, _both(chosen, member))
+        if at is not None:
+            first = pc.min(rows["valid_from"]).as_py()
+            if first is None or at < first:
+                note = f"before the first result{f' ({_iso(first)})' if first else ''}: nothing was in the result at {_iso(at)}"
+            instant = pa.scalar(at, STAMP)
+            alive = pc.and_(pc.less_equal(rows["valid_from"], instant), pc.fill_null(pc.greater(rows["valid_to"], instant), True))
+        else:
+            alive = rows["is_current"]
+        columns = [f.name for f in rows.schema if f.name not in ("valid_from", "valid_to", "from_step", "to_step", "is_current")]
+        rows = rows.filter(alive)
+        if query.item.motion is not None:
+            rows = self._moved(rows, query, at)
+        found = self._ranked(rows.select(columns), query)
+        return Answer(found, at if at is not None else complete, portable.as_of(self.plan, query, at, key), note)
+
+    def snapshot(self, name: str, k: int | None = None, window: Window | None = None, key: Mapping[str, str] | None = None) -> Answer:
+        """The best ``k`` of query ``name``'s shared state within ``window``, as of the last batch; default: the query's own k and window.
+
+        SkybandError SKY-E201 if the state does not hold that much (k > K, or a window larger than N), or answers only its own K.
+        """
+        query = self.query(name)
+        if not query.item.lasting:
+            said = f"query {name!r} tells of every arrival once and keeps no result that could be cut to another k or window"
+            raise SkybandError("SKY-E201", said, hint="leave out --k and --window; --at T --limit N shows the newest N told by T")
+        operator = self.plan.operators[query.operator]
+        own_k = query_type(query.type).own_k
+        if k is None:
+            k = query.k if own_k is None else operator.k
+        if not operator.skyband:
+            return self._own(query, k, window, key)
+        window = query.window if window is None else window
+        if own_k is not None and k != operator.k:
+            said = f"the tables answer {name!r} for any window, but only for its own {own_k} ({operator.k})"
+            raise SkybandError("SKY-E201", said, hint=f"leave out --k, or add a query with {own_k}: {k}")
+        if k is None or k < 1 or k > operator.k:
+            raise SkybandError(
+                "SKY-E201", f"k must be from 1 to {operator.k}", hint="a scoring function's keep: {k: ...} keeps more for later"
+            )
+        effective = narrowed(window, operator)
+        chosen, _ = self._chosen(query, key)
+        heads = self.read("heads", where=chosen)
+        rows = self.read(skyband_name(operator.name), where=chosen)
+        if not heads.num_rows:
+            raise SkybandError(
+                "SKY-E402",
+                "nothing has been processed yet" if not key else "no rows of this key have been processed",
+                hint="run the job first",
+            )
+        as_of = key_as_of(rows, heads, self.plan, self.frontier)
+        last_seq = self._last_seq(rows, heads)
+        alive = _alive(rows, query, effective, as_of, last_seq)
+        if query.item.hidden_by is not None:
+            alive &= _shown(rows, query.item.hidden_by, effective, as_of, last_seq)
+        for bound, keep in ((query.min_score, pc.greater_equal), (query.max_score, pc.less_equal)):
+            if bound is not None:
+                alive &= keep(rows["score"], bound).to_numpy(zero_copy_only=False)
+        wanted = [*self.keys, *(c.name for c in query.item.columns(self.plan.intake.id, query.carry, self.keys))]
+        found = self._ranked(rows.filter(pa.array(alive)).select([*wanted, *(v.name for v in query.item.values)]), query)
+        if query.k is not None:
+            found = found.filter(pc.less_equal(found["rank"], k))
+        one = self.complete(chosen) if not self.keys or heads.num_rows == 1 else None
+        return Answer(found, one, portable.snapshot(self.plan, query, operator, k, effective, self.frontier, key))
+
+    def _own(self, query: QueryNode, k: int | None, window: Window | None, key: Mapping[str, str] | None) -> Answer:
+        """The best ``k`` of the query's own result, for a state without a skyband; of a table, of the queries that are asked for."""
+        named = (key or {}).get(QUERY_COLUMN)
+        asked = [a for a in query.asked if not query.members or named in (None, a.name)]
+        if window is not None and any(a.window != window for a in asked):
+            hint = "add a query with that window"
+            raise SkybandError("SKY-E201", f"query {query.name!r} keeps no skyband: its tables answer only its own window", hint=hint)
+        least = min((a.k for a in asked if a.k is not None), default=None)
+        if k is not None and (k < 1 or (least is not None and k > least)):
+            whose = "" if least is None else f" to {least:,}, the " + ("least" if len(asked) > 1 else "k") + " it asks for"
+            raise SkybandError("SKY-E201", f"k must be from 1{whose}")
+        found = self.as_of(query.name, None, key)
+        if k is None:
+            return found
+        best = found.rows.filter(pc.less_equal(found.rows["rank"], k))
+        return Answer(best, found.as_of, portable.best(self.plan, query, k, key), found.note)
+
+    def complete(self, chosen: pc.Expression | None = None) -> datetime | None:
+        """The last instant up to which results are complete: the earliest of the chosen keys'; None if nothing has been processed."""
+        heads = self.read("heads", where=chosen)
+        if not heads.num_rows:
+            return None
+        return _EPOCH + timedelta(microseconds=int(key_as_of(heads, heads, self.plan, self.frontier).min()))
+
+    @cached_property
+    def frontier(self) -> int | None:
+        """The watermark of the last complete batch, in microseconds."""
+        runs = self.read("runs", ["frontier"])
+        newest: int | None = pc.max(runs["frontier"].cast(pa.int64())).as_py() if runs.num_rows else None
+        return newest
+
+    def _intervals(self, query: QueryNode, chosen: pc.Expression | None) -> pa.Table:
+        """Intervals up to the last complete batch: the table, and what has come since it was derived."""
+        schema = results_schema(self.plan, query)
+        derived, complete = self._versions(query)
+        rows = to_schema(self.read(query.name, where=chosen), schema)
+        if derived >= complete:
+            return rows
+        later = (pc.field("batch_id") > derived) & (pc.field("batch_id") <= complete)
+        changes = self.read(changes_name(query.name), where=later if chosen is None else later & chosen)
+        if not changes.num_rows:
+            return rows
+        opened = intervals(rows.filter(rows["is_current"]), changes, stream_columns(self.plan, query), identity_columns(self.plan, query))
+        return pa.concat_tables([rows.filter(pc.invert(rows["is_current"])), opened])
+
+    def _moved(self, rows: pa.Table, query: QueryNode, at: datetime | None) -> pa.Table:
+        """Intervals with their moving values as of ``at`` (None: of the last instant that is complete for their key)."""
+        motion = query.item.motion
+        assert motion is not None
+        if not rows.num_rows:
+            return rows
+        streams = stream_columns(self.plan, query)
+        named = (*streams, *identity_columns(self.plan, query))
+        # An interval is a point where it begins.
+        wanted = pc.field("valid_from") >= pc.min(rows["valid_from"])
+        wanted = wanted if at is None else wanted & (pc.field("valid_from") <= pa.scalar(at, STAMP))
+        points = self.read(trajectory_name(query.name), [*named, "valid_from", motion.value, motion.slope], wanted)
+        if at is None:
+            micros = reached(rows, points, streams, key_as_of(rows, self.read("heads"), self.plan, self.frontier))
+        else:
+            micros = np.full(rows.num_rows, pa.scalar(at, STAMP).cast(pa.int64()).as_py())
+        return moved(rows, points, motion, named, micros)
+
+    def _told(
+        self, query: QueryNode, at: datetime | None, complete: datetime, chosen: pc.Expression | None, key: portable.Key, newest: int
+    ) -> Answer:
+        """The newest items that were told by ``at`` and up to the last complete batch."""
+        last = pc.max(self.read("runs", ["batch_id"])["batch_id"]).as_py()
+        streams = stream_columns(self.plan, query)
+        done = pc.field("batch_id") <= (-1 if last is None else last)
+        by_then = done if at is None else done & (pc.field("changed_at") <= pa.scalar(at, STAMP))
+        told = _both(by_then, chosen)
+        # The table has all that was ever told: only rows that may be shown are read whole.
+        at_of = self.read(changes_name(query.name), ["changed_at"], told)["changed_at"].cast(pa.int64()).to_numpy()
+        if 0 < newest < len(at_of):
+            oldest = pa.scalar(int(np.partition(at_of, len(at_of) - newest)[len(at_of) - newest]), STAMP)
+            told = _both(told, pc.field("changed_at") >= oldest)
+        rows = self.read(changes_name(query.name), where=told)
+        order = [("changed_at", "descending"), *((c, "ascending") for c in streams), ("step", "descending"), ("pos", "ascending")]
+        found = rows.sort_by(order).slice(0, newest)
+        note = f"the newest {found.num_rows:,} of {counted(len(at_of), 'row')}" if found.num_rows < len(at_of) else None
+        shown = found.append_column("rank", pc.add(found["pos"], pa.scalar(1, pa.int32())))
+        items = [f.name for f in rows.schema if f.name not in (*streams, "changed_at", "step", "pos", "batch_id")]
+        answer = shown.select([*streams, "changed_at", "rank", *items])
+        return Answer(answer, complete if at is None else at, portable.told(self.plan, query, at, newest, key), note)
+
+    def _versions(self, query: QueryNode) -> tuple[int, int]:
+        """(batch up to which results are derived, last complete batch), -1 for none."""
+        kept = kept_of(place(self.root) / "_skyband")
+        if kept is None:
+            return 0, 0
+        ids = ((t, f"{self.plan.job}/{kept.generation}/{t}") for t in (query.name, "runs"))
+        found = [delta_read.transaction(delta_read.open_table(self.root, t), app) for t, app in ids]
+        return tuple(-1 if v is None else int(v) for v in found)  # type: ignore[return-value]
+
+    def _chosen(self, query: QueryNode, key: Mapping[str, str] | None) -> tuple[pc.Expression | None, pc.Expression | None]:
+        """Filters for ``column=value`` pairs: one of key columns, one of the query of a table (``query=name``)."""
+        own = dict(key or {})
+        member = own.pop(QUERY_COLUMN, None) if query.members else None
+        if member is not None and member not in query.members:
+            hint = did_you_mean(member, query.members) or f"its queries: {one_of(query.members, 20)}"
+            raise SkybandError("SKY-E201", f"{query.name!r} has no query {member!r}", hint=hint)
+        return self._key_filter(own), None if member is None else pc.field(QUERY_COLUMN) == member
+
+    def _key_filter(self, key: Mapping[str, str] | None) -> pc.Expression | None:
+        """An Arrow filter for ``column=value`` pairs; values are read as the column's type."""
+        chosen: pc.Expression | None = None
+        for name, text in (key or {}).items():
+            if name not in self.keys:
+                known = f"key columns: {one_of(self.keys)}" if self.keys else "the job has no partition_by"
+                raise SkybandError("SKY-E201", f"{name!r} is not a key column of this job", hint=did_you_mean(name, self.keys) or known)
+            kind = self._heads_type(name)
+            try:
+                value = pa.scalar(text).cast(kind)
+            except (pa.ArrowException, ValueError, OverflowError) as e:
+                raise SkybandError("SKY-E201", f"{text!r} is not a value of {name!r}, which is {kind}") from e
+            term = pc.field(name) == value
+            chosen = term if chosen is None else chosen & term
+        return chosen
+
+    def _heads_type(self, name: str) -> Any:
+        return pa.schema(delta_read.open_table(self.root, "heads").schema().to_arrow()).field(name).type
+
+    def _last_seq(self, rows: pa.Table, heads: pa.Table) -> Any:
+        renamed = heads.drop_columns(["as_of"]).append_column("as_of", heads["last_seq"].cast(pa.timestamp("us")))
+        return key_as_of(rows, renamed, self.plan, None)
+
+    def _ranked(self, rows: pa.Table, query: QueryNode) -> pa.Table:
+        streams = stream_columns(self.plan, query)
+        ordered, _, rank = ranked(rows, query, streams)
+        found = ordered.add_column(len(streams), "rank", pa.array(rank.astype(np.int32)))
+        return found.sort_by([(c, "ascending") for c in (*streams, "rank")])
+
+
+def first(plan: Plan, query: QueryNode, rows: pa.Table, limit: int | None) -> pa.Table:
+    """At most ``limit`` rows of an answer to ``query``: of several keys the best of each, then the second of each, and so on."""
+    streams = stream_columns(plan, query)
+    if limit is None or not streams or not query.item.lasting:
+        return rows.slice(0, limit)
+    return rows.sort_by([(c, "ascending") for c in ("rank", *streams)]).slice(0, limit)
+
+
+def _both(a: pc.Expression | None, b: pc.Expression | None) -> pc.Expression | None:
+    return b if a is None else a if b is None else a & b
+
+
+def narrowed(window: Window, operator: OperatorNode) -> Window:
+    """``window`` within the state's. SkybandError SKY-E201 if it is larger, or of a kind the state does not have."""
+    for misfit in window.misfits(operator.window):
+        if misfit.most is None:
+            said = f"the state has no window in {'rows' if misfit.kind == 'count' else 'time'}"
+            raise SkybandError("SKY-E201", said, hint="ask for a window of the kind the job's is")
+        limit = f"{counted(misfit.most, 'row')}" if misfit.kind == "count" else format_duration(misfit.most)
+        raise SkybandError("SKY-E201", f"the window must not be larger than {limit}, which is what the state holds")
+    return window.within(operator.window)
+
+
+def _alive(rows: pa.Table, query: QueryNode, window: Window, as_of: Any, last_seq: Any) -> Any:
+    """Items whose oldest row is in the window."""
+    alive = np.ones(rows.num_rows, bool)
+    if not query.item.rows:
+        return alive
+    seq = np.stack([rows[p.prefix + "seq"].to_numpy() for p in query.item.rows])
+    time = np.stack([rows[p.prefix + "time"].cast(pa.int64()).to_numpy() for p in query.item.rows])
+    if window.count is not None:
+        alive &= seq.min(axis=0) > last_seq - window.count
+    if window.micros is not None:
+        alive &= time.min(axis=0) > as_of - window.micros
+    return alive
+
+
+def _shown(rows: pa.Table, hidden_by: str, window: Window, as_of: Any, last_seq: Any) -> Any:
+    """Items that no row of the window keeps out of the result."""
+    gone = rows[hidden_by].is_null().to_numpy(zero_copy_only=False)
+    if window.count is not None:
+        gone |= rows[hidden_by].fill_null(-1).to_numpy() <= last_seq - window.count
+    if window.micros is not None:
+        gone |= rows[f"{hidden_by}_time"].cast(pa.int64()).fill_null(0).to_numpy() <= as_of - window.micros
+    return gone
+
+
+def _iso(at: datetime) -> str:
+    return at.strftime("%Y-%m-%dT%H:%M:%S.%f").rstrip("0").rstrip(".") if at.microsecond else at.strftime("%Y-%m-%dT%H:%M:%S")

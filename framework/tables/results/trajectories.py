@@ -1,0 +1,75 @@
+"""Values that move between changes: items with what they are worth at an instant, from the points of their trajectories.
+
+A point says a value, and its slope, from ``valid_from`` until the item's next point. Values are whole microseconds, told in seconds:
+reckoned as such they are the same whichever earlier point they are reckoned from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.items import Motion
+from skyband.framework.tables.key_numbers import key_numbers, last_of_each
+
+I64 = npt.NDArray[np.int64]
+
+
+def moved(rows: pa.Table, points: pa.Table, motion: Motion, named: Sequence[str], at: I64) -> pa.Table:
+    """``rows`` of intervals with their moving values as of ``at`` (microseconds, one for each), from the latest of ``points`` by then.
+
+    An interval itself says the values as of its ``valid_from``. ``named`` are the columns that tell items (and their streams) apart.
+    O(n log n). SkybandError SKY-E900 if an interval begins later than it is asked for.
+    """
+    points = pa.concat_tables([rows.select(points.column_names).cast(points.schema), points])
+    number, of_point = (
+        key_numbers([rows, points], named) if named else (np.zeros(rows.num_rows, np.int64), np.zeros(points.num_rows, np.int64))
+    )
+    since = _micros(points)
+    # Points and questions in one order, a point before the question of its instant: the row before a question is its answer.
+    order = np.lexsort((np.repeat([0, 1], [len(since), len(at)]), np.append(since, at), np.append(of_point, number)))
+    is_point = order < len(since)
+    before = np.maximum.accumulate(np.where(is_point, np.arange(len(order)), -1))[~is_point]
+    asked = order[~is_point] - len(since)
+    found = np.empty(len(at), np.int64)
+    found[asked] = np.where(before < 0, -1, order[before]) if len(order) else -1
+    if (found < 0).any() or not np.array_equal(of_point[found], number) if len(at) else False:
+        raise SkybandError("SKY-E900", "the value of an item is asked for before it was in the result")
+    slope = points[motion.slope].cast(pa.int64()).to_numpy()[found]
+    value = points[motion.value].to_numpy()[found]
+    made = np.round(value * 1e6).astype(np.int64) + slope * (at - since[found])
+    columns = {motion.value: pa.array(made / 1e6), motion.slope: pa.array(slope).cast(rows.schema.field(motion.slope).type)}
+    for name, column in columns.items():
+        rows = rows.set_column(rows.column_names.index(name), rows.schema.field(name), column)
+    return rows
+
+
+def reached(rows: pa.Table, points: pa.Table, streams: Sequence[str], at: I64) -> I64:
+    """``at``, the instants that rows of intervals are complete up to, or the latest one that something of their stream is known of.
+
+    A key without rows of its own is told up to when it got some; its results may have moved on since. O(n log n).
+    """
+    known = np.append(_micros(rows), _micros(points))
+    every = pa.concat_tables([rows.select(streams), points.select(streams).cast(rows.select(streams).schema)]) if streams else None
+    number = key_numbers([every], streams)[0] if every is not None else np.zeros(len(known), np.int64)
+    newest = np.full(int(number.max(initial=-1)) + 1, np.iinfo(np.int64).min)
+    np.maximum.at(newest, number, known)
+    found: I64 = np.maximum(at, newest[number[: rows.num_rows]])
+    return found
+
+
+def latest(points: pa.Table, named: Sequence[str]) -> pa.Table:
+    """The last point of every item. O(n log n)."""
+    ordered = points.take(pa.array(np.argsort(_micros(points), kind="stable")))
+    (number,) = key_numbers([ordered], named) if named else (np.zeros(ordered.num_rows, np.int64),)
+    return ordered.take(pa.array(last_of_each(number)))
+
+
+def _micros(points: pa.Table) -> I64:
+    found: I64 = pc.cast(points["valid_from"], pa.int64()).to_numpy()
+    return found

@@ -1,0 +1,1 @@
+"""SQL over the tables: DuckDB statements, views for other systems, and rows joined to their source."""

@@ -1,0 +1,102 @@
+"""The results joined back to the source's own columns: ``<query>_rows``.
+
+A row of the source is found again by its id, its event time and the key columns. What else is true of it, the source does not say: of
+several rows with these, which was accepted is not known, and rows that were rejected or filtered are among them. So columns are given only
+where all that the source has under one id and time is one row (however often it is written there), and a count says how many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+
+from skyband.framework.base.items import Part
+from skyband.framework.base.types import arrow_type
+from skyband.framework.plan.model import Field, Plan, QueryNode
+from skyband.framework.sources.delta.change_feed import follows
+from skyband.framework.tables.schemas import changes_name, changes_schema, results_schema
+from skyband.framework.tables.sql.view import View, by, free, listed, quoted
+
+SOURCE: Final = "source_rows"
+"""What SQL of ours calls the rows of the source, with the names and types of the spec."""
+
+
+def why_not(plan: Plan) -> str | None:
+    """Why no view can be joined to the source, in words; None if they can be."""
+    named = {f.name: f for f in plan.intake.fields}
+    made = [c for c in dict.fromkeys((*plan.intake.id, plan.intake.event_time)) if named[c].source_name is None]
+    if made:
+        return f"{', '.join(made)}, by which a row would be found again, is made by a transform: the source itself does not have it"
+    if plan.source.format == "delta" and follows(dict(plan.source.options)):
+        return "the table of the source changes: it does not hold all rows that came"
+    return None if plan.source.path is not None else f"a source of format {plan.source.format} has no path to read rows at"
+
+
+def source_schema(plan: Plan) -> pa.Schema:
+    """The columns of ``SOURCE``: those that the spec declares, each once."""
+    return pa.schema([pa.field(f.name, arrow_type(f.type)) for f in plan.source.fields])
+
+
+def joined(sql: str, relation: str) -> str:
+    """``sql``, a view's, with the source's rows taken from ``relation``, as SQL names it."""
+    return sql.replace(f" from {SOURCE})", f" from {relation})", 1)
+
+
+def found_by(plan: Plan) -> list[str]:
+    """The columns of the source by which a row is found again."""
+    declared = {f.name for f in plan.source.fields}
+    return list(dict.fromkeys(c for c in (*plan.intake.id, plan.intake.event_time, *plan.intake.partition_by) if c in declared))
+
+
+def rows_view(plan: Plan, query: QueryNode) -> Iterator[View]:
+    """``<query>_rows``: none for objects that many rows report on, and none if ``why_not``."""
+    if not query.item.rows or why_not(plan) is not None:
+        return
+    table = query.name if query.item.lasting else changes_name(query.name)
+    schema = results_schema(plan, query) if query.item.lasting else changes_schema(plan, query)
+    taken, said = list(schema.names), dict[str, str]()
+    many, nth = free([f.name for f in plan.source.fields], "of_key", "nth")
+    columns, joins, wanted = [], [], []
+    for part in query.item.rows:
+        side = quoted(f"part_{part.role}")
+        (count,) = free(taken, f"{part.prefix}source_rows")
+        taken.append(count)
+        said[count] = f"how many different rows the source has with the id and event time of {part.said}: its columns are given if 1"
+        columns.append(f"coalesce({side}.{quoted(many)}, 0) as {quoted(count)}")
+        for f in _lacking(plan, query):
+            (name,) = free(taken, part.prefix + f.name)
+            taken.append(name)
+            said[name] = f"{f.name} of {part.said}, from the source"
+            columns.append(f"case when {side}.{quoted(many)} = 1 then {side}.{quoted(f.name)} end as {quoted(name)}")
+        pairs = list(_same_row(plan, query, part))
+        on = " and ".join(f"{side}.{quoted(c)} = r.{quoted(of)}" for c, of in pairs)
+        wanted.append(f"select {', '.join(f'{quoted(of)} as {quoted(c)}' for c, of in pairs)} from {quoted(table)}")
+        joins.append(f"left join _found {side} on {side}.{quoted(nth)} = 1 and {on}")
+    of_row = listed(found_by(plan))
+    sql = (
+        f"with _rows as (select distinct {listed(f.name for f in plan.source.fields)} from {SOURCE}), "
+        f"_found as (select {by('_rows.', [f.name for f in plan.source.fields])}count(*) over (partition by {of_row}) as {quoted(many)}, "
+        f"row_number() over (partition by {of_row} order by {of_row}) as {quoted(nth)} from _rows) "
+        f"select r.*, {', '.join(columns)} from {quoted(table)} r {' '.join(joins)}"
+    )
+    what = "Everything that was in the result" if query.item.lasting else "Everything that was told"
+    comment = f"{what} of {query.name}, with the columns of the source's rows."
+    yield View(f"{query.name}_rows", comment, sql, (table,), said, " union ".join(wanted))
+
+
+def _lacking(plan: Plan, query: QueryNode) -> list[Field]:
+    """The source's columns that the table does not have: as id, time or key, or carried."""
+    known = {plan.intake.event_time, *plan.intake.id, *plan.intake.partition_by}
+    known |= {c.source for c in query.item.columns(plan.intake.id, query.carry, plan.intake.partition_by) if c.what == "carry"}
+    return [f for f in plan.source.fields if f.name not in known]
+
+
+def _same_row(plan: Plan, query: QueryNode, part: Part) -> Iterator[tuple[str, str]]:
+    """(column of the source, column of the table) of what a row is found by."""
+    keys = set(plan.intake.partition_by)
+    for c in found_by(plan):
+        # A key's column stands once, before the item; an id that is one too is not repeated where there is one part.
+        alone = c in keys and (c not in plan.intake.id or not part.prefix)
+        yield c, part.prefix + "time" if c == plan.intake.event_time and c not in plan.intake.id else c if alone else part.prefix + c

@@ -1,0 +1,52 @@
+"""The source's rows as other engines read them: the statement that makes ``source_rows``, or what there is to make of one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from sqlglot import exp
+
+from skyband.framework.plan.model import Plan
+from skyband.framework.tables.sql.dialects import place
+from skyband.framework.tables.sql.source_read import header_of, reader, type_of
+from skyband.framework.tables.sql.source_read import why_not as not_in_duckdb
+from skyband.framework.tables.sql.source_rows import SOURCE
+
+
+def source(plan: Plan, dialect: str) -> str:
+    """``create view`` for ``dialect`` of what lies at the source's path; where that cannot be said, comments that say what has to be there.
+
+    Reads no row of it; for CSV files in DuckDB the job file.
+    """
+    relation = _relation(plan, dialect)
+    if relation is None:
+        columns = ", ".join(f"{f.name} {f.type}" for f in plan.source.fields)
+        options = "".join(f", {name} = {value!r}" for name, value in plan.source.options)
+        lines = [f"{SOURCE}: the rows of the {plan.source.format} source at {plan.source.path}{options}", f"with the columns {columns}"]
+        # A line break in a path or an option must not end the comment.
+        return "\n".join("-- " + re.sub(r"[\r\n]", " ", line) for line in lines)
+    columns = ",\n  ".join(_column(str(f.source_name), f.name, f.type, dialect) for f in plan.source.fields)
+    return f"-- The rows of the source.\nCREATE VIEW {SOURCE} AS\nSELECT\n  {columns}\nFROM {relation};"
+
+
+def _column(there: str, name: str, ddl: str, dialect: str) -> str:
+    named = exp.to_identifier(there, quoted=True).sql(dialect=dialect)
+    if dialect == "duckdb":
+        named = f"try_cast({named} as {type_of(ddl)})"
+    return f"{named} AS {exp.to_identifier(name, quoted=True).sql(dialect=dialect)}"
+
+
+def _relation(plan: Plan, dialect: str) -> str | None:
+    """What ``dialect`` reads the source from, None if it takes more than one expression."""
+    source, path = plan.source, str(plan.source.path).removeprefix("file://")
+    if source.format == "delta":
+        return place(path, dialect)
+    if dialect == "spark" and source.format in ("parquet", "orc"):
+        return f"{source.format}.`{path.replace('`', '``')}`"
+    if dialect != "duckdb" or source.format == "orc" or not_in_duckdb(source) is not None:
+        return None
+    header = header_of(Path(plan.sink.removeprefix("file://")) / "_skyband")
+    if source.format == "csv" and header is None and {k.lower(): v for k, v in source.options}.get("header", "").lower() == "true":
+        return None
+    return reader(source, [path.rstrip("/") + "/*"], header)

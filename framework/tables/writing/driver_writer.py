@@ -1,0 +1,247 @@
+"""The writer that commits from the driver with delta-rs: 5 to 40 ms a commit for local (or mounted) directories; also for object
+storage."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction, RemoveAction
+
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.base.machine import HINT, WRITABLE, gave_out, one_line
+from skyband.framework.storage.holders import taken_over
+from skyband.framework.storage.settings import options, reached_by_tasks
+from skyband.framework.tables.delta import delta_read
+from skyband.framework.tables.delta.data_files import ROWS_PER_FILE, DataFile, unseen, write
+from skyband.framework.tables.delta.fence import fence, overtaken
+from skyband.framework.tables.delta.ownership import Owner, file_mark
+from skyband.framework.tables.schemas import TableSpec
+from skyband.framework.tables.writing.log_checkpoints import Checkpoint, due, last
+from skyband.framework.tables.writing.table_properties import missing_columns, outdated, partition_text, properties
+from skyband.framework.tables.writing.upkeep import Size, Upkeep, size, tidy
+from skyband.framework.tables.writing.writer import Writes, written
+
+_AT_ONCE = 4
+_UNSEEN = "run again; a sink's directory must be on a file system that all machines of the cluster see at the same path"
+
+
+class DriverWriter:
+    """Tables below ``root``. Keeps tables open between commits: it is the only writer."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._open: dict[str, DeltaTable] = {}
+        self._versions: dict[tuple[str, str], int | None] = {}
+        self._checkpoints: dict[str, Checkpoint] = {}
+        self._upkeep = Upkeep()
+        self.owner = Owner(root)
+        self._spans: dict[str, tuple[int, int]] = {}
+        """Table -> the first and last version between which all commits are this writer's."""
+
+    def ensure(self, spec: TableSpec) -> None:
+        """See ``Writer.ensure``."""
+        path = self.root / spec.name
+        self.owner.need_directory(spec.name)
+        with _told(self.root, spec.name):
+            if not delta_read.exists(self.root, spec.name):
+                self.owner.claim([spec.name])
+                self._open[spec.name] = DeltaTable.create(
+                    str(path),
+                    spec.schema,
+                    storage_options=options(str(path)),
+                    partition_by=list(spec.partition_by),
+                    description=spec.comment,
+                    configuration=properties(spec, self.owner.made_id()),
+                    raise_if_key_not_exists=False,
+                )
+                return
+            table = self._table(spec.name)
+            self.owner.need_own(spec.name, table)
+            missing = missing_columns(spec, pa.schema(table.schema().to_arrow()), table.metadata().partition_columns)
+            if missing:
+                table.alter.add_columns(Schema.from_arrow(pa.schema(missing)).fields)
+                self._open.pop(spec.name)
+            changed = outdated(spec, self.owner.made_id(), self._table(spec.name).metadata().configuration)
+            if changed:
+                self._table(spec.name).alter.set_table_properties(changed, raise_if_not_exists=False)
+                self._open.pop(spec.name)
+
+    def note(self, tables: Sequence[str], new: bool = False) -> None:
+        """See ``Writer.note``."""
+        said = {}
+        for name in tables:
+            if not (new and name in self.owner.noted):
+                table = self._table(name)
+                said[name] = str(table.metadata().id), table.version(), *self._spans[name]
+        if said:
+            self.owner.note(said)
+
+    @property
+    def task_root(self) -> str | None:
+        """See ``Writer.task_root``."""
+        return str(self.root) if reached_by_tasks(str(self.root)) else None
+
+    @property
+    def file_mark(self) -> str:
+        """See ``Writer.file_mark``."""
+        return file_mark(self.owner.made_id())
+
+    def each(self, writes: Writes) -> Iterator[str]:
+        """See ``Writer.each``: four commits take half the time of one after the other."""
+        with ThreadPoolExecutor(_AT_ONCE, "tables") as threads:
+            yield from threads.map(written, writes)
+
+    def append(self, table: str, data: pa.Table, app_id: str, version: int, files: Sequence[DataFile] = ()) -> bool:
+        """See ``Writer.append``."""
+        return self._put(table, data, "append", app_id, version, files)
+
+    def overwrite(self, table: str, data: pa.Table, app_id: str, version: int, files: Sequence[DataFile] = ()) -> bool:
+        """See ``Writer.overwrite``."""
+        return self._put(table, data, "overwrite", app_id, version, files)
+
+    def overwrite_partitions(
+        self, table: str, data: pa.Table, column: str, values: Sequence[int | bool], app_id: str, version: int,
+        files: Sequence[DataFile] = (),
+    ) -> bool:  # fmt: skip
+        """See ``Writer.overwrite_partitions``. Writes the files itself: delta-rs' overwrite takes no rows outside what it replaces."""
+        if self._done(table, app_id, version):
+            return False
+        with _told(self.root, table):
+            made = [*files, *self.files(table, data, column)]
+            replaced = [(column, "in", [partition_text(v) for v in values])]
+            self._commit(table, made, app_id, version, mode="overwrite", partition_by=[column], partition_filters=replaced)
+        self._committed(table, app_id, version)
+        return True
+
+    def files(self, table: str, data: pa.Table, column: str | None = None) -> list[DataFile]:
+        """See ``Writer.files``."""
+        if column is None:
+            return self._write(table, data, {})
+        values = pc.unique(data[column]).to_pylist()
+        parts = ((v, data.filter(pc.equal(data[column], v)).drop_columns([column])) for v in values)
+        return [f for v, rows in parts for f in self._write(table, rows, {column: partition_text(v)})]
+
+    def rows(self, table: str, partition: tuple[str, bool]) -> int:
+        """See ``Writer.rows``."""
+        return delta_read.rows(self._table(table), partition)
+
+    def batches(self, table: str, after: int, upto: int) -> list[tuple[int, int]]:
+        """See ``Writer.batches``."""
+        return delta_read.batches(self._table(table), after, upto)
+
+    def version(self, table: str, app_id: str) -> int | None:
+        """See ``Writer.version``."""
+        known = table, app_id
+        if known not in self._versions:
+            # delta-rs looks through the log for it, two milliseconds a table.
+            self._versions[known] = self._table(table).transaction_version(app_id)
+        return self._versions[known]
+
+    def read(self, table: str, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
+        """See ``Writer.read``."""
+        with _told(self.root, table, "SKY-E400", "read"):
+            return delta_read.read(self._table(table), columns, where)
+
+    def opened(self, table: str) -> DeltaTable:
+        """See ``Writer.opened``."""
+        return delta_read.open_table(self.root, table)
+
+    def maintain(self, spec: TableSpec, gone: Sequence[tuple[int, int]] = ()) -> None:
+        """See ``Writer.maintain``."""
+        with _told(self.root, spec.name):
+            if self._upkeep.maintain(self._table(spec.name), spec, self.root / spec.name, gone, self.owner.id):
+                # What is open reads the log it was opened with, of which a part may have gone.
+                self._open.pop(spec.name)
+
+    def tidy(self, spec: TableSpec) -> tuple[Size, Size] | None:
+        """All upkeep of one table at once (``upkeep.tidy``); its sizes before and after, None if the table is not there yet."""
+        root = self.root / spec.name
+        if not root.exists():
+            return None
+        self.owner.need_own(spec.name)
+        with _told(self.root, spec.name):
+            before = size(self.opened(spec.name), root)
+            tidy(self.opened(spec.name), spec, root, self.owner.id)
+            self._open.pop(spec.name, None)
+            return before, size(self.opened(spec.name), root)
+
+    def _table(self, name: str) -> DeltaTable:
+        if name not in self._open:
+            self._open[name] = delta_read.open_table(self.root, name)
+        version = self._open[name].version()
+        self._spans.setdefault(name, (version, version))
+        return self._open[name]
+
+    def _transaction(self, table: str, app_id: str, version: int) -> CommitProperties:
+        return CommitProperties(app_transactions=[Transaction(app_id, version), *fence(self.root, self._table(table))])
+
+    def _done(self, table: str, app_id: str, version: int) -> bool:
+        last = self.version(table, app_id)
+        return last is not None and last >= version
+
+    def _put(self, table: str, data: pa.Table, mode: Any, app_id: str, version: int, files: Sequence[DataFile]) -> bool:
+        """Without ``files`` by delta-rs' own way: 4 to 6 ms less a table, which counts in small batches."""
+        if self._done(table, app_id, version):
+            return False
+        with _told(self.root, table):
+            if files:
+                self._commit(table, [*files, *self.files(table, data)], app_id, version, mode=mode)
+            else:
+                write_deltalake(self._table(table), data, mode=mode, commit_properties=self._transaction(table, app_id, version))
+        self._committed(table, app_id, version)
+        return True
+
+    def _committed(self, table: str, app_id: str, version: int) -> None:
+        """A commit has been made: the next ones shall not have a long log to read."""
+        self._versions[table, app_id] = version
+        opened = self._table(table)
+        first, last_own = self._spans[table]
+        if opened.version() == last_own + 1:
+            self._spans[table] = first, last_own + 1
+        before = self._checkpoints.get(table) or last(self.root / table)
+        if due(opened.version(), before):
+            with _told(self.root, table):
+                opened.create_checkpoint()
+            # What is open reads the log as it was opened with.
+            self._open.pop(table)
+            before = last(self.root / table)
+        self._checkpoints[table] = before
+
+    def _write(self, table: str, rows: pa.Table, partition: Mapping[str, str]) -> list[DataFile]:
+        starts = range(0, rows.num_rows, ROWS_PER_FILE)
+        prefix = f"part-{self.file_mark}"
+        return [write(self.root, table, rows.slice(n, ROWS_PER_FILE), partition, prefix) for n in starts]
+
+    def _commit(self, table: str, files: Sequence[DataFile], app_id: str, version: int, **how: Any) -> None:
+        """One commit that adds ``files``. SkybandError SKY-E620 if one is not there: a task may have written it elsewhere."""
+        opened, now = self._table(table), int(time.time() * 1000)
+        lacking = unseen(self.root, table, files)
+        if lacking:
+            raise SkybandError("SKY-E620", f"table {table!r} lacks {lacking[0].path}, which a task has written", hint=_UNSEEN)
+        actions: list[AddAction | RemoveAction] = [AddAction(f.path, f.size, f.partition, now, True, f.stats) for f in files]
+        how = {"partition_by": [], **how}
+        opened.create_write_transaction(actions, schema=opened.schema(), commit_properties=self._transaction(table, app_id, version), **how)
+        opened.update_incremental()
+
+
+@contextmanager
+def _told(root: Path, table: str, code: str = "SKY-E401", verb: str = "written") -> Iterator[None]:
+    """delta-rs' errors as the user's: SKY-E306 if the machine refused, SKY-E631 if another run has taken over the sink."""
+    try:
+        yield
+    except (DeltaError, OSError) as e:
+        if isinstance(e, CommitFailedError) and overtaken(root, table):
+            raise taken_over(root) from e
+        what = gave_out(e)
+        if what is not None:
+            raise SkybandError("SKY-E306", f"table {table!r} cannot be {verb}: {what}", hint=HINT) from e
+        raise SkybandError(code, f"table {table!r} cannot be {verb}: {one_line(e)}", hint=WRITABLE) from e

@@ -1,0 +1,89 @@
+"""Table ``published``: which version of each table of results passed its gate, for readers who want nothing else.
+
+A published version stays readable until the next one is published, and for ``GRACE`` after that, however long that takes and whatever
+upkeep does in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError
+from skyband.framework.plan.model import Plan
+from skyband.framework.storage.places import absent
+from skyband.framework.storage.settings import options
+from skyband.framework.tables.delta import delta_read
+from skyband.framework.tables.delta.expected_columns import need_columns
+from skyband.framework.tables.schemas import published_schema, result_tables
+from skyband.framework.tables.writing.writer import Writer
+
+PUBLISHED: Final = "published"
+GRACE: Final = timedelta(minutes=30)
+"""How long a version that was published stays readable after another one has taken its place. A replaced file of a table of results, and
+
+the earlier versions of this table, stay for longer than that (``upkeep.MINUTES``).
+"""
+
+
+def publish(plan: Plan, writer: Writer, app_id: str, batch_id: int) -> bool:
+    """Names the tables' newest versions, which hold the results up to ``batch_id``; False if that batch is published already."""
+    last = writer.version(PUBLISHED, app_id)
+    if last is not None and last >= batch_id:
+        return False
+    now = datetime.now(UTC)
+    rows = [{"table_name": t, "version": writer.opened(t).version(), "published_at": now} for t in result_tables(plan)]
+    return writer.overwrite(PUBLISHED, pa.Table.from_pylist(rows, published_schema()), app_id, batch_id)
+
+
+def kept(root: Path, table: str) -> list[int]:
+    """The versions of ``table`` that must stay readable: the published one, and the one that was published ``GRACE`` ago.
+
+    Those that were published and replaced in between need no care: what they hold was replaced after that, and has not yet gone.
+    """
+    try:
+        now = delta_read.open_table(root, PUBLISHED)
+        earlier = delta_read.open_table(root, PUBLISHED)
+    except SkybandError:
+        return []
+    try:
+        earlier.load_as_version(datetime.now(UTC) - GRACE)
+    except DeltaError:
+        # Before the first commit that the log still has.
+        earlier = now
+    found = {v for t in (now, earlier) for name, v in _versions(t) if name == table}
+    return sorted(v for v in found if unreadable(root, table, v) is None)
+
+
+def lost(root: Path) -> Iterator[str]:
+    """What is wrong with the versions that are published, in words. Raises SkybandError SKY-E400 if the table itself cannot be read."""
+    for name, version in _versions(delta_read.open_table(root, PUBLISHED)):
+        why = unreadable(root, name, version)
+        if why is not None:
+            yield f"names version {version} of {name!r}, which {why}"
+
+
+def unreadable(root: Path, table: str, version: int) -> str | None:
+    """Why a version of a table cannot be read, None if it can. O(its files)."""
+    try:
+        path = str(root / table)
+        opened = DeltaTable(path, version=version, storage_options=options(path))
+        paths = [unquote(p) for p in pa.table(opened.get_add_actions(flatten=True))["path"].to_pylist()]
+    except (DeltaError, OSError, ValueError, OverflowError) as e:
+        return f"cannot be opened ({str(e)[:200]})"
+    gone = absent(root / table, [p for p in paths if "://" not in p])
+    return f"has lost {len(gone)} of its {counted(len(paths), 'data file')}" if gone else None
+
+
+def _versions(published: DeltaTable) -> list[tuple[str, int]]:
+    need_columns(published, PUBLISHED, published_schema(), ["table_name", "version"])
+    rows = delta_read.read(published, ["table_name", "version"])
+    return list(zip(rows["table_name"].to_pylist(), rows["version"].to_pylist(), strict=True))

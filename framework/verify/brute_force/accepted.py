@@ -1,0 +1,143 @@
+"""The rows a job has accepted, made again from its source by the definition: what ``verify`` holds the tables against.
+
+Shares with the run only the reading and the row rules; order, numbers, deletions and the duplicate check are done anew, row by row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+
+from skyband.framework.base.reasons import DUPLICATE_ID, LATE, NO_TARGET, REASON
+from skyband.framework.plan.model import IntakeNode, Plan
+from skyband.framework.sources.registry import source_format
+from skyband.framework.streaming.bucket.deletions import DELETES
+from skyband.framework.streaming.job.layout import JobFile, Layout
+from skyband.framework.streaming.rows import rejects, reports, tokens
+from skyband.framework.streaming.rows.intake import intake
+from skyband.framework.verify.brute_force.expressions import holds
+from skyband.framework.verify.brute_force.objects import Accepted, values_of
+from skyband.operators.base import Window
+from skyband.operators.expressions.canonical import attributes
+
+
+def source_rows(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile) -> pa.Table:
+    """All rows taken from the source so far that the intake passes. Raises SkybandError SKY-E301 if they cannot be read again."""
+    taken = source_format(plan.source.format).again(spark, plan.source, job.header, layout.checkpoint)
+    rows = intake(taken, plan.intake).where(f"{REASON} is null")
+    found = rows.select(*[f"`{f.name}`" for f in plan.intake.fields]).toArrow()
+    for node in plan.intake.tokens:
+        found = found.filter(pc.is_null(tokens.reasons(node, tokens.sets(node, found[node.column], tokens.key_of("")))))
+    for reporting in plan.intake.reports:
+        found = found.filter(pc.is_null(reports.reasons(reporting, found, plan.texts)))
+    return found
+
+
+def without_late(rows: pa.Table, rejected: pa.Table) -> pa.Table:
+    """``rows`` less the multiset of rows that ``rejected`` holds as late."""
+    late = Counter(rejected.filter(pc.equal(rejected["reason"], LATE))["text"].to_pylist())
+    if not late:
+        return rows
+    texts = rejects.json_rows(rows.combine_chunks()).to_pylist()
+    keep = []
+    for text in texts:
+        if late.get(text, 0):
+            late[text] -= 1
+            keep.append(False)
+        else:
+            keep.append(True)
+    return rows.filter(pa.array(keep))
+
+
+def with_deletions(plan: Plan, rows: pa.Table) -> pa.Table:
+    """``rows`` with a column that says which of them delete, if the spec has ``deletes``."""
+    node = plan.intake.deletes
+    if node is None:
+        return rows
+    values = {c.name: values_of(rows[c.name], c.kind) for c in attributes(node)}
+    return rows.append_column(DELETES, pa.array(np.broadcast_to(holds(node)(values, values), rows.num_rows)))
+
+
+def accepted(rows: pa.Table, node: IntakeNode, window: Window, until: dict[tuple[Any, ...], int]) -> dict[tuple[Any, ...], Accepted]:
+    """The accepted objects of the keys in ``until`` (key -> last complete instant, microseconds), in order, duplicates left out.
+
+    Rows that delete end an object's life; those without a living target are left out too.
+    """
+    keys = [rows[n].to_pylist() for n in node.partition_by]
+    times = rows[node.event_time].cast(pa.int64()).to_pylist()
+    members: dict[tuple[Any, ...], list[int]] = {k: [] for k in until}
+    for i, key in enumerate(zip(*keys, strict=True) if keys else [()] * len(times)):
+        if key in members and times[i] <= until[key]:
+            members[key].append(i)
+    deletes = [DELETES] if node.deletes is not None else []
+    names = dict.fromkeys([*node.tie_break, *node.id, *deletes, *sorted(f.name for f in node.fields)])
+    columns = [n for n in names if n != node.event_time]
+    compared = rejects.comparable(rows)
+    out = {}
+    for key, index in members.items():
+        mine = rows.take(pa.array(index, pa.int64()))
+        values = [compared[n].take(pa.array(index, pa.int64())).to_pylist() for n in columns]
+        mine_times = [times[i] for i in index]
+        # Rows of one instant are few: only they are compared column by column.
+        order: list[int] = []
+        for _, group in groupby(sorted(range(len(index)), key=mine_times.__getitem__), key=mine_times.__getitem__):
+            tied = list(group)
+            order += tied if len(tied) == 1 else sorted(tied, key=lambda r, v=values: [_sortable(c[r]) for c in v])  # type: ignore[misc]
+        out[key] = _number(key, mine, mine_times, order, node, window)
+    return out
+
+
+def _sortable(value: Any) -> tuple[int, Any]:
+    """Nulls first, then NaN, then values; text by its UTF-8 bytes."""
+    if value is None:
+        return (0, 0)
+    if isinstance(value, float) and math.isnan(value):
+        return (1, 0)
+    return (2, value.encode() if isinstance(value, str) else value)
+
+
+def _number(key: tuple[Any, ...], rows: pa.Table, times: list[int], order: list[int], node: IntakeNode, window: Window) -> Accepted:
+    if node.unique == "assumed":
+        return Accepted(key, rows.take(pa.array(order, pa.int64())), [times[i] for i in order], {})
+    names = list(zip(*[rows[n].to_pylist() for n in node.id], strict=True))
+    deletes = rows[DELETES].to_pylist() if node.deletes is not None else [False] * rows.num_rows
+    alive: deque[tuple[int, int]] = deque()  # (row, seq) of the window, deleted ones too: they keep their place in it
+    holder: dict[tuple[Any, ...], int] = {}  # id -> seq of the living object that has it
+    deleted: dict[int, int] = {}
+    deletions: list[tuple[int, int, int]] = []
+    kept: list[int] = []
+    refused: dict[str, list[int]] = {DUPLICATE_ID: [], NO_TARGET: []}
+
+    def leave() -> None:
+        i, seq = alive.popleft()
+        if holder.get(names[i]) == seq:
+            del holder[names[i]]
+
+    for i in order:
+        while alive and window.micros and times[alive[0][0]] + window.micros <= times[i]:
+            leave()
+        if deletes[i]:
+            if names[i] in holder:
+                seq = holder.pop(names[i])
+                deleted[seq] = times[i]
+                deletions.append((times[i], len(kept), seq))
+            else:
+                refused[NO_TARGET].append(i)
+            continue
+        if names[i] in holder:
+            refused[DUPLICATE_ID].append(i)
+            continue
+        holder[names[i]] = len(kept)
+        alive.append((i, len(kept)))
+        kept.append(i)
+        if window.count and len(alive) > window.count:
+            leave()
+    left_out = {reason: rows.take(pa.array(mine, pa.int64())) for reason, mine in refused.items() if mine}
+    return Accepted(key, rows.take(pa.array(kept, pa.int64())), [times[i] for i in kept], deleted, deletions, left_out)

@@ -1,0 +1,110 @@
+"""One instant of one stream: its result and its steps in the tables against those of the definition."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from skyband.framework.base.counts import counted
+from skyband.framework.plan.model import Plan, QueryNode
+from skyband.framework.queries.protocol import QueryType, Question
+from skyband.framework.tables.schemas import changes_name, identity_columns, stream_columns, trajectory_name
+from skyband.framework.verify.brute_force.objects import Found
+from skyband.framework.verify.brute_force.steps import Told
+from skyband.framework.verify.differences import Difference, place
+from skyband.framework.verify.replay.replay import Stream
+from skyband.framework.verify.replay.trajectories import Trajectories
+from skyband.framework.verify.stored import Key, row_of
+
+
+def compare_result(plan: Plan, query: QueryNode, stream: Key, at: int, expected: Found, got: Found) -> Iterator[Difference]:
+    """The result of a table against that of the definition: items, their order, their scores."""
+    sides = [[(rank, item, score.hex()) for rank, (item, score) in enumerate(side, 1)] for side in (expected, got)]
+    if sides[0] == sides[1]:
+        return
+    names = identity_columns(plan, query)
+    shown = []
+    for side, other, rows in ((0, 1, expected), (1, 0, got)):
+        there = set(sides[other])
+        alone = [i for i, row in enumerate(sides[side]) if row not in there]
+        shown.append([{"rank": i + 1, **dict(zip(names, rows[i][0], strict=True)), **_score(query, rows[i][1])} for i in alone])
+    where = place(f"query {query.name}", stream_columns(plan, query), stream, at)
+    said = f"the result in table {query.name} ({counted(len(got), 'row')}) is not that of the definition ({counted(len(expected), 'row')})"
+    yield Difference(where, said, shown[0], shown[1], at)
+
+
+def _score(query: QueryNode, score: float, slope: int | None = None) -> Mapping[str, Any]:
+    motion = query.item.motion
+    if motion is not None:
+        return {motion.value: score, **({} if slope is None else {motion.slope: slope})}
+    return {"score": score} if query.item.scored else {}
+
+
+def compare_steps(of: Stream, stream: Key, at: int, steps: Sequence[Sequence[Told]], rows: Sequence[int]) -> Iterator[Difference]:
+    """The rows of the change stream at one instant against the steps of the definition."""
+    query, motion = of.query, of.query.item.motion
+    value = motion.value if motion is not None else "score" if query.item.scored else None
+    told: list[list[Told]] = []
+    for n, i in enumerate(rows):
+        if n == 0 or of.step[i] != of.step[rows[n - 1]]:
+            told.append([])
+        score = 0.0 if value is None else of.rows[value][i].as_py()
+        slope = None if motion is None else of.rows[motion.slope][i].as_py()
+        told[-1].append(Told(of.change[i], of.cause[i], of.items[i], score, slope))
+    if len(told) == len(steps) and all(
+        len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True)) for a, b in zip(steps, told, strict=True)
+    ):
+        return
+    names = identity_columns(of.stored.plan, query)
+    shown = [
+        [
+            {"change": x.change, **dict(zip(names, x.item, strict=True)), **_score(query, x.score, x.slope), "cause": x.cause}
+            for step in side
+            for x in step
+        ]
+        for side in (steps, told)
+    ]
+    where = place(f"query {query.name}", of.names, stream, at)
+    said = f"its changes at this instant ({counted(len(told), 'step')}) are not those of the definition ({counted(len(steps), 'step')})"
+    yield Difference(where, said, shown[0], shown[1], at)
+
+
+def _same(expected: Told, found: Told) -> bool:
+    cause = expected.cause is None or expected.cause == found.cause
+    sides = [(x.change, x.item, None if x.score is None else x.score.hex(), x.slope) for x in (expected, found)]
+    return cause and sides[0] == sides[1]
+
+
+def compare_scores(of: Stream, question: Question, kind: QueryType, rows: Sequence[int]) -> tuple[int, list[Difference]]:
+    """(changes whose scores have been recomputed, those that differ); ``rows``: changes of a stream, of items that are known."""
+    if not of.query.item.scored or not rows:
+        return 0, []
+    expected = kind.scores(question, [of.items[i] for i in rows])
+    if expected is None:
+        return 0, []
+    off = []
+    for i, score in zip(rows, expected, strict=True):
+        found = of.rows["score"][i].as_py()
+        if found is None or math.isnan(score) or score.hex() != found.hex():
+            where = place(f"table {changes_name(of.query.name)}", of.names, of.keys[i], of.at[i], of.step[i])
+            shown = row_of(of.rows, i)
+            said = "the query does not admit the item" if math.isnan(score) else "not the score of the definition"
+            off.append(Difference(where, said, [] if math.isnan(score) else [{**shown, "score": score}], [shown], of.at[i]))
+    return len(rows), off
+
+
+def compare_lines(question: Question, kind: QueryType, lines: Trajectories, stream: Key) -> Iterator[Difference]:
+    """Of a query that writes the trajectories of all items: what they give at an instant against the definition."""
+    motions = kind.motions(question)
+    if motions is None or not lines.motion.of_all:
+        return
+    query, motion = question.query, lines.motion
+    for item, (value, slope) in motions.values.items():
+        got = lines.worth(stream, item, question.at)
+        nothing = (value, slope) == (0.0, 0) and math.isnan(got[motion.value])
+        if not nothing and (got[motion.value], got[motion.slope]) != (value, slope):
+            where = place(f"table {trajectory_name(query.name)}", stream_columns(question.plan, query), stream, question.at)
+            name = dict(zip(identity_columns(question.plan, query), item, strict=True))
+            expected = {**name, motion.value: value, motion.slope: slope}
+            yield Difference(where, "not as the definition gives it", [expected], [{**name, **got}], question.at)

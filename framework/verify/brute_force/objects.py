@@ -1,0 +1,183 @@
+"""What brute force works on: one key's accepted objects in columns, and which of them a query's window holds at an instant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.framework.plan.model import Plan, QueryNode, TokenNode
+from skyband.framework.streaming.rows.columns import TextCodes, operator_column
+from skyband.framework.streaming.rows.tokens import tokens
+from skyband.framework.verify.brute_force.expressions import Values, text_number
+from skyband.operators.base import NEVER, AnyArray, Window
+
+I64 = npt.NDArray[np.int64]
+T = TypeVar("T")
+Found = list[tuple[tuple[Any, ...], float]]
+"""A result: (values of the identity columns of an item, score or 0.0) in rank order."""
+
+MAX_PAIRS = 200_000_000
+"""Pairs compared as arrays for one result; a larger window is not verified by brute force (and ``verify`` says so)."""
+
+MAX_RANKED = 12_000_000
+"""Pairs that may be held in rank order at a time, over all keys and queries: about 400 MB."""
+
+SLOW: Final = 50
+"""What a step of plain Python costs, in pairs compared as arrays."""
+
+
+@dataclass(slots=True)
+class Accepted:
+    """One key's objects in order: row i has seq i. ``deleted``: seq -> instant of its deletion.
+
+    ``deletions``: (instant, objects that came before it, deleted seq), in order. ``refused``: by reason the rows that are no objects.
+    """
+
+    key: tuple[Any, ...]
+    rows: pa.Table
+    time: list[int]
+    deleted: dict[int, int]
+    deletions: list[tuple[int, int, int]] = field(default_factory=list)
+    refused: Mapping[str, pa.Table] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Room:
+    """How many more pairs may be held in rank order."""
+
+    left: int = MAX_RANKED
+
+    def take(self, pairs: int) -> bool:
+        """Return whether there is room for ``pairs`` more, and take it."""
+        if pairs > self.left:
+            return False
+        self.left -= pairs
+        return True
+
+
+@dataclass(slots=True)
+class Objects:
+    """One key's accepted objects: row i has seq i. ``deleted``: the instant at which each was deleted, or NEVER.
+
+    ``columns`` are those the plan's operators read, as they read them; ``values`` gives the same with what is null apart. ``tokens``: each
+    object's tokens as texts, by the name of the sets. ``named``: what rows report on, by the columns that name it: the different names,
+    in order of first sight, and the number of each row's in them. Of what ``as_of`` gives, ``rows``,
+    ``named``, ``tokens`` and what is computed once are those of all objects.
+    """
+
+    time: I64
+    columns: dict[str, AnyArray]
+    deleted: I64
+    tokens: dict[str, list[frozenset[str]]] = field(default_factory=dict)
+    rows: pa.Table = field(default_factory=lambda: pa.table({}))
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    named: dict[tuple[str, ...], tuple[list[tuple[Any, ...]], I64]] = field(default_factory=dict)
+    room: Room = field(default_factory=Room)
+    whole: Objects | None = None
+    _made: dict[Hashable, Any] = field(default_factory=dict)
+
+    @property
+    def every(self) -> Objects:
+        """All objects of the key, also those that come later."""
+        return self if self.whole is None else self.whole
+
+    def once(self, name: Hashable, make: Callable[[], T]) -> T:
+        """``make()``, computed the first time ``name`` is asked for. It must be a function of ``every``."""
+        made = self.every._made
+        if name not in made:
+            made[name] = make()
+        found: T = made[name]
+        return found
+
+    def values(self, first: int, end: int) -> dict[str, Values]:
+        """The columns of objects ``first`` <= seq < ``end``, as the interpreter of expressions reads them."""
+        columns = self.once("values", lambda: {name: values_of(self.rows[name], kind) for name, kind in self.kinds.items()})
+        return {name: Values(v.value[first:end], v.there[first:end]) for name, v in columns.items()}
+
+    def as_of(self, count: int, deleted: set[int]) -> Objects:
+        """What there was when the first ``count`` objects had come and those in ``deleted`` had been deleted. O(objects)."""
+        gone = np.zeros(count, bool)
+        gone[list(deleted)] = True
+        return replace(
+            self, time=self.time[:count], columns={n: c[:count] for n, c in self.columns.items()},
+            deleted=np.where(gone, self.deleted[:count], NEVER), whole=self.every,
+        )  # fmt: skip
+
+
+@dataclass(slots=True)
+class Work:
+    """How many more pairs may be compared. A window that needs more is left out, and so is a result once it is ``late``."""
+
+    left: int = 5 * MAX_PAIRS
+    late: Callable[[], bool] = lambda: False
+
+    def take(self, pairs: int) -> bool:
+        """Return whether ``pairs`` more may be compared for one result, and count them."""
+        if pairs > min(self.left, MAX_PAIRS) or self.late():
+            return False
+        self.left -= pairs
+        return True
+
+
+def objects(plan: Plan, mine: Accepted, room: Room | None = None) -> Objects:
+    """Return the columns that the plan's operators read. ``room`` is shared by all keys that are compared."""
+    codes = TextCodes(plan.texts)
+    wanted = {c.name: c.kind for node in plan.operators for c in node.attributes}
+    deleted = np.full(len(mine.time), NEVER)
+    deleted[list(mine.deleted)] = list(mine.deleted.values())
+    columns = {n: operator_column(mine.rows[n], kind, codes) for n, kind in wanted.items()}
+    sets = {t.name: _sets(t, mine.rows) for t in plan.intake.tokens}
+    named = {of: _named(mine.rows, of) for node in plan.operators for of in node.objects}
+    return Objects(np.array(mine.time, np.int64), columns, deleted, sets, mine.rows, wanted, named, room or Room())
+
+
+def values_of(column: pa.ChunkedArray, kind: str) -> Values:
+    """A column of the stream of that kind as the interpreter of expressions reads it. O(rows)."""
+    there = column.is_valid().to_numpy()
+    if kind == "float":
+        floats = column.cast(pa.float64()).to_numpy()
+        return Values(floats, there & ~np.isnan(floats))
+    if kind == "text":
+        known = column.cast(pa.string()).combine_chunks().dictionary_encode()
+        numbers = np.array([text_number(t) for t in known.dictionary.to_pylist()], np.int64)
+        place = pc.fill_null(known.indices, 0).to_numpy()
+        return Values(numbers[place] if len(numbers) else np.zeros(len(place), np.int64), there)
+    if kind == "bool":
+        return Values(pc.fill_null(column, False).to_numpy(), there)
+    if kind == "time":
+        column = column.cast(pa.timestamp("us", "UTC"))
+    return Values(pc.fill_null(column.cast(pa.int64()), 0).to_numpy(), there)
+
+
+def _named(rows: pa.Table, columns: tuple[str, ...]) -> tuple[list[tuple[Any, ...]], I64]:
+    known: dict[tuple[Any, ...], int] = {}
+    numbers = [known.setdefault(name, len(known)) for name in zip(*[rows[c].to_pylist() for c in columns], strict=True)]
+    return list(known), np.array(numbers, np.int64)
+
+
+def _sets(node: TokenNode, rows: pa.Table) -> list[frozenset[str]]:
+    found: list[set[str]] = [set() for _ in range(rows.num_rows)]
+    row, token = tokens(node, rows[node.column])
+    for i, t in zip(row.tolist(), token.to_pylist(), strict=True):
+        found[i].add(t)
+    # A short row has an empty set, unless it is rejected: then it is not here.
+    return [frozenset(s) if len(s) >= node.least else frozenset() for s in found]
+
+
+def window_of(query: QueryNode, window: Window, data: Objects, at: int) -> tuple[int, int, int]:
+    """(first, end, instant): the seqs in ``window`` after all events with time <= ``at``, or the last boundary by then."""
+    if query.every_micros:
+        at = at // query.every_micros * query.every_micros
+    end = int(np.searchsorted(data.time, at, side="right"))
+    first = 0
+    if window.micros:
+        first = int(np.searchsorted(data.time, at - window.micros, side="right"))
+    if window.count:
+        first = max(first, end - window.count)
+    return min(first, end), end, at

@@ -1,0 +1,54 @@
+"""Rows that are rejected in their turn (late, a second one of its id, a deletion of nothing): table ``rejected`` against the source."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.framework.base.counts import agree, counted
+from skyband.framework.base.reasons import DUPLICATE_ID, LATE, NO_TARGET
+from skyband.framework.streaming.bucket.deletions import DELETES
+from skyband.framework.streaming.rows import rejects
+from skyband.framework.verify.brute_force.objects import Accepted
+from skyband.framework.verify.differences import Difference
+from skyband.framework.verify.stored import Stored
+
+Texts = Counter[tuple[str, str]]
+
+
+class Refused:
+    """What ``rejected`` holds of late rows, duplicates and deletions of nothing, and what of that the source explains."""
+
+    def __init__(self, stored: Stored, rows: pa.Table) -> None:
+        """``rows``: all rows of the source that the intake passes, late ones too."""
+        table = stored.table("rejected")
+        mine = table.filter(pc.is_in(table["reason"], pa.array([LATE, DUPLICATE_ID, NO_TARGET])))
+        self._settled = stored.settled
+        self._found: Texts = Counter(zip(mine["reason"].to_pylist(), mine["text"].to_pylist(), strict=True))
+        self._expected: Texts = Counter()
+        late = {text: n for (reason, text), n in self._found.items() if reason == LATE}
+        there = Counter(t for t in rejects.json_rows(rows.combine_chunks()).to_pylist() if t in late) if late else Counter()
+        self._expected += Counter({(LATE, text): min(n, there[text]) for text, n in late.items()})
+
+    def take(self, mine: Accepted) -> None:
+        """The rows of a key that are no objects."""
+        for reason, rows in mine.refused.items():
+            plain = rows.select([n for n in rows.column_names if n != DELETES])
+            self._expected += Counter((reason, text) for text in rejects.json_rows(plain.combine_chunks()).to_pylist())
+
+    def differences(self, complete: bool) -> Iterator[Difference]:
+        """What ``rejected`` lacks; of late rows, and if all keys are ``complete`` of the others too, what it has and the source has not."""
+        if not self._settled:
+            return
+        for (reason, text), count in (self._expected - self._found).items():
+            yield Difference("table rejected", f"{_rows(count)} missing that the source gives: {reason} {text}")
+        for (reason, text), count in (self._found - self._expected).items():
+            if complete or reason == LATE:
+                yield Difference("table rejected", f"{_rows(count)} there that the source does not give: {reason} {text}")
+
+
+def _rows(count: int) -> str:
+    return f"{counted(count, 'row')} {agree(count, 'is', 'are')}"

@@ -1,0 +1,277 @@
+"""What is held against the source: what every change says of rows and scores, key by key; then results and steps, instant by instant.
+
+Keys come in an order that the seed decides, and so do the instants of a query and key. Queries take turns, and so do the keys of a query,
+until everything in the sample is done or the time is over.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+import pyarrow as pa
+
+from skyband.framework.base.counts import counted
+from skyband.framework.plan.model import LogicalQuery, QueryNode
+from skyband.framework.queries.protocol import QueryType, Question
+from skyband.framework.queries.registry import query_type
+from skyband.framework.streaming.job.layout import JobFile, Layout
+from skyband.framework.streaming.spark.packages import packages
+from skyband.framework.streaming.spark.session import get_session
+from skyband.framework.verify.brute_force import instants
+from skyband.framework.verify.brute_force.accepted import accepted, source_rows, with_deletions, without_late
+from skyband.framework.verify.brute_force.compare_changes import compare_lines, compare_result, compare_scores, compare_steps
+from skyband.framework.verify.brute_force.compare_items import compare_head, compare_items
+from skyband.framework.verify.brute_force.objects import Accepted, Found, Objects, Room, Work, objects
+from skyband.framework.verify.brute_force.rejected_rows import Refused
+from skyband.framework.verify.brute_force.results import Results, ToldOnce
+from skyband.framework.verify.brute_force.steps import steps_at
+from skyband.framework.verify.budget import Budget, Sample
+from skyband.framework.verify.differences import Difference
+from skyband.framework.verify.progress import Progress
+from skyband.framework.verify.replay.clocks import Clocks
+from skyband.framework.verify.replay.replay import compare_causes, stream_of
+from skyband.framework.verify.shares import Share
+from skyband.framework.verify.stored import Key, Stored, key_of
+
+BATCH = 4_096
+"""Keys whose rows are put in order together, at most."""
+
+Turn = Iterator[tuple["_Key", instants.Stream, int]]
+
+
+@dataclass(slots=True)
+class Compared:
+    """What was compared: accepted rows, keys (of so many), results, instants whose steps were compared too; the shares of each query.
+
+    ``skipped``: results whose window is too large for brute force.
+    """
+
+    rows: int = 0
+    keys: int = 0
+    of_keys: int = 0
+    looked: int = 0
+    skipped: int = 0
+    steps: int = 0
+    shares: list[Share] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Key:
+    """A key of the sample: its accepted rows."""
+
+    mine: Accepted
+    data: Objects
+    until: int
+
+
+class _Query:
+    """A query in the tables, and how much of it has been compared."""
+
+    def __init__(self, stored: Stored, query: QueryNode) -> None:
+        self.query = query
+        self.kind: QueryType = query_type(query.type)
+        self.changes = stream_of(stored, query)
+        self.rows: dict[Key, list[int]] = dict(self.changes.streams())
+        self.results = Results(stored, query) if query.item.lasting else ToldOnce(self.changes)
+        self.of_key: dict[Key, list[Key]] = {}
+        for stream in self.rows:
+            self.of_key.setdefault(key_of(stored.plan, query, stream), []).append(stream)
+        self.asked: list[LogicalQuery | None] = list(query.asked) if query.members else [query.asked[0] if query.asked else None]
+        self._at: dict[tuple[Key, int], list[int]] = {}
+        for stream, rows in self.rows.items():
+            for i in rows:
+                self._at.setdefault((stream, self.changes.at[i]), []).append(i)
+        self.streams: list[instants.Stream] = []
+        self.turns: deque[Turn] = deque()
+        self.known = self.scored = 0
+
+    def at(self, stream: Key, at: int) -> list[int]:
+        """The rows of a stream's changes at an instant."""
+        return self._at.get((stream, at), [])
+
+    def shares(self, rows_elsewhere: int) -> Iterator[Share]:
+        """``rows_elsewhere``: accepted rows of keys that have not been looked at."""
+        query, total = self.query, self.changes.rows.num_rows
+        if query.item.rows:
+            yield Share("rows", query.name, self.known, total)
+        if query.item.scored and type(self.kind).scores is not QueryType.scores:
+            yield Share("scores", query.name, self.scored, total)
+        events = sum(s.rows for s in self.streams) + rows_elsewhere * len(self.asked)
+        yield Share("results", query.name, sum(int(s.covered.sum()) for s in self.streams), events)
+        if query.item.lasting:
+            steps = sum(len({self.changes.step[i] for i in rows}) for rows in self.rows.values())
+            yield Share("steps", query.name, sum(len(s.steps) for s in self.streams), steps)
+
+
+def compare(stored: Stored, clocks: Clocks, layout: Layout, job: JobFile, sample: Sample, budget: Budget, progress: Progress) -> Compared:
+    """Holds the tables against the source, as much as ``sample`` and ``budget`` say. Raises SkybandError SKY-E301 if the source is gone."""
+    plan = stored.plan
+    progress.doing("starting Spark, which reads the source")
+    spark = get_session(plan.job, packages=packages(plan), home=layout.home)
+    progress.doing("reading the source")
+    return compare_rows(stored, clocks, source_rows(spark, plan, layout, job), sample, budget, progress)
+
+
+def compare_rows(
+    stored: Stored, clocks: Clocks, rows: pa.Table, sample: Sample, budget: Budget, progress: Progress | None = None
+) -> Compared:
+    """``rows``: all rows of the source that the intake passes."""
+    return _Comparison(stored, clocks, rows, sample, budget).all(progress)
+
+
+def _never() -> bool:
+    return False
+
+
+class _Comparison:
+    def __init__(self, stored: Stored, clocks: Clocks, rows: pa.Table, sample: Sample, budget: Budget) -> None:
+        self.stored = stored
+        self.plan = stored.plan
+        self.clocks = clocks
+        self.sample = sample
+        self.budget = budget
+        self.found = Compared(of_keys=len(stored.until))
+        self.refused = Refused(stored, rows)
+        self.rows = with_deletions(self.plan, without_late(rows, stored.table("rejected")))
+        self.queries = [_Query(stored, q) for q in self.plan.queries]
+        self.room = Room()
+        keys = sorted(stored.until, key=repr)
+        random.Random(sample.seed).shuffle(keys)
+        self.waiting = deque(keys[: sample.most_keys])
+
+    def all(self, progress: Progress | None) -> Compared:
+        """Compares until all is done or the time is over, but at least one key, and one instant of every query."""
+        found = self.found
+        if progress is not None:
+            progress.doing(
+                lambda: f"comparing with the source: {found.keys:,} of {counted(found.of_keys, 'key')}, {found.looked:,} results so far"
+            )
+        self.budget.sampling()
+        for late in (_never, self.budget.late):
+            while not late():
+                self._take_keys(self.budget.half())
+                open_ = [q for q in self.queries if q.turns]
+                if not open_ and not self.waiting:
+                    break
+                for query in open_:
+                    if not late():
+                        self._turn(query, late)
+                if late is _never and found.keys:
+                    break
+        self._count()
+        return found
+
+    def _take_keys(self, half: Callable[[], bool]) -> None:
+        """Keys that wait, until half of the time that is left is over; none while there are instants of others."""
+        if any(q.turns for q in self.queries):
+            return
+        size = 4
+        while self.waiting and (not half() or not any(q.turns for q in self.queries)):
+            keys = [self.waiting.popleft() for _ in range(min(size, len(self.waiting)))]
+            taken = accepted(self.rows, self.plan.intake, self.plan.window, {k: self.stored.until[k] for k in keys})
+            for n, key in enumerate(keys):
+                if n and half():
+                    self.waiting.extendleft(reversed(keys[n:]))
+                    return
+                self._take(_Key(taken[key], objects(self.plan, taken[key], self.room), self.stored.until[key]))
+            size = min(2 * size, BATCH)
+
+    def _take(self, key: _Key) -> None:
+        """What is complete for a key: what its changes say of rows, causes and scores, and its row of ``heads``."""
+        mine, found = key.mine, self.found
+        found.keys += 1
+        found.rows += len(mine.time)
+        self.refused.take(mine)
+        self.clocks.complete(mine.key, mine.time, mine.deleted)
+        found.differences += compare_head(self.stored, mine)
+        for each in self.queries if mine.time else ():
+            query, changes = each.query, each.changes
+            for stream in each.of_key.get(mine.key, []):
+                rows = each.rows[stream]
+                off = list(compare_items(self.stored, query, stream, mine, changes.rows.take(pa.array(rows))))
+                off += compare_causes(changes, stream, rows, self.clocks) if query.item.lasting else []
+                only_rows = len(query.item.rows) == len(query.item.parts)
+                known = [i for i in rows if only_rows and all(0 <= s < len(mine.time) for s in changes.items[i])]
+                one = next((a for a in query.asked if query.members and a.name == stream[0]), each.asked[0])
+                scored, wrong = compare_scores(changes, Question(self.plan, query, key.data, key.until, one), each.kind, known)
+                found.differences += [*off, *wrong]
+                each.known, each.scored = each.known + len(rows), each.scored + scored
+            each.turns.append(islice(self._instants(each, key), self.sample.instants))
+
+    def _instants(self, of: _Query, key: _Key) -> Turn:
+        """The instants of a query and key; the queries of a list take turns."""
+        made = []
+        for one in of.asked:
+            name = (one.name, *key.mine.key) if one is not None and of.query.members else key.mine.key
+            reported = sorted({of.changes.at[i] for i in of.rows.get(name, [])})
+            made.append(instants.Stream(of.query, one, key.mine.key, key.mine, key.until, reported))
+        of.streams += made
+        random.Random(self.sample.seed).shuffle(made)
+        orders = deque((s, s.order(self.sample.seed, self.sample.everything)) for s in made)
+        while orders:
+            stream, order = orders.popleft()
+            at = next(order, None)
+            if at is not None:
+                orders.append((stream, order))
+                yield key, stream, at
+
+    def _turn(self, of: _Query, late: Callable[[], bool]) -> None:
+        """The next instant of a query."""
+        turn = of.turns.popleft()
+        following = next(turn, None)
+        if following is None:
+            return
+        of.turns.append(turn)
+        key, stream, at = following
+        more = self._compare(of, key, stream, at, late)
+        if not self.sample.everything:
+            for t in more:
+                self._compare(of, key, stream, t, late)
+
+    def _compare(self, of: _Query, key: _Key, stream: instants.Stream, at: int, late: Callable[[], bool]) -> list[int]:
+        """Compares the result and the steps at an instant; the instants at which something may happen next."""
+        found, query, kind = self.found, of.query, of.kind
+        question = Question(self.plan, query, key.data, at, stream.asked, Work(late=late))
+        expected = kind.brute_force(question)
+        if expected is None:
+            found.skipped += not late()
+            return []
+        found.looked += 1
+        found.differences += compare_result(self.plan, query, stream.name, at, expected, of.results.at(stream.name, at))
+        stream.cover(at)
+        if not query.item.lasting:
+            return []
+        # However late it is, one result of every query is recomputed; its steps are if there is time.
+        self._steps(of, key, stream, replace(question, work=Work(late=self.budget.late)), expected)
+        if isinstance(of.results, Results) and of.results.lines is not None:
+            found.differences += compare_lines(question, kind, of.results.lines, stream.name)
+        return stream.follow(kind.next_instants(question))
+
+    def _steps(self, of: _Query, key: _Key, stream: instants.Stream, question: Question, result: Found) -> None:
+        at, query = question.at, of.query
+        shown = of.kind.brute_force(replace(question, at=at - 1))
+        if shown is None:
+            return
+        self.found.differences += compare_result(self.plan, query, stream.name, at - 1, shown, of.results.at(stream.name, at - 1))
+        steps = steps_at(of.kind, question, key.mine, shown, result)
+        if steps is None:
+            return
+        self.found.steps += 1
+        rows = of.at(stream.name, at)
+        stream.steps |= {of.changes.step[i] for i in rows}
+        self.found.differences += compare_steps(of.changes, stream.name, at, steps, rows)
+
+    def _count(self) -> None:
+        """The shares, from what has been compared."""
+        heads = self.stored.table("heads")
+        for q in self.queries:
+            q.turns.clear()
+        self.found.differences += self.refused.differences(self.found.keys == self.found.of_keys)
+        total = sum((s or 0) + 1 for s in heads["last_seq"].to_pylist())
+        for q in self.queries:
+            self.found.shares += q.shares(max(0, total - self.found.rows))

@@ -1,0 +1,151 @@
+"""What a query's change stream must say at one instant, event by event, from results by definition (docs/semantics 2, 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from skyband.framework.queries.protocol import Motions, QueryType, Question
+from skyband.framework.verify.brute_force.objects import Accepted, Found, window_of
+
+MOST_EVENTS = 12
+"""Events of one instant that are looked at one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A row of a change stream: ``cause`` None if the definition leaves it to the type (items that are no rows).
+
+    ``score``: of values that move the value, of which ``slope`` says how it moves.
+    """
+
+    change: str
+    cause: str | None
+    item: tuple[Any, ...]
+    score: float
+    slope: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """What there was after an event: so many objects, these deleted. ``arriving``: the seq of the object that came."""
+
+    count: int
+    deleted: frozenset[int]
+    arriving: int | None
+
+
+def steps_at(kind: QueryType, question: Question, mine: Accepted, shown: Found, result: Found) -> list[list[Told]] | None:
+    """The steps at the question's instant, each ``-`` first, in rank order; ``shown``: the result before it, ``result``: after its events.
+
+    None if there are too many events, or too much to look at.
+    """
+    query, at = question.query, question.at
+    if query.item.moving:
+        step = _moving_step(kind, question, shown, result)
+        return None if step is None else [step] if step else []
+    if query.every_micros:
+        if at % query.every_micros:
+            return []
+        events = [_after(mine, at)]
+    else:
+        events = list(_events(question, mine))
+    if len(events) > MOST_EVENTS:
+        return None
+    steps = []
+    for n, event in enumerate(events, 1):
+        then = replace(question, data=question.data.as_of(event.count, set(event.deleted)))
+        now = result if n == len(events) else kind.brute_force(then)
+        if now is None:
+            return None
+        step = _step(then, shown, now, event)
+        steps += [step] if step else []
+        shown = now
+    return steps
+
+
+def _moving_step(kind: QueryType, question: Question, shown: Found, now: Found) -> list[Told] | None:
+    """The one step of an instant of a query whose values move (docs/semantics 12): all that happens at an instant is one event."""
+    every, at = question.query.every_micros, question.at
+    if every and at % every:
+        return []
+    motions = kind.motions(question)
+    if motions is None:
+        return None
+    before, after = {item for item, _ in shown}, {item for item, _ in now}
+    step = []
+    for change, among, others in (("-", before, after), ("+", after, before)):
+        for item, (value, slope) in motions.values.items():
+            if item in among and item not in others:
+                step.append(Told(change, _moving_cause(change, item, motions, bool(every)), item, value, slope))
+    return step
+
+
+def _moving_cause(change: str, item: tuple[Any, ...], motions: Motions, boundary: bool) -> str:
+    value, slope = motions.values[item]
+    if change == "-":
+        return "expiry" if value <= 0 and slope <= 0 else "displaced" if motions.switched or boundary else "crossing"
+    if boundary:
+        return "boundary"
+    return "arrival" if item in motions.reported else "promoted" if motions.switched else "crossing"
+
+
+def _after(mine: Accepted, at: int) -> _Event:
+    """All that has happened at ``at`` or before."""
+    return _Event(int(np.searchsorted(mine.time, at, "right")), frozenset(s for t, _, s in mine.deletions if t <= at), None)
+
+
+def _events(question: Question, mine: Accepted) -> Iterator[_Event]:
+    """The expiries of an instant, then its rows."""
+    at = question.at
+    before = _after(mine, at - 1)
+    window = question.asked.window if question.asked is not None else question.query.window
+    life = window.micros
+    if life is not None and np.searchsorted(mine.time, at - life) < np.searchsorted(mine.time, at - life, "right"):
+        yield before
+    count, deleted = before.count, set(before.deleted)
+    last = int(np.searchsorted(mine.time, at, "right"))
+    gone = [(place, seq) for t, place, seq in mine.deletions if t == at]
+    while count < last or gone:
+        if gone and gone[0][0] <= count:
+            deleted.add(gone.pop(0)[1])
+            yield _Event(count, frozenset(deleted), None)
+        else:
+            count += 1
+            yield _Event(count, frozenset(deleted), count - 1)
+
+
+def _step(then: Question, shown: Found, now: Found, event: _Event) -> list[Told]:
+    before, after = {item for item, _ in shown}, {item for item, _ in now}
+    left = [Told("-", _left(then, item, event), item, score) for item, score in shown if item not in after]
+    came = [Told("+", _came(then, item, event), item, score) for item, score in now if item not in before]
+    return left + came
+
+
+def _seqs(then: Question, item: tuple[Any, ...]) -> list[int]:
+    """Seqs of the item's rows."""
+    parts = then.query.item.parts
+    return [int(v) for v in item] if all(p.is_row for p in parts) else []
+
+
+def _left(then: Question, item: tuple[Any, ...], event: _Event) -> str | None:
+    seqs = _seqs(then, item)
+    if not seqs:
+        return None
+    if any(s in event.deleted for s in seqs):
+        return "delete"
+    window = then.asked.window if then.asked is not None else then.query.window
+    first, _, _ = window_of(then.query, window, then.data, then.at)
+    return "displaced" if min(seqs) >= first else "expiry"
+
+
+def _came(then: Question, item: tuple[Any, ...], event: _Event) -> str | None:
+    if then.query.every_micros:
+        return "boundary"
+    seqs = _seqs(then, item)
+    if not seqs:
+        return None
+    return "arrival" if event.arriving in seqs else "promoted"

@@ -1,0 +1,1 @@
+"""Reconcile the row counts of the tables with each other and with the source."""

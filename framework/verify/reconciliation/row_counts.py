@@ -1,0 +1,161 @@
+"""The books of a job: ``runs`` and ``heads`` against ``rejected`` and the tables, batch by batch."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from skyband.framework.base.counts import counted
+from skyband.framework.base.reasons import REASONS, count_of
+from skyband.framework.tables.delta.delta_read import open_table
+from skyband.framework.tables.schemas import changes_name
+from skyband.framework.verify.differences import Difference, place
+from skyband.framework.verify.replay.clocks import Clocks
+from skyband.framework.verify.stored import BEFORE, Key, Stored, keys_of, micros, runs_gone
+
+Row = Mapping[str, Any]
+_CLASS = {count: c.name for c in REASONS for count in c.counts}
+"""The name under which rejected rows are counted -> its column of ``runs``, without ``rejected_``."""
+
+
+def compare_books(stored: Stored, clocks: Clocks) -> list[Difference]:
+    """What does not add up. Rows of ``runs`` that ``run.keep`` has dropped are missed by nobody."""
+    rows = sorted(stored.table("runs").to_pylist(), key=lambda r: r["batch_id"])
+    return [*_sums(rows), *_rows_of(stored, rows), *_sequence(stored, rows), *_heads(stored, rows, clocks)]
+
+
+def _shown(row: Row, names: list[str]) -> Row:
+    return {n: row[n] for n in ("batch_id", *names)}
+
+
+def _of(row: Row) -> str:
+    return f"table runs, batch {row['batch_id']}"
+
+
+def _sums(rows: list[Row]) -> Iterator[Difference]:
+    """Every row on its own."""
+    parts = ["filtered", "rejected", "accepted", "pending_change"]
+    classes = [f"rejected_{c.name}" for c in REASONS]
+    for row in rows:
+        for whole, summands in (("rows_in", parts), ("rejected", classes)):
+            # A row without a number (of a table from before the column was) is 0.
+            total = sum(row.get(n) or 0 for n in summands)
+            if row[whole] != total:
+                said = f"{whole} is {row[whole]}, but {' + '.join(summands)} is {total}"
+                yield Difference(_of(row), said, None, [_shown(row, [whole, *summands])])
+
+
+def _rows_of(stored: Stored, rows: list[Row]) -> Iterator[Difference]:
+    """Every row against the rows of its batch in the other tables."""
+    table = stored.table("rejected")
+    reasons: Counter[tuple[int, str]] = Counter(
+        (b, _CLASS.get(count_of(r), r)) for b, r in zip(table["batch_id"].to_pylist(), table["reason"].to_pylist(), strict=True)
+    )
+    changes: Counter[int] = Counter(b for q in stored.plan.queries for b in stored.table(changes_name(q.name))["batch_id"].to_pylist())
+    known = {r["batch_id"] for r in rows}
+    for row in rows:
+        batch = row["batch_id"]
+        if row["changes"] != changes[batch]:
+            yield Difference(_of(row), f"changes is {row['changes']}, the tables of changes have {counted(changes[batch], 'row')} of it")
+        classes = dict.fromkeys([*(c.name for c in REASONS), *(c for b, c in reasons if b == batch)])
+        for name in classes:
+            said, there = row.get(f"rejected_{name}") or 0, reasons[batch, name]
+            if said != there:
+                yield Difference(_of(row), f"rejected_{name} is {said}, table rejected has {counted(there, 'such row')} of this batch")
+    first = min(known, default=0)
+    for what, batches in (("rejected", {b for b, _ in reasons}), ("changes", set(changes))):
+        lost = sorted(b for b in batches if first < b <= stored.last_batch and b not in known)
+        if lost:
+            yield Difference("table runs", f"there is no row of batch {lost[0]}, which table {what} has rows of")
+
+
+def _sequence(stored: Stored, rows: list[Row]) -> Iterator[Difference]:
+    """One row after another."""
+    before: Row | None = None
+    for row in rows:
+        if before is not None:
+            if row["batch_id"] == before["batch_id"]:
+                yield Difference(_of(row), "it has two rows", None, [before, row])
+            elif row["batch_id"] > before["batch_id"] + 1:
+                yield Difference(_of(row), f"the row before it is of batch {before['batch_id']}: those between are missing")
+            elif row["pending"] != before["pending"] + row["pending_change"]:
+                names = ["pending", "pending_change"]
+                said = "pending is not that of the batch before with pending_change"
+                yield Difference(_of(row), said, None, [_shown(before, names), _shown(row, names)])
+            for name in ("frontier", "newest"):
+                if before[name] is not None and (row[name] is None or row[name] < before[name]):
+                    yield Difference(_of(row), f"{name} goes back", None, [_shown(before, [name]), _shown(row, [name])])
+        before = row
+    if rows and rows[0]["batch_id"] > 0:
+        made = open_table(stored.root, "runs").metadata().created_time
+        age = datetime.now(UTC) - datetime.fromtimestamp(made / 1000, UTC) if made is not None else timedelta.max
+        if age < timedelta(microseconds=min(stored.plan.keep_micros, 10**17)):
+            said = f"the first row is of batch {rows[0]['batch_id']}, though none is old enough to be dropped (run.keep)"
+            yield Difference("table runs", said)
+
+
+def _heads(stored: Stored, rows: list[Row], clocks: Clocks) -> Iterator[Difference]:
+    """Where every key stands, against the objects that the changes name and the sums of ``runs``."""
+    table, names = stored.table("heads"), stored.plan.intake.partition_by
+    heads = table.to_pylist()
+    frontiers = {f for f in micros(stored.table("runs"), "frontier") if f is not None}
+    newest = max((t for t in micros(stored.table("runs"), "newest") if t is not None), default=None)
+    keys = keys_of(table, names)
+    settled, whole_runs = stored.upto("heads") <= stored.last_batch, runs_gone(stored) is None
+    # A batch takes all events before the frontier, or before a whole millisecond that its newest row admits.
+    by_rows = BEFORE if newest is None else (newest // 1000 - stored.plan.intake.delay_ms) * 1000
+    furthest = max(by_rows, max(frontiers, default=BEFORE))
+    for key, count in Counter(keys).items():
+        if count > 1:
+            yield Difference(place("table heads", names, key), f"the key has {counted(count, 'row')}")
+    for key, row, last, as_of in zip(keys, heads, micros(table, "last_time"), micros(table, "as_of"), strict=True):
+        where = place("table heads", names, key)
+        for wrong in _head(key, row["last_seq"], last, as_of, clocks):
+            yield Difference(where, wrong, None, [row])
+        if settled and as_of is not None and as_of >= furthest:
+            yield Difference(where, "as_of is later than the job has come", None, [row])
+        if settled and newest is not None and last is not None and last > newest:
+            yield Difference(where, "last_time is later than any row that came", None, [row])
+        whole = as_of is not None and (as_of + 1) % 1000 == 0 and as_of < by_rows
+        if settled and as_of is not None and as_of + 1 not in frontiers and not whole and whole_runs:
+            yield Difference(where, "as_of is the end of no batch", None, [row])
+    there = set(keys)
+    for key in clocks.known():
+        if key not in there and settled:
+            yield Difference(place("table heads", names, key), "the key has no row, but changes")
+    counters = [_counters(r) for r in rows]
+    for row in (r for r, c in zip(rows, counters, strict=True) if c is None):
+        yield Difference(_of(row), "counters is no JSON object of whole numbers", None, [_shown(row, ["counters"])])
+    if settled and stored.upto("heads") >= 0 and whole_runs and None not in counters:
+        deleted = sum((c or {}).get("deleted", 0) for c in counters)
+        objects, accepted = sum((r["last_seq"] or 0) + 1 for r in heads), sum(r["accepted"] for r in rows)
+        if objects != accepted - deleted:
+            said = f"its keys have {counted(objects, 'object')} (last_seq + 1), by runs {accepted - deleted:,} were accepted"
+            yield Difference("table heads", said)
+
+
+def _counters(row: Row) -> Mapping[str, int] | None:
+    """The further counts of a batch; None if they are not what a run writes."""
+    try:
+        found = json.loads(row["counters"] or "{}")
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and all(type(v) is int for v in found.values()) else None
+
+
+def _head(key: Key, seq: int | None, last: int | None, as_of: int | None, clocks: Clocks) -> Iterator[str]:
+    if seq is None or last is None or as_of is None:
+        yield "a value is missing"
+        return
+    if as_of < last:
+        yield "as_of is before last_time"
+    clock = clocks.of(key)
+    if clock.seq:
+        known = dict(zip(clock.seq, clock.time, strict=True))
+        if clock.seq[-1] > seq:
+            yield f"changes name the object at place {clock.seq[-1]:,}, after last_seq"
+        elif clock.time[-1] > last or known.get(seq, last) != last:
+            yield "last_time is not that of the key's last object"

@@ -1,0 +1,207 @@
+"""A change stream replayed item by item, by its definition (docs/semantics 3, 6, tables), and all that is derived from it compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+
+from skyband.framework.base.items import rank_key
+from skyband.framework.plan.model import QueryNode
+from skyband.framework.queries.registry import query_type
+from skyband.framework.tables.schemas import changes_name, identity_columns, now_name, results_schema, stream_columns
+from skyband.framework.verify.differences import Difference, place
+from skyband.framework.verify.replay.causes import Change, Rules, Step, impossible
+from skyband.framework.verify.replay.clocks import Clocks
+from skyband.framework.verify.replay.compare_trajectories import compare_moving
+from skyband.framework.verify.replay.derived_tables import compare_now, compare_results
+from skyband.framework.verify.stored import (
+    BEFORE,
+    Item,
+    Key,
+    Stored,
+    exact,
+    key_of,
+    keys_of,
+    micros,
+    row_of,
+    smallest_first,
+    window_for,
+)
+
+_INTERVAL = ("valid_from", "valid_to", "from_step", "to_step", "is_current")
+
+
+@dataclass(slots=True)
+class Replayed:
+    """``differences``: what does not fit; none means all is as it must be."""
+
+    changes: int = 0
+    steps: int = 0
+    differences: list[Difference] = field(default_factory=list)
+
+
+@dataclass
+class Stream:
+    """The rows of ``<query>_changes`` up to the last batch that results have been derived from, by column."""
+
+    stored: Stored
+    query: QueryNode
+    rows: pa.Table
+
+    def __post_init__(self) -> None:
+        plan, query = self.stored.plan, self.query
+        self.names = stream_columns(plan, query)
+        self.common = [f.name for f in results_schema(plan, query) if f.name not in _INTERVAL]
+        self.keys = keys_of(self.rows, self.names)
+        self.items: list[Item] = keys_of(self.rows, identity_columns(plan, query))
+        self.at = [BEFORE if t is None else t for t in micros(self.rows, "changed_at")]
+        self.step, self.pos, self.batch = (self.rows[n].to_pylist() for n in ("step", "pos", "batch_id"))
+        # What is told once enters, and is not said to.
+        self.change, self.cause = ["+"] * self.rows.num_rows, ["arrival"] * self.rows.num_rows
+        if self.query.item.lasting:
+            self.change, self.cause = (self.rows[n].to_pylist() for n in ("change", "cause"))
+
+    @cached_property
+    def values(self) -> list[Key]:
+        """What a row says of its item, bit for bit: keys, item columns, values."""
+        return exact(self.rows, self.common)
+
+    @cached_property
+    def ranks(self) -> list[Any]:
+        """What items rank by within their stream."""
+        named = list(dict.fromkeys(c for term in self.query.item.rank for c in term.columns))
+        keys = {d: rank_key(self.query.item, d) for d in (False, True)}
+        values = [self.rows[n].to_pylist() for n in named]
+        return [
+            keys[smallest_first(self.query, k)](dict(zip(named, v, strict=True)))
+            for k, v in zip(self.keys, zip(*values, strict=True), strict=True)
+        ]  # fmt: skip
+
+    def streams(self) -> Iterator[tuple[Key, list[int]]]:
+        """Every stream's key and rows, in the order of steps."""
+        order = sorted(range(self.rows.num_rows), key=lambda i: (repr(self.keys[i]), self.step[i], self.pos[i]))
+        for _, group in groupby(order, key=lambda i: repr(self.keys[i])):
+            mine = list(group)
+            yield self.keys[mine[0]], mine
+
+    def differs(self, i: int, what: str, beside: list[int] | None = None) -> Difference:
+        """A difference at row ``i``; ``beside``: rows that it does not go with."""
+        where = place(f"table {changes_name(self.query.name)}", self.names, self.keys[i], self.at[i], self.step[i])
+        shown = None if beside is None else [row_of(self.rows, j) for j in beside]
+        return Difference(where, what, shown, [row_of(self.rows, i)], self.at[i], "after")
+
+
+@dataclass(slots=True)
+class Interval:
+    """From row ``enters`` of the changes to row ``leaves`` (None: still in the result)."""
+
+    enters: int
+    leaves: int | None
+
+
+def stream_of(stored: Stored, query: QueryNode) -> Stream:
+    """The change stream of ``query``, as far as its results have been derived."""
+    return Stream(stored, query, stored.changes(query, stored.told_upto(query)))
+
+
+def replay(stored: Stored, query: QueryNode, clocks: Clocks) -> Replayed:
+    """Replays ``<query>_changes``; compares every column of ``<query>`` and ``<query>_now`` with what it gives.
+
+    Of the stream itself: that steps, places, instants and batches follow each other; that within a step all ``-`` come before all ``+``,
+    each in rank order; that an item leaves as it came; that no cause is impossible.
+    """
+    stream = stream_of(stored, query)
+    out = Replayed(changes=stream.rows.num_rows)
+    intervals: list[Interval] = []
+    for key, rows in stream.streams():
+        out.steps += sum(stream.pos[i] == 0 for i in rows)
+        out.differences += _order(stream, rows)
+        if not query.item.lasting:
+            out.differences += _told_once(stream, rows)
+            continue
+        out.differences += compare_causes(stream, key, rows, clocks)
+        intervals += _intervals(stream, rows, out.differences)
+    if not query.item.lasting:
+        return out
+    out.differences += compare_results(stored, query, stream.rows, [(x.enters, x.leaves) for x in intervals])
+    now_upto = stored.derived_upto(query)
+    held = [x.enters for x in intervals if stream.batch[x.enters] <= now_upto and (x.leaves is None or stream.batch[x.leaves] > now_upto)]
+    held.sort(key=lambda i: (repr(stream.keys[i]), stream.ranks[i]))
+    out.differences += compare_now(stored, query, stream.rows, held, now_name(query.name))
+    if query.item.motion is not None and not out.differences:
+        out.differences += compare_moving(stored, query, stream.rows, [(x.enters, x.leaves) for x in intervals])
+    return out
+
+
+def _order(stream: Stream, rows: list[int]) -> Iterator[Difference]:
+    """Whether every row follows the one before it."""
+    before: int | None = None
+    every = stream.query.every_micros
+    for i in rows:
+        step, pos = (0, -1) if before is None else (stream.step[before], stream.pos[before])
+        if (stream.step[i], stream.pos[i]) not in ((step, pos + 1), (step + 1, 0)) or (before is None and stream.step[i] == 0):
+            yield stream.differs(i, f"step {stream.step[i]} pos {stream.pos[i]} does not follow step {step} pos {pos}")
+        elif every and stream.at[i] % every:
+            yield stream.differs(i, "a query with 'every' changes only at its multiples")
+        elif before is not None:
+            same = stream.step[i] == step
+            if stream.at[i] < stream.at[before] or stream.batch[i] < stream.batch[before]:
+                yield stream.differs(i, "it comes before the change it follows", [before])
+            elif same and (stream.at[i] != stream.at[before] or stream.batch[i] != stream.batch[before]):
+                yield stream.differs(i, "one step has two instants or two batches", [before])
+            elif same and stream.change[before] == "+" and stream.change[i] == "-":
+                yield stream.differs(i, "a - comes after a + of its step")
+            elif same and stream.change[i] == stream.change[before] and stream.ranks[i] <= stream.ranks[before]:
+                yield stream.differs(i, f"the {stream.change[i]} of a step are not in rank order: this one comes after", [before])
+        before = i
+
+
+def _told_once(stream: Stream, rows: list[int]) -> Iterator[Difference]:
+    """Items that are told twice, or not at the instant of the newest of their rows."""
+    times = [micros(stream.rows, part.prefix + "time") for part in stream.query.item.rows]
+    seen: dict[Item, int] = {}
+    for i in rows:
+        if stream.items[i] in seen:
+            yield stream.differs(i, "the item has been told before", [seen[stream.items[i]]])
+        elif stream.at[i] != max(t[i] or BEFORE for t in times):
+            yield stream.differs(i, "the item is not told when the newest of its rows arrived")
+        seen[stream.items[i]] = i
+
+
+def compare_causes(stream: Stream, key: Key, rows: list[int], clocks: Clocks) -> Iterator[Difference]:
+    """Causes that cannot be, of a stream's ``rows`` in order."""
+    query, plan = stream.query, stream.stored.plan
+    window = window_for(query, key)
+    capped = query_type(query.type).limits(plan, query, query.asked[0] if query.asked else None).most_of_row is not None
+    rules = Rules(window, bool(query.every_micros), plan.intake.deletes is not None, query.item.moving, capped)
+    clock = clocks.of(key_of(plan, query, key))
+    seqs, times = clocks.parts(query.name)
+    for _, group in groupby(rows, key=stream.step.__getitem__):
+        mine = list(group)
+        step = Step(stream.at[mine[0]], [Change(stream.change[i] == "+", stream.cause[i], seqs[i], times[i]) for i in mine])
+        for where, why in impossible(step, rules, clock):
+            yield stream.differs(mine[where], why)
+
+
+def _intervals(stream: Stream, rows: list[int], differences: list[Difference]) -> list[Interval]:
+    """What enters and leaves, in pairs."""
+    held: dict[Item, int] = {}
+    done: list[Interval] = []
+    for i in rows:
+        item, enters = stream.items[i], stream.change[i] == "+"
+        if stream.change[i] not in ("+", "-") or enters == (item in held):
+            said = f"the change is {stream.change[i]}, but its item is {'already' if item in held else 'not'} in the result"
+            differences.append(stream.differs(i, said, [held[item]] if item in held else None))
+        elif enters:
+            held[item] = i
+        else:
+            came = held.pop(item)
+            done.append(Interval(came, i))
+            if not stream.query.item.moving and stream.values[came] != stream.values[i]:
+                differences.append(stream.differs(i, "an item does not leave with the values it came with", [came]))
+    return done + [Interval(i, None) for i in held.values()]

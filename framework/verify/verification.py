@@ -1,0 +1,197 @@
+"""Everything that ``verify`` does, part by part: losses, replay, books, source. Each part is told as soon as it is known."""
+
+from __future__ import annotations
+
+import time as clock
+from dataclasses import dataclass, field
+from typing import Any
+
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError, SpecErrors
+from skyband.framework.console.lines import Lines
+from skyband.framework.plan.model import Plan
+from skyband.framework.storage.sinks import need_readable
+from skyband.framework.streaming.job.consistency import Loss, look
+from skyband.framework.streaming.job.consistency import told as losses_told
+from skyband.framework.streaming.job.layout import JobFile, Layout, changed_since
+from skyband.framework.verify.brute_force.sample import compare
+from skyband.framework.verify.budget import Budget, Clock, Sample
+from skyband.framework.verify.differences import told
+from skyband.framework.verify.progress import Progress
+from skyband.framework.verify.reconciliation.missing_values import missing
+from skyband.framework.verify.reconciliation.row_counts import compare_books
+from skyband.framework.verify.reconciliation.source_count import compare_count
+from skyband.framework.verify.replay.clocks import Clocks
+from skyband.framework.verify.replay.replay import replay
+from skyband.framework.verify.shares import Share, number, summary, together
+from skyband.framework.verify.stored import Stored, runs_gone
+
+
+@dataclass(slots=True)
+class Verified:
+    """What ``verify`` found. ``unproved``: why nothing could be shown, None if something was. ``parts``: what was told, with figures.
+
+    ``shares``: of every kind of proof and query, how much has been compared (``shares.Share.plain``).
+    """
+
+    job: str
+    differences: int = 0
+    unproved: str | None = None
+    parts: list[dict[str, Any]] = field(default_factory=list)
+    shares: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether something was compared and nothing differs."""
+        return not self.differences and self.unproved is None
+
+
+def verify(plan: Plan, sample: Sample | None, lines: Lines, time: Clock = clock.monotonic) -> Verified:
+    """Replays all changes, adds up the books, and holds a ``sample`` of results against brute force (None: does not read the source).
+
+    ``lines`` are told of every part, and what is being done if that takes long. ``time`` is the clock of the sample's seconds. Raises
+    SpecErrors of SKY-E150 if the spec is not that of the last run, SkybandError SKY-E402 before the first one. O(changes of the job, plus
+    the source if it is read).
+    """
+    with Progress(lines) as progress:
+        return _Verification(plan, lines, progress, Budget(None if sample is None else sample.limit, time)).all(sample)
+
+
+class _Verification:
+    def __init__(self, plan: Plan, lines: Lines, progress: Progress, budget: Budget) -> None:
+        self.plan = plan
+        self.lines = lines
+        self.progress = progress
+        self.budget = budget
+        self.found = Verified(plan.job)
+        self.shares: list[Share] = []
+        self.changed: list[Loss] = []
+
+    def all(self, sample: Sample | None) -> Verified:
+        need_readable(self.plan.sink)
+        layout = Layout(self.plan.sink)
+        job = layout.known()
+        hint = "verify with the spec and the tables of queries of the last run"
+        changed = [SkybandError("SKY-E150", d, hint=hint) for d in changed_since(self.plan, layout)]
+        if changed:
+            raise SpecErrors(changed)
+        held = look(self.plan, layout, job)
+        lost = [x for x in held.losses if not x.changed]
+        if lost or held.ahead:
+            self._differ(max(1, len(lost)))
+            self.report("lost", f"DIFFERENT: {held.ahead or losses_told(lost)}", losses=len(lost))
+            return self.found
+        self.changed = [x for x in held.losses if x.changed]
+        if self.changed:
+            # The rows may differ from what the changes say, or not: either is worth knowing.
+            self.report("changed", f"DIFFERENT: {losses_told(self.changed)}", tables=len(self.changed))
+        self.progress.doing("reading the tables")
+        stored = Stored(self.plan)
+        off = missing(stored)
+        if off:
+            self._differ(len(off))
+            self.report("different", f"DIFFERENT\n{told(off)}", differences=len(off))
+            self._end(None)
+            return self.found
+        clocks = Clocks(stored)
+        nothing = None if self._changes(stored, clocks) else "the tables hold no change of any result"
+        self._books(stored, clocks)
+        if sample is not None:
+            self._count(stored, layout, job)
+            try:
+                nothing = self._source(stored, clocks, layout, job, sample)
+            except SkybandError as e:
+                if e.code != "SKY-E301":
+                    raise
+                self.report("not_compared", f"not compared with the source: {e.message}")
+        self._end(nothing)
+        return self.found
+
+    def report(self, event: str, text: str, **figures: Any) -> None:
+        """A part of what was found, which is told at once."""
+        self.found.parts.append({"part": event, "said": text, **figures})
+        self.lines.report(event, text, **figures)
+
+    def _differ(self, differences: int) -> None:
+        self.found.differences += differences
+
+    def _changes(self, stored: Stored, clocks: Clocks) -> int:
+        """Changes that were replayed."""
+        changes = 0
+        for query in self.plan.queries:
+            self.progress.doing(f"replaying the changes of {query.name}")
+            found = replay(stored, query, clocks)
+            changes += found.changes
+            self.shares.append(Share("changes", query.name, found.changes, found.changes))
+            self._differ(len(found.differences))
+            fine = f"equal to table `{query.name}`" if query.item.lasting else "each told once"
+            verdict = f"DIFFERENT\n{told(found.differences)}" if found.differences else fine
+            text = f"{query.name}: replayed {number(found.changes, 'changes')} in {number(found.steps, 'steps')}: {verdict}"
+            figures = {"query": query.name, "changes": found.changes, "steps": found.steps, "differences": len(found.differences)}
+            self.report("replayed", text, **figures)
+        return changes
+
+    def _books(self, stored: Stored, clocks: Clocks) -> None:
+        self.progress.doing("reconciling the row counts of batches")
+        gone = runs_gone(stored)
+        if gone is not None:
+            self.report("runs_gone", f"runs: {gone}")
+        off = [*clocks.differences, *compare_books(stored, clocks)]
+        self._differ(len(off))
+        batches = len(set(stored.table("runs")["batch_id"].to_pylist()))
+        self.shares.append(Share("batches", None, batches, stored.last_batch + 1))
+        said = f"DIFFERENT\n{told(off)}" if off else "runs, heads and rejected add up with the other tables"
+        self.report("books", f"books: {said}", differences=len(off))
+
+    def _count(self, stored: Stored, layout: Layout, job: JobFile) -> None:
+        rows, off = compare_count(stored, layout, job)
+        self._differ(len(off))
+        if rows is not None:
+            said = f"DIFFERENT\n{told(off)}" if off else f"{counted(rows, 'row')} counted in its files, as many as runs has"
+            self.report("counted", f"source: {said}", rows=rows, differences=len(off))
+
+    def _source(self, stored: Stored, clocks: Clocks, layout: Layout, job: JobFile, sample: Sample) -> str | None:
+        """Why nothing has been shown, if so."""
+        started = self.budget.spent
+        found = compare(stored, clocks, layout, job, sample, self.budget, self.progress)
+        self.shares += found.shares
+        wrong = len(found.differences)
+        self._differ(wrong)
+        if wrong:
+            first = found.differences[0]
+            self.report("different", f"DIFFERENT from the source\n{told(found.differences)}", differences=wrong, at=first.at)
+        spent = self.budget.spent - started
+        left_out = f", {found.skipped:,} left out (window too large for brute force)" if found.skipped else ""
+        self.report(
+            "compared",
+            f"source: {number(found.rows, 'accepted rows')} of {found.keys:,} of {number(found.of_keys, 'keys')}, "
+            f"{number(found.looked, 'results')} and the changes of {number(found.steps, 'instants')} recomputed by brute force{left_out}, "
+            f"{wrong:,} different ({spent:.1f} s)",
+            rows=found.rows,
+            keys=found.keys,
+            results=found.looked,
+            steps=found.steps,
+            left_out=found.skipped,
+            differences=wrong,
+            seconds=round(spent, 3),
+        )
+        if not found.rows:
+            return "no row of the source has been accepted"
+        large = " (each window is too large for brute force)" if found.skipped else ""
+        return None if found.looked else f"no result has been recomputed{large}"
+
+    def _end(self, nothing: str | None) -> None:
+        if not self.found.differences:
+            self._differ(len(self.changed))
+        wrong = self.found.differences
+        self.found.shares = [s.plain() for s in self.shares]
+        for share in together(self.shares):
+            if share.total:
+                self.report("proven", share.text(differs=wrong > 0), **{k: v for k, v in share.plain().items() if k != "query"})
+        if nothing is not None and not wrong:
+            self.found.unproved = nothing
+            text = f"NOTHING SHOWN: {nothing}, so nothing has been verified; see tables `rejected` and `runs`"
+            self.report("nothing_shown", text)
+            return
+        text = "verified: no difference found" if not wrong else f"DIFFERENT: {wrong:,} difference{'s' if wrong > 1 else ''} found"
+        self.report("verified", ": ".join(filter(None, (text, summary(self.shares)))), differences=wrong)

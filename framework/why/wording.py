@@ -1,0 +1,110 @@
+"""The history of an item for a reader: moments, each with its lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import pyarrow as pa
+
+from skyband.framework.base.types import arrow_type
+from skyband.framework.plan.model import Plan, QueryNode
+from skyband.framework.spec_tests.tables import plain_value
+from skyband.framework.tables.render import cell_text
+from skyband.framework.verify.differences import instant
+from skyband.framework.verify.replay.replay import Stream
+from skyband.framework.why.answer import Verdict
+from skyband.framework.why.item import Item
+from skyband.framework.why.stays import Stay
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MOST = 20
+"""Stays, rejected rows and verdicts that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What is said about an instant (microseconds; None: about no instant): the first of ``lines``, and details below it."""
+
+    at: int | None
+    lines: tuple[str, ...]
+
+
+def in_order(moments: Iterable[Moment]) -> Iterator[str]:
+    """The lines of ``moments`` in the order of time; what is about no instant comes first. O(n log n)."""
+    for moment in sorted(moments, key=lambda m: (m.at is not None, m.at or 0)):
+        yield from moment.lines
+
+
+def of_stay(stream: Stream, stay: Stay) -> Iterator[Moment]:
+    """When it entered, at which ranks it was; when it left and what came instead."""
+    plan, query = stream.stored.plan, stream.query
+    row = stream.rows.slice(stay.enters, 1).to_pylist()[0]
+    key = "".join(f" of {n} {cell_text(v)}" for n, v in zip(stream.names, stay.stream, strict=True))
+    values = ", ".join(f"{v.name} {cell_text(row[v.name])}" for v in query.item.values)
+    names = _named(plan, query, row)
+    entered = stream.at[stay.enters]
+    if not query.item.lasting:
+        yield Moment(entered, (f"{instant(entered)}  told{key}: {names}; {values}",))
+        return
+    at_rank = f" at rank {stay.first:,}" if stay.first is not None else ""
+    lines = [f"{instant(entered)}  entered{at_rank} ({stream.cause[stay.enters]}){key}: {names}" + (f"; {values}" if values else "")]
+    if stay.best is not None and stay.last is not None:
+        until = "before it left" if stay.leaves is not None else "now"
+        lines.append(f"    best rank {stay.best:,}, {until} {stay.last:,}")
+    if stay.leaves is None:
+        yield Moment(entered, (*lines, "    still in the result"))
+        return
+    yield Moment(entered, tuple(lines))
+    left = stream.at[stay.leaves]
+    lines = [f"{instant(left)}  left ({stream.cause[stay.leaves]})"]
+    for i in stay.instead[:MOST] if stream.cause[stay.leaves] in ("displaced", "crossing") else ():
+        other = stream.rows.slice(i, 1).to_pylist()[0]
+        values = ", ".join(f"{v.name} {cell_text(other[v.name])}" for v in query.item.values)
+        lines.append(f"    came instead: {_named(plan, query, other)}" + (f"; {values}" if values else ""))
+    yield Moment(left, tuple(lines))
+
+
+def of_verdict(plan: Plan, query: QueryNode, verdict: Verdict) -> Moment:
+    """What holds of it at an instant."""
+    lines = [f"{instant(verdict.at)}  {verdict.said}"]
+    for b in verdict.beside:
+        rank = f"rank {b.rank}: " if b.rank is not None else "beaten by "
+        names = ", ".join(f"{n} {cell_text(v)}" for n, v in b.named.items())
+        lines.append(f"    {rank}{names}" + (f"; {b.score:g}" if b.score is not None else ""))
+    return Moment(verdict.at, tuple(lines))
+
+
+def of_rejected(plan: Plan, rejected: pa.Table, item: Item) -> Iterator[Moment]:
+    """Of their event times, the rows of table ``rejected`` that have a name of the item. O(rejected rows)."""
+    types = {c: arrow_type(plan.intake.field(c).type) for c in item.names[0]}
+    for row in rejected.to_pylist():
+        try:
+            held: Any = json.loads(row["text"] or "")
+        except ValueError:
+            continue
+        if isinstance(held, dict) and any(_same(held, name, types) for name in item.names):
+            when = row["event_time"]
+            at = f" of {cell_text(when)}" if when is not None else ""
+            micros = None if when is None else (when - _EPOCH) // timedelta(microseconds=1)
+            yield Moment(micros, (f"a row{at} was rejected, reason {row['reason']} (batch {row['batch_id']:,})",))
+
+
+def _same(held: Mapping[str, Any], name: Mapping[str, Any], types: Mapping[str, pa.DataType]) -> bool:
+    try:
+        return all(c in held and plain_value(_read(held[c], types[c]), types[c]) == v for c, v in name.items())
+    except ValueError:
+        return False
+
+
+def _read(value: Any, type_: pa.DataType) -> Any:
+    """A value of JSON as a row of ``rejected`` has it: numbers that are none as text."""
+    return float(value) if isinstance(value, str) and pa.types.is_floating(type_) else value
+
+
+def _named(plan: Plan, query: QueryNode, row: Mapping[str, Any]) -> str:
+    columns = query.item.columns(plan.intake.id, (), plan.intake.partition_by)
+    return ", ".join(f"{c.name} {cell_text(row[c.name])}" for c in columns if c.what in ("id", "object"))
