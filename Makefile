@@ -35,10 +35,11 @@ fuzz: setup ## damage 20,000 specs and 300 sinks, send 3,000 statements to serve
 kills: setup ## kill jobs of every kind 200 times at random moments; fewer: make kills count=20 [seed=7] [out=figures.json]
 	@$(BIN)/python -m tests.spark.kills --count $(or $(count),200) --seed $(or $(seed),7) $(if $(out),--out $(out))
 
-lint: setup ## style and types
+lint: setup ## style, types and spelling
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }
 	@$(BIN)/mypy
+	@$(BIN)/codespell
 
 format: setup ## put the source in its standard form
 	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format .

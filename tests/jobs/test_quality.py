@@ -37,7 +37,7 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
     return plan
 
 
-def test_reasons_are_told_with_examples_and_what_was_put_back(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reasons_are_listed_with_examples_and_replayed_rows(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rejected", "spec.yaml"]) == 0
     out = capsys.readouterr().out
     assert "\x1b" not in out and "\x07" not in out

@@ -53,7 +53,7 @@ class Job:
             return list(csv.reader(f, doublequote=False, escapechar="\\"))
 
 
-def test_rows_go_out_are_mended_and_come_back(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_are_exported_fixed_and_replayed(spark: SparkSession, tmp_path: Path) -> None:
     spec = write_spec(tmp_path, watermark="10 minutes")
     good = [[i, stamp(i), "p", i % 5, 1, "ab"[i % 2]] for i in range(60)]
     bad = [[500, stamp(55), "p", 5_000_000, 1, "a"], [501, stamp(56), "p", "many", 1, "a"], [502, stamp(5), "p", 6_000_000, 1.25, ""]]

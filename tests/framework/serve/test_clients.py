@@ -39,7 +39,7 @@ def engine(server: Served) -> sa.Engine:
     return sa.create_engine(f"postgresql+psycopg://skyband:{TOKEN}@127.0.0.1:{server.port}/skyband")
 
 
-def test_it_says_how_to_connect_and_ends_when_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_says_how_to_connect_and_ends_at_a_signal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with served(tmp_path) as s:
         assert s.said == [
             f"schema cuts: {len(tables(s.plan))} tables, {len(views(s.plan))} views",

@@ -1,0 +1,169 @@
+"""Print the figures of the code's layout and language: ``python -m scripts.house``.
+
+The figures are rooms (directories) with their modules, imports that go back up between the rooms of framework/streaming, comparisons of
+format names outside framework/sources, private PySpark accesses outside the adapter, retired words (scripts/retired_words.txt), lines of
+source, and docs pages above 2,500 words. ``--list`` also prints each place. Standard library only.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PARTS = ("framework", "operators", "jobs")
+STREAMING = "framework/streaming"
+SOURCES = "framework/sources"
+ADAPTER = "framework/streaming/spark"
+"""The package that may use private parts of PySpark."""
+PAGE_WORDS = 2500
+PRIVATE = re.compile(r"_j[a-z]\w*|_gateway|_sc|_ssql_ctx|_to_java\w*|_create_converter\w*")
+FORMATS = {"csv", "json", "parquet", "orc", "delta", "kafka", "rate"}
+
+
+def source_files(parts: Iterable[str] = PARTS) -> list[Path]:
+    """Return the Python files of the given directories."""
+    return [p for part in parts for p in sorted((ROOT / part).rglob("*.py")) if "__pycache__" not in p.parts]
+
+
+def name_of(path: Path) -> str:
+    """Return a path as seen from the root of the checkout."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def tree(path: Path) -> ast.Module:
+    """Return the syntax tree of a file."""
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def rooms() -> dict[str, int]:
+    """Return the number of modules of every directory; an empty ``__init__.py`` does not count."""
+    return dict(Counter(name_of(p.parent) for p in source_files() if p.name != "__init__.py" or p.read_text(encoding="utf-8").strip()))
+
+
+def arrows(below: str = STREAMING) -> dict[tuple[str, str], list[str]]:
+    """Return the imports between the rooms of a directory: (importing room, imported room) to the importing files."""
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    prefix = "skyband." + below.replace("/", ".") + "."
+    for path in source_files([below]):
+        room = name_of(path).removeprefix(below + "/").split("/")[0]
+        if room.endswith(".py"):
+            continue
+        for node in ast.walk(tree(path)):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module, *(f"{node.module}.{a.name}" for a in node.names)]
+            for other in {n.removeprefix(prefix).split(".")[0] for n in names if n.startswith(prefix)}:
+                if other != room and (ROOT / below / other).is_dir():
+                    found[room, other].append(name_of(path))
+    return dict(found)
+
+
+def back_arrows(below: str = STREAMING) -> dict[tuple[str, str], list[str]]:
+    """Return the arrows against the direction of most imports: of each pair of rooms that import each other the rarer ones."""
+    all_ = arrows(below)
+    return {(a, b): files for (a, b), files in all_.items() if (b, a) in all_ and (len(files), a) < (len(all_[b, a]), b)}
+
+
+def format_comparisons() -> list[str]:
+    """Return the places outside of framework/sources that compare the name of a source format."""
+    found = []
+    for path in source_files():
+        if name_of(path).startswith(SOURCES + "/"):
+            continue
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Compare):
+                sides = [node.left, *node.comparators]
+                named = {c.value for side in sides for c in ast.walk(side) if isinstance(c, ast.Constant)} & FORMATS
+                if named and any(isinstance(side, ast.Attribute) and side.attr == "format" for side in sides):
+                    found.append(f"{name_of(path)}:{node.lineno}")
+    return found
+
+
+def private_accesses() -> list[str]:
+    """Return the uses of private attributes and modules of PySpark and Py4J outside of the adapter."""
+    found = []
+    for path in source_files():
+        if name_of(path).startswith(ADAPTER + "/"):
+            continue
+        for node in ast.walk(tree(path)):
+            private = isinstance(node, ast.Attribute) and PRIVATE.fullmatch(node.attr)
+            if isinstance(node, ast.ImportFrom):
+                spark = (node.module or "").split(".")[0] in ("pyspark", "py4j")
+                private = spark and ((node.module or "").startswith("py4j") or any(a.name.startswith("_") for a in node.names))
+            if private:
+                found.append(f"{name_of(path)}:{node.lineno}")
+    return found
+
+
+def retired() -> tuple[list[tuple[re.Pattern[str], str]], list[str]]:
+    """Return the retired words with what to write instead, and the names of the interface that may contain them."""
+    words, kept = [], []
+    for line in (ROOT / "scripts" / "retired_words.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("= "):
+            kept.append(line[2:])
+        elif line and not line.startswith("#"):
+            pattern, _, instead = line.partition("\t")
+            words.append((re.compile(pattern, re.IGNORECASE), instead))
+    return words, kept
+
+
+def retired_words(paths: Iterable[Path]) -> Iterator[str]:
+    """Yield the places of retired words in files, and in the names of files."""
+    words, kept = retired()
+    for path in paths:
+        for number, line in enumerate([path.stem, *path.read_text(encoding="utf-8").splitlines()]):
+            text = line
+            for name in kept:
+                text = text.replace(name, "")
+            text = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", text)
+            for pattern, instead in words:
+                if found := pattern.search(text):
+                    yield f"{name_of(path)}:{number}: {found[0]!r}: write {instead}"
+
+
+def pages() -> list[Path]:
+    """Return the README and the pages of the docs."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def long_pages() -> dict[str, int]:
+    """Return the pages above the limit, with their words."""
+    words = {name_of(p): len(p.read_text(encoding="utf-8").split()) for p in pages()}
+    return {page: n for page, n in words.items() if n > PAGE_WORDS}
+
+
+def main(details: bool) -> None:
+    """Print all figures."""
+    modules = rooms()
+    print(f"rooms: {len(modules)}, modules: {sum(modules.values())}, largest: {max(modules.values())}")
+    for room, n in sorted(modules.items(), key=lambda item: -item[1]):
+        if details or n > 20:
+            print(f"  {n:4} {room}")
+    by_room: dict[str, list[str]] = defaultdict(list)
+    for place in retired_words([*source_files(), *pages()]):
+        path = place.split(":")[0]
+        by_room["docs" if path.endswith(".md") else str(Path(path).parent)].append(place)
+    figures = {
+        f"back arrows in {STREAMING}": [f"{a} -> {b}: {', '.join(sorted(set(f)))}" for (a, b), f in sorted(back_arrows().items())],
+        f"format comparisons outside {SOURCES}": format_comparisons(),
+        f"private PySpark accesses outside {ADAPTER}": private_accesses(),
+        "retired words": [place for places in by_room.values() for place in places],
+        f"docs pages above {PAGE_WORDS:,} words": [f"{page}: {n:,}" for page, n in long_pages().items()],
+    }
+    for name, places in figures.items():
+        print(f"{name}: {len(places):,}")
+        if details:
+            print("".join(f"  {place}\n" for place in places), end="")
+    for room, places in sorted(by_room.items(), key=lambda item: -len(item[1])):
+        print(f"  {len(places):4} {room}")
+    lines = {part: sum(len(p.read_text(encoding="utf-8").splitlines()) for p in source_files([part])) for part in PARTS}
+    print(f"lines of source: {sum(lines.values()):,} (" + ", ".join(f"{part} {n:,}" for part, n in lines.items()) + ")")
+
+
+if __name__ == "__main__":
+    main("--list" in sys.argv[1:])
