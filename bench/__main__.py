@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-OUT = HERE.parent.parent / "build" / "bench"
+OUT = HERE.parent / "build" / "bench"
 
 
 def benchmarks() -> list[str]:

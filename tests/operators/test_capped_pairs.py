@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,8 +19,6 @@ from skyband.operators.topk_pairs.operator import TopKPairs
 from tests.operators.pairs_host import SCHEMA, Case, Stream, band_of, cuts_of, drive, random_case, text_of
 from tests.oracles import pairs as oracle
 from tests.seeds import seeds
-
-ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def with_cap(op: TopKPairs, cap: int) -> CappedTopKPairs:
@@ -130,24 +123,6 @@ def test_a_cap_of_k_is_none() -> None:
         case = random_case(seed, 40)
         op: Any = with_cap(case.op, case.op.keep_k)
         assert text_of(drive(Case(op, case.stream, case.score, case.where, case.end), [])[0]) == text_of(drive(case, [])[0])
-
-
-def digest(chosen: range) -> str:
-    """A hash over the changes and states of random jobs, saved and restored at every cut."""
-    whole = hashlib.sha256()
-    for seed in chosen:
-        case = capped_case(seed, 40)
-        rows, logic = drive(case, cuts_of(case.stream, np.random.default_rng(seed), 0.3), restore=True)
-        whole.update(f"{text_of(rows)}\n{band_of(logic)}\n".encode())
-    return whole.hexdigest()
-
-
-@pytest.mark.long
-def test_without_numba_the_same_bytes() -> None:
-    code = "from tests.operators.test_capped_pairs import digest, seeds; print(digest(seeds(500, 560)))"
-    environment = {**os.environ, "SKYBAND_NO_NUMBA": "1"}
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == digest(seeds(500, 560))
 
 
 def rows_from(x: Any, start: int) -> Arrivals:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -22,8 +18,6 @@ from skyband.operators.loyalty import Loyalty, LoyaltyQuery
 from tests.operators.loyalty_host import Case, Host, Stream, random_case, random_cuts, run
 from tests.oracles import loyalty as oracle
 from tests.seeds import seeds
-
-ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def check(case: Case, seed: int, every_instant: bool = True) -> None:
@@ -85,24 +79,6 @@ def test_brute_force_drawn(seed: int, rows: int, objects: int) -> None:
 def test_brute_force_more(part: int) -> None:
     for seed in range(part * 200, part * 200 + 200):
         check(random_case(10**6 + seed, 70, 12), seed)
-
-
-def digest(chosen: range) -> str:
-    """A hash over changes and points of random jobs, saved and restored at every cut."""
-    whole = hashlib.sha256()
-    for seed in chosen:
-        case = random_case(seed, 30)
-        host = run(case, random_cuts(case, np.random.default_rng(seed), 0.4), restore=True, few=seed % 3)
-        whole.update(f"{host.changes}\n{host.points}\n{sorted(host.logic.objects().tolist())}\n".encode())
-    return whole.hexdigest()
-
-
-@pytest.mark.long
-def test_without_numba_the_same_bytes() -> None:
-    code = "from tests.operators.test_loyalty import digest, seeds; print(digest(seeds(500, 530)))"
-    environment = {**os.environ, "SKYBAND_NO_NUMBA": "1"}
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == digest(seeds(500, 530))
 
 
 def case_of(rows: list[tuple[int, int, int]], window: int, queries: tuple[LoyaltyQuery, ...], end: int, stale: int | None = None) -> Case:

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,8 +19,6 @@ from tests.operators.pairs_host import text_of
 from tests.operators.sets_host import Case, cuts_of, drive, ragged, random_matches_case, random_pairs_case
 from tests.oracles import sets as oracle
 from tests.seeds import seeds
-
-ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def check(case: Case, seed: int) -> None:
@@ -80,25 +73,6 @@ def test_brute_force_drawn(kind: str, seed: int, rows: int) -> None:
 def test_brute_force_more(kind: str, part: int) -> None:
     for seed in range(part * 150, part * 150 + 150):
         check(CASES[kind](10**6 + seed, 90), seed)
-
-
-def digest(chosen: range) -> str:
-    """A hash over the changes and pairs of random jobs, saved and restored at every cut."""
-    whole = hashlib.sha256()
-    for seed in chosen:
-        for make in CASES.values():
-            case = make(seed, 40)
-            rows, logic = drive(case, cuts_of(case.stream, np.random.default_rng(seed), 0.3), restore=True)
-            whole.update(f"{text_of(rows)}\n{band_of(logic)}\n".encode())
-    return whole.hexdigest()
-
-
-@pytest.mark.long
-def test_without_numba_the_same_bytes() -> None:
-    code = "from tests.operators.test_similar_sets import digest, seeds; print(digest(seeds(500, 540)))"
-    environment = {**os.environ, "SKYBAND_NO_NUMBA": "1"}
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == digest(seeds(500, 540))
 
 
 def rows_of(sets: list[list[int]], start: int = 0) -> Arrivals:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -419,26 +417,6 @@ def test_a_configuration_that_means_nothing_is_refused(change: dict[str, Any], m
     Skyline(**good)
     with pytest.raises(ValueError, match=message):
         Skyline(**{**good, **change})
-
-
-@pytest.mark.long
-def test_the_fallback_without_numba_gives_the_same_bytes() -> None:
-    code = (
-        "import sys; from tests.operators.test_skyline import *\n"
-        "from skyband.operators.jit import HAVE_NUMBA\n"
-        "out = [HAVE_NUMBA, []]\n"
-        "for seed in seeds(0, 40):\n"
-        "    case = Case(seed, n=40)\n"
-        "    b, logic = play(case, case.cuts(3))\n"
-        "    out[1].append((tuples(b), {k: v.tobytes() for k, v in logic.checkpoint().items()}))\n"
-        "sys.stdout.buffer.write(pickle.dumps(out))\n"
-    )
-    found = []
-    for off in ("0", "1"):
-        env = {**os.environ, "SKYBAND_NO_NUMBA": off}
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, env=env, cwd=ROOT)
-        found.append(pickle.loads(done.stdout))
-    assert found[0][0] != found[1][0] and found[0][1] == found[1][1]
 
 
 @pytest.mark.real

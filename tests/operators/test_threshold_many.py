@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -298,18 +294,6 @@ def test_bad_configuration(change: dict[str, Any], message: str) -> None:
     good: Any = {"names": ("q", "r"), "attributes": ("x0", "x1"), "weights": np.ones((2, 2)), "above": np.zeros(2), "window": Window(10)}
     with pytest.raises(ValueError, match=message):
         ManyThreshold(**{**good, **change})
-
-
-@pytest.mark.slow
-def test_without_numba() -> None:
-    """The same tests in plain Python."""
-    root = Path(__file__).parents[2]
-    chosen = ["-k", "brute_force and 0 or alone or others"]
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-m", "not slow", str(Path(__file__)), *chosen],
-        cwd=root, env={**os.environ, "SKYBAND_NO_NUMBA": "1"}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert run.returncode == 0, run.stdout[-3000:]
 
 
 @pytest.mark.slow

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import hashlib
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -75,24 +71,6 @@ def test_brute_force_drawn(seed: int, rows: int) -> None:
 def test_brute_force_everything(part: int) -> None:
     for seed in range(part * 150, part * 150 + 150):
         check(random_case(10**6 + seed, rows=90, everything=True), seed)
-
-
-def digest(chosen: range) -> str:
-    """A hash over the changes and skybands of random jobs, saved and restored at every cut."""
-    whole = hashlib.sha256()
-    for seed in chosen:
-        case = random_case(seed, 40)
-        rows, logic = drive(case, cuts_of(case.stream, np.random.default_rng(seed), 0.3), restore=True)
-        whole.update(f"{text_of(rows)}\n{band_of(logic)}\n".encode())
-    return whole.hexdigest()
-
-
-@pytest.mark.long
-def test_without_numba_the_same_bytes() -> None:
-    code = "from tests.operators.test_topk_pairs import digest, seeds; print(digest(seeds(500, 580)))"
-    environment = {**os.environ, "SKYBAND_NO_NUMBA": "1"}
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == digest(seeds(500, 580))
 
 
 def closest(window: Window, k: int, **more: Any) -> TopKPairs:

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from itertools import islice, pairwise
@@ -28,8 +24,6 @@ from tests.operators.pairs_host import text_of
 from tests.operators.sets_host import Case, Sets, cuts_of, drive, ragged, random_case, random_stream
 from tests.oracles import sets as oracle
 from tests.seeds import seeds
-
-ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def check(case: Case, seed: int) -> None:
@@ -77,24 +71,6 @@ def test_brute_force_drawn(seed: int, rows: int) -> None:
 def test_brute_force_more(part: int) -> None:
     for seed in range(part * 150, part * 150 + 150):
         check(random_case(10**6 + seed, rows=90), seed)
-
-
-def digest(chosen: range) -> str:
-    """A hash over the changes and skybands of random jobs, saved and restored at every cut."""
-    whole = hashlib.sha256()
-    for seed in chosen:
-        case = random_case(seed, 40)
-        rows, logic = drive(case, cuts_of(case.stream, np.random.default_rng(seed), 0.3), restore=True)
-        whole.update(f"{text_of(rows)}\n{band_of(logic)}\n".encode())
-    return whole.hexdigest()
-
-
-@pytest.mark.long
-def test_without_numba_the_same_bytes() -> None:
-    code = "from tests.operators.test_topk_similar_sets import digest, seeds; print(digest(seeds(500, 560)))"
-    environment = {**os.environ, "SKYBAND_NO_NUMBA": "1"}
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == digest(seeds(500, 560))
 
 
 def most_similar(window: Window, k: int, similarity: Any = "jaccard", **more: Any) -> TopKSimilarSets:

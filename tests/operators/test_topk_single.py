@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import os
 import pickle
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -352,35 +348,6 @@ def long_block_changes() -> list[Any]:
             out += [getattr(c, f).dtype.str for f in ("query", "key", "at", "step", "pos", "sign", "cause", "score", "items")]
             out += [(name, a.dtype.str, a.tobytes()) for name, a in logic.checkpoint().items()]
     return out
-
-
-@pytest.mark.long
-def test_without_numba_the_bytes_are_the_same(tmp_path: Path) -> None:
-    code = (
-        "import sys, pickle; import numpy as np\n"
-        "from tests.operators.test_topk_single import random_case\n"
-        "from tests.operators.topk_host import drive\n"
-        "from skyband.operators import jit\n"
-        "from tests.seeds import seeds\n"
-        "out = [jit.HAVE_NUMBA]\n"
-        "for seed in seeds(0, 40):\n"
-        "    for deletes in (False, True):\n"
-        "        op, stream = random_case(seed, deletes)\n"
-        "        out.append(drive(op, stream, [], int(stream.time[-1]) + 50, False)[0])\n"
-        "from tests.operators.test_topk_single import long_block_changes\n"
-        "out.append(long_block_changes())\n"
-        "pickle.dump(out, open(sys.argv[1], 'wb'))\n"
-    )
-    root = Path(__file__).resolve().parents[2]
-    got = []
-    for flag in ("0", "1"):
-        file = tmp_path / flag
-        env = {**os.environ, "SKYBAND_NO_NUMBA": flag, "PYTHONPATH": str(root)}
-        subprocess.run([sys.executable, "-c", code, str(file)], check=True, env=env, cwd=root)
-        got.append(pickle.loads(file.read_bytes()))
-    assert got[0][0] is True
-    assert got[1][0] is False
-    assert repr(got[0][1:]) == repr(got[1][1:])
 
 
 @pytest.mark.slow

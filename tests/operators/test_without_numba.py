@@ -1,0 +1,151 @@
+"""Without Numba every operator writes the same bytes: random streams through the compiled kernels and through their Python twins."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skyband.operators.jit import HAVE_NUMBA
+from tests.operators import (
+    host,
+    loyalty_host,
+    pairs_host,
+    sets_host,
+    test_capped_pairs,
+    test_skyline,
+    test_threshold,
+    test_topk,
+    test_topk_single,
+    threshold_many_host,
+    topk_host,
+)
+from tests.seeds import seeds
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def rng_of(seed: int) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def topk(seed: int) -> Iterable[Any]:
+    for deletes in (False, True):
+        op, stream = test_topk_single.random_case(seed, deletes)
+        yield topk_host.drive(op, stream, [], int(stream.time[-1]) + 50, False)[0]
+
+
+def topk_long_blocks(_seed: int) -> Iterable[Any]:
+    yield test_topk_single.long_block_changes()
+
+
+def threshold(seed: int) -> Iterable[Any]:
+    yield single_rows(*test_threshold.random_case(seed), seed)
+
+
+def many_linear_queries(random_op: Callable[..., Any], seed: int) -> Iterable[Any]:
+    rng = rng_of(seed)
+    d, deletes = int(rng.integers(1, 4)), bool(rng.random() < 0.5)
+    op = random_op(rng, d, int(rng.integers(1, 7)), test_topk_single.random_window(rng), deletes, bool(rng.random() < 0.4))
+    shape = str(rng.choice(test_topk_single.SHAPES))
+    stream = topk_host.random_stream(rng, int(rng.integers(1, 120)), int(rng.integers(1, 4)), d, shape, deletes)
+    yield single_rows(op, stream, seed)
+
+
+def topk_many(seed: int) -> Iterable[Any]:
+    return many_linear_queries(test_topk.random_op, seed)
+
+
+def threshold_many(seed: int) -> Iterable[Any]:
+    return many_linear_queries(threshold_many_host.random_op, seed)
+
+
+def single_rows(op: Any, stream: Any, seed: int) -> Any:
+    rows, logic = topk_host.drive(op, stream, topk_host.cuts_of(stream, rng_of(seed), 0.3), int(stream.time[-1]) + 50, True)
+    return rows, host.band_of(logic)
+
+
+def skyline(seed: int) -> Iterable[Any]:
+    case = test_skyline.Case(seed, n=40)
+    blocks, logic = test_skyline.play(case, case.cuts(3))
+    yield test_skyline.tuples(blocks), {name: array.tobytes() for name, array in logic.checkpoint().items()}
+
+
+def pairs(module: Any, make: Callable[[int, int], Any], seed: int) -> Iterable[Any]:
+    case = make(seed, 40)
+    rows, logic = module.drive(case, module.cuts_of(case.stream, rng_of(seed), 0.3), restore=True)
+    yield pairs_host.text_of(rows), host.band_of(logic)
+
+
+def topk_pairs(seed: int) -> Iterable[Any]:
+    return pairs(pairs_host, pairs_host.random_case, seed)
+
+
+def capped_pairs(seed: int) -> Iterable[Any]:
+    return pairs(pairs_host, test_capped_pairs.capped_case, seed)
+
+
+def topk_similar_sets(seed: int) -> Iterable[Any]:
+    return pairs(sets_host, sets_host.random_case, seed)
+
+
+def similar_sets(seed: int) -> Iterable[Any]:
+    return pairs(sets_host, sets_host.random_pairs_case, seed)
+
+
+def matches(seed: int) -> Iterable[Any]:
+    return pairs(sets_host, sets_host.random_matches_case, seed)
+
+
+def loyalty(seed: int) -> Iterable[Any]:
+    case = loyalty_host.random_case(seed, 30)
+    run = loyalty_host.run(case, loyalty_host.random_cuts(case, rng_of(seed), 0.4), restore=True, few=seed % 3)
+    yield run.changes, run.points, sorted(run.logic.objects().tolist())
+
+
+Trace = Callable[[int], Iterable[Any]]
+"""What a random job of a seed writes, as values with an exact ``repr``."""
+
+TRACES: dict[str, tuple[Trace, int, int]] = {
+    "topk": (topk, 0, 40),
+    "topk_long_blocks": (topk_long_blocks, 0, 1),
+    "topk_many": (topk_many, 0, 30),
+    "threshold": (threshold, 0, 60),
+    "threshold_many": (threshold_many, 0, 60),
+    "skyline": (skyline, 0, 40),
+    "topk_pairs": (topk_pairs, 500, 580),
+    "capped_pairs": (capped_pairs, 500, 560),
+    "topk_similar_sets": (topk_similar_sets, 500, 560),
+    "similar_sets": (similar_sets, 500, 540),
+    "matches": (matches, 500, 540),
+    "loyalty": (loyalty, 500, 530),
+}
+"""Operators: the trace of one seed, the first seed and the one behind the last."""
+
+
+def digest(name: str) -> str:
+    """Return a hash of an operator's traces."""
+    trace, first, end = TRACES[name]
+    whole = hashlib.sha256()
+    for seed in seeds(first, end):
+        for part in trace(seed):
+            whole.update(f"{part!r}\n".encode())
+    return whole.hexdigest()
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not HAVE_NUMBA, reason="Numba is missing or switched off")
+@pytest.mark.parametrize("name", TRACES)
+def test_the_bytes_are_the_same_without_numba(name: str) -> None:
+    code = f"from tests.operators.test_without_numba import HAVE_NUMBA, digest; print(HAVE_NUMBA, digest({name!r}))"
+    environment = {**os.environ, "SKYBAND_NO_NUMBA": "1"}
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr[-3000:]
+    assert run.stdout.split() == ["False", digest(name)]
