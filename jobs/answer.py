@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, Final
 
-from skyband.framework.base.errors import SkybandError, printable, shown, told
+from skyband.framework.base.errors import SkybandError, printable, redacted, redacted_for_terminal
 
 FORMATS: Final = ("text", "json")
 """What ``--format`` takes, if a command does not say otherwise."""
@@ -22,7 +22,7 @@ FORMATS: Final = ("text", "json")
 class Answer:
     """``data``: the document. ``text``: the same for people, None if it has been printed already.
 
-    ``rows``: whether it consists of the job's own rows, of which nothing is taken out; all else goes through ``told``.
+    ``rows``: whether it consists of the job's own rows, of which nothing is taken out; all else goes through ``redacted``.
     """
 
     data: Any
@@ -35,7 +35,7 @@ def show(answer: Answer, form: str) -> None:
     """Prints an answer to stdout, in a form of ``FORMATS``; in any other form its text is printed already in that form."""
     said = document(answer.data) if form == "json" else answer.text
     if said is not None:
-        print(printable(said) if answer.rows else told(said) if form == "json" else shown(said), flush=True)
+        print(printable(said) if answer.rows else redacted(said) if form == "json" else redacted_for_terminal(said), flush=True)
 
 
 def document(data: Any) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NoReturn, TextIO
 
 from skyband import __version__
-from skyband.framework.base.errors import SkybandError, SpecErrors, told
+from skyband.framework.base.errors import SkybandError, SpecErrors, redacted
 from skyband.framework.base.python_path import leave_working_directory
 from skyband.framework.console.lines import Lines, lines
 from skyband.framework.console.outcome import Outcome
@@ -148,7 +148,7 @@ class _Command:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
         if os.environ.get("SKYBAND_DEBUG"):
-            print(told(traceback.format_exc()), file=self.stderr)
+            print(redacted(traceback.format_exc()), file=self.stderr)
         self.lines.errors([shown])
         return exit_code(shown)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from skyband.framework.base.errors import SkybandError, SpecErrors, did_you_mean, one_of, told
+from skyband.framework.base.errors import SkybandError, SpecErrors, did_you_mean, one_of, redacted
 from skyband.framework.console.lines import Lines
 from skyband.jobs.arguments import listed, path_of, positive, text, texts, whole_number
 from skyband.jobs.spec import load_plan
@@ -91,7 +91,7 @@ class Job:
         rate = None if rate is None else positive("rate", rate)
         from skyband.framework.plan.explain import explain
 
-        return told(explain(self._plan, rate))
+        return redacted(explain(self._plan, rate))
 
     def graph(self, language: Literal["mermaid", "dot"] = "mermaid") -> str:
         """Source, states, queries and tables as a chart's text."""
@@ -236,15 +236,15 @@ class _Heard(Lines):
 
     def tell(self, level: str, event: str, text: str, **figures: Any) -> None:
         """See ``Lines.tell``."""
-        self._log(told(text))
+        self._log(redacted(text))
 
     def say(self, text: str) -> None:
         """See ``Lines.say``."""
-        self._log(told(text))
+        self._log(redacted(text))
 
     def report(self, event: str, text: str, **figures: Any) -> None:
         """See ``Lines.report``."""
-        self._log(told(text))
+        self._log(redacted(text))
 
     def errors(self, errors: Sequence[SkybandError]) -> None:
         """They are raised."""

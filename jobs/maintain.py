@@ -7,7 +7,7 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from skyband.framework.base.errors import SkybandError, told
+from skyband.framework.base.errors import SkybandError, redacted
 from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
 from skyband.jobs.spec import load_plan
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> Answer:
     own_sink(plan, layout, named=False)
     if not half_swapped(layout.root):
         _known(layout, args.spec)
-    with one_run(layout, plan.job, lambda text: print(told(text), file=sys.stderr)):
+    with one_run(layout, plan.job, lambda text: print(redacted(text), file=sys.stderr)):
         _known(layout, args.spec)
         writer, lines, left = DriverWriter(layout.root), [], []
         for spec in tables(plan):

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from skyband.framework.base.counts import counted
-from skyband.framework.base.errors import SkybandError, shown, told
+from skyband.framework.base.errors import SkybandError, redacted, redacted_for_terminal
 from skyband.jobs.answer import Answer
 from skyband.jobs.arguments import whole
 from skyband.jobs.ask import ask
@@ -62,12 +62,12 @@ def run(args: argparse.Namespace) -> Answer:
     from skyband.framework.tables.sql.dialects import complete
 
     for difference in changed_since(plan, Layout(plan.sink))[:3]:
-        print(told(f"the spec is not that of the last run: {difference}"), file=sys.stderr)
+        print(redacted(f"the spec is not that of the last run: {difference}"), file=sys.stderr)
     answer = ask(plan, args.query, args.at, args.k, args.window, key, limit)
     query = Reader(plan).query(args.query)
     rows = first(plan, query, answer.rows, limit)
     if answer.note:
-        print(told(answer.note), file=sys.stderr)
+        print(redacted(answer.note), file=sys.stderr)
     data = {"query": args.query, "as_of": answer.as_of, "of": answer.rows.num_rows, "rows": []}
     text = ""
     if args.format == "json":
@@ -76,13 +76,13 @@ def run(args: argparse.Namespace) -> Answer:
         text = _table(args.query, answer, rows) if args.format == "table" else render.csv_text(rows)
     if args.sql:
         statement = complete(plan, query, answer.sql, answer.rows.column_names, args.sql, args.limit)
-        if (told(statement) if args.format == "json" else shown(statement)) != statement:
+        if (redacted(statement) if args.format == "json" else redacted_for_terminal(statement)) != statement:
             print("in the SQL ${NAME} stands for what that variable of the environment holds", file=sys.stderr)
-        data["sql"] = told(statement)
+        data["sql"] = redacted(statement)
         if args.format == "table":
-            text += shown(f"\n\n{statement};")
+            text += redacted_for_terminal(f"\n\n{statement};")
         else:
-            print(shown(f"\n{statement};"), file=sys.stderr)
+            print(redacted_for_terminal(f"\n{statement};"), file=sys.stderr)
     return Answer(data, text, rows=True)
 
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from skyband.framework.base.counts import counted
-from skyband.framework.base.errors import SkybandError, printable, told
+from skyband.framework.base.errors import SkybandError, printable, redacted
 from skyband.framework.base.table_names import JOB_RUNS
 from skyband.framework.storage.places import need_directory
 from skyband.jobs.answer import Answer
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> Answer:
     if not (half_swapped(layout.root) or any(p.exists() for p in (layout.file, layout.checkpoint))):
         hint = "nothing has run there yet; what else is there is yours to remove"
         raise SkybandError("SKY-E512", f"{layout.root} is no job's sink: it has no {layout.file.relative_to(layout.root)}", hint=hint)
-    with one_run(layout, plan.job, lambda text: print(told(text), file=sys.stderr)):
+    with one_run(layout, plan.job, lambda text: print(redacted(text), file=sys.stderr)):
         owner = Owner(layout.root)
         found = tables_in(layout.root, (t.name for t in batch_tables(plan)))
         left = {n: why for n in [*found, JOB_RUNS] if (why := owner.stranger(n)) is not None}
@@ -67,5 +67,5 @@ def _agreed(question: str) -> bool:
     """Whether the user says yes. SkybandError SKY-E201 if nobody can be asked."""
     if not sys.stdin.isatty():
         raise SkybandError("SKY-E201", "there is nobody to ask", hint="--yes removes without a question")
-    print(printable(told(f"{question} [y/N] ")), end="", flush=True, file=sys.stderr)
+    print(printable(redacted(f"{question} [y/N] ")), end="", flush=True, file=sys.stderr)
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -9,7 +9,7 @@ import sys
 from typing import Final
 
 from skyband.framework.base.counts import counted
-from skyband.framework.base.errors import SkybandError, printable, told
+from skyband.framework.base.errors import SkybandError, printable, redacted
 from skyband.framework.storage.places import need_directory
 from skyband.jobs.answer import Answer, show
 from skyband.jobs.arguments import positive, whole
@@ -77,11 +77,11 @@ def run(args: argparse.Namespace) -> int:
         raise SkybandError("SKY-E201", f"two jobs would be the schema {schema!r}", hint="serve one of them at another port")
     for plan in plans:
         for view in left_out(plan):
-            print(told(said_left_out(view)), file=sys.stderr)
+            print(redacted(said_left_out(view)), file=sys.stderr)
         for difference in changed_since(plan, Layout(plan.sink))[:3]:
-            print(told(f"the spec is not that of the last run: {difference}"), file=sys.stderr)
+            print(redacted(f"the spec is not that of the last run: {difference}"), file=sys.stderr)
     database = Database(jobs, Limits(args.seconds, args.memory, args.rows, args.connections))
-    server = Server(database, token, args.port, lambda line: print(told(line), file=sys.stderr, flush=True))
+    server = Server(database, token, args.port, lambda line: print(redacted(line), file=sys.stderr, flush=True))
     with STOP.heeded():
         served = [{"name": j.schema, "tables": len(j.tables), "views": len(j.views)} for j in jobs]
         url = f"postgresql://{USER}@{HOST}:{server.port}/{DATABASE}"

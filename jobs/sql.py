@@ -8,7 +8,7 @@ import sys
 from typing import Final
 
 from skyband.framework.base.counts import counted
-from skyband.framework.base.errors import SkybandError, printable, told
+from skyband.framework.base.errors import SkybandError, printable, redacted
 from skyband.jobs.answer import Answer, plain
 from skyband.jobs.arguments import text, whole
 from skyband.jobs.described import described
@@ -53,9 +53,9 @@ def run(args: argparse.Namespace) -> Answer:
 
     for name in left_out(plan):
         if re.search(rf"\b{name}\b", statement, re.IGNORECASE):
-            print(told(said_left_out(name)), file=sys.stderr)
+            print(redacted(said_left_out(name)), file=sys.stderr)
     for difference in changed_since(plan, Layout(plan.sink))[:3]:
-        print(told(f"the spec is not that of the last run: {difference}"), file=sys.stderr)
+        print(redacted(f"the spec is not that of the last run: {difference}"), file=sys.stderr)
     limit = args.limit if args.limit is not None else LIMIT if args.format == "table" else None
     with tables_of(plan):
         rows = Statements(plan).ask(statement, None if limit is None else limit + 1)

@@ -7,7 +7,7 @@ import time as clock
 from typing import TYPE_CHECKING, Any
 
 from skyband.framework.base.counts import counted
-from skyband.framework.base.errors import SkybandError, SpecErrors, told
+from skyband.framework.base.errors import SkybandError, SpecErrors, redacted
 from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
 
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> Answer:
 def _say(args: argparse.Namespace, text: str) -> None:
     """As soon as it is known; JSON comes at the end."""
     if args.format != "json":
-        print(told(text), flush=True)
+        print(redacted(text), flush=True)
 
 
 def _in_memory() -> Play:

@@ -38,7 +38,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> Answer:
     """Code 0 if all specs are good, 2 if any is not. Mistakes go to stderr."""
-    from skyband.framework.base.errors import printable, shown, told
+    from skyband.framework.base.errors import printable, redacted, redacted_for_terminal
     from skyband.framework.spec.parsing.assemble import PROFILE
 
     good, found = [], []
@@ -48,11 +48,11 @@ def run(args: argparse.Namespace) -> Answer:
         found.append({"file": path, "good": not errors, "job": name, "queries": queries, "errors": [e.plain() for e in errors]})
         if job is not None and not errors:
             profile = f", profile {os.environ[PROFILE]}" if os.environ.get(PROFILE) else ""
-            good.append(told(f"{path}: good ({len(job.queries)} {'query' if len(job.queries) == 1 else 'queries'}{profile}){looked}"))
+            good.append(redacted(f"{path}: good ({len(job.queries)} {'query' if len(job.queries) == 1 else 'queries'}{profile}){looked}"))
             continue
         if n:
             print(file=sys.stderr)
-        print("\n\n".join(e.render(shown) for e in errors), file=sys.stderr)
+        print("\n\n".join(e.render(redacted_for_terminal) for e in errors), file=sys.stderr)
         print(printable(f"\n{path}: {len(errors)} {'mistake' if len(errors) == 1 else 'mistakes'}"), file=sys.stderr)
     return Answer({"specs": found}, "\n".join(good) if good else None, 0 if len(good) == len(found) else 2)
 

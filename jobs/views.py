@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from skyband.framework.base.errors import told
+from skyband.framework.base.errors import redacted
 from skyband.jobs.answer import Answer
 from skyband.jobs.described import described
 from skyband.jobs.query import DIALECTS
@@ -49,11 +49,11 @@ def run(args: argparse.Namespace) -> Answer:
     if unjoined := why_not(plan):
         lacking.append(f"no view is joined to the source: {unjoined}")
     for line in lacking:
-        print(told(line), file=sys.stderr)
+        print(redacted(line), file=sys.stderr)
     made = [{"name": v.name, "comment": v.comment, "sql": view(plan, v.name, v.sql, args.dialect)} for v in found]
     of_source = source(plan, args.dialect) if any(v.wanted for v in found) else None
     statements = [*(f"-- {line}" for line in lacking), *filter(None, [of_source]), *(f"-- {v['comment']}\n{v['sql']};" for v in made)]
     text = "\n\n".join(statements)
-    if told(text) != text:
+    if redacted(text) != text:
         print("in the SQL ${NAME} stands for what that variable of the environment holds", file=sys.stderr)
     return Answer({"dialect": args.dialect, "source": of_source, "views": made, "lacking": lacking}, text)

@@ -45,10 +45,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def nothing_concealed() -> Iterator[None]:
     """What one test's spec took from the environment does not change the messages of the next."""
-    from skyband.framework.base.redaction import forget
+    from skyband.framework.base.redaction import reveal_all
 
     yield
-    forget()
+    reveal_all()
 
 
 @pytest.fixture(scope="session")

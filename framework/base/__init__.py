@@ -1,1 +1,1 @@
-"""What all parts use: errors, messages, redaction, units, small files. Imports no other part."""
+"""Modules that all other packages use: errors, messages, redaction, units. Imports no other package of the framework."""

@@ -1,4 +1,4 @@
-"""Errors a user sees: a stable code, what is wrong, where, and what to do about it.
+"""The errors that users see: a stable code, a message, a position in a file and a hint.
 
 Rendered as::
 
@@ -7,8 +7,8 @@ Rendered as::
                                ^^^^^^^^^
       hint: did you mean 'watermark'?
 
-Codes are listed in ``CODES``, the one registry; a test checks that every code used in the project is in it. E1xx: the spec; E2xx:
-the environment and the command line; E3xx: running; E4xx: tables; E5xx: data quality; E9xx: defects of Skyband itself.
+``CODES`` lists every code; a test checks that the project uses no other. E1xx: the spec; E2xx: the environment and the command line;
+E3xx: runs; E4xx: tables; E5xx: data quality; E9xx: defects of Skyband itself.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from skyband.framework.base.counts import counted
-from skyband.framework.base.redaction import but_places, redacted
+from skyband.framework.base.redaction import redact_for_terminal, redact_values
 from skyband.operators.spelling import closest
 
-_STEERING: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
 
 CODES: Final[dict[str, str]] = {
     # Reading the file
     "SKY-E100": "the spec file cannot be read",
     "SKY-E101": "YAML syntax",
     "SKY-E102": "the same key twice in one mapping",
-    "SKY-E103": "the file is too large, too deep, or its aliases expand to too much",
+    "SKY-E103": "the file is too large, nested too deeply, or its aliases expand too far",
     "SKY-E104": "a YAML trap: the value must be quoted",
     "SKY-E105": "the file is empty or not a mapping",
     "SKY-E106": "an environment variable is not set",
     "SKY-E107": "a malformed ${NAME} reference",
-    "SKY-E108": "a file that the spec includes cannot be used",
-    "SKY-E109": "an unknown profile, or a parameter that is of no use",
+    "SKY-E108": "an included file cannot be used",
+    "SKY-E109": "an unknown profile, or an unused parameter",
     # Shape of the spec
     "SKY-E110": "unknown field",
     "SKY-E111": "missing field",
@@ -46,7 +46,7 @@ CODES: Final[dict[str, str]] = {
     "SKY-E116": "not a usable name",
     "SKY-E117": "fields that do not go together",
     "SKY-E118": "not a cron expression",
-    "SKY-E119": "something that a spec may not ask for",
+    "SKY-E119": "a feature or setting that specs may not use",
     # Names
     "SKY-E120": "unknown column",
     "SKY-E121": "unknown scoring function",
@@ -70,85 +70,85 @@ CODES: Final[dict[str, str]] = {
     "SKY-E141": "a query's window is of a kind the job's window does not have",
     "SKY-E142": "query type or option not available in this version",
     "SKY-E143": "a window too large or too small to use",
-    "SKY-E144": "a mistake in a table of queries",
+    "SKY-E144": "an error in a table of queries",
     "SKY-E145": "a table of queries cannot be read",
     # Plan
     "SKY-E150": "the spec no longer fits the state of an earlier run",
-    "SKY-E151": "the operator refuses its configuration",
+    "SKY-E151": "invalid operator configuration",
     "SKY-E152": "the plan cannot be built",
     # Environment and command line
     "SKY-E200": "something the job needs is not installed",
     "SKY-E201": "bad command line argument",
-    "SKY-E202": "a file is in the way",
+    "SKY-E202": "a file already exists",
     "SKY-E203": "a file or directory cannot be written",
     "SKY-E204": "a plugin cannot be used",
-    "SKY-E205": "the sink, or a directory with the name of a table in it, is not the job's own",
-    "SKY-E206": "the source is not there, or its files do not have the spec's columns",
-    "SKY-E207": "the source's table was rewritten, created anew or cut short: the job cannot go on with it",
+    "SKY-E205": "the sink, or a table directory in it, belongs to something else than the job",
+    "SKY-E206": "the source does not exist, or its files lack the spec's columns",
+    "SKY-E207": "the source table was rewritten, recreated or truncated, so the job cannot continue",
     # Running
     "SKY-E300": "the run failed",
     "SKY-E301": "the source cannot be read",
     "SKY-E302": "another run of this job is active",
     "SKY-E303": "the checkpoint cannot be used",
-    "SKY-E304": "tables have lost what was committed, or another writer has changed them",
-    "SKY-E305": "Spark, or a worker of it, died",
-    "SKY-E306": "the disk is full, a quota is used up, the file system is read-only, too many files are open, or a device fails",
-    "SKY-E307": "the tables are of an earlier version, whose columns have other names",
-    "SKY-E308": "the source's columns are not those of the job's first run",
+    "SKY-E304": "tables lost committed data, or another writer changed them",
+    "SKY-E305": "Spark or one of its workers died",
+    "SKY-E306": "an operating-system failure: full disk, quota, read-only file system, too many open files or a broken device",
+    "SKY-E307": "an earlier version wrote the tables, with other column names",
+    "SKY-E308": "the source's columns differ from those of the job's first run",
     # Tables
     "SKY-E400": "a table cannot be read",
     "SKY-E401": "a table cannot be written",
-    "SKY-E402": "the tables do not hold what was asked for",
+    "SKY-E402": "the tables do not hold the requested data",
     "SKY-E403": "verification found a difference",
-    "SKY-E404": "a statement is not understood, or asks for what it may not have",
+    "SKY-E404": "an unsupported or forbidden statement",
     # Data quality
     "SKY-E500": "a data quality check failed",
     "SKY-E501": "more rows were rejected than the spec allows",
     "SKY-E502": "a row breaks a rule of severity fail: the run stopped",
-    "SKY-E503": "a result breaks what always holds",
+    "SKY-E503": "a result violates an invariant",
     "SKY-E504": "a rule over runs is broken",
     "SKY-E505": "a query could not use more of its rows than the spec allows",
     # Generations of a job
-    "SKY-E510": "files that the job has read are gone: a rebuild would not have their rows",
-    "SKY-E511": "a new generation did not pass its gate, and was not swapped in",
-    "SKY-E512": "what would be removed is no job's sink",
+    "SKY-E510": "files that the job read no longer exist, so a rebuild would lack their rows",
+    "SKY-E511": "a new generation failed its checks and was not swapped in",
+    "SKY-E512": "the directory to remove is not the sink of a job",
     "SKY-E513": "a swap of generations was interrupted",
     "SKY-E518": "a link, a pipe or a device in a sink",
-    # Queries that come to a job
-    "SKY-E580": "what an edited spec adds cannot be made by itself",
+    # Queries added to a job
+    "SKY-E580": "an addition of an edited spec cannot be backfilled",
     "SKY-E581": "the source no longer gives the rows that the job has accepted",
     # Tests of a spec
-    "SKY-E530": "a test of the spec cannot be run as it is written",
-    "SKY-E531": "something that only Spark can do",
-    "SKY-E532": "of the source's first rows, more would be rejected than the spec allows",
-    # Telling others
-    "SKY-E560": "a receiver was not told how a run ended",
-    # Spark, as who runs a job has it started
-    "SKY-E610": "the file of engine settings cannot be used",
-    "SKY-E611": "a JVM setting that is none, or may not be changed",
-    "SKY-E612": "the environment of executors is not the driver's",
-    "SKY-E613": "executors do not see what the driver sees",
-    "SKY-E614": "the cluster does not answer, or has nothing for the job",
+    "SKY-E530": "a test of the spec cannot be run",
+    "SKY-E531": "a feature that needs Spark",
+    "SKY-E532": "more of the source's first rows would be rejected than the spec allows",
+    # Notifications
+    "SKY-E560": "a notification of a run's end was not delivered",
+    # Spark settings
+    "SKY-E610": "invalid Spark settings file",
+    "SKY-E611": "an unknown or forbidden JVM setting",
+    "SKY-E612": "the Python environment of executors differs from the driver's",
+    "SKY-E613": "executors do not see the files that the driver sees",
+    "SKY-E614": "the cluster does not answer or has no resources for the job",
     "SKY-E615": "this Python environment cannot be packed for a cluster",
-    "SKY-E620": "a file that an executor has written is not there",
+    "SKY-E620": "a file that an executor wrote is missing",
     # Object storage
     "SKY-E630": "object storage cannot be used",
-    "SKY-E631": "the sink was taken over while this run stood still",
-    "SKY-E632": "not for a sink on object storage",
-    # Others that changes are sent to
-    "SKY-E640": "changes that are in the tables could not be sent to Kafka",
-    # A job that grows
-    "SKY-E650": "the state cannot be divided as the edited spec wants it",
+    "SKY-E631": "another run took over the sink while this run was paused",
+    "SKY-E632": "a command that does not work on object storage",
+    # The Kafka sink
+    "SKY-E640": "committed changes could not be sent to Kafka",
+    # Rebucketing
+    "SKY-E650": "the state cannot be split as the edited spec requires",
     "SKY-E651": "the state cannot be moved to another number of tasks",
     # Defects
     "SKY-E900": "a defect in Skyband",
 }
-"""Every code and what it is about, in one line."""
+"""The meaning of every code, in one line."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Where:
-    """A place in a text file: 1-based line and column, length of the marked text, and the line itself (secrets already masked)."""
+    """A position in a text file: 1-based line and column, length of the marked text, and the line itself with secrets masked."""
 
     file: str
     line: int
@@ -161,7 +161,7 @@ class Where:
 
 
 class SkybandError(Exception):
-    """One thing that went wrong, told to a human. ``code`` is a key of ``CODES``; ``hint`` says what to do."""
+    """One error for a user. ``code`` is a key of ``CODES``; ``hint`` says what to do."""
 
     def __init__(self, code: str, message: str, hint: str | None = None, where: Where | None = None) -> None:
         super().__init__(message)
@@ -171,11 +171,11 @@ class SkybandError(Exception):
         self.where = where
 
     def render(self, show: Callable[[str], str] | None = None) -> str:
-        """The error as text: head line, source line with a caret under the place, hint. No trailing newline.
+        """Return the error as text: head line, source line with a caret, hint. No trailing newline.
 
-        The name of the file and its line are what the user wrote; everything else goes through ``show`` (default: ``told``).
+        ``show`` (default: ``redacted``) transforms everything but the file's name and its line, which the user wrote.
         """
-        show = show or told
+        show = show or redacted
         head = f"{self.code} {show(self.message)}"
         lines = [f"{printable(str(self.where))} {head}" if self.where else head]
         if self.where is not None and self.where.text is not None:
@@ -185,9 +185,9 @@ class SkybandError(Exception):
         return "\n".join(lines)
 
     def plain(self) -> dict[str, Any]:
-        """The error for machines: ``code``, ``message``, ``hint`` and ``where`` (file, line, column), None where there is none."""
-        where = {"file": told(self.where.file), "line": self.where.line, "column": self.where.col} if self.where else None
-        return {"code": self.code, "message": told(self.message), "hint": told(self.hint) if self.hint else None, "where": where}
+        """Return the error as JSON data: ``code``, ``message``, ``hint`` and ``where`` (file, line, column); missing parts are None."""
+        where = {"file": redacted(self.where.file), "line": self.where.line, "column": self.where.col} if self.where else None
+        return {"code": self.code, "message": redacted(self.message), "hint": redacted(self.hint) if self.hint else None, "where": where}
 
     def __str__(self) -> str:
         return self.render()
@@ -197,14 +197,14 @@ class SkybandError(Exception):
 
 
 class SpecErrors(Exception):
-    """Every mistake found in one spec, in the order of the file."""
+    """All errors found in one spec, in the order of the file."""
 
     def __init__(self, errors: Iterable[SkybandError]) -> None:
         self.errors: tuple[SkybandError, ...] = tuple(sort_errors(errors))
         super().__init__(f"{counted(len(self.errors), 'error')}")
 
     def render(self) -> str:
-        """All errors, a blank line between."""
+        """Return all errors as text, separated by blank lines."""
         return "\n\n".join(e.render() for e in self.errors)
 
     def __str__(self) -> str:
@@ -214,43 +214,43 @@ class SpecErrors(Exception):
         return (SpecErrors, (self.errors,))
 
 
-def told(text: str) -> str:
-    """``text`` as it may be shown to anyone: no value of an environment variable of the spec, nothing that steers a terminal. O(length)."""
-    return printable(redacted(text))
+def redacted(text: str) -> str:
+    """Return ``text`` without the spec's environment values and without control characters, so that anyone may see it. O(length)."""
+    return printable(redact_values(text))
 
 
-def shown(text: str) -> str:
-    """``told`` on the terminal of whoever runs the command: paths that are nothing else can be opened there. O(length)."""
-    return printable(but_places(text))
+def redacted_for_terminal(text: str) -> str:
+    """Return ``text`` redacted for the caller's own terminal, where values that are only paths stay readable. O(length)."""
+    return printable(redact_for_terminal(text))
 
 
 def printable(text: str) -> str:
-    r"""``text`` as a terminal may have it: what steers one (escapes, changes of direction) or cannot be encoded is spelled ``\u001b``.
+    r"""Return ``text`` with control characters, bidirectional marks and lone surrogates spelled as in ``\u001b``.
 
-    Lines stay lines, and a tab a tab. What is JSON stays the same JSON. O(length).
+    Line breaks and tabs stay. JSON stays the same JSON. O(length).
     """
-    return _STEERING.sub(lambda m: f"\\u{ord(m.group()):04x}", text)
+    return _CONTROL.sub(lambda m: f"\\u{ord(m.group()):04x}", text)
 
 
 def sort_errors(errors: Iterable[SkybandError]) -> list[SkybandError]:
-    """Errors by place (those without a place last), each (place, code, message) once."""
+    """Sort errors by position, those without one last, and drop repeated (position, code, message)."""
     unique = {(e.where, e.code, e.message): e for e in errors}
-    return sorted(unique.values(), key=_place_key)
+    return sorted(unique.values(), key=_position_key)
 
 
-def _place_key(e: SkybandError) -> tuple[bool, str, int, int, str, str]:
+def _position_key(e: SkybandError) -> tuple[bool, str, int, int, str, str]:
     w = e.where
     return (w is None, w.file if w else "", w.line if w else 0, w.col if w else 0, e.code, e.message)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """The hint ``did you mean 'x'?`` for the closest of ``known``, or None if nothing is close. O(len(known))."""
+    """Return the hint ``did you mean 'x'?`` for the closest of ``known``, or None if nothing is close. O(len(known))."""
     close = closest(name, known)
     return f"did you mean {close!r}?" if close is not None else None
 
 
 def one_of(names: Sequence[str], limit: int = 12) -> str:
-    """``a, b or c`` for a message; at most ``limit`` names, then ``...``."""
+    """Join names as ``a, b or c`` for a message: at most ``limit`` names, then ``...``."""
     if len(names) > limit:
         return ", ".join(names[:limit]) + ", ..."
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " or " + names[-1] if names else "(none)"
@@ -261,7 +261,7 @@ def _marked_line(where: Where, width: int = 132) -> list[str]:
     start = where.col - 1
     cut = 0
     if len(text) > width:
-        # A long line is cut around the place, so that the caret stays on the screen.
+        # Cut a long line around the position, so that the caret stays on the screen.
         cut = max(0, min(start - width // 3, len(text) - width))
         text = text[cut : cut + width]
     start -= cut
@@ -274,10 +274,10 @@ def _marked_line(where: Where, width: int = 132) -> list[str]:
 
 
 def relocate(error: SkybandError, where: Where | None) -> SkybandError:
-    """The same error at another place."""
+    """Return the same error at another position."""
     return SkybandError(error.code, error.message, error.hint, where)
 
 
 def widen(where: Where, length: int) -> Where:
-    """The same place, marking ``length`` characters."""
+    """Return the same position, marking ``length`` characters."""
     return replace(where, length=max(1, length))

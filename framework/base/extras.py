@@ -1,6 +1,6 @@
-"""What only a part of the commands needs, and an installation may lack: the extras of the package (``pip install 'skyband[sql]'``).
+"""Optional dependencies: the extras of the package (``pip install 'skyband[sql]'``), which only some commands need.
 
-Whoever imports one of these packages does so inside ``with extra(...)``, so that its absence is told with what to install.
+Imports of these packages stand inside ``with extra(...)``, which reports a missing one with the command that installs it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
 
 @contextmanager
 def extra(name: str, what: str) -> Iterator[None]:
-    """For the import of modules of the extra ``name``, which ``what`` needs. SkybandError SKY-E200 if one of them is not installed."""
+    """Raise SkybandError SKY-E200 if an import inside lacks a module of the extra ``name``, which ``what`` needs."""
     try:
         yield
     except ModuleNotFoundError as e:
@@ -35,7 +35,7 @@ def extra(name: str, what: str) -> Iterator[None]:
 
 
 def need(name: str, what: str) -> None:
-    """SkybandError SKY-E200 if a module of the extra ``name`` is not installed. Imports none of them."""
+    """Raise SkybandError SKY-E200 if a module of the extra ``name`` is not installed. Imports none of them."""
     for module in EXTRAS[name]:
         if find_spec(module) is None:
             raise _missing(name, what, module)

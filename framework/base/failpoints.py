@@ -1,8 +1,8 @@
-"""Fail points: named places where a process can be made to kill itself, so that tests need no sleeps.
+"""Fail points: named points in the code where a test can make the process kill itself, so that tests need no sleeps.
 
 ``SKYBAND_FAILPOINT="name"`` kills at the first hit of ``name``, ``"name:3"`` at the third: this process and its companions (Spark).
-``"name:3@ENGINE"`` kills the companions alone; ``"name@TERM"`` sends this process alone another signal, and it goes on until that takes
-effect. Without the variable a fail point costs one dictionary look-up and does nothing.
+``"name:3@ENGINE"`` kills only the companions; ``"name@TERM"`` sends another signal to this process alone, which runs on until the signal
+takes effect. Without the variable a fail point costs one dictionary look-up and does nothing.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _companions: list[Callable[[], Iterable[int]]] = []
 
 
 def die_with(processes: Callable[[], Iterable[int]]) -> None:
-    """Names further processes (by id, asked at the moment of death) that a fail point kills with this one: Spark's, for instance."""
+    """Register processes that a fail point kills with this one, such as Spark's. Their ids are read when the fail point fires."""
     _companions.append(processes)
 
 
 def failpoint(name: str) -> None:
-    """Kills this process (SIGKILL), or does what else is asked for, if ``SKYBAND_FAILPOINT`` names this point and this hit of it."""
-    wanted = os.environ.get(VARIABLE)
-    if not wanted:
+    """Kill this process, or send the requested signal, if ``SKYBAND_FAILPOINT`` names this point and this hit."""
+    requested = os.environ.get(VARIABLE)
+    if not requested:
         return
-    wanted, _, how = wanted.partition("@")
-    point, _, number = wanted.partition(":")
+    requested, _, how = requested.partition("@")
+    point, _, number = requested.partition(":")
     if point != name:
         return
     _hits[name] += 1

@@ -17,7 +17,7 @@ from pathlib import Path
 SUPPORTED = (17, 21)
 """Versions of Java that the pinned Spark runs on, the preferred one first."""
 
-PLACES = (
+INSTALL_PATTERNS = (
     "/usr/lib/jvm/*",
     "/usr/java/*",
     "/opt/java/*",
@@ -28,13 +28,13 @@ PLACES = (
     "~/.sdkman/candidates/java/*",
     "~/.jdks/*",
 )
-"""Where packages put Java, as patterns."""
+"""Patterns of directories where packages install Java."""
 
 
 def version_of(home: Path) -> int | None:
-    """The major version of the Java in ``home``, or None if there is none that starts.
+    """Return the major version of the Java in ``home``, or None if there is none that starts.
 
-    Read from the ``release`` file every JDK since 9 ships; asked of the program itself where a package left that file out.
+    Reads the ``release`` file that every JDK since 9 has, and runs ``java -version`` where a package left it out.
     """
     java = home / "bin" / "java"
     if not os.access(java, os.X_OK):
@@ -53,19 +53,19 @@ def version_of(home: Path) -> int | None:
 
 
 def candidates() -> Iterator[Path]:
-    """Possible homes, in order of precedence: JAVA_HOME, the ``java`` of PATH, the usual places."""
+    """Yield possible homes in order of precedence: JAVA_HOME, the ``java`` of PATH, the usual directories."""
     named = os.environ.get("JAVA_HOME")
     if named:
         yield Path(named)
     on_path = shutil.which("java")
     if on_path:
         yield Path(os.path.realpath(on_path)).parent.parent
-    for pattern in PLACES:
+    for pattern in INSTALL_PATTERNS:
         yield from (Path(p) for p in sorted(glob.glob(os.path.expanduser(pattern))))
 
 
 def find_java_home() -> Path | None:
-    """The home of a supported Java: JAVA_HOME if it fits, else the one of PATH, else the preferred version of the usual places; or None."""
+    """Return the home of a supported Java: of JAVA_HOME, else of PATH, else the preferred version of the usual directories; or None."""
     elsewhere: dict[int, Path] = {}
     named = {p for p in (os.environ.get("JAVA_HOME"), shutil.which("java")) if p}
     for i, home in enumerate(candidates()):

@@ -1,6 +1,6 @@
-"""Arrow without pandas: it looks for pandas as soon as it makes a value, and where that is installed loads it, for a fifth of a second.
+"""Keep Arrow from importing pandas, which takes a fifth of a second, at its first value.
 
-It looks once, and again when it is asked for something of pandas (``to_pandas``), which then works as ever.
+Arrow looks for pandas once, and again for functions such as ``to_pandas``, which work as usual.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Final
 _HIDDEN: Final = "pandas"
 
 
-class _Nowhere:
-    """A finder of modules that says of pandas that it is not there."""
+class _PandasHider:
+    """A module finder that reports pandas as missing."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
@@ -21,13 +21,13 @@ class _Nowhere:
 
 
 def lean_arrow() -> None:
-    """From now on Arrow takes nothing for pandas' unless asked for pandas. For a process that is ours alone, before it has used Arrow."""
+    """Make Arrow start without pandas. Call it in a process of Skyband's own, before the first use of Arrow."""
     if _HIDDEN in sys.modules:
         return
-    sys.meta_path.insert(0, _Nowhere)
+    sys.meta_path.insert(0, _PandasHider)
     try:
         import pyarrow as pa
 
         pa.scalar(0)
     finally:
-        sys.meta_path.remove(_Nowhere)
+        sys.meta_path.remove(_PandasHider)

@@ -1,4 +1,4 @@
-"""JSON that others may have written, without surprises: whatever is wrong with it is a ValueError. Standard library only."""
+"""Parse JSON that others may have written; every defect is a ValueError. Uses the standard library only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
 
 def loads(text: str | bytes) -> Any:
-    """The value. Raises ValueError, also if it is nested too deeply."""
+    """Return the value. Raises ValueError, also for text that is nested too deeply."""
     try:
         return json.loads(text)
     except RecursionError as e:
@@ -17,20 +17,20 @@ def loads(text: str | bytes) -> Any:
 
 
 def mapping(text: str | bytes) -> dict[str, Any]:
-    """The JSON object. Raises ValueError if it is none."""
+    """Return the JSON object. Raises ValueError for anything else."""
     found = loads(text)
     if not isinstance(found, dict):
-        raise ValueError("it is no object")
+        raise ValueError("it is not an object")
     return found
 
 
 def whole(value: Any) -> int:
-    """The number, which has to be a whole one of 64 bits. Raises ValueError."""
+    """Return ``value`` if it is a whole number of 64 bits. Raises ValueError otherwise."""
     if isinstance(value, bool) or not isinstance(value, int) or not _LEAST <= value <= _MOST:
-        raise ValueError("it is no whole number of 64 bits")
+        raise ValueError("it is not a whole number of 64 bits")
     return value
 
 
 def number(name: str) -> int | None:
-    """The number that a file's name is, None if it is none (``isdigit`` is true of more than ``int`` takes)."""
+    """Return the number that a file's name spells, or None (``isdigit`` accepts more than ``int`` does)."""
     return int(name) if name.isascii() and name.isdigit() and len(name) < 19 else None

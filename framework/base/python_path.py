@@ -1,7 +1,6 @@
-"""What Python finds where: nothing is imported from the working directory, in the command or in Spark's workers.
+"""Keep Python from importing modules of the working directory, in the command and in Spark's workers.
 
-A directory of data may hold a ``queue.py`` or a ``types.py`` that has nothing to do with the standard library's, or that somebody put
-there.
+A directory of data may hold a ``queue.py`` or a ``types.py`` that would shadow the standard library's, by chance or by intent.
 """
 
 from __future__ import annotations
@@ -12,18 +11,18 @@ from pathlib import Path
 from typing import Final
 
 SAFE: Final = {"PYTHONSAFEPATH": "1"}
-"""For the workers, which Spark starts with ``-m``: Python would put the working directory first on their path."""
+"""Environment of the workers: Spark starts them with ``-m``, which puts the working directory first on the path."""
 
 
 def without_relative(path: str) -> str:
-    """A ``PYTHONPATH`` without its relative entries: an empty one, as in ``a::b``, is the working directory too."""
+    """Return a ``PYTHONPATH`` without relative entries; an empty entry, as in ``a::b``, is the working directory too."""
     return os.pathsep.join(p for p in path.split(os.pathsep) if os.path.isabs(p))
 
 
 def leave_working_directory() -> None:
-    """Takes the working directory off this process's path (``python -m`` puts it first), unless Skyband itself is imported from it.
+    """Remove the working directory from this process's path (``python -m`` adds it), unless Skyband itself is imported from it.
 
-    It also goes from ``PYTHONPATH``, which Spark and its workers inherit, unless it stands there by its full name.
+    Also remove relative entries from ``PYTHONPATH``, which Spark and its workers inherit.
     """
     if os.environ.get("PYTHONPATH"):
         os.environ["PYTHONPATH"] = without_relative(os.environ["PYTHONPATH"])

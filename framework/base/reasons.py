@@ -1,4 +1,4 @@
-"""Why a row is not processed: the one list of reasons, as table ``rejected`` spells them, and their classes in ``runs``."""
+"""The reasons for which rows are not processed, as table ``rejected`` spells them, and their classes in ``runs``."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ REASON: Final = "__reason"
 """Column of the intake's rows: null for a row that is accepted so far."""
 
 FILTERED: Final = "filtered"
-"""A reason that rejects nothing: the spec's filters drop the row, which is counted."""
+"""Not a rejection: the spec's filters drop the row, and the row is counted."""
 CONTROL: Final = "control"
-"""A reason that rejects nothing: the row is Spark's (a finish), not the source's."""
+"""Not a rejection: a control row (a finish), which is not of the source."""
 
 STOPS: Final = "stops:"
-"""Begins the reason of a row for which the run stops: it breaks rules of severity ``fail``, whose names follow, separated by commas."""
+"""Prefix of the reason of a row that stops the run: names of the broken rules of severity ``fail`` follow, comma-separated."""
 
 PARSE: Final = "parse"
 RULE: Final = "rule:"
-"""Begins the reason of a row that breaks rules; their names follow, separated by commas."""
+"""Prefix of the reason of a row that breaks rules; their names follow, comma-separated."""
 LATE: Final = "late"
 DUPLICATE_ID: Final = "duplicate_id"
 NO_TARGET: Final = "no_target"
@@ -27,21 +27,21 @@ NULL_TIME: Final = "null_time"
 NULL_KEY: Final = "null_key"
 TIME_RANGE: Final = "time_range"
 INT_RANGE: Final = "int_range"
-"""A column that queries read holds the whole number or instant that stands for null in 64 bits, or a date that no instant reaches."""
+"""A column that queries read holds the 64-bit value that is reserved for null, or a date beyond the range of instants."""
 EMPTY_SET: Final = "empty_set:"
-"""Begins the reason of a row with too few tokens; the name of the tokens follows."""
+"""Prefix of the reason of a row with too few tokens; the name of the tokens follows."""
 LARGE_SET: Final = "large_set:"
-"""Begins the reason of a row with too many tokens; the name of the tokens follows."""
+"""Prefix of the reason of a row with too many tokens; the name of the tokens follows."""
 NULL_OBJECT: Final = "null_object:"
-"""Begins the reason of a row that reports on no object; the column that is null follows."""
+"""Prefix of the reason of a row without an object; the column that is null follows."""
 NO_UPDATE: Final = "no_update:"
-"""Begins the reason of a row that says neither on nor off; the column that should follows."""
+"""Prefix of the reason of a row that says neither on nor off; the column that should say it follows."""
 BAD_FILE: Final = "bad_file"
-"""A whole file that cannot be read: it counts as one row."""
+"""A file that cannot be read. It counts as one row."""
 
 
 def count_of(reason: str) -> str:
-    """The name under which rows with ``reason`` are counted."""
+    """Return the name of the count of rows with ``reason``."""
     if reason.startswith((EMPTY_SET, LARGE_SET)):
         return "rejected_tokens"
     if reason.startswith((NULL_OBJECT, NO_UPDATE)):
@@ -53,7 +53,7 @@ def count_of(reason: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ReasonClass:
-    """Reasons that are one column, ``rejected_<name>``, of ``runs``; ``meaning`` in words."""
+    """Reasons that share the column ``rejected_<name>`` of ``runs``; ``meaning`` in words."""
 
     name: str
     reasons: tuple[str, ...]
@@ -61,7 +61,7 @@ class ReasonClass:
 
     @property
     def counts(self) -> tuple[str, ...]:
-        """The names of its counts."""
+        """Return the names of its counts."""
         return tuple(dict.fromkeys(count_of(r) for r in self.reasons))
 
 

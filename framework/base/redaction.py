@@ -1,13 +1,13 @@
-"""Values that came from ``${NAME}``: known to the process, never stored, never printed. Standard library only.
+"""Redact the values that a spec takes from the environment: the process knows them, and never stores or prints them.
 
-``conceal`` is told of every value that a spec takes from the environment; ``redacted`` takes all of them out of a text. Whatever prints or
-stores text that is not the user's data goes through it in one place a channel: errors when they are rendered, commands by
-``errors.told``, Spark's log line by line. The job file conceals by structure instead (``plan.fingerprint``).
+Uses the standard library only. ``conceal`` registers a value, and ``redact_values`` replaces all registered values in a text by
+``${NAME}``. Each output channel redacts in one place: errors when they are rendered, commands with ``errors.redacted``, Spark's log line
+by line. The job file conceals by structure instead (``plan.fingerprint``).
 
-A path that begins ``source.path`` or ``sink.path`` is concealed like anything else, but on the terminal of whoever runs the command
-(``but_places``, by ``errors.shown``): it can be opened there.
+A path that begins ``source.path`` or ``sink.path`` stays readable on the caller's own terminal (``redact_for_terminal``, called by
+``errors.redacted_for_terminal``), so that it can be copied and opened. Everywhere else it is redacted like any other value.
 
-Text alone cannot tell a value of one or two characters from any other digit or letter, so those are known by structure only.
+Values of one or two characters are concealed by structure only: in a text they look like any other digit or letter.
 """
 
 from __future__ import annotations
@@ -22,53 +22,53 @@ from typing import Final
 from urllib.parse import quote
 
 SHORTEST: Final = 3
-"""Shorter values are not taken out of texts: replacing every ``1`` would leave no message whole."""
+"""Shorter values are not replaced in texts: replacing every ``1`` would make messages unreadable."""
 _SHORTEST_LINE: Final = 8
-"""Shorter lines of a value of several lines are not taken out one by one."""
+"""Shorter lines of a multi-line value are not replaced one by one."""
 _OF_A_PATH: Final = "/:@!$&'()*+,;=~-._"
 
 _lock = threading.Lock()
 _known: set[tuple[str, str]] = set()
-_shown: dict[str, str] = {}
+_replacements: dict[str, str] = {}
 _pattern: re.Pattern[str] | None = None
-_places: set[tuple[str, str]] = set()
-_never: set[tuple[str, str]] = set()
-_but_places: re.Pattern[str] | None = None
+_paths: set[tuple[str, str]] = set()
+_not_only_paths: set[tuple[str, str]] = set()
+_all_but_paths: re.Pattern[str] | None = None
 
 
 def conceal(name: str, value: str) -> None:
-    """From now on ``value``, in all the spellings it may reappear in, is ``${NAME}`` in every redacted text. The first name stays."""
-    global _pattern, _but_places
+    """Register ``value``: redacted texts show ``${NAME}`` for it, in every spelling. The first name given to a value stays."""
+    global _pattern, _all_but_paths
     with _lock:
         if (name, value) in _known:
             return
         _known.add((name, value))
         for form in _forms(value):
             if len(form) >= SHORTEST:
-                _shown.setdefault(form, f"${{{name}}}")
-        _pattern = _but_places = None
+                _replacements.setdefault(form, f"${{{name}}}")
+        _pattern = _all_but_paths = None
 
 
-def place(name: str, value: str, only: bool) -> None:
-    """``value`` of ``${NAME}`` is ``only`` a place, which ``but_places`` leaves; or more than that, which it stays from then on."""
-    global _but_places
+def note_path(name: str, value: str, only: bool) -> None:
+    """Register ``value`` of ``${NAME}`` as a path and nothing else (``only``), or as more than a path, which then holds for good."""
+    global _all_but_paths
     with _lock:
-        (_places if only else _never).add((name, value))
-        _but_places = None
+        (_paths if only else _not_only_paths).add((name, value))
+        _all_but_paths = None
 
 
-def redacted(text: str) -> str:
-    """``text`` with every concealed value as ``${NAME}``, the longest first. O(length x values)."""
-    # A signal's handler may redact, too: the lock is held no longer than it takes.
+def redact_values(text: str) -> str:
+    """Return ``text`` with every concealed value replaced by ``${NAME}``, the longest first. O(length x values)."""
+    # A signal handler may redact too, so the lock is held only for the look-up.
     with _lock:
-        pattern = _all()
-    return _without(text, pattern)
+        pattern = _full_pattern()
+    return _replace(text, pattern)
 
 
-def _all() -> re.Pattern[str] | None:
+def _full_pattern() -> re.Pattern[str] | None:
     global _pattern
-    if _pattern is None and _shown:
-        _pattern = _any_of(_shown)
+    if _pattern is None and _replacements:
+        _pattern = _any_of(_replacements)
     return _pattern
 
 
@@ -77,42 +77,42 @@ def _any_of(forms: Iterable[str]) -> re.Pattern[str] | None:
     return re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
 
-def _without(text: str, pattern: re.Pattern[str] | None) -> str:
-    return text if pattern is None else pattern.sub(lambda m: _shown[m.group()], text)
+def _replace(text: str, pattern: re.Pattern[str] | None) -> str:
+    return text if pattern is None else pattern.sub(lambda m: _replacements[m.group()], text)
 
 
-def but_places(text: str) -> str:
-    """``redacted``, for who runs the command and for nobody else: paths that are only that stay, so that they can be opened."""
-    global _but_places
+def redact_for_terminal(text: str) -> str:
+    """Redact ``text`` for the caller's own terminal: values that are only paths stay, so that they can be opened."""
+    global _all_but_paths
     with _lock:
-        places = _places - _never
-        if places and _but_places is None:
-            hidden = {form for _, value in _known - places for form in _forms(value)}
-            _but_places = _any_of(form for form in _shown if form in hidden)
-        pattern = _but_places if places else _all()
-    return _without(text, pattern)
+        paths = _paths - _not_only_paths
+        if paths and _all_but_paths is None:
+            hidden = {form for _, value in _known - paths for form in _forms(value)}
+            _all_but_paths = _any_of(form for form in _replacements if form in hidden)
+        pattern = _all_but_paths if paths else _full_pattern()
+    return _replace(text, pattern)
 
 
-def longest() -> int:
-    """Characters of the longest concealed spelling: what is cut into pieces must overlap by so many."""
+def longest_concealed() -> int:
+    """Return the length of the longest concealed spelling, by which consecutive pieces of a text must overlap."""
     with _lock:
-        return max(map(len, _shown), default=0)
+        return max(map(len, _replacements), default=0)
 
 
-def forget() -> None:
-    """Conceals nothing any more (for tests: what one concealed must not change the messages of the next)."""
-    global _pattern, _but_places
+def reveal_all() -> None:
+    """Forget all registered values, so that one test does not change the messages of the next."""
+    global _pattern, _all_but_paths
     with _lock:
-        for held in (_known, _shown, _places, _never):
-            held.clear()
-        _pattern = _but_places = None
+        for registered in (_known, _replacements, _paths, _not_only_paths):
+            registered.clear()
+        _pattern = _all_but_paths = None
 
 
 def _forms(value: str) -> Iterator[str]:
-    """The value and its spellings in paths, JSON, URLs, literals of Python and SQL, and as a number; line by line, too."""
+    """Yield the spellings of the value in paths, JSON, URLs, Python and SQL literals and as a number, whole and line by line."""
     spelled = {value, value.strip(), *_as_number(value)}
     if "/" in value:
-        # A path joined to something: doubled and closing slashes go.
+        # Joining a path to another removes doubled and trailing slashes.
         spelled |= {os.path.normpath(value), value.rstrip("/")}
     if "\n" in value:
         spelled |= {line for part in value.splitlines() if len(line := part.strip()) >= _SHORTEST_LINE}
@@ -130,7 +130,7 @@ def _forms(value: str) -> Iterator[str]:
 
 
 def _as_number(value: str) -> Iterator[str]:
-    """How a plan spells the number that ``value`` is."""
+    """Yield the spellings that a plan may use for a numeric ``value``."""
     try:
         number = float(value)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Names of a job's tables and of their columns (docs/semantics, tables)."""
+"""The names of a job's tables and of their columns (docs/semantics, tables)."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ from typing import Final
 
 JOB_TABLES: Final = ("heads", "rejected", "runs", "checks", "published")
 JOB_RUNS: Final = "job_runs"
-"""The table of a job's runs: of no generation of its tables, and of no batch."""
+"""The table of a job's runs. It belongs to no generation and to no batch."""
 SUFFIXES: Final = ("", "_changes", "_now", "_skyband")
 TRAJECTORY: Final = "_trajectory"
-"""Behind the name of a query whose items have values that move."""
+"""Suffix of the table of a query whose items have time-varying values."""
 FIXED_COLUMNS: Final = (
     "changed_at", "step", "pos", "change", "score", "cause", "batch_id", "valid_from", "valid_to", "from_step", "to_step", "is_current",
     "rank", "as_of", "bucket",
 )  # fmt: skip
-"""Columns of result tables that are not the user's."""
+"""Columns of result tables that Skyband adds to the user's."""
 
 NAMES_EDITION: Final = 2
-"""Of the names of all tables' columns; a job's tables keep theirs for good (SKY-E307)."""
+"""Version of the names of all columns. The tables of a job keep the version they were created with (SKY-E307)."""
 RENAMED: Final = (("at", "changed_at"), ("current", "is_current"), ("table (of checks)", "table_name"))
-"""Names of edition 1, which are reserved words in one engine or another, and those of edition 2."""
+"""Names of edition 1, which some SQL engines reserve, and their names in edition 2."""
 
 QUERY_COLUMN: Final = "query"
-"""Column of results that says which query of a table of queries a row is about."""
+"""Column of results with the query (of a table of queries) that a row belongs to."""
 
 HEAD_COLUMNS: Final = ("last_seq", "last_time", "as_of", "bucket")
 
 
 def query_tables(query: str) -> tuple[str, ...]:
-    """Tables a query may have; ``_skyband`` only if it is the first of its shared state, but the name is kept free."""
+    """Return the names of tables that are reserved for a query. Only the first query of a shared state has ``_skyband``."""
     return tuple(query + s for s in SUFFIXES)
 
 
 def append_only(table: str) -> bool:
-    """Whether rows of the job's table are only ever added, each with the batch that brought it: a look may pass over those it has seen.
+    """Return True if rows of the job's table are only appended, each with its batch, so that a reader may skip rows it has seen.
 
-    By the name alone, of a table that the job has: names with these endings are kept free for such tables.
+    The name decides: these suffixes are reserved for such tables.
     """
     return table in ("rejected", "runs") or table.endswith(("_changes", TRAJECTORY))

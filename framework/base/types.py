@@ -8,7 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 STAMP: Final = pa.timestamp("us", "UTC")
-"""Every instant in every table."""
+"""The type of all instants in all tables."""
 
 _ARROW: Final[dict[str, pa.DataType]] = {
     "string": pa.string(), "tinyint": pa.int8(), "byte": pa.int8(), "smallint": pa.int16(), "short": pa.int16(), "int": pa.int32(),
@@ -19,7 +19,7 @@ _DECIMAL: Final = re.compile(r"(?:decimal|dec|numeric)(?:\((\d+)(?:,(\d+))?\))?"
 
 
 def arrow_type(ddl: str) -> pa.DataType:
-    """The Arrow type of a Spark DDL type (any case, spaces ignored). Raises ValueError for one that no column has."""
+    """Return the Arrow type of a Spark DDL type (any case, spaces ignored). Raises ValueError for a type that no column has."""
     name = ddl.lower().replace(" ", "")
     if name in _ARROW:
         return _ARROW[name]

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import Any, Final, TextIO
 
-from skyband.framework.base.errors import SkybandError, shown, told
+from skyband.framework.base.errors import SkybandError, redacted, redacted_for_terminal
 
 FORMATS: Final = ("text", "json")
 Warn = Callable[[str], None]
@@ -86,12 +86,12 @@ class Lines:
     def tell(self, level: str, event: str, text: str, **figures: Any) -> None:
         """Something happened."""
         self._told_at = monotonic()
-        _put(self._err, shown(text))
+        _put(self._err, redacted_for_terminal(text))
 
     def say(self, text: str) -> None:
         """What only who is looking wants to know: what the command is at from now on."""
         self.doing, self._told_at = text, monotonic()
-        _put(self._err, shown(text))
+        _put(self._err, redacted_for_terminal(text))
 
     def batch(self, text: str | None, figures: Mapping[str, Any]) -> None:
         """A batch is done. ``text``: None if there is nothing to say of it."""
@@ -100,7 +100,7 @@ class Lines:
 
     def report(self, event: str, text: str, **figures: Any) -> None:
         """A part of what was asked for."""
-        print(shown(text), file=self._out, flush=True)
+        print(redacted_for_terminal(text), file=self._out, flush=True)
 
     def stopped(self, number: int) -> None:
         """A signal ended the command before it was done."""
@@ -110,7 +110,7 @@ class Lines:
         """Errors, a blank line between."""
         self.failures += errors
         if errors:
-            _put(self._err, "\n\n".join(e.render(shown) for e in errors))
+            _put(self._err, "\n\n".join(e.render(redacted_for_terminal) for e in errors))
 
 
 class JsonLines(Lines):
@@ -147,7 +147,7 @@ def _shown(value: Any) -> Any:
     """``value`` with its texts as they may be shown."""
     if isinstance(value, dict):
         return {k: _shown(v) for k, v in value.items()}
-    return told(value) if isinstance(value, str) else value
+    return redacted(value) if isinstance(value, str) else value
 
 
 def lines(form: str = "text", err: TextIO | None = None, out: TextIO | None = None) -> Lines:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.spinner import Spinner
 
-from skyband.framework.base.errors import shown
+from skyband.framework.base.errors import redacted_for_terminal
 from skyband.framework.console.lines import Lines
 
 _PER_SECOND: Final = 8
@@ -38,7 +38,7 @@ class LiveLines(Lines):
         spinner = Spinner("dots")
 
         def line() -> Any:
-            spinner.update(text=_fitting(shown(now()), self._console.width - 3))
+            spinner.update(text=_fitting(redacted_for_terminal(now()), self._console.width - 3))
             return spinner
 
         live = Live(
@@ -62,7 +62,7 @@ class LiveLines(Lines):
 
     def tell(self, level: str, event: str, text: str, **figures: Any) -> None:
         """See ``Lines.tell``: above the changing line, if there is one."""
-        self._print(shown(text))
+        self._print(redacted_for_terminal(text))
 
     def errors(self, errors: Any) -> None:
         """See ``Lines.errors``."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from typing import Any, Final
 
-from skyband.framework.base.errors import SkybandError, SpecErrors, printable, told
+from skyband.framework.base.errors import SkybandError, SpecErrors, printable, redacted
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.explain import explain
 from skyband.framework.plan.graph import mermaid, tables_of_query
@@ -38,7 +38,7 @@ def describe(path: str) -> dict[str, Any]:
     except SkybandError as e:
         return found | {"findings": _rendered([e])}
     tables = {t: q.name for q in plan.queries for t in tables_of_query(q)}
-    facts = {"job": job.job, "tables": tables, "plan": told(explain(plan)), "graph": mermaid(plan)}
+    facts = {"job": job.job, "tables": tables, "plan": redacted(explain(plan)), "graph": mermaid(plan)}
     return found | facts | {"schedule": None if job.schedule is None else _schedule(job, job.schedule)}
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from skyband.framework.base.counts import counted
-from skyband.framework.base.errors import told
+from skyband.framework.base.errors import redacted
 from skyband.framework.base.table_names import TRAJECTORY
 from skyband.framework.plan.model import Plan, QueryNode
 
@@ -80,9 +80,9 @@ def _intake(plan: Plan) -> list[str]:
 
 def _label(text: str) -> str:
     """Text that ends no label and starts no markup."""
-    return "".join(c if c.isalnum() or c in "_-.,+ " else f"#{ord(c)};" for c in told(text))
+    return "".join(c if c.isalnum() or c in "_-.,+ " else f"#{ord(c)};" for c in redacted(text))
 
 
 def _quoted(lines: tuple[str, ...]) -> str:
     r"""Lines as a string of DOT. Besides quotes and backslashes only ``\n`` means something in it: ``<`` and ``&`` are themselves."""
-    return '"' + "\\n".join(told(line).replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ") for line in lines) + '"'
+    return '"' + "\\n".join(redacted(line).replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ") for line in lines) + '"'

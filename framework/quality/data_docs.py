@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from skyband.framework.base.errors import told
+from skyband.framework.base.errors import redacted
 from skyband.framework.base.extras import extra
 from skyband.framework.quality.outcome import Outcome, said
 from skyband.framework.storage import durable
@@ -42,7 +42,7 @@ def write(directory: Path, job: str, found: Found) -> list[Path]:
             pages[f"{table}.html"] = _page(table, results)
     pages["index.html"] = _index(job, found, pages)
     for name, text in pages.items():
-        durable.replace(directory / name, told(text))
+        durable.replace(directory / name, redacted(text))
     return [directory / name for name in pages]
 
 

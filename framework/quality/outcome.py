@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.redaction import redacted
+from skyband.framework.base.redaction import redact_values
 
 EXAMPLES: Final = 5
 """Values that do not meet an expectation, of those that are stored and shown."""
@@ -46,7 +46,7 @@ class Outcome:
             "table_name": self.table, "table_version": self.version, "expectation": self.expectation, "arguments": self.arguments,
             "severity": self.severity, "success": self.success, "observed": _json(self.observed), "rows_checked": self.rows,
             "unexpected": self.unexpected, "unexpected_percent": self.percent,
-            "examples": _json(list(self.examples)[:EXAMPLES] or None), "error": redacted(self.error) if self.error else None,
+            "examples": _json(list(self.examples)[:EXAMPLES] or None), "error": redact_values(self.error) if self.error else None,
             "check_ms": self.ms,
         }  # fmt: skip
 

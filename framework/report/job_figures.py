@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from skyband.framework.base.counts import agree, counted
-from skyband.framework.base.errors import told
+from skyband.framework.base.errors import redacted
 from skyband.framework.base.reasons import REASONS
 from skyband.framework.base.units import format_duration
 from skyband.framework.plan.explain import explain
@@ -97,7 +97,7 @@ def plan_section(plan: Plan) -> Section:
             nodes.append({"stage": "queries", "name": q.name, "said": q.type, "row": float(row)})
             edges.append({"stage": "state", "row": middle, "stage2": "queries", "row2": float(row)})
             row += 1
-    table = tuple((str(n["stage"]), text(told(str(n["name"]))), text(told(str(n["said"])))) for n in nodes)
+    table = tuple((str(n["stage"]), text(redacted(str(n["name"]))), text(redacted(str(n["said"])))) for n in nodes)
     said = "Rows go from left to right: every state is kept once and answers the queries behind it."
     shown = Figure("Graph", said, ("stage", "name", "what"), table, charts.graph(nodes, edges, stages, max(1, row)))
-    return Section("Plan", "What the job does.", [shown, Figure("In words", "As skyband explain tells it.", text=told(explain(plan)))])
+    return Section("Plan", "What the job does.", [shown, Figure("In words", "As skyband explain tells it.", text=redacted(explain(plan)))])

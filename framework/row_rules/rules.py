@@ -11,7 +11,7 @@ import pyarrow as pa
 from skyband.framework.base.counts import agree, counted
 from skyband.framework.base.errors import SkybandError, did_you_mean, one_of
 from skyband.framework.base.reasons import STOPS
-from skyband.framework.base.redaction import redacted
+from skyband.framework.base.redaction import redact_values
 from skyband.framework.console.lines import Lines
 from skyband.framework.plan.model import Plan, RowRule
 
@@ -35,7 +35,7 @@ def stopped_by_rule(plan: Plan, batch: int, rows: pa.Table, count: int) -> Skyba
     many = f"a row of batch {batch} breaks"
     if count > 1:
         many = f"{counted(count, 'row')} of batch {batch} break rules of severity fail; one breaks"
-    text = f"{many} {', '.join(broken)}, in {redacted(str(first['origin']))}: {_short(first['text'])}"
+    text = f"{many} {', '.join(broken)}, in {redact_values(str(first['origin']))}: {_short(first['text'])}"
     again = " ".join(f"--demote {name}" for name in names)
     hint = f"nothing of the batch is written. Mend the row or the rule and run again; or: skyband run SPEC {again} rejects such rows"
     return SkybandError("SKY-E502", text, hint=hint)
@@ -64,5 +64,5 @@ def demoted(plan: Plan, names: Collection[str]) -> Plan:
 
 def _short(text: str) -> str:
     # First what must not be seen, then the length: a part of a secret is not recognised.
-    shown = redacted(text)
+    shown = redact_values(text)
     return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 3]}..."

@@ -6,9 +6,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from skyband.framework.base.errors import SkybandError, printable, told
+from skyband.framework.base.errors import SkybandError, printable, redacted
 from skyband.framework.base.extras import extra
-from skyband.framework.base.machine import one_line
+from skyband.framework.base.system_failures import one_line
 from skyband.framework.serve.wire import Refused
 
 with extra("sql", "the server of a job's tables"):
@@ -38,7 +38,7 @@ def refused(e: BaseException, memory_mb: int) -> Refused:
         return e
     if isinstance(e, SkybandError):
         return Refused(
-            "58030" if e.code == "SKY-E301" else "42P01", f"{e.code} {printable(told(e.message))}", told(e.hint) if e.hint else None
+            "58030" if e.code == "SKY-E301" else "42P01", f"{e.code} {printable(redacted(e.message))}", redacted(e.hint) if e.hint else None
         )
     text = printable(one_line(e))[:500]
     kind = type(e).__name__

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 from skyband.framework.base.errors import did_you_mean
 from skyband.framework.base.extras import extra
-from skyband.framework.base.machine import one_line
+from skyband.framework.base.system_failures import one_line
 from skyband.framework.serve.catalog import SYSTEM
 from skyband.framework.serve.functions import ALLOWED, TABLE
 from skyband.framework.serve.macros import CALLS, TABLE_CALLS

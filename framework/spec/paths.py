@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from skyband.framework.base.redaction import place
+from skyband.framework.base.redaction import note_path
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.queries.single_rows.table_file import ROOTS, outside
 from skyband.framework.spec.models.job import Job
@@ -72,7 +72,7 @@ def note_places(written: Mapping[tuple[str | int, ...], str], env: Mapping[str, 
             only[found[1]] = only.get(found[1], True) and begins
     for name, so in only.items():
         if name in env:
-            place(name, env[name], only=so and not is_secret((name,)) and _is_place(env[name]))
+            note_path(name, env[name], only=so and not is_secret((name,)) and _is_place(env[name]))
 
 
 def _is_place(value: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from skyband.framework.base.errors import SkybandError, told
+from skyband.framework.base.errors import SkybandError, redacted
 from skyband.framework.spec.models.job import Job
 from skyband.framework.spec.parsing.document import Document, Path
 from skyband.framework.spec.parsing.positions import is_secret
@@ -39,7 +39,7 @@ def rendered(job: Job, document: Document, env: Mapping[str, str], show: frozens
             return HIDDEN
         if path in written:
             return _REFERENCE.sub(lambda m: env[m[1]] if m[1] in show else m[0], written[path])
-        return told(value) if isinstance(value, str) else value
+        return redacted(value) if isinstance(value, str) else value
 
     made: dict[str, Any] = _merged(job, document.data, (), leaf)
     return made

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.redaction import redacted
+from skyband.framework.base.redaction import redact_values
 from skyband.framework.settings.engine import Asked, engine_settings
 from skyband.framework.spec.parsing.variables import resolve
 from skyband.framework.streaming.spark import cluster
@@ -167,7 +167,7 @@ def test_a_setting_without_a_value_is_refused_without_showing_it() -> None:
 def test_a_secret_is_neither_shown_nor_on_a_command_line() -> None:
     found = engine_settings(Asked(), {"SKYBAND_CONF": "spark.hadoop.fs.s3a.secret.key=hunter2hunter2\nspark.executor.memory=1g"})
     assert found.secrets() == ["spark.hadoop.fs.s3a.secret.key"]
-    assert redacted("key: hunter2hunter2") == "key: ${spark.hadoop.fs.s3a.secret.key}"
+    assert redact_values("key: hunter2hunter2") == "key: ${spark.hadoop.fs.s3a.secret.key}"
     words = ["java", "--conf", "spark.hadoop.fs.s3a.secret.key=hunter2hunter2", "--conf", "spark.executor.memory=1g", "pyspark-shell"]
     assert cluster.without(words, found.secrets()) == ["java", "--conf", "spark.executor.memory=1g", "pyspark-shell"]
 

@@ -26,7 +26,7 @@ from pydantic import ConfigDict, Field, TypeAdapter
 
 from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.base.failpoints import failpoint
-from skyband.framework.base.machine import told
+from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.base.table_names import JOB_RUNS, JOB_TABLES, TRAJECTORY, query_tables
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.files.log_pruning import pruned
@@ -213,7 +213,7 @@ def _move(layout: Layout, journal: Journal) -> None:
     for name in journal.coming[0]:
         if ((layout.root / name).exists() and name not in journal.leaving[0]) or (layout.root / name).is_symlink():
             raise SkybandError("SKY-E202", f"{layout.root / name} is in the way of a table", hint="move it, then run this again")
-    with told(layout.home):
+    with raising_system_failures(layout.home):
         _remove(layout.home / journal.away)
         durable.replace(layout.home / JOURNAL, _JOURNAL.dump_json(journal, by_alias=True))
         _carry_out(layout, journal)
@@ -230,7 +230,7 @@ def settle(layout: Layout) -> bool:
             (layout.home / BACK).rename(layout.home / OLD)
         return False
     journal = _checked(layout)
-    with told(layout.home):
+    with raising_system_failures(layout.home):
         _carry_out(layout, journal)
     return True
 
@@ -277,7 +277,7 @@ def undo(layout: Layout) -> None:
     """
     if generation_of(layout.home / OLD / "_skyband") is None:
         raise SkybandError("SKY-E402", "there is no earlier generation to go back to", hint="rebuild keeps one, until it is dropped")
-    with told(layout.home):
+    with raising_system_failures(layout.home):
         (layout.home / OLD).rename(layout.home / BACK)
     swap(layout, BACK)
 

@@ -23,9 +23,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.machine import told
 from skyband.framework.base.reasons import FILTERED, LATE, REASON
-from skyband.framework.base.redaction import redacted
+from skyband.framework.base.redaction import redact_values
+from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.plan.model import Plan, SourceNode
 from skyband.framework.sources.logs import next_watermark
 from skyband.framework.sources.protocol import Backlog
@@ -69,7 +69,7 @@ def replay(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, path: 
     if found.placed:
         kept = data if all(keep) else _without(plan.source, job.header is not None, path, data, keep)
         try:
-            with told(directory):
+            with raising_system_failures(directory):
                 record.parent.mkdir(parents=True, exist_ok=True)
                 durable.replace(record, json.dumps(asdict(found), indent=1))
                 durable.replace(directory / name, kept)
@@ -111,7 +111,7 @@ def _looked_at(
         raise
     except Exception as e:  # whatever Spark says of this one file, by whatever class, is the answer
         said = str(e)
-        text = f"{path.name} cannot be read as the source's files are: {first_cause(redacted(said))}"
+        text = f"{path.name} cannot be read as the source's files are: {first_cause(redact_values(said))}"
         failed = SkybandError("SKY-E301", text, hint="write it as the source's files are, with the same columns and options")
         raise format_.failure(said, job.header, plan.source.path) or failed from e
     late = pc.and_(pc.is_null(found[REASON]), pc.fill_null(pc.less(found["at"], -(2**63) if frontier is None else frontier), False))

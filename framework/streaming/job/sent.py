@@ -7,8 +7,8 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import Final
 
-from skyband.framework.base.machine import told
 from skyband.framework.base.plain_json import mapping, whole
+from skyband.framework.base.system_failures import raising_system_failures
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.logs import last_batch
 from skyband.framework.storage import durable
@@ -45,7 +45,7 @@ class Sent:
 
     def _save(self, batches: dict[str, int]) -> None:
         if batches != self._batches:
-            with told(self._file):
+            with raising_system_failures(self._file):
                 durable.replace(self._file, json.dumps({"generation": self._generation, "queries": batches}, indent=1, sort_keys=True))
             self._batches = batches
 

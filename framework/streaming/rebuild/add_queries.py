@@ -26,7 +26,7 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
 from skyband.framework.base.messages import Changes, Skyband, Tally, Trajectory, addressed
 from skyband.framework.base.reasons import LATE, REASON, RULE
-from skyband.framework.base.redaction import redacted
+from skyband.framework.base.redaction import redact_values
 from skyband.framework.plan.additions import Additions
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.registry import source_format
@@ -40,7 +40,7 @@ from skyband.framework.streaming.rows.config import KEY_HASHES, HostConfig
 from skyband.framework.streaming.rows.intake import intake
 from skyband.framework.streaming.rows.outbox import Block
 from skyband.framework.streaming.rows.pack import Pack
-from skyband.framework.streaming.spark.failures import machine_refused
+from skyband.framework.streaming.spark.failures import system_failure_error
 from skyband.framework.streaming.spark.log import first_cause, log_file
 from skyband.framework.tables.delta.delta_read import to_schema
 from skyband.framework.tables.results.derive import derive
@@ -234,8 +234,8 @@ def _run(spark: SparkSession, plan: Plan, layout: Layout, job: JobFile, fill: Fi
             yield int(row["bucket"]), str(row["kind"]), bytes(row["data"])
     except Exception as e:  # whatever Spark says
         of_source = source_format(plan.source.format).failure(str(e), job.header, plan.source.path)
-        said = f"the new queries could not be made: {first_cause(redacted(str(e)))}"
-        refused = machine_refused(e, layout.checkpoint, log_file())
+        said = f"the new queries could not be made: {first_cause(redact_values(str(e)))}"
+        refused = system_failure_error(e, layout.checkpoint, log_file())
         raise refused or of_source or SkybandError("SKY-E300", said, hint=f"Spark's log is {log_file()}") from e
 
 

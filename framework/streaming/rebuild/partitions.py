@@ -19,12 +19,12 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
 from skyband.framework.base.messages import RUNS
 from skyband.framework.base.reasons import CONTROL
-from skyband.framework.base.redaction import redacted
+from skyband.framework.base.redaction import redact_values
 from skyband.framework.console.lines import Warn
 from skyband.framework.settings.tasks import TASKS, tasks_asked
 from skyband.framework.sources.logs import last_batch, partitions_of
 from skyband.framework.streaming.job.layout import JobFile, Layout
-from skyband.framework.streaming.spark.failures import machine_refused
+from skyband.framework.streaming.spark.failures import system_failure_error
 from skyband.framework.streaming.spark.log import log_file
 from skyband.framework.tables.writing.sink import Sink
 
@@ -67,10 +67,10 @@ def _move(spark: SparkSession, layout: Layout, job: JobFile, to: int) -> None:
         planned, done = (last_batch(layout.checkpoint / log) for log in ("offsets", "commits"))
         if planned == done:
             layout.save(replace(job, moving=None))
-        refused = machine_refused(e, layout.checkpoint, log_file())
+        refused = system_failure_error(e, layout.checkpoint, log_file())
         if refused is not None:
             raise refused from e
-        said = redacted(str(e)).strip().partition("\n")[0]
+        said = redact_values(str(e)).strip().partition("\n")[0]
         hint = f"{TASKS}={job.partitions} goes on as before"
         raise SkybandError("SKY-E651", f"the state cannot be moved to {counted(to, 'task')}: {said[:300]}", hint=hint) from e
 

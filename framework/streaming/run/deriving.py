@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pyspark.sql import SparkSession
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.redaction import redacted
+from skyband.framework.base.redaction import redact_values
 from skyband.framework.plan.model import Plan
 from skyband.framework.storage.places import place
 from skyband.framework.streaming.spark.executors import as_the_driver, told_by_executor
-from skyband.framework.streaming.spark.failures import machine_refused
+from skyband.framework.streaming.spark.failures import system_failure_error
 from skyband.framework.streaming.spark.log import first_cause, log_file
 from skyband.framework.tables.results.parts import Made, Make, Part, Spread
 from skyband.framework.tables.writing.driver_writer import DriverWriter
@@ -52,9 +52,9 @@ def on_engine(spark: SparkSession) -> Spread:
         try:
             found = spark.sparkContext.parallelize(parts, len(parts)).mapPartitions(task).collect()
         except Exception as e:  # whatever Spark says
-            said = f"results could not be made: {first_cause(redacted(str(e)))}"
+            said = f"results could not be made: {first_cause(redact_values(str(e)))}"
             raise (
-                machine_refused(e, root, log_file())
+                system_failure_error(e, root, log_file())
                 or told_by_executor(str(e))
                 or SkybandError("SKY-E300", said, hint=f"Spark's log is {log_file()}")
             ) from e

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
-from skyband.framework.base.redaction import redacted
+from skyband.framework.base.redaction import redact_values
 from skyband.framework.sources.kafka.client import connection, refused
 from skyband.framework.streaming.job.sent import Sent
 from skyband.framework.streaming.spark.log import first_cause, log_file
@@ -91,7 +91,7 @@ def _failed(said: str) -> SkybandError | None:
     known = refused(said)
     if known is None and "org.apache.kafka" not in said:
         return None
-    what, hint = known or (first_cause(redacted(said)), f"Spark's log is {log_file()}")
+    what, hint = known or (first_cause(redact_values(said)), f"Spark's log is {log_file()}")
     return SkybandError(
         "SKY-E640", f"changes cannot be sent to Kafka: {what}", hint=f"{hint}; they are in the tables, and the next run sends them"
     )

@@ -31,7 +31,7 @@ from skyband.framework.base.messages import (
     time_of,
 )
 from skyband.framework.base.reasons import CONTROL, FILTERED, REASONS
-from skyband.framework.base.redaction import redacted
+from skyband.framework.base.redaction import redact_values
 from skyband.framework.console.lines import Warn, warning_to_stderr
 from skyband.framework.plan.model import Plan
 from skyband.framework.row_rules.rules import stopped_by_rule
@@ -59,7 +59,7 @@ from skyband.framework.streaming.run.pieces import Pieces
 from skyband.framework.streaming.run.query import run_batch, start
 from skyband.framework.streaming.run.received import Received
 from skyband.framework.streaming.spark.executors import Watch, told_by_executor
-from skyband.framework.streaming.spark.failures import machine_refused
+from skyband.framework.streaming.spark.failures import system_failure_error
 from skyband.framework.streaming.spark.jvm import worker_failed
 from skyband.framework.streaming.spark.log import first_cause, log_file
 from skyband.framework.streaming.spark.object_files import clear
@@ -285,8 +285,8 @@ class Runner:
         hint = f"fix what it names, then run again: nothing that was committed is lost; Spark's log is {log}"
         of_checkpoint = lost_part(said, self.layout.checkpoint)
         died = told_by_executor(said) or worker_failed(said, log)
-        failed = SkybandError("SKY-E300", f"the run failed: {first_cause(redacted(said))}", hint=hint)
-        return self.failure or machine_refused(e, self.layout.checkpoint, log) or of_source or of_checkpoint or died or failed
+        failed = SkybandError("SKY-E300", f"the run failed: {first_cause(redact_values(said))}", hint=hint)
+        return self.failure or system_failure_error(e, self.layout.checkpoint, log) or of_source or of_checkpoint or died or failed
 
     def _on_batch(self, df: DataFrame, batch_id: int) -> None:
         try:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from skyband.framework.base.errors import SkybandError, SpecErrors
-from skyband.framework.base.machine import HINT, engine_gave_out, gave_out
+from skyband.framework.base.system_failures import SYSTEM_FAILURE_HINT, system_failure, system_failure_of_jvm
 from skyband.framework.streaming.spark.jvm import ENGINE
 from skyband.framework.streaming.spark.stop_signal import STOP
 
@@ -32,9 +32,9 @@ def failure(e: Exception) -> SkybandError | None:
 
 def _refused(e: Exception) -> SkybandError | None:
     """SKY-E306 if the operating system refused what nobody expected it to refuse."""
-    what = gave_out(e) if isinstance(e, OSError) else None
+    what = system_failure(e) if isinstance(e, OSError) else None
     place = f"{e.filename} cannot be written" if isinstance(e, OSError) and e.filename else "the machine refuses"
-    return None if what is None else SkybandError("SKY-E306", f"{place}: {what}", hint=HINT)
+    return None if what is None else SkybandError("SKY-E306", f"{place}: {what}", hint=SYSTEM_FAILURE_HINT)
 
 
 def _unusable_name(e: Exception) -> SkybandError | None:
@@ -65,10 +65,10 @@ def whole_story(e: BaseException) -> str:
     return "\n".join(said)
 
 
-def machine_refused(e: BaseException, place: Path | str, log: Path | None) -> SkybandError | None:
+def system_failure_error(e: BaseException, place: Path | str, log: Path | None) -> SkybandError | None:
     """SKY-E306 if the operating system's refusal is a cause of ``e``, else None. O(text)."""
-    what = engine_gave_out(whole_story(e))
+    what = system_failure_of_jvm(whole_story(e))
     if what is None:
         return None
     said = f"Spark could not write {place}, or its scratch directory: {what}"
-    return SkybandError("SKY-E306", said, hint=f"{HINT}. Spark's log is {log}")
+    return SkybandError("SKY-E306", said, hint=f"{SYSTEM_FAILURE_HINT}. Spark's log is {log}")

@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import Final, TextIO
 
-from skyband.framework.base.errors import SkybandError, told
+from skyband.framework.base.errors import SkybandError, redacted
 
 AGAIN: Final = "run again: nothing is lost"
 MEMORY: Final = "give Spark more memory (SKYBAND_DRIVER_MEMORY) or the machine fewer other things to hold"
@@ -112,7 +112,7 @@ class Stray(io.TextIOBase):
                 self._out.write(text)
             else:
                 with open(os.open(self._engine.log, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW), "a", encoding="utf-8") as log:
-                    log.write(told(text))
+                    log.write(redacted(text))
         return len(text)
 
     def flush(self) -> None:

@@ -1,7 +1,7 @@
 """Spark's own log: below the sink, its owner's alone, without the values of the spec's environment variables.
 
 What the JVM and its Python workers write to their file descriptors 1 and 2 goes through a pipe to a thread of the driver, which takes
-concealed values out line by line (``errors.told``) and appends to the file. Where the driver is gone, those writes fail and are let go.
+concealed values out line by line (``errors.redacted``) and appends to the file. Where the driver is gone, those writes fail and are let go.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from skyband.framework.base.errors import SkybandError, told
-from skyband.framework.base.redaction import longest
+from skyband.framework.base.errors import SkybandError, redacted
+from skyband.framework.base.redaction import longest_concealed
 from skyband.framework.storage.outputs import output_file, outside
 
 KEPT: Final = 5
@@ -169,12 +169,12 @@ def _cut(data: bytes, end: bool) -> tuple[bytes, bytes]:
     if at or len(data) <= _LINE:
         return _shown(data[:at]), data[at:]
     text = _shown(data)
-    keep = min(len(text), 4 * longest())
+    keep = min(len(text), 4 * longest_concealed())
     return text[: len(text) - keep], text[len(text) - keep :]
 
 
 def _shown(data: bytes) -> bytes:
-    return told(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+    return redacted(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
 def _opened(home: Path | None) -> _Log:

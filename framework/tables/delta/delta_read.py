@@ -16,7 +16,7 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow import fs
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.machine import one_line
+from skyband.framework.base.system_failures import one_line
 from skyband.framework.storage.settings import options
 
 

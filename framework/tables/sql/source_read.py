@@ -17,7 +17,7 @@ import pyarrow.dataset as ds
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.extras import extra
-from skyband.framework.base.machine import one_line
+from skyband.framework.base.system_failures import one_line
 from skyband.framework.plan.model import Plan, SourceNode
 from skyband.framework.sources.files.bad_files import separator_of
 from skyband.framework.sources.files.format import files_to_read

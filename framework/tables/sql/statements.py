@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from skyband.framework.base.errors import SkybandError, did_you_mean
 from skyband.framework.base.extras import extra
-from skyband.framework.base.machine import one_line
+from skyband.framework.base.system_failures import one_line
 from skyband.framework.plan.model import Plan
 from skyband.framework.storage.sinks import need_readable
 from skyband.framework.tables.delta import delta_read

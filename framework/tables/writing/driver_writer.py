@@ -17,7 +17,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.machine import HINT, WRITABLE, gave_out, one_line
+from skyband.framework.base.system_failures import NOT_WRITABLE_HINT, SYSTEM_FAILURE_HINT, one_line, system_failure
 from skyband.framework.storage.holders import taken_over
 from skyband.framework.storage.settings import options, reached_by_tasks
 from skyband.framework.tables.delta import delta_read
@@ -241,7 +241,7 @@ def _told(root: Path, table: str, code: str = "SKY-E401", verb: str = "written")
     except (DeltaError, OSError) as e:
         if isinstance(e, CommitFailedError) and overtaken(root, table):
             raise taken_over(root) from e
-        what = gave_out(e)
+        what = system_failure(e)
         if what is not None:
-            raise SkybandError("SKY-E306", f"table {table!r} cannot be {verb}: {what}", hint=HINT) from e
-        raise SkybandError(code, f"table {table!r} cannot be {verb}: {one_line(e)}", hint=WRITABLE) from e
+            raise SkybandError("SKY-E306", f"table {table!r} cannot be {verb}: {what}", hint=SYSTEM_FAILURE_HINT) from e
+        raise SkybandError(code, f"table {table!r} cannot be {verb}: {one_line(e)}", hint=NOT_WRITABLE_HINT) from e

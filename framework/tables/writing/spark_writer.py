@@ -17,8 +17,8 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.machine import WRITABLE
-from skyband.framework.streaming.spark.failures import machine_refused
+from skyband.framework.base.system_failures import NOT_WRITABLE_HINT
+from skyband.framework.streaming.spark.failures import system_failure_error
 from skyband.framework.streaming.spark.log import log_file
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.data_files import DataFile
@@ -171,5 +171,7 @@ def _told(table: str) -> Iterator[None]:
     try:
         yield
     except PySparkException as e:
-        refused = machine_refused(e, f"table {table!r}", log_file())
-        raise refused or SkybandError("SKY-E401", f"table {table!r} cannot be written: {str(e).splitlines()[0]}", hint=WRITABLE) from e
+        refused = system_failure_error(e, f"table {table!r}", log_file())
+        raise refused or SkybandError(
+            "SKY-E401", f"table {table!r} cannot be written: {str(e).splitlines()[0]}", hint=NOT_WRITABLE_HINT
+        ) from e

@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 import pytest
 
-from skyband.framework.base.errors import SkybandError, SpecErrors, Where, shown, told
-from skyband.framework.base.redaction import SHORTEST, conceal, longest, redacted
+from skyband.framework.base.errors import SkybandError, SpecErrors, Where, redacted, redacted_for_terminal
+from skyband.framework.base.redaction import SHORTEST, conceal, longest_concealed, redact_values
 from skyband.framework.console.lines import JsonLines, Lines
 from skyband.framework.spec.load import validate_text
 from skyband.jobs import cli
@@ -30,9 +30,9 @@ VALUE = 'pa\'ss "w\\rd" 50% ü'
 )  # fmt: skip
 def test_every_spelling_is_taken_out(spelled: str) -> None:
     conceal("S", VALUE)
-    shown = redacted(f"before {spelled} after")
-    assert "ss " not in shown and "50%" not in shown and "ss%20" not in shown and "${S}" in shown
-    assert shown.startswith("before ") and shown.endswith(" after")
+    out = redact_values(f"before {spelled} after")
+    assert "ss " not in out and "50%" not in out and "ss%20" not in out and "${S}" in out
+    assert out.startswith("before ") and out.endswith(" after")
 
 
 @pytest.mark.parametrize(
@@ -48,15 +48,15 @@ def test_every_spelling_is_taken_out(spelled: str) -> None:
 )
 def test_paths_numbers_lines_and_what_is_too_short(value: str, text: str, shown: str) -> None:
     conceal("S", value)
-    assert redacted(text) == shown
+    assert redact_values(text) == shown
 
 
 def test_the_longest_comes_first_and_the_first_name_stays() -> None:
     conceal("A", "hunter")
     conceal("B", "hunter2")
     conceal("C", "hunter")
-    assert redacted("hunter2 hunter") == "${B} ${A}"
-    assert longest() == len("hunter2")
+    assert redact_values("hunter2 hunter") == "${B} ${A}"
+    assert longest_concealed() == len("hunter2")
 
 
 def test_an_error_is_redacted_when_it_is_rendered_whenever_it_was_made() -> None:
@@ -64,16 +64,16 @@ def test_an_error_is_redacted_when_it_is_rendered_whenever_it_was_made() -> None
         "SKY-E300", "cannot open /in/hunter2\x1b[2J", "look at hunter2", Where("/in/hunter2/spec.yaml", 1, 1, 1, "a: ${S}")
     )
     conceal("S", "hunter2")
-    shown = SpecErrors([error]).render()
+    out = SpecErrors([error]).render()
     # The file is what the user named: it stays, so that it can be opened.
-    assert shown.count("hunter2") == 1 and shown.startswith("/in/hunter2/spec.yaml:1:1") and "a: ${S}" in shown
-    assert not steering(shown) and "hunter2" not in told("hunter2\x1b")
+    assert out.count("hunter2") == 1 and out.startswith("/in/hunter2/spec.yaml:1:1") and "a: ${S}" in out
+    assert not steering(out) and "hunter2" not in redacted("hunter2\x1b")
 
 
 def test_a_mistake_noted_before_the_variable_is_read_does_not_show_it() -> None:
     text = SENSORS.replace("job: sensor-anomalies", "job: sensor-anomalies\nhunter2: 1").replace("temp is not null", "sensor <> '${S}'")
     _, errors = validate_text(text, {**ENV, "S": "hunter2"})
-    assert len(errors) == 1 and "hunter2" not in errors[0].message.replace("'hunter2'", "") and "hunter2" not in told(errors[0].message)
+    assert len(errors) == 1 and "hunter2" not in errors[0].message.replace("'hunter2'", "") and "hunter2" not in redacted(errors[0].message)
 
 
 def test_a_defect_is_told_without_values(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,9 +104,11 @@ def test_a_place_is_shown_on_the_terminal_alone(tmp_path: Path, capsys: pytest.C
     job, errors = validate_text(spec_at(tmp_path, "${IN}", "${WHERE}/tables"), env)
     assert job is not None and not errors
     text = f"wrote {tmp_path}/new/tables of {tmp_path}/in/a.csv"
-    assert shown(text) == text and told(text) == redacted(text) == "wrote ${WHERE}/tables of ${IN}/a.csv"
+    assert redacted_for_terminal(text) == text and redacted(text) == redact_values(text) == "wrote ${WHERE}/tables of ${IN}/a.csv"
     error = SkybandError("SKY-E301", text, text)
-    assert error.render(shown).count(str(tmp_path)) == 4 and str(tmp_path) not in str(error.plain()) + error.render() + str(error)
+    assert error.render(redacted_for_terminal).count(str(tmp_path)) == 4 and str(tmp_path) not in str(error.plain()) + error.render() + str(
+        error
+    )
     Lines().tell("info", "x", text)
     JsonLines().tell("info", "x", text)
     plain, as_json = capsys.readouterr().err.splitlines()
@@ -133,17 +135,17 @@ def test_what_may_be_more_than_a_place_is_concealed(tmp_path: Path, source: str,
     env = {name: value.replace("{dir}", str(tmp_path)) for name, value in env.items()}
     validate_text(spec_at(tmp_path, source.replace("{dir}", str(tmp_path)), sink, more), env)
     ((name, value),) = env.items()
-    assert shown(f"see {value}!") == (f"see ${{{name}}}!" if len(value) >= SHORTEST else f"see {value}!")
+    assert redacted_for_terminal(f"see {value}!") == (f"see ${{{name}}}!" if len(value) >= SHORTEST else f"see {value}!")
 
 
 def test_what_was_more_than_a_place_once_is_none_in_the_next_spec(tmp_path: Path) -> None:
     env = {"WHERE": str(tmp_path), "OTHER": str(tmp_path)}
     validate_text(spec_at(tmp_path, "/in", "${WHERE}/out"), env)
-    assert shown(str(tmp_path)) == str(tmp_path)
+    assert redacted_for_terminal(str(tmp_path)) == str(tmp_path)
     validate_text(spec_at(tmp_path, "/in", "/out", " and sensor <> '${OTHER}'"), env)
-    assert str(tmp_path) not in shown(f"{tmp_path}/out")
+    assert str(tmp_path) not in redacted_for_terminal(f"{tmp_path}/out")
     validate_text(spec_at(tmp_path, "/in", "${WHERE}/out"), env)
-    assert str(tmp_path) not in shown(f"{tmp_path}/out")
+    assert str(tmp_path) not in redacted_for_terminal(f"{tmp_path}/out")
 
 
 _SAFE = {"told", "printable", "render", "shown"}
@@ -152,12 +154,12 @@ _BARE = {
     "framework/console/lines.py": 1,
     "jobs/demo.py": 3,
 }
-"""Prints that need none of them: a script of its own, figures, what ``told`` has seen already, the demo's directories, rows of the
+"""Prints that need none of them: a script of its own, figures, what ``redacted`` has seen already, the demo's directories, rows of the
 user's."""
 
 
 def test_whatever_is_printed_goes_through_one_place(root: Path) -> None:
-    """Whoever prints more than words of Skyband's own does so by ``told``, ``printable`` (the user's own data) or ``render``."""
+    """Whoever prints more than words of Skyband's own does so by ``redacted``, ``printable`` (the user's own data) or ``render``."""
     bare: Counter[str] = Counter()
     for file in [*(root / "framework").rglob("*.py"), *(root / "jobs").glob("*.py")]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):

@@ -203,7 +203,7 @@ def test_no_spec_learns_or_names_a_receiver(tmp_path: Path) -> None:
 
 
 def test_the_url_is_concealed_wherever_it_reappears() -> None:
-    redaction.forget()
+    redaction.reveal_all()
     Receivers.of({WEBHOOK: "https://host.example/services/T0/B0/xyz"})
-    assert redaction.redacted("could not reach https://host.example/services/T0/B0/xyz") == f"could not reach ${{{WEBHOOK}}}"
-    redaction.forget()
+    assert redaction.redact_values("could not reach https://host.example/services/T0/B0/xyz") == f"could not reach ${{{WEBHOOK}}}"
+    redaction.reveal_all()

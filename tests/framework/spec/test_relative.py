@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skyband.framework.base.redaction import redacted
+from skyband.framework.base.redaction import redact_values
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.fingerprint import fingerprint
 from skyband.framework.plan.model import Plan
@@ -46,7 +46,7 @@ def test_paths_that_are_not_relative_stay_as_they_are(tmp_path: Path, path: str)
 def test_what_came_from_the_environment_stays_masked(tmp_path: Path) -> None:
     found = plan(spec(tmp_path, "${LANDING}/in", "${WAREHOUSE}"), {"LANDING": "../secret-place", "WAREHOUSE": "secret-sink/x"})
     assert found.source.path == f"{tmp_path}/../secret-place/in"
-    assert "secret" not in redacted(f"{found.source.path} {found.sink}")
+    assert "secret" not in redact_values(f"{found.source.path} {found.sink}")
 
 
 def test_a_text_that_is_no_file_starts_at_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

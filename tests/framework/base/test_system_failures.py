@@ -1,4 +1,4 @@
-"""What a full disk looks like in the words of the libraries, and what a user is told."""
+"""The texts by which libraries report a full disk, and the errors that users get."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake.exceptions import DeltaError
 
-from skyband.framework.base import machine
+from skyband.framework.base import system_failures
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.streaming.spark.failures import failure, machine_refused
 from skyband.framework.tables.schemas import TableSpec
@@ -35,8 +35,8 @@ COLOURED = "Generic LocalFileSystem error\n  \x1b[31m\u21b3\x1b[0m Unable to cop
     ],
 )  # fmt: skip
 def test_it_is_told_from_the_users_own_mistakes(e: Exception, what: str | None) -> None:
-    assert machine.gave_out(e) == what
-    assert "\n" not in machine.one_line(e) and "\x1b" not in machine.one_line(e)
+    assert system_failures.system_failure(e) == what
+    assert "\n" not in system_failures.one_line(e) and "\x1b" not in system_failures.one_line(e)
 
 
 STREAM = (
@@ -71,7 +71,7 @@ TASK = (
     ],
 )  # fmt: skip
 def test_a_jvms_words_are_told_from_a_failure_of_the_job(said: str, what: str | None) -> None:
-    assert machine.engine_gave_out(said) == what
+    assert system_failures.system_failure_of_jvm(said) == what
 
 
 def test_a_cause_that_spark_does_not_mention_is_found(tmp_path: Path) -> None:
@@ -79,9 +79,9 @@ def test_a_cause_that_spark_does_not_mention_is_found(tmp_path: Path) -> None:
     middle, outer = RuntimeError("the commit failed"), RuntimeError(STREAM.format("org.apache.spark.SparkException: Error writing state"))
     middle._cause = inner
     outer._cause = middle
-    found = machine_refused(outer, tmp_path / "checkpoint", None)
+    found = system_failure_error(outer, tmp_path / "checkpoint", None)
     assert found is not None and found.code == "SKY-E306" and str(tmp_path / "checkpoint") in found.message
-    assert machine_refused(middle, tmp_path, None) is not None and machine_refused(RuntimeError("x"), tmp_path, None) is None
+    assert system_failure_error(middle, tmp_path, None) is not None and system_failure_error(RuntimeError("x"), tmp_path, None) is None
 
 
 def test_where_nobody_expected_it_it_is_no_defect() -> None:
@@ -92,11 +92,11 @@ def test_where_nobody_expected_it_it_is_no_defect() -> None:
 
 
 def test_only_the_machines_refusals_are_translated() -> None:
-    with pytest.raises(SkybandError) as told, machine.told("/data/out"):
+    with pytest.raises(SkybandError) as told, system_failures.raising_system_failures("/data/out"):
         raise OSError(errno.ENOSPC, "No space left on device")
     assert told.value.code == "SKY-E306"
     assert told.value.message == "/data/out cannot be written: no space left on device"
-    with pytest.raises(FileNotFoundError), machine.told("/data/out"):
+    with pytest.raises(FileNotFoundError), system_failures.raising_system_failures("/data/out"):
         raise FileNotFoundError(errno.ENOENT, "No such file")
 
 
