@@ -45,13 +45,13 @@ def run(args: argparse.Namespace) -> Answer:
     from skyband.framework.streaming.job.layout import Layout
     from skyband.framework.tables.delta.delta_read import open_table
     from skyband.framework.tables.delta.expected_columns import need_columns
-    from skyband.framework.tables.schemas import rejected_schema
+    from skyband.framework.tables.schemas import fixed_schema
     from skyband.framework.tables.writing.driver_writer import DriverWriter
 
     need_readable(plan.sink)
     layout = Layout(plan.sink)
     job = layout.known()
-    need_columns(open_table(layout.root, "rejected"), "rejected", rejected_schema())
+    need_columns(open_table(layout.root, "rejected"), "rejected", fixed_schema("rejected"))
     writer = DriverWriter(layout.root)
     found = groups(writer)
     if args.reason is not None:

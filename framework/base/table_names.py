@@ -10,11 +10,6 @@ JOB_RUNS: Final = "job_runs"
 SUFFIXES: Final = ("", "_changes", "_now", "_skyband")
 TRAJECTORY: Final = "_trajectory"
 """Suffix of the table of a query whose items have time-varying values."""
-FIXED_COLUMNS: Final = (
-    "changed_at", "step", "pos", "change", "score", "cause", "batch_id", "valid_from", "valid_to", "from_step", "to_step", "is_current",
-    "rank", "as_of", "bucket",
-)  # fmt: skip
-"""Columns of result tables that Skyband adds to the user's."""
 
 NAMES_EDITION: Final = 2
 """Version of the names of all columns. The tables of a job keep the version they were created with (SKY-E307)."""
@@ -23,8 +18,6 @@ RENAMED: Final = (("at", "changed_at"), ("current", "is_current"), ("table (of c
 
 QUERY_COLUMN: Final = "query"
 """Column of results with the query (of a table of queries) that a row belongs to."""
-
-HEAD_COLUMNS: Final = ("last_seq", "last_time", "as_of", "bucket")
 
 
 def query_tables(query: str) -> tuple[str, ...]:

@@ -10,9 +10,10 @@ from typing import Final
 
 import yaml
 
+from skyband.framework.base.columns import FIXED_COLUMNS, HEAD_COLUMNS
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError, printable
-from skyband.framework.base.table_names import FIXED_COLUMNS, HEAD_COLUMNS, QUERY_COLUMN
+from skyband.framework.base.table_names import QUERY_COLUMN
 from skyband.framework.base.units import format_duration
 from skyband.framework.guess.columns import Guess, guess_column, quoted
 from skyband.framework.guess.roles import Roles, roles_of

@@ -24,7 +24,7 @@ from skyband.framework.quality.checks import Span
 from skyband.framework.quality.outcome import BROKEN, error_of, failed
 from skyband.framework.tables.delta.delta_read import dataset
 from skyband.framework.tables.results import invariants
-from skyband.framework.tables.schemas import changes_name, checks_schema
+from skyband.framework.tables.schemas import changes_name, fixed_schema
 from skyband.framework.tables.writing.published import PUBLISHED, publish
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Gate:
         found += run_rules.evaluate(self.plan, sink.writer, span, run, _now())
         rows: list[Row] = [o.row(run_id, batch_id) for o in found]
         if rows:
-            sink.writer.append("checks", pa.Table.from_pylist(rows, checks_schema()), app_id, batch_id)
+            sink.writer.append("checks", pa.Table.from_pylist(rows, fixed_schema("checks")), app_id, batch_id)
         return rows
 
     def _as_of_now(self, sink: Sink, recorded: list[Row], run_id: str, batch_id: int) -> list[Row]:
@@ -107,7 +107,7 @@ class Gate:
         turned = [r for r in fresh if r["success"] != last.get(r["arguments"])]
         if turned:
             version = (now - EPOCH) // timedelta(microseconds=1)
-            sink.writer.append("checks", pa.Table.from_pylist(turned, checks_schema()), sink.app_id("checks/now"), version)
+            sink.writer.append("checks", pa.Table.from_pylist(turned, fixed_schema("checks")), sink.app_id("checks/now"), version)
         return [*(r for r in recorded if r["expectation"] != run_rules.MIN_ROWS), *fresh]
 
     def _tell(self, rows: list[Row], critical: list[Row], batch_id: int, seconds: float) -> None:

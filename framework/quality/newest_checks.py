@@ -9,14 +9,14 @@ import pyarrow.compute as pc
 
 from skyband.framework.tables.delta.delta_read import open_table, read
 from skyband.framework.tables.delta.expected_columns import need_columns
-from skyband.framework.tables.schemas import checks_schema, runs_schema
+from skyband.framework.tables.schemas import fixed_schema
 
 
 def newest_checks(root: Path) -> list[dict[str, Any]]:
     """What the last gate wrote of the last batch, rules over runs too; none if it has not been there. SKY-E400 if a table is unreadable."""
     runs, checks = open_table(root, "runs"), open_table(root, "checks")
-    need_columns(runs, "runs", runs_schema(), ["batch_id"])
-    need_columns(checks, "checks", checks_schema(), ["batch_id", "run_id", "checked_at"])
+    need_columns(runs, "runs", fixed_schema("runs"), ["batch_id"])
+    need_columns(checks, "checks", fixed_schema("checks"), ["batch_id", "run_id", "checked_at"])
     last = pc.max(read(runs, ["batch_id"])["batch_id"]).as_py()
     if last is None:
         return []

@@ -18,7 +18,7 @@ from skyband.framework.verify.brute_force.sample import compare
 from skyband.framework.verify.budget import Budget, Clock, Sample
 from skyband.framework.verify.differences import told
 from skyband.framework.verify.progress import Progress
-from skyband.framework.verify.reconciliation.missing_values import missing
+from skyband.framework.verify.reconciliation.missing_values import missing_values
 from skyband.framework.verify.reconciliation.row_counts import compare_books
 from skyband.framework.verify.reconciliation.source_count import compare_count
 from skyband.framework.verify.replay.clocks import Clocks
@@ -87,7 +87,7 @@ class _Verification:
             self.report("changed", f"DIFFERENT: {losses_told(self.changed)}", tables=len(self.changed))
         self.progress.doing("reading the tables")
         stored = Stored(self.plan)
-        off = missing(stored)
+        off = missing_values(stored)
         if off:
             self._differ(len(off))
             self.report("different", f"DIFFERENT\n{told(off)}", differences=len(off))

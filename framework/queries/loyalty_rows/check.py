@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from skyband.framework.base.table_names import FIXED_COLUMNS
+from skyband.framework.base.columns import FIXED_COLUMNS
 from skyband.framework.queries.loyalty_rows.items import LOYALTY, SLOPE
 from skyband.framework.queries.loyalty_rows.model import LoyaltyRows
 from skyband.framework.spec.checks.scope import ROW_SIDES, Scope

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from skyband.framework.base.columns import FIXED_COLUMNS, HEAD_COLUMNS
 from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import did_you_mean, one_of
 from skyband.framework.base.items import ItemShape
-from skyband.framework.base.table_names import FIXED_COLUMNS, HEAD_COLUMNS, JOB_RUNS, JOB_TABLES, QUERY_COLUMN, TRAJECTORY, query_tables
+from skyband.framework.base.table_names import JOB_RUNS, JOB_TABLES, QUERY_COLUMN, TRAJECTORY, query_tables
 from skyband.framework.base.units import format_duration
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.queries.registry import QUERY_TYPES, query_type

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from skyband.framework.base.columns import FIXED_COLUMNS, JOB_LAYOUTS, Column, Group, Values, query_layout
 from skyband.framework.base.items import ItemShape, Value
-from skyband.framework.base.messages import TIMES
-from skyband.framework.base.reasons import REASONS
-from skyband.framework.base.table_names import FIXED_COLUMNS, QUERY_COLUMN, TRAJECTORY, query_tables
+from skyband.framework.base.table_names import JOB_TABLES, QUERY_COLUMN, TRAJECTORY, query_tables
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.queries.registry import query_type
 from skyband.framework.spec.checks.scope import Scope
@@ -20,7 +19,6 @@ _INT: Kind = "int"
 _TEXT: Kind = "text"
 _TIME: Kind = "time"
 _FLOAT: Kind = "float"
-_BOOL: Kind = "bool"
 
 
 def without_table(s: Scope) -> dict[str, str]:
@@ -35,34 +33,16 @@ def table_columns(s: Scope, table: str) -> Columns | None:
         return None
     kinds = s.kinds()
     keys = {c: kinds[c] for c in s.job.source.partition_by if c in kinds}
-    if table == "heads":
-        return {**keys, "bucket": _INT, "last_seq": _INT, "last_time": _TIME, "as_of": _TIME}
-    if table == "rejected":
-        return {"reason": _TEXT, "text": _TEXT, "origin": _TEXT, "event_time": _TIME, "batch_id": _INT}
-    if table == "runs":
-        return _runs()
-    if table == "checks":
-        texts = ("run_id", "table_name", "expectation", "arguments", "severity", "observed", "examples", "error")
-        return {
-            **dict.fromkeys(texts, _TEXT), "batch_id": _INT, "first_batch_id": _INT, "table_version": _INT, "checked_at": _TIME,
-            "success": _BOOL, "rows_checked": _INT, "unexpected": _INT, "unexpected_percent": _FLOAT, "check_ms": _FLOAT,
-        }  # fmt: skip
-    if table == "published":
-        return {"table_name": _TEXT, "version": _INT, "published_at": _TIME}
+    if table in JOB_TABLES:
+        return {n: kind for part in JOB_LAYOUTS[table] for n, kind in (keys if part is Group.KEYS else _fixed(part)).items()}
     for name, query in s.job.queries.items():
         if table.startswith(name) and table.removeprefix(name) in ("", "_changes", "_now", "_skyband", TRAJECTORY):
             return None if s.doc.bad_below(("queries", name)) else _of_query(s, query, table.removeprefix(name), keys, kinds)
     return None
 
 
-def _runs() -> Columns:
-    counts = ("batch_id", "rows_in", "filtered", "rejected", "accepted", "pending", "pending_change", "changes")
-    return {
-        **dict.fromkeys(counts, _INT), **dict.fromkeys((f"rejected_{c.name}" for c in REASONS), _INT),
-        **dict.fromkeys(("batch_time", "frontier", "newest"), _TIME),
-        **dict.fromkeys(("unusable", "warned", "drift", "counters", "committed"), _TEXT),
-        **dict.fromkeys((f"{d}_ms" for d in ("batch", "engine", *TIMES, "write")), _FLOAT),
-    }  # fmt: skip
+def _fixed(part: Column | Group | Values) -> Columns:
+    return {part.name: kind_of(part.type)} if isinstance(part, Column) else {}
 
 
 def _of_query(s: Scope, query: QueryModel, suffix: str, keys: Columns, kinds: Columns) -> Columns:
@@ -70,21 +50,19 @@ def _of_query(s: Scope, query: QueryModel, suffix: str, keys: Columns, kinds: Co
     source = s.job.source
     of = [q for q in s.job.queries.values() if q.type == query.type] if suffix == "_skyband" else [query]
     shown = [c for q in of for c in carried(q, query_type(q.type).item(q), source.id, source.partition_by)]
-    made: Columns = {} if getattr(query, "queries_from", None) is None else {QUERY_COLUMN: _TEXT}
-    made |= keys
-    for c in shape.columns(source.id, dict.fromkeys(shown), source.partition_by):
-        made[c.name] = _INT if c.what == "seq" else _TIME if c.what == "time" else kinds.get(c.source, _FLOAT)
-    made |= _values(shape.values)
-    if suffix == "_changes":
-        more: Columns = {"change": _TEXT, "cause": _TEXT} if shape.lasting else {}
-        return made | {"changed_at": _TIME, "step": _INT, "pos": _INT, **more, "batch_id": _INT}
-    if suffix == "_now":
-        return made | {"rank": _INT, "as_of": _TIME}
-    if suffix == TRAJECTORY:
-        return made | {"valid_from": _TIME, "batch_id": _INT}
-    if suffix == "_skyband":
-        return made | _values(shape.extra) | {"bucket": _INT}
-    return made | {"valid_from": _TIME, "valid_to": _TIME, "from_step": _INT, "to_step": _INT, "is_current": _BOOL}
+    groups: dict[Group, Columns] = {
+        Group.KEYS: keys,
+        Group.STREAM: keys if getattr(query, "queries_from", None) is None else {QUERY_COLUMN: _TEXT, **keys},
+        Group.ITEM: {
+            c.name: _INT if c.what == "seq" else _TIME if c.what == "time" else kinds.get(c.source, _FLOAT)
+            for c in shape.columns(source.id, dict.fromkeys(shown), source.partition_by)
+        },
+        Group.EXTRA: _values(shape.extra),
+    }
+    made: Columns = {}
+    for part in query_layout(suffix, shape.lasting):
+        made |= groups[part] if isinstance(part, Group) else _values(shape.values) if isinstance(part, Values) else _fixed(part)
+    return made
 
 
 def _values(values: tuple[Value, ...]) -> Columns:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skyband.framework.base.columns import BATCH, Column, Group, Values, changes_layout
 from skyband.framework.base.items import SCORE
 from skyband.framework.base.table_names import QUERY_COLUMN
 from skyband.framework.base.types import arrow_type
@@ -22,6 +24,14 @@ KeyValues = Callable[[I64], pa.Table]
 _STAMP = pa.timestamp("us", "UTC")
 _CAUSES = pa.array(CAUSES, pa.string())
 _SIGNS = pa.array(["-", "+"], pa.string())
+_FIXED: Final[Mapping[str, Callable[[Changes, I64], pa.Array]]] = {
+    "changed_at": lambda changes, mine: pa.array(changes.at[mine]).cast(_STAMP),
+    "step": lambda changes, mine: pa.array(changes.step[mine].astype(np.int64)),
+    "pos": lambda changes, mine: pa.array(changes.pos[mine].astype(np.int32)),
+    "change": lambda changes, mine: _SIGNS.take(pa.array((changes.sign[mine] > 0).astype(np.int8))),
+    "cause": lambda changes, mine: _CAUSES.take(pa.array(changes.cause[mine])),
+}
+"""The values of the columns of ``base.columns.changes_layout`` that are the same in every job, less ``batch_id``."""
 
 
 class ItemRows:
@@ -50,20 +60,17 @@ class ItemRows:
                 continue
             key = changes.key[mine]
             columns: list[tuple[str, pa.Array | pa.ChunkedArray]] = []
-            if q.members:
-                columns.append((QUERY_COLUMN, self.members[q.name].take(pa.array(changes.query))))
-            columns += self._key_columns(keys, key)
-            columns += [
-                ("changed_at", pa.array(changes.at[mine]).cast(_STAMP)),
-                ("step", pa.array(changes.step[mine].astype(np.int64))),
-                ("pos", pa.array(changes.pos[mine].astype(np.int32))),
-            ]
-            if q.item.lasting:
-                columns.append(("change", _SIGNS.take(pa.array((changes.sign[mine] > 0).astype(np.int8)))))
-            columns += self._items(q, key, changes.items[mine], store)
-            columns += _values(q, changes.score, changes.values, mine)
-            if q.item.lasting:
-                columns.append(("cause", _CAUSES.take(pa.array(changes.cause[mine]))))
+            for part in changes_layout(q.item.lasting):
+                if part is Group.STREAM:
+                    if q.members:
+                        columns.append((QUERY_COLUMN, self.members[q.name].take(pa.array(changes.query))))
+                    columns += self._key_columns(keys, key)
+                elif part is Group.ITEM:
+                    columns += self._items(q, key, changes.items[mine], store)
+                elif isinstance(part, Values):
+                    columns += _values(q, changes.score, changes.values, mine)
+                elif isinstance(part, Column) and part.name != BATCH:
+                    columns.append((part.name, _FIXED[part.name](changes, mine)))
             yield q.name, _table(columns)
 
     def trajectories(self, operator: int, traces: Traces, store: WindowStore, keys: KeyValues) -> Iterator[tuple[str, pa.Table]]:

@@ -21,7 +21,7 @@ from skyband.framework.streaming.job.generations import bytes_in, gone_files
 from skyband.framework.streaming.job.layout import JobFile, Layout, changed_since, grows, rules_of
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.expected_columns import need_columns
-from skyband.framework.tables.schemas import runs_schema, skyband_name
+from skyband.framework.tables.schemas import fixed_schema, skyband_name
 
 Verdict = Literal["first run", "nothing", "rules", "buckets", "added", "queries", "state"]
 SAYS: Final[dict[str, str]] = {
@@ -144,7 +144,7 @@ def _obstacle(plan: Plan, layout: Layout) -> str | None:
 def _cost(layout: Layout) -> Cost | None:
     try:
         table = delta_read.open_table(layout.root, "runs")
-        need_columns(table, "runs", runs_schema(), ["rows_in", "batch_ms"])
+        need_columns(table, "runs", fixed_schema("runs"), ["rows_in", "batch_ms"])
         runs = delta_read.read(table, ["rows_in", "batch_ms"])
     except SkybandError:
         return None

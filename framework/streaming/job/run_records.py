@@ -32,7 +32,7 @@ from skyband.framework.streaming.job.layout import RUNNING, Layout
 from skyband.framework.streaming.spark.scratch import alive
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.expected_columns import need_columns
-from skyband.framework.tables.schemas import job_runs_schema, job_runs_table
+from skyband.framework.tables.schemas import fixed_schema, job_runs_table
 from skyband.framework.tables.writing.driver_writer import DriverWriter
 
 KILLED: Final = "killed"
@@ -118,12 +118,12 @@ def history(layout: Layout, limit: int | None = None) -> list[dict[str, Any]]:
     known: list[dict[str, Any]] = []
     if delta_read.exists(layout.root, JOB_RUNS):
         table = delta_read.open_table(layout.root, JOB_RUNS)
-        need_columns(table, JOB_RUNS, job_runs_schema(), SHOWN)
+        need_columns(table, JOB_RUNS, fixed_schema("job_runs"), SHOWN)
         known = delta_read.read(table).to_pylist()
     said = _said(layout)
     if said is not None and said["run_id"] not in {r["run_id"] for r in known}:
         row = _row(said, GOING_ON if _alive(said) else KILLED)
-        known.append({n: row.get(n) for n in job_runs_schema().names})
+        known.append({n: row.get(n) for n in fixed_schema("job_runs").names})
     known.sort(key=lambda r: -int(r["run_id"]))
     return known[:limit]
 
@@ -136,7 +136,7 @@ def spec_hash(path: str) -> str | None:
 
 
 def _table(row: Mapping[str, Any]) -> pa.Table:
-    schema = job_runs_schema()
+    schema = fixed_schema("job_runs")
     return pa.Table.from_pylist([{n: row.get(n) for n in schema.names}], schema)
 
 

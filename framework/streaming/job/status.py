@@ -32,7 +32,7 @@ from skyband.framework.streaming.job.generations import OLD, bytes_in
 from skyband.framework.streaming.job.layout import NEXT, JobFile, Layout, changed_since, has_rows, torn
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.expected_columns import need_columns
-from skyband.framework.tables.schemas import runs_schema, tables
+from skyband.framework.tables.schemas import fixed_schema, tables
 
 State = Literal["never run", "running", "rebuilding", "stopped", "stopped in a batch", "swap interrupted", "damaged"]
 _RECORD_LOCK: Final = "hhqqi4x"
@@ -190,7 +190,7 @@ def _runs(found: Status, root: Path) -> None:
     needed = [*counts, *(f"rejected_{c}" for c in classes), "batch_id", "batch_time", "pending", "frontier", "newest"]
     try:
         table = delta_read.open_table(root, "runs")
-        need_columns(table, "runs", runs_schema(), needed)
+        need_columns(table, "runs", fixed_schema("runs"), needed)
         rows = delta_read.read(table, needed)
     except SkybandError as e:
         found.wrong.append(_said(e))

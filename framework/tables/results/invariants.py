@@ -27,7 +27,7 @@ from skyband.framework.quality.outcome import BROKEN, EXAMPLES, Outcome
 from skyband.framework.queries.protocol import Limits
 from skyband.framework.queries.registry import query_type
 from skyband.framework.tables.key_numbers import order_by
-from skyband.framework.tables.schemas import checks_schema, stream_columns
+from skyband.framework.tables.schemas import fixed_schema, stream_columns
 from skyband.framework.tables.writing.sink import Sink
 
 I64 = npt.NDArray[np.int64]
@@ -93,7 +93,7 @@ def record(sink: Sink, table: str, found: Sequence[Outcome], first: int, last: i
         return
     made = identity(sink, table)
     rows = [replace(o, table=table, first=first).row(f"{sink.generation}-{last}-{made}", last) for o in found]
-    sink.writer.append("checks", pa.Table.from_pylist(rows, checks_schema()), sink.app_id(f"checks/{table}/{made}"), last)
+    sink.writer.append("checks", pa.Table.from_pylist(rows, fixed_schema("checks")), sink.app_id(f"checks/{table}/{made}"), last)
 
 
 def identity(sink: Sink, table: str) -> str:

@@ -23,7 +23,7 @@ from skyband.framework.storage.places import absent
 from skyband.framework.storage.settings import options
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.expected_columns import need_columns
-from skyband.framework.tables.schemas import published_schema, result_tables
+from skyband.framework.tables.schemas import fixed_schema, result_tables
 from skyband.framework.tables.writing.writer import Writer
 
 PUBLISHED: Final = "published"
@@ -41,7 +41,7 @@ def publish(plan: Plan, writer: Writer, app_id: str, batch_id: int) -> bool:
         return False
     now = datetime.now(UTC)
     rows = [{"table_name": t, "version": writer.opened(t).version(), "published_at": now} for t in result_tables(plan)]
-    return writer.overwrite(PUBLISHED, pa.Table.from_pylist(rows, published_schema()), app_id, batch_id)
+    return writer.overwrite(PUBLISHED, pa.Table.from_pylist(rows, fixed_schema("published")), app_id, batch_id)
 
 
 def kept(root: Path, table: str) -> list[int]:
@@ -84,6 +84,6 @@ def unreadable(root: Path, table: str, version: int) -> str | None:
 
 
 def _versions(published: DeltaTable) -> list[tuple[str, int]]:
-    need_columns(published, PUBLISHED, published_schema(), ["table_name", "version"])
+    need_columns(published, PUBLISHED, fixed_schema("published"), ["table_name", "version"])
     rows = delta_read.read(published, ["table_name", "version"])
     return list(zip(rows["table_name"].to_pylist(), rows["version"].to_pylist(), strict=True))

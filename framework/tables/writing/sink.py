@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.framework.base.columns import DURATIONS
 from skyband.framework.base.failpoints import failpoint
 from skyband.framework.base.messages import HEADS, REJECTED, RUNS, Changes, Skyband, Trajectory, addressed
 from skyband.framework.base.types import STAMP
@@ -25,7 +26,7 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.tables.delta.data_files import DataFile
 from skyband.framework.tables.delta.delta_read import to_schema
 from skyband.framework.tables.key_numbers import key_numbers, last_of_each
-from skyband.framework.tables.schemas import DURATIONS, TableSpec, changes_name, derived_tables, skyband_name, tables, trajectory_name
+from skyband.framework.tables.schemas import TableSpec, changes_name, derived_tables, skyband_name, tables, trajectory_name
 from skyband.framework.tables.writing.writer import Writer
 
 FILLED_BATCH = -1

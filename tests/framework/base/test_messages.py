@@ -21,7 +21,7 @@ from skyband.framework.base.messages import (
     unusable_of,
 )
 from skyband.framework.base.reasons import REASONS, count_of
-from skyband.framework.tables.schemas import rejected_schema, runs_schema
+from skyband.framework.tables.schemas import fixed_schema
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_every_reason_is_in_one_class_and_in_the_tables_comments() -> None:
         "no_update",
     ]
     assert {count_of(r) for r in spelled} == {n for c in REASONS for n in c.counts}
-    comments = {f.name: f.metadata[b"comment"].decode() for s in (rejected_schema(), runs_schema()) for f in s}
+    comments = {f.name: f.metadata[b"comment"].decode() for s in (fixed_schema("rejected"), fixed_schema("runs")) for f in s}
     assert comments["reason"] == (
         "parse, rule:<name>, late, duplicate_id, no_target, null_id, null_time, null_key, null_object:<column>, empty_set:<name>, "
         "large_set:<name>, bad_file, time_range, int_range, no_update:<column>"

@@ -8,7 +8,8 @@ import duckdb
 import pytest
 from sqlglot.dialects import BigQuery
 
-from skyband.framework.base.table_names import FIXED_COLUMNS, QUERY_COLUMN
+from skyband.framework.base.columns import FIXED_COLUMNS
+from skyband.framework.base.table_names import QUERY_COLUMN
 from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.model import Plan
 from skyband.framework.spec.load import validate_text

@@ -23,7 +23,7 @@ from skyband.framework.streaming.job.locks import one_run
 from skyband.framework.streaming.job.run_records import RunRecord, history, settle
 from skyband.framework.streaming.spark.stop_signal import STOP
 from skyband.framework.tables.delta import delta_read
-from skyband.framework.tables.schemas import job_runs_schema
+from skyband.framework.tables.schemas import fixed_schema
 from skyband.jobs import cli
 from skyband.jobs.recorded import recorded
 from tests.framework.streaming import checkpoints
@@ -163,7 +163,7 @@ def test_the_command_lists_runs(job: Job, tmp_path: Path, capsys: pytest.Capture
     assert newest.split()[0] == "2" and "failed (SKY-E301)" in newest and oldest.split()[0] == "1" and " done " in oldest
     assert cli.main(["history", str(spec), "--limit", "1", "--format", "json"]) == 0
     (told,) = json.loads(capsys.readouterr().out)["runs"]
-    assert told["run_id"] == 2 and set(told) == set(job_runs_schema().names) and datetime.fromisoformat(told["started_at"])
+    assert told["run_id"] == 2 and set(told) == set(fixed_schema("job_runs").names) and datetime.fromisoformat(told["started_at"])
 
 
 def test_nothing_was_stopped_here() -> None:
