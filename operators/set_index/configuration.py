@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, isnan, nextafter, sqrt
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -14,11 +14,7 @@ from skyband.operators.expressions.ast import Literal_, Node
 from skyband.operators.expressions.canonical import attributes
 from skyband.operators.expressions.compile import PairKernel, compile_pair
 from skyband.operators.pair_rows.queries import Between, all_of
-
-Similarity: TypeAlias = Literal["jaccard", "cosine", "dice", "overlap", "hamming"]
-
-SIMILARITIES: tuple[Similarity, ...] = ("jaccard", "cosine", "dice", "overlap", "hamming")
-"""In the order of the kernels' numbers. ``hamming`` is a distance: smaller is better."""
+from skyband.operators.set_index.functions import DISTANCES, SIMILARITIES, Similarity
 
 NEARLY_ZERO: float = nextafter(0.0, -1.0)
 """The internal score that every pair reaches that shares a token, and no other."""
@@ -51,7 +47,7 @@ class SetsConfiguration:
     @property
     def direction(self) -> Literal["min", "max"]:
         """Which scores are better."""
-        return "min" if self.similarity == "hamming" else "max"
+        return "min" if self.similarity in DISTANCES else "max"
 
     def check_bounds(self, name: str, min_score: float | None, max_score: float | None) -> None:
         """Raise ValueError unless a query's bound is a number on the worse side."""

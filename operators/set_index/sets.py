@@ -10,7 +10,8 @@ import numpy as np
 from skyband.operators.base import I64, AnyArray, Arrivals, Instant
 from skyband.operators.pair_rows.kernels.tables import NEXT_SEQ, Advance, Settings
 from skyband.operators.pair_rows.windows import Windows
-from skyband.operators.set_index.configuration import SIMILARITIES, SetsConfiguration
+from skyband.operators.set_index.configuration import SetsConfiguration
+from skyband.operators.set_index.functions import SIMILARITIES
 from skyband.operators.set_index.kernels.arrive import index_rows
 from skyband.operators.set_index.kernels.probe import PROBED
 from skyband.operators.set_index.kernels.tables import ArrivingSets, Index, Tokens, new_index

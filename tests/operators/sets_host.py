@@ -13,7 +13,7 @@ from skyband.operators.base import NULL, Arrivals, Ragged
 from skyband.operators.expressions import parse
 from skyband.operators.matches.operator import Matches
 from skyband.operators.pair_rows.queries import Between, PairQuery
-from skyband.operators.set_index.configuration import SIMILARITIES
+from skyband.operators.set_index.functions import SIMILARITIES
 from skyband.operators.similar_sets.configuration import SimilarSetsQuery
 from skyband.operators.similar_sets.operator import SimilarSets
 from skyband.operators.topk_similar_sets.operator import TopKSimilarSets

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from bench import similar_sets
 from skyband.operators.base import Arrivals, Ragged, Window
 from skyband.operators.pair_rows.queries import Between, PairQuery
-from skyband.operators.set_index.configuration import SIMILARITIES
+from skyband.operators.set_index.functions import SIMILARITIES
 from skyband.operators.topk_similar_sets.operator import TopKSimilarSets
 from tests.operators.host import band_of
 from tests.operators.pairs_host import text_of

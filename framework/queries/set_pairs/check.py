@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from skyband.framework.base.errors import did_you_mean, one_of
 from skyband.framework.queries.pair_rows.check import check_between, check_room
-from skyband.framework.queries.set_pairs.model import DISTANCES, SHARES, SetPairs
+from skyband.framework.queries.set_pairs.model import SetPairs
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.parsing.document import Path
+from skyband.operators.set_index.functions import AT_MOST_ONE, DISTANCES
 
 
 def check(s: Scope, path: Path, query: SetPairs) -> None:
@@ -18,7 +19,7 @@ def check(s: Scope, path: Path, query: SetPairs) -> None:
             kind = "a distance: the smallest rank first" if query.similarity in DISTANCES else "a similarity: the largest rank first"
             said = f"{query.similarity} is {kind}, {wrong} does not bound it"
             s.doc.add("SKY-E117", said, s.doc.where_key((*path, wrong)), f"use {right}")
-    if query.min_score is not None and query.min_score > 1 and query.similarity in SHARES and not s.doc.bad((*path, "min_score")):
+    if query.min_score is not None and query.min_score > 1 and query.similarity in AT_MOST_ONE and not s.doc.bad((*path, "min_score")):
         s.doc.add("SKY-E114", f"no {query.similarity} similarity is larger than 1", s.doc.where_value((*path, "min_score")))
     if query.between is not None:
         check_between(s, (*path, "between"), query.between)

@@ -12,9 +12,10 @@ from typing import Any, Literal, cast
 from skyband.framework.plan.drafts import Context, QueryEntry, share
 from skyband.framework.plan.model import TOKENS
 from skyband.framework.queries.pair_rows.compile import side_texts, sides, sides_key
-from skyband.framework.queries.set_pairs.model import DISTANCES, SetPairs
+from skyband.framework.queries.set_pairs.model import SetPairs
 from skyband.operators.base import Window
 from skyband.operators.expressions.ast import Node
+from skyband.operators.set_index.functions import DISTANCES
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated
 
 from pydantic import Field
 
 from skyband.framework.base.units import NUMBER, Name
 from skyband.framework.queries.models import QueryModel
 from skyband.framework.queries.pair_rows.model import Between
-
-Similarity = Literal["jaccard", "cosine", "dice", "overlap", "hamming"]
-
-DISTANCES: Final = frozenset({"hamming"})
-"""Functions of which the smallest values rank first."""
-
-
-SHARES: Final = frozenset({"jaccard", "cosine", "dice"})
-"""Functions of which no value is larger than 1."""
+from skyband.operators.set_index.functions import Similarity
 
 
 class SetPairs(QueryModel):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from skyband.framework.queries.set_pairs.check import check as check_sets
-from skyband.framework.queries.set_pairs.model import DISTANCES
 from skyband.framework.queries.similar_sets.model import SimilarSets
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.parsing.document import Path
+from skyband.operators.set_index.functions import DISTANCES
 
 
 def check(s: Scope, path: Path, query: SimilarSets) -> None:

@@ -14,8 +14,9 @@ import numpy as np
 
 from skyband.operators.base import F64, I64
 from skyband.operators.jit import inner, inner_inlined
+from skyband.operators.set_index.functions import HAMMING
 from skyband.operators.set_index.kernels.prefetch import prefetch
-from skyband.operators.set_index.kernels.similarity import HAMMING, best_score, popcount, score_of
+from skyband.operators.set_index.kernels.similarity import best_score, popcount, score_of
 from skyband.operators.set_index.kernels.tables import (
     CLOCK,
     HEADER,

@@ -12,9 +12,7 @@ from typing import Any
 
 from skyband.operators import jit
 from skyband.operators.jit import inner
-
-JACCARD, COSINE, DICE, OVERLAP, HAMMING = range(5)
-"""Numbers of the functions, in the order of ``SIMILARITIES``."""
+from skyband.operators.set_index.functions import COSINE, DICE, JACCARD, OVERLAP
 
 
 @inner

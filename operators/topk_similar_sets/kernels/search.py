@@ -21,10 +21,10 @@ from skyband.operators.pair_rows.kernels.tables import (
     SubBatch,
     new_candidates,
 )
+from skyband.operators.set_index.functions import HAMMING
 from skyband.operators.set_index.kernels.arrive import first_alive_of, group_of, other_group
 from skyband.operators.set_index.kernels.index import insert, lacks_room, look_up, rebuild
 from skyband.operators.set_index.kernels.probe import FoundPartners, PairCondition, ProbingSet, probe
-from skyband.operators.set_index.kernels.similarity import HAMMING
 from skyband.operators.set_index.kernels.tables import NO_SLOT, SLOT_BITS, Index, Staircase, TokenLookup, Tokens, new_staircase
 
 
