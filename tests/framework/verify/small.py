@@ -28,7 +28,7 @@ from skyband.framework.tables.writing.sink import Sink
 from skyband.framework.verify.brute_force.sample import Compared, compare_rows
 from skyband.framework.verify.budget import Budget, Sample
 from skyband.framework.verify.differences import Difference
-from skyband.framework.verify.reconciliation.missing_values import missing
+from skyband.framework.verify.reconciliation.missing_values import missing_values
 from skyband.framework.verify.reconciliation.row_counts import compare_books
 from skyband.framework.verify.replay.clocks import Clocks
 from skyband.framework.verify.replay.replay import replay
@@ -144,7 +144,7 @@ def found(plan: Plan, rows: list[list[object]] | None = None) -> list[Difference
 def of_tables(plan: Plan, name: str) -> list[Difference]:
     """What the tables alone show: replay of one query, and books."""
     stored = Stored(plan)
-    if lacking := missing(stored):
+    if lacking := missing_values(stored):
         return lacking
     clocks = Clocks(stored)
     (query,) = [q for q in plan.queries if q.name == name]
