@@ -50,7 +50,7 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Motion:
+class TimeVarying:
     """Values that move between changes: ``value``, in seconds, grows by ``slope`` seconds a second. Both are columns of the item.
 
     ``of_all``: the table of trajectories has those of all items, not of the result's members alone (with a point where one enters).
@@ -85,7 +85,7 @@ class ItemShape:
     """``rank``: terms by which items rank, complete; ``extra``: further columns of the state's table.
 
     ``hidden_by``: the extra column with the seq of a row that keeps the item out of results as long as it is in the window (its time stands
-    in the column of that name and ``_time``). ``motion``: which of its values move; then there is a table of their trajectories.
+    in the column of that name and ``_time``). ``time_varying``: which of its values move; then there is a table of their trajectories.
     ``lasting``: items enter a result and leave it. Else every item is told once, when the newest of its rows arrives, and nothing of it is
     kept: there is no result, only changes, all of them of one kind.
     """
@@ -95,13 +95,13 @@ class ItemShape:
     values: tuple[Value, ...] = ()
     extra: tuple[Value, ...] = ()
     hidden_by: str | None = None
-    motion: Motion | None = None
+    time_varying: TimeVarying | None = None
     lasting: bool = True
 
     @property
-    def moving(self) -> bool:
+    def varies(self) -> bool:
         """Whether values move with time, so that an item may leave with others than it came with."""
-        return self.motion is not None
+        return self.time_varying is not None
 
     @property
     def scored(self) -> bool:

@@ -14,7 +14,7 @@ from skyband.framework.plan.model import Plan, QueryNode
 def tables_of_query(q: QueryNode) -> list[str]:
     """Names of the tables that hold what a query answers."""
     lasting = [q.name, f"{q.name}_now"] if q.item.lasting else []
-    return [f"{q.name}_changes", *lasting, *([q.name + TRAJECTORY] if q.item.motion is not None else [])]
+    return [f"{q.name}_changes", *lasting, *([q.name + TRAJECTORY] if q.item.time_varying is not None else [])]
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ class Gate:
             return self._as_of_now(sink, recorded, run_id, batch_id)
         span = unseen(sink, batch_id)
         for query in (q for q in self.plan.queries if not q.item.lasting):
-            _look_at_told(sink, query, span)
+            _check_reports(sink, query, span)
         found = [o for o, _ in checks.evaluate(self.plan, sink.writer, span)]
         found += run_rules.evaluate(self.plan, sink.writer, span, run, _now())
         rows: list[Row] = [o.row(run_id, batch_id) for o in found]
@@ -148,12 +148,12 @@ def broken(sink: Sink, batch_id: int) -> list[Row]:
     return [r for r in found if str(r["run_id"]).rsplit("-", 1)[-1] == made.get(str(r["table_name"]))]
 
 
-def _look_at_told(sink: Sink, query: QueryNode, span: Span) -> None:
+def _check_reports(sink: Sink, query: QueryNode, span: Span) -> None:
     """Records what the rows of a query whose items are told once, of which nothing is derived, break."""
     table = changes_name(query.name)
     where = (pc.field("batch_id") >= span.first) & (pc.field("batch_id") <= span.last)
     read = dataset(sink.writer.opened(table)).to_batches(columns=invariants.columns(sink.plan, query), filter=where)
-    found = [o for piece in read for o in invariants.told_once(sink.plan, query, pa.Table.from_batches([piece]))]
+    found = [o for piece in read for o in invariants.broken_by_reports(sink.plan, query, pa.Table.from_batches([piece]))]
     invariants.record(sink, table, found[:MOST_TOLD], span.first, span.last)
 
 

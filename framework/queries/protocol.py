@@ -63,7 +63,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Motions:
+class TimeVaryingValues:
     """What the definition says of items whose values move, at one instant.
 
     ``values``: (value, slope) of every item that has ever been reported on, in rank order. ``reported``: the items that a row of this
@@ -150,7 +150,7 @@ class QueryType:
         """
         return None
 
-    def motions(self, question: Question) -> Motions | None:
+    def time_varying_values(self, question: Question) -> TimeVaryingValues | None:
         """What the values of items are and how they move at the question's instant; None for types whose values do not move."""
         return None
 

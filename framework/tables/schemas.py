@@ -269,11 +269,11 @@ def _trajectories(plan: Plan, life: Life) -> list[TableSpec]:
     """Tables of the queries whose items have values that move, with the line of SQL that gives a value at any instant."""
     made = []
     for q in plan.queries:
-        if q.item.motion is not None:
-            value, slope = q.item.motion.value, q.item.motion.slope
+        if q.item.time_varying is not None:
+            value, slope = q.item.time_varying.value, q.item.time_varying.slope
             which = " and ".join(f"{c} = ..." for c in dict.fromkeys((*stream_columns(plan, q), *identity_columns(plan, q))))
             name = trajectory_name(q.name)
-            whose = "all objects" if q.item.motion.of_all else f"the members of {q.name} while they are that"
+            whose = "all objects" if q.item.time_varying.of_all else f"the members of {q.name} while they are that"
             said = (
                 f"How {value} of {whose} moves, point by point. At T: select {value} + {slope} * extract(epoch from (T - valid_from)) "
                 f"from {name} where {which} and valid_from <= T order by valid_from desc limit 1"

@@ -42,7 +42,7 @@ class Difference:
         return "\n".join(lines)
 
 
-def told(differences: Sequence[Difference]) -> str:
+def format_differences(differences: Sequence[Difference]) -> str:
     """The first difference in full, and how many more there are; lines that stand below a heading."""
     if not differences:
         return ""

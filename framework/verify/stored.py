@@ -37,7 +37,7 @@ class Stored:
         self._read: dict[str, pa.Table] = {}
         # Beside a run, what is opened later is further: batches of ``runs`` are whole, results are not ahead of their changes.
         derived = [n(q.name) for n in (now_name, str) for q in plan.queries if q.item.lasting]
-        told = [changes_name(q.name) for q in plan.queries] + [trajectory_name(q.name) for q in plan.queries if q.item.moving]
+        told = [changes_name(q.name) for q in plan.queries] + [trajectory_name(q.name) for q in plan.queries if q.item.varies]
         names = ["runs", *derived, *told, "heads", "rejected"]
         self._opened = {n: open_table(self.root, n) for n in names}
         for table in tables(plan):
@@ -62,7 +62,7 @@ class Stored:
         """
         return self.upto(now_name(query.name)) if query.item.lasting else self.last_batch
 
-    def told_upto(self, query: QueryNode) -> int:
+    def changes_upto(self, query: QueryNode) -> int:
         """The batch up to which changes of ``query`` count: one of its results has been derived from them, or they are complete."""
         derived = self.derived_upto(query)
         return max(self.upto(query.name), derived) if query.item.lasting else derived

@@ -16,10 +16,10 @@ from skyband.framework.streaming.job.consistency import told as losses_told
 from skyband.framework.streaming.job.layout import JobFile, Layout, changed_since
 from skyband.framework.verify.brute_force.sample import compare
 from skyband.framework.verify.budget import Budget, Clock, Sample
-from skyband.framework.verify.differences import told
+from skyband.framework.verify.differences import format_differences
 from skyband.framework.verify.progress import Progress
 from skyband.framework.verify.reconciliation.missing_values import missing_values
-from skyband.framework.verify.reconciliation.row_counts import compare_books
+from skyband.framework.verify.reconciliation.row_counts import compare_row_counts
 from skyband.framework.verify.reconciliation.source_count import compare_count
 from skyband.framework.verify.replay.clocks import Clocks
 from skyband.framework.verify.replay.replay import replay
@@ -90,7 +90,7 @@ class _Verification:
         off = missing_values(stored)
         if off:
             self._differ(len(off))
-            self.report("different", f"DIFFERENT\n{told(off)}", differences=len(off))
+            self.report("different", f"DIFFERENT\n{format_differences(off)}", differences=len(off))
             self._end(None)
             return self.found
         clocks = Clocks(stored)
@@ -125,7 +125,7 @@ class _Verification:
             self.shares.append(Share("changes", query.name, found.changes, found.changes))
             self._differ(len(found.differences))
             fine = f"equal to table `{query.name}`" if query.item.lasting else "each told once"
-            verdict = f"DIFFERENT\n{told(found.differences)}" if found.differences else fine
+            verdict = f"DIFFERENT\n{format_differences(found.differences)}" if found.differences else fine
             text = f"{query.name}: replayed {number(found.changes, 'changes')} in {number(found.steps, 'steps')}: {verdict}"
             figures = {"query": query.name, "changes": found.changes, "steps": found.steps, "differences": len(found.differences)}
             self.report("replayed", text, **figures)
@@ -136,18 +136,18 @@ class _Verification:
         gone = runs_gone(stored)
         if gone is not None:
             self.report("runs_gone", f"runs: {gone}")
-        off = [*clocks.differences, *compare_books(stored, clocks)]
+        off = [*clocks.differences, *compare_row_counts(stored, clocks)]
         self._differ(len(off))
         batches = len(set(stored.table("runs")["batch_id"].to_pylist()))
         self.shares.append(Share("batches", None, batches, stored.last_batch + 1))
-        said = f"DIFFERENT\n{told(off)}" if off else "runs, heads and rejected add up with the other tables"
+        said = f"DIFFERENT\n{format_differences(off)}" if off else "runs, heads and rejected add up with the other tables"
         self.report("books", f"books: {said}", differences=len(off))
 
     def _count(self, stored: Stored, layout: Layout, job: JobFile) -> None:
         rows, off = compare_count(stored, layout, job)
         self._differ(len(off))
         if rows is not None:
-            said = f"DIFFERENT\n{told(off)}" if off else f"{counted(rows, 'row')} counted in its files, as many as runs has"
+            said = f"DIFFERENT\n{format_differences(off)}" if off else f"{counted(rows, 'row')} counted in its files, as many as runs has"
             self.report("counted", f"source: {said}", rows=rows, differences=len(off))
 
     def _source(self, stored: Stored, clocks: Clocks, layout: Layout, job: JobFile, sample: Sample) -> str | None:
@@ -159,7 +159,7 @@ class _Verification:
         self._differ(wrong)
         if wrong:
             first = found.differences[0]
-            self.report("different", f"DIFFERENT from the source\n{told(found.differences)}", differences=wrong, at=first.at)
+            self.report("different", f"DIFFERENT from the source\n{format_differences(found.differences)}", differences=wrong, at=first.at)
         spent = self.budget.spent - started
         left_out = f", {found.skipped:,} left out (window too large for brute force)" if found.skipped else ""
         self.report(

@@ -141,8 +141,8 @@ class Answers:
         return Verdict(at, f"all {len(result):,} of the result rank before it{self._worth(score)}", beside=beside)
 
     def _worth(self, score: float) -> str:
-        if self.query.item.motion is not None:
-            return f"; {self.query.item.motion.value} {score:g}"
+        if self.query.item.time_varying is not None:
+            return f"; {self.query.item.time_varying.value} {score:g}"
         return f"; score {score:g}" if self.query.item.scored else ""
 
     def _beside(self, mine: Accepted, rank: int | None, found: tuple[tuple[Any, ...], float]) -> Beside:
@@ -154,7 +154,7 @@ class Answers:
                 named |= {part.prefix + c: row[c][0].as_py() for c in self.plan.intake.id}
         if not self.query.item.rows:
             named = dict(zip(self.query.item.identity(self.plan.intake.partition_by), item, strict=True))
-        return Beside(rank, named, score if self.query.item.scored or self.query.item.moving else None)
+        return Beside(rank, named, score if self.query.item.scored or self.query.item.varies else None)
 
     def instants(self, key: Key, seq: int) -> Iterator[int]:
         """When a row came, and the last instant at which it is there, as far as results are complete."""

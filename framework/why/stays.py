@@ -71,7 +71,7 @@ def stays(plan: Plan, stream: Stream, item: Item) -> list[Stay]:
 
 
 def _of_stream(stream: Stream, key: Key, rows: Sequence[int], mine: Sequence[bool]) -> Iterator[Stay]:
-    ranked = not stream.query.item.moving and stream.query.item.lasting
+    ranked = not stream.query.item.varies and stream.query.item.lasting
     inside: list[Any] = []
     members: dict[Any, Any] = {}
     open_: dict[Any, Stay] = {}

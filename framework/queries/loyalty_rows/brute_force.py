@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skyband.framework.queries.loyalty_rows.items import LOYALTY
-from skyband.framework.queries.protocol import Motions, Question
+from skyband.framework.queries.protocol import Question, TimeVaryingValues
 from skyband.framework.verify.brute_force.expressions import holds, meaning
 from skyband.framework.verify.brute_force.objects import Found
 from skyband.operators.base import NEVER
@@ -49,7 +49,7 @@ def most_loyal(question: Question, every: bool = False) -> Found:
     return [(items[o], -loyalty / 1e6) for loyalty, _, _, o in members]
 
 
-def motions(question: Question) -> Motions:
+def time_varying_values(question: Question) -> TimeVaryingValues:
     """See ``protocol.QueryType``."""
     spans, items = _spans(question), _items(question)
     values = {items[o]: (-loyalty / 1e6, -slope) for loyalty, slope, _, o in _ranked(question, question.at, range(len(items)))}
@@ -57,7 +57,7 @@ def motions(question: Question) -> Motions:
     first, end = np.searchsorted(times, question.at, side="left"), np.searchsorted(times, question.at, side="right")
     reported = frozenset(items[o] for o in of[first:end].tolist())
     after = int(np.searchsorted(spans.switches, question.at, side="left"))
-    return Motions(values, reported, after < len(spans.switches) and int(spans.switches[after]) == question.at)
+    return TimeVaryingValues(values, reported, after < len(spans.switches) and int(spans.switches[after]) == question.at)
 
 
 def next_instants(question: Question) -> list[int]:

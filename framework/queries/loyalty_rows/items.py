@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from skyband.framework.base.items import ItemShape, Motion, Part, RankTerm, Value
+from skyband.framework.base.items import ItemShape, Part, RankTerm, TimeVarying, Value
 
 LOYALTY: Final = "loyalty_seconds"
 SLOPE: Final = "slope"
@@ -18,4 +18,4 @@ _VALUES: Final = (
 def loyal_object(columns: tuple[str, ...], trace_all: bool) -> ItemShape:
     """The object that ``columns`` name: the more loyal first, of equal ones the rising, then by name."""
     rank = (RankTerm((LOYALTY,), "desc"), RankTerm((SLOPE,), "desc"), *(RankTerm((c,), "asc") for c in columns))
-    return ItemShape((Part("", "the object", columns),), rank, _VALUES, motion=Motion(LOYALTY, SLOPE, trace_all))
+    return ItemShape((Part("", "the object", columns),), rank, _VALUES, time_varying=TimeVarying(LOYALTY, SLOPE, trace_all))

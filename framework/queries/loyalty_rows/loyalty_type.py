@@ -12,7 +12,7 @@ from skyband.framework.queries.loyalty_rows import explain
 from skyband.framework.queries.loyalty_rows.check import check
 from skyband.framework.queries.loyalty_rows.compile import compile_loyalty
 from skyband.framework.queries.loyalty_rows.items import LOYALTY, loyal_object
-from skyband.framework.queries.protocol import Limits, Motions, QueryType, Question
+from skyband.framework.queries.protocol import Limits, QueryType, Question, TimeVaryingValues
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.parsing.document import Path
 
@@ -59,11 +59,11 @@ class LoyaltyType(QueryType):
 
         return most_loyal(question)
 
-    def motions(self, question: Question) -> Motions:
+    def time_varying_values(self, question: Question) -> TimeVaryingValues:
         """See ``brute_force``."""
-        from skyband.framework.queries.loyalty_rows.brute_force import motions
+        from skyband.framework.queries.loyalty_rows.brute_force import time_varying_values
 
-        return motions(question)
+        return time_varying_values(question)
 
     def next_instants(self, question: Question) -> list[int]:
         """See ``brute_force``."""

@@ -18,7 +18,7 @@ from skyband.framework.sources.registry import source_format
 from skyband.framework.spec.checks.columns import UNKNOWN_TYPE, how_to_say, source_types
 from skyband.framework.spec.checks.cron import check_cron
 from skyband.framework.spec.checks.examples import check_examples
-from skyband.framework.spec.checks.queries import check_queries, moving_tables
+from skyband.framework.spec.checks.queries import check_queries, trajectory_tables
 from skyband.framework.spec.checks.scope import ROW_SIDES, Scope
 from skyband.framework.spec.checks.sink import check_sink
 from skyband.framework.spec.checks.table_columns import table_columns, without_table
@@ -190,7 +190,7 @@ def _rules(s: Scope) -> None:
     if doc.bad(("queries",)):
         return
     absent = without_table(s)
-    tables = (s.tables() | moving_tables(s)) - absent.keys()
+    tables = (s.tables() | trajectory_tables(s)) - absent.keys()
     for i, c in enumerate(s.job.quality.tables):
         path = ("quality", "tables", i)
         if doc.bad_below(path):

@@ -203,7 +203,7 @@ def _tables(s: Scope) -> None:
     """Two names that would be one directory (case aside) collide."""
     doc = s.doc
     taken: dict[str, str] = {t: "a table of every job" for t in (*JOB_TABLES, JOB_RUNS)}
-    moving = moving_tables(s)
+    trajectories = trajectory_tables(s)
     for name in s.job.queries:
         path: Path = ("queries", name)
         if doc.bad(path):
@@ -212,7 +212,7 @@ def _tables(s: Scope) -> None:
             hint = "directories that begin with _ are hidden from Spark, and hold what is Skyband's own"
             doc.add("SKY-E116", f"the query name '{name}' begins with _", doc.where_key(path), hint)
             continue
-        own = [*query_tables(name), *(t for t in moving if t == name + TRAJECTORY)]
+        own = [*query_tables(name), *(t for t in trajectories if t == name + TRAJECTORY)]
         for table in own:
             other = taken.get(table.lower())
             if other is not None:
@@ -222,9 +222,9 @@ def _tables(s: Scope) -> None:
             taken.setdefault(table.lower(), f"a table of query '{name}'")
 
 
-def moving_tables(s: Scope) -> set[str]:
+def trajectory_tables(s: Scope) -> set[str]:
     """Tables of trajectories: of the queries whose items have values that move."""
-    return {name + TRAJECTORY for name, query in s.job.queries.items() if _item(query).motion is not None}
+    return {name + TRAJECTORY for name, query in s.job.queries.items() if _item(query).time_varying is not None}
 
 
 def _deletes(s: Scope) -> None:

@@ -26,7 +26,7 @@ from skyband.framework.tables.delta.delta_read import to_schema
 from skyband.framework.tables.key_numbers import key_numbers, numbered, order_by
 from skyband.framework.tables.results import invariants
 from skyband.framework.tables.results.parts import Made, Part, Spread, cut, here
-from skyband.framework.tables.results.trajectories import latest, moved, reached
+from skyband.framework.tables.results.trajectories import latest_known, latest_points, values_at
 from skyband.framework.tables.schemas import changes_name, identity_columns, now_name, stream_columns, trajectory_name
 from skyband.framework.tables.writing.sink import FILLED_BATCH, Sink
 
@@ -227,12 +227,12 @@ def _now_of(sink: Sink, query: QueryNode, done: int, upto: int, frontier: int | 
     rows = sink.writer.read(query.name, [*columns, "valid_from"], part.of(sink, pc.field("is_current")))
     plan, heads = sink.plan, sink.writer.read("heads", where=part.of(sink))
     as_of = key_as_of(rows, heads, plan, frontier)
-    if query.item.motion is not None:
+    if query.item.time_varying is not None:
         streams = stream_columns(plan, query)
         named = (*streams, *identity_columns(plan, query))
         points = _points(sink, query, named, done, upto, part)
-        as_of = reached(rows, points, streams, as_of)
-        rows = moved(rows, points, query.item.motion, named, as_of)
+        as_of = latest_known(rows, points, streams, as_of)
+        rows = values_at(rows, points, query.item.time_varying, named, as_of)
     rows = rows.select(columns).append_column("as_of", pa.array(as_of).cast(STAMP))
     ordered, _, rank = ranked(rows, query, stream_columns(plan, query))
     return to_schema(ordered.append_column("rank", pa.array(rank.astype(np.int32))), schema)
@@ -250,7 +250,7 @@ def _points(sink: Sink, query: QueryNode, named: Sequence[str], done: int, upto:
     for first, last, _ in _slices(sink, source, done, upto):
         span = (pc.field("batch_id") >= first) & (pc.field("batch_id") <= last)
         new = sink.writer.read(source, columns, part.of(sink, span))
-        points = latest(pa.concat_tables([points, new.cast(points.schema)]), named)
+        points = latest_points(pa.concat_tables([points, new.cast(points.schema)]), named)
     return points
 
 

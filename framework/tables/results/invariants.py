@@ -77,7 +77,7 @@ def broken(plan: Plan, query: QueryNode, opened: pa.Table, changes: pa.Table, de
         yield replace(outcome, rows=changes.num_rows, unexpected=abs(open_now - expected))
 
 
-def told_once(plan: Plan, query: QueryNode, changes: pa.Table) -> Iterator[Outcome]:
+def broken_by_reports(plan: Plan, query: QueryNode, changes: pa.Table) -> Iterator[Outcome]:
     """What rows of a query whose items are told once break: at most so many for an arrival, all within the bounds. O(rows)."""
     limits = _limits(plan, query)
     most = _per_stream(query, limits, changes, "most")
@@ -102,7 +102,7 @@ def identity(sink: Sink, table: str) -> str:
 
 
 def columns(plan: Plan, query: QueryNode) -> list[str]:
-    """The columns of changes that ``told_once`` looks at."""
+    """The columns of changes that ``broken_by_reports`` looks at."""
     bounded = [c for limits in _limits(plan, query).values() for c, _, _ in limits.bounds]
     return list(dict.fromkeys([*stream_columns(plan, query), "changed_at", "step", "pos", *bounded]))
 

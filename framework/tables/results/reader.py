@@ -25,7 +25,7 @@ from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.delta.delta_read import to_schema
 from skyband.framework.tables.delta.expected_columns import need_columns
 from skyband.framework.tables.results.derive import intervals, key_as_of, ranked
-from skyband.framework.tables.results.trajectories import moved, reached
+from skyband.framework.tables.results.trajectories import latest_known, values_at
 from skyband.framework.tables.schemas import (
     changes_name,
     identity_columns,
@@ -117,8 +117,8 @@ class Reader:
             alive = rows["is_current"]
         columns = [f.name for f in rows.schema if f.name not in ("valid_from", "valid_to", "from_step", "to_step", "is_current")]
         rows = rows.filter(alive)
-        if query.item.motion is not None:
-            rows = self._moved(rows, query, at)
+        if query.item.time_varying is not None:
+            rows = self._as_of_instant(rows, query, at)
         found = self._ranked(rows.select(columns), query)
         return Answer(found, at if at is not None else complete, portable.as_of(self.plan, query, at, key), note)
 
@@ -215,10 +215,10 @@ class Reader:
         opened = intervals(rows.filter(rows["is_current"]), changes, stream_columns(self.plan, query), identity_columns(self.plan, query))
         return pa.concat_tables([rows.filter(pc.invert(rows["is_current"])), opened])
 
-    def _moved(self, rows: pa.Table, query: QueryNode, at: datetime | None) -> pa.Table:
+    def _as_of_instant(self, rows: pa.Table, query: QueryNode, at: datetime | None) -> pa.Table:
         """Intervals with their moving values as of ``at`` (None: of the last instant that is complete for their key)."""
-        motion = query.item.motion
-        assert motion is not None
+        varying = query.item.time_varying
+        assert varying is not None
         if not rows.num_rows:
             return rows
         streams = stream_columns(self.plan, query)
@@ -226,12 +226,12 @@ class Reader:
         # An interval is a point where it begins.
         wanted = pc.field("valid_from") >= pc.min(rows["valid_from"])
         wanted = wanted if at is None else wanted & (pc.field("valid_from") <= pa.scalar(at, STAMP))
-        points = self.read(trajectory_name(query.name), [*named, "valid_from", motion.value, motion.slope], wanted)
+        points = self.read(trajectory_name(query.name), [*named, "valid_from", varying.value, varying.slope], wanted)
         if at is None:
-            micros = reached(rows, points, streams, key_as_of(rows, self.read("heads"), self.plan, self.frontier))
+            micros = latest_known(rows, points, streams, key_as_of(rows, self.read("heads"), self.plan, self.frontier))
         else:
             micros = np.full(rows.num_rows, pa.scalar(at, STAMP).cast(pa.int64()).as_py())
-        return moved(rows, points, motion, named, micros)
+        return values_at(rows, points, varying, named, micros)
 
     def _told(
         self, query: QueryNode, at: datetime | None, complete: datetime, chosen: pc.Expression | None, key: portable.Key, newest: int
@@ -254,7 +254,7 @@ class Reader:
         shown = found.append_column("rank", pc.add(found["pos"], pa.scalar(1, pa.int32())))
         items = [f.name for f in rows.schema if f.name not in (*streams, "changed_at", "step", "pos", "batch_id")]
         answer = shown.select([*streams, "changed_at", "rank", *items])
-        return Answer(answer, complete if at is None else at, portable.told(self.plan, query, at, newest, key), note)
+        return Answer(answer, complete if at is None else at, portable.newest_reports(self.plan, query, at, newest, key), note)
 
     def _versions(self, query: QueryNode) -> tuple[int, int]:
         """(batch up to which results are derived, last complete batch), -1 for none."""

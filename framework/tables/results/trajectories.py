@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.base.items import Motion
+from skyband.framework.base.items import TimeVarying
 from skyband.framework.tables.key_numbers import key_numbers, last_of_each
 
 I64 = npt.NDArray[np.int64]
 
 
-def moved(rows: pa.Table, points: pa.Table, motion: Motion, named: Sequence[str], at: I64) -> pa.Table:
+def values_at(rows: pa.Table, points: pa.Table, varying: TimeVarying, named: Sequence[str], at: I64) -> pa.Table:
     """``rows`` of intervals with their moving values as of ``at`` (microseconds, one for each), from the latest of ``points`` by then.
 
     An interval itself says the values as of its ``valid_from``. ``named`` are the columns that tell items (and their streams) apart.
@@ -40,16 +40,16 @@ def moved(rows: pa.Table, points: pa.Table, motion: Motion, named: Sequence[str]
     found[asked] = np.where(before < 0, -1, order[before]) if len(order) else -1
     if (found < 0).any() or not np.array_equal(of_point[found], number) if len(at) else False:
         raise SkybandError("SKY-E900", "the value of an item is asked for before it was in the result")
-    slope = points[motion.slope].cast(pa.int64()).to_numpy()[found]
-    value = points[motion.value].to_numpy()[found]
+    slope = points[varying.slope].cast(pa.int64()).to_numpy()[found]
+    value = points[varying.value].to_numpy()[found]
     made = np.round(value * 1e6).astype(np.int64) + slope * (at - since[found])
-    columns = {motion.value: pa.array(made / 1e6), motion.slope: pa.array(slope).cast(rows.schema.field(motion.slope).type)}
+    columns = {varying.value: pa.array(made / 1e6), varying.slope: pa.array(slope).cast(rows.schema.field(varying.slope).type)}
     for name, column in columns.items():
         rows = rows.set_column(rows.column_names.index(name), rows.schema.field(name), column)
     return rows
 
 
-def reached(rows: pa.Table, points: pa.Table, streams: Sequence[str], at: I64) -> I64:
+def latest_known(rows: pa.Table, points: pa.Table, streams: Sequence[str], at: I64) -> I64:
     """``at``, the instants that rows of intervals are complete up to, or the latest one that something of their stream is known of.
 
     A key without rows of its own is told up to when it got some; its results may have moved on since. O(n log n).
@@ -63,7 +63,7 @@ def reached(rows: pa.Table, points: pa.Table, streams: Sequence[str], at: I64) -
     return found
 
 
-def latest(points: pa.Table, named: Sequence[str]) -> pa.Table:
+def latest_points(points: pa.Table, named: Sequence[str]) -> pa.Table:
     """The last point of every item. O(n log n)."""
     ordered = points.take(pa.array(np.argsort(_micros(points), kind="stable")))
     (number,) = key_numbers([ordered], named) if named else (np.zeros(ordered.num_rows, np.int64),)

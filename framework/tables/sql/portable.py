@@ -38,17 +38,17 @@ Key = Mapping[str, str] | None
 
 def as_of(plan: Plan, query: QueryNode, at: datetime | None, key: Key = None) -> str:
     """The result at ``at`` (None: now) from ``<query>``; values that move from its table of trajectories."""
-    if query.item.motion is not None:
-        return _moved(plan, query, at, key)
+    if query.item.time_varying is not None:
+        return _time_varying_as_of(plan, query, at, key)
     condition = "is_current" if at is None else f"valid_from <= {instant(at)} and (valid_to is null or valid_to > {instant(at)})"
     order = ", ".join([*map(_name, stream_columns(plan, query)), order_by(query)])
     return f'select * from "{query.name}" where {" and ".join([condition, *_chosen(key)])} order by {order}'
 
 
-def _moved(plan: Plan, query: QueryNode, at: datetime | None, key: Key) -> str:
+def _time_varying_as_of(plan: Plan, query: QueryNode, at: datetime | None, key: Key) -> str:
     """The result with its moving values as of ``at``: from the latest point of each item by then."""
-    motion, streams = query.item.motion, stream_columns(plan, query)
-    assert motion is not None
+    varying, streams = query.item.time_varying, stream_columns(plan, query)
+    assert varying is not None
     if at is None:
         order = ", ".join([*map(_name, streams), _quoted("rank")])
         chosen = f" where {' and '.join(_chosen(key))}" if key else ""
@@ -58,11 +58,11 @@ def _moved(plan: Plan, query: QueryNode, at: datetime | None, key: Key) -> str:
     trajectory, t = trajectory_name(query.name), instant(at)
     joined = [f"p.{c} = r.{c}" for c in dict.fromkeys(named)]
     last = " and ".join([*(f"l.{c} = r.{c}" for c in dict.fromkeys(named)), f"l.valid_from <= {t}"])
-    value = f"round(p.{motion.value} + p.{motion.slope} * extract(epoch from ({t} - p.valid_from)), 6)"
+    value = f"round(p.{varying.value} + p.{varying.slope} * extract(epoch from ({t} - p.valid_from)), 6)"
     alive = [f"r.valid_from <= {t}", f"(r.valid_to is null or r.valid_to > {t})", *_chosen(key, "r.")]
     return (
         f"select * from (\n"
-        f"  select {', '.join(f'r.{c}' for c in items)}, {value} as {motion.value}, p.{motion.slope}\n"
+        f"  select {', '.join(f'r.{c}' for c in items)}, {value} as {varying.value}, p.{varying.slope}\n"
         f'  from "{query.name}" r join "{trajectory}" p on {" and ".join(joined) or "true"}\n'
         f"  where {' and '.join(alive)}\n"
         f'    and p.valid_from = (select max(l.valid_from) from "{trajectory}" l where {last})\n'
@@ -70,7 +70,7 @@ def _moved(plan: Plan, query: QueryNode, at: datetime | None, key: Key) -> str:
     )
 
 
-def told(plan: Plan, query: QueryNode, at: datetime | None, newest: int, key: Key = None) -> str:
+def newest_reports(plan: Plan, query: QueryNode, at: datetime | None, newest: int, key: Key = None) -> str:
     """The ``newest`` items told by ``at`` (None: now) from ``<query>_changes``, in complete batches."""
     by_then = [] if at is None else [f"changed_at <= {instant(at)}"]
     conditions = ["batch_id <= (select max(batch_id) from runs)", *by_then, *_chosen(key)]

@@ -54,7 +54,7 @@ def _of_query(plan: Plan, query: QueryNode) -> Iterable[View]:
         yield from rows_view(plan, query)
         return
     yield _history(plan, query)
-    if not query.item.moving:
+    if not query.item.varies:
         # Of values that move, ranks change between the changes: where, no table says.
         yield _ranks(plan, query)
     yield _summary(plan, query)

@@ -51,7 +51,7 @@ class DriverWriter:
         """See ``Writer.ensure``."""
         path = self.root / spec.name
         self.owner.need_directory(spec.name)
-        with _told(self.root, spec.name):
+        with _reported_errors(self.root, spec.name):
             if not delta_read.exists(self.root, spec.name):
                 self.owner.claim([spec.name])
                 self._open[spec.name] = DeltaTable.create(
@@ -115,7 +115,7 @@ class DriverWriter:
         """See ``Writer.overwrite_partitions``. Writes the files itself: delta-rs' overwrite takes no rows outside what it replaces."""
         if self._done(table, app_id, version):
             return False
-        with _told(self.root, table):
+        with _reported_errors(self.root, table):
             made = [*files, *self.files(table, data, column)]
             replaced = [(column, "in", [partition_text(v) for v in values])]
             self._commit(table, made, app_id, version, mode="overwrite", partition_by=[column], partition_filters=replaced)
@@ -148,7 +148,7 @@ class DriverWriter:
 
     def read(self, table: str, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
         """See ``Writer.read``."""
-        with _told(self.root, table, "SKY-E400", "read"):
+        with _reported_errors(self.root, table, "SKY-E400", "read"):
             return delta_read.read(self._table(table), columns, where)
 
     def opened(self, table: str) -> DeltaTable:
@@ -157,7 +157,7 @@ class DriverWriter:
 
     def maintain(self, spec: TableSpec, gone: Sequence[tuple[int, int]] = ()) -> None:
         """See ``Writer.maintain``."""
-        with _told(self.root, spec.name):
+        with _reported_errors(self.root, spec.name):
             if self._upkeep.maintain(self._table(spec.name), spec, self.root / spec.name, gone, self.owner.id):
                 # What is open reads the log it was opened with, of which a part may have gone.
                 self._open.pop(spec.name)
@@ -168,7 +168,7 @@ class DriverWriter:
         if not root.exists():
             return None
         self.owner.need_own(spec.name)
-        with _told(self.root, spec.name):
+        with _reported_errors(self.root, spec.name):
             before = size(self.opened(spec.name), root)
             tidy(self.opened(spec.name), spec, root, self.owner.id)
             self._open.pop(spec.name, None)
@@ -192,7 +192,7 @@ class DriverWriter:
         """Without ``files`` by delta-rs' own way: 4 to 6 ms less a table, which counts in small batches."""
         if self._done(table, app_id, version):
             return False
-        with _told(self.root, table):
+        with _reported_errors(self.root, table):
             if files:
                 self._commit(table, [*files, *self.files(table, data)], app_id, version, mode=mode)
             else:
@@ -209,7 +209,7 @@ class DriverWriter:
             self._spans[table] = first, last_own + 1
         before = self._checkpoints.get(table) or last(self.root / table)
         if due(opened.version(), before):
-            with _told(self.root, table):
+            with _reported_errors(self.root, table):
                 opened.create_checkpoint()
             # What is open reads the log as it was opened with.
             self._open.pop(table)
@@ -234,7 +234,7 @@ class DriverWriter:
 
 
 @contextmanager
-def _told(root: Path, table: str, code: str = "SKY-E401", verb: str = "written") -> Iterator[None]:
+def _reported_errors(root: Path, table: str, code: str = "SKY-E401", verb: str = "written") -> Iterator[None]:
     """delta-rs' errors as the user's: SKY-E306 if the machine refused, SKY-E631 if another run has taken over the sink."""
     try:
         yield

@@ -47,7 +47,7 @@ class SparkWriter:
     def ensure(self, spec: TableSpec) -> None:
         """See ``Writer.ensure``."""
         self.owner.need_directory(spec.name)
-        with _told(spec.name):
+        with _reported_errors(spec.name):
             path = self._path(spec.name)
             if DeltaTable.isDeltaTable(self.spark, path):
                 table = delta_read.open_table(self.root, spec.name)
@@ -145,7 +145,7 @@ class SparkWriter:
         last = self.version(table, app_id)
         if last is not None and last >= version:
             return False
-        with _told(table):
+        with _reported_errors(table):
             frame = self.spark.createDataFrame(data, spark_schema(data.schema)).coalesce(1) if isinstance(data, pa.Table) else data
             writer = frame.write.format("delta").mode(mode).option("txnAppId", app_id).option("txnVersion", version)
             writer.options(**options).save(self._path(table))
@@ -166,7 +166,7 @@ def _quoted(text: str) -> str:
 
 
 @contextmanager
-def _told(table: str) -> Iterator[None]:
+def _reported_errors(table: str) -> Iterator[None]:
     """Spark's errors as the user's."""
     try:
         yield

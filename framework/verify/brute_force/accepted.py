@@ -113,7 +113,7 @@ def _number(key: tuple[Any, ...], rows: pa.Table, times: list[int], order: list[
     deleted: dict[int, int] = {}
     deletions: list[tuple[int, int, int]] = []
     kept: list[int] = []
-    refused: dict[str, list[int]] = {DUPLICATE_ID: [], NO_TARGET: []}
+    rejected: dict[str, list[int]] = {DUPLICATE_ID: [], NO_TARGET: []}
 
     def leave() -> None:
         i, seq = alive.popleft()
@@ -129,15 +129,15 @@ def _number(key: tuple[Any, ...], rows: pa.Table, times: list[int], order: list[
                 deleted[seq] = times[i]
                 deletions.append((times[i], len(kept), seq))
             else:
-                refused[NO_TARGET].append(i)
+                rejected[NO_TARGET].append(i)
             continue
         if names[i] in holder:
-            refused[DUPLICATE_ID].append(i)
+            rejected[DUPLICATE_ID].append(i)
             continue
         holder[names[i]] = len(kept)
         alive.append((i, len(kept)))
         kept.append(i)
         if window.count and len(alive) > window.count:
             leave()
-    left_out = {reason: rows.take(pa.array(mine, pa.int64())) for reason, mine in refused.items() if mine}
+    left_out = {reason: rows.take(pa.array(mine, pa.int64())) for reason, mine in rejected.items() if mine}
     return Accepted(key, rows.take(pa.array(kept, pa.int64())), [times[i] for i in kept], deleted, deletions, left_out)

@@ -11,7 +11,7 @@ from skyband.framework.plan.model import Plan, QueryNode
 from skyband.framework.queries.protocol import QueryType, Question
 from skyband.framework.tables.schemas import changes_name, identity_columns, stream_columns, trajectory_name
 from skyband.framework.verify.brute_force.objects import Found
-from skyband.framework.verify.brute_force.steps import Told
+from skyband.framework.verify.brute_force.steps import ChangeRow
 from skyband.framework.verify.differences import Difference, place
 from skyband.framework.verify.replay.replay import Stream
 from skyband.framework.verify.replay.trajectories import Trajectories
@@ -35,25 +35,25 @@ def compare_result(plan: Plan, query: QueryNode, stream: Key, at: int, expected:
 
 
 def _score(query: QueryNode, score: float, slope: int | None = None) -> Mapping[str, Any]:
-    motion = query.item.motion
-    if motion is not None:
-        return {motion.value: score, **({} if slope is None else {motion.slope: slope})}
+    varying = query.item.time_varying
+    if varying is not None:
+        return {varying.value: score, **({} if slope is None else {varying.slope: slope})}
     return {"score": score} if query.item.scored else {}
 
 
-def compare_steps(of: Stream, stream: Key, at: int, steps: Sequence[Sequence[Told]], rows: Sequence[int]) -> Iterator[Difference]:
+def compare_steps(of: Stream, stream: Key, at: int, steps: Sequence[Sequence[ChangeRow]], rows: Sequence[int]) -> Iterator[Difference]:
     """The rows of the change stream at one instant against the steps of the definition."""
-    query, motion = of.query, of.query.item.motion
-    value = motion.value if motion is not None else "score" if query.item.scored else None
-    told: list[list[Told]] = []
+    query, varying = of.query, of.query.item.time_varying
+    value = varying.value if varying is not None else "score" if query.item.scored else None
+    found: list[list[ChangeRow]] = []
     for n, i in enumerate(rows):
         if n == 0 or of.step[i] != of.step[rows[n - 1]]:
-            told.append([])
+            found.append([])
         score = 0.0 if value is None else of.rows[value][i].as_py()
-        slope = None if motion is None else of.rows[motion.slope][i].as_py()
-        told[-1].append(Told(of.change[i], of.cause[i], of.items[i], score, slope))
-    if len(told) == len(steps) and all(
-        len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True)) for a, b in zip(steps, told, strict=True)
+        slope = None if varying is None else of.rows[varying.slope][i].as_py()
+        found[-1].append(ChangeRow(of.change[i], of.cause[i], of.items[i], score, slope))
+    if len(found) == len(steps) and all(
+        len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True)) for a, b in zip(steps, found, strict=True)
     ):
         return
     names = identity_columns(of.stored.plan, query)
@@ -63,14 +63,14 @@ def compare_steps(of: Stream, stream: Key, at: int, steps: Sequence[Sequence[Tol
             for step in side
             for x in step
         ]
-        for side in (steps, told)
+        for side in (steps, found)
     ]
     where = place(f"query {query.name}", of.names, stream, at)
-    said = f"its changes at this instant ({counted(len(told), 'step')}) are not those of the definition ({counted(len(steps), 'step')})"
+    said = f"its changes at this instant ({counted(len(found), 'step')}) are not those of the definition ({counted(len(steps), 'step')})"
     yield Difference(where, said, shown[0], shown[1], at)
 
 
-def _same(expected: Told, found: Told) -> bool:
+def _same(expected: ChangeRow, found: ChangeRow) -> bool:
     cause = expected.cause is None or expected.cause == found.cause
     sides = [(x.change, x.item, None if x.score is None else x.score.hex(), x.slope) for x in (expected, found)]
     return cause and sides[0] == sides[1]
@@ -96,15 +96,15 @@ def compare_scores(of: Stream, question: Question, kind: QueryType, rows: Sequen
 
 def compare_lines(question: Question, kind: QueryType, lines: Trajectories, stream: Key) -> Iterator[Difference]:
     """Of a query that writes the trajectories of all items: what they give at an instant against the definition."""
-    motions = kind.motions(question)
-    if motions is None or not lines.motion.of_all:
+    computed = kind.time_varying_values(question)
+    if computed is None or not lines.varying.of_all:
         return
-    query, motion = question.query, lines.motion
-    for item, (value, slope) in motions.values.items():
+    query, varying = question.query, lines.varying
+    for item, (value, slope) in computed.values.items():
         got = lines.worth(stream, item, question.at)
-        nothing = (value, slope) == (0.0, 0) and math.isnan(got[motion.value])
-        if not nothing and (got[motion.value], got[motion.slope]) != (value, slope):
+        nothing = (value, slope) == (0.0, 0) and math.isnan(got[varying.value])
+        if not nothing and (got[varying.value], got[varying.slope]) != (value, slope):
             where = place(f"table {trajectory_name(query.name)}", stream_columns(question.plan, query), stream, question.at)
             name = dict(zip(identity_columns(question.plan, query), item, strict=True))
-            expected = {**name, motion.value: value, motion.slope: slope}
+            expected = {**name, varying.value: value, varying.slope: slope}
             yield Difference(where, "not as the definition gives it", [expected], [{**name, **got}], question.at)

@@ -36,7 +36,7 @@ SLOW: Final = 50
 class Accepted:
     """One key's objects in order: row i has seq i. ``deleted``: seq -> instant of its deletion.
 
-    ``deletions``: (instant, objects that came before it, deleted seq), in order. ``refused``: by reason the rows that are no objects.
+    ``deletions``: (instant, objects that came before it, deleted seq), in order. ``rejected``: by reason the rows that are no objects.
     """
 
     key: tuple[Any, ...]
@@ -44,7 +44,7 @@ class Accepted:
     time: list[int]
     deleted: dict[int, int]
     deletions: list[tuple[int, int, int]] = field(default_factory=list)
-    refused: Mapping[str, pa.Table] = field(default_factory=dict)
+    rejected: Mapping[str, pa.Table] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ from skyband.framework.verify.stored import Stored
 Texts = Counter[tuple[str, str]]
 
 
-class Refused:
+class RejectedRows:
     """What ``rejected`` holds of late rows, duplicates and deletions of nothing, and what of that the source explains."""
 
     def __init__(self, stored: Stored, rows: pa.Table) -> None:
@@ -35,7 +35,7 @@ class Refused:
 
     def take(self, mine: Accepted) -> None:
         """The rows of a key that are no objects."""
-        for reason, rows in mine.refused.items():
+        for reason, rows in mine.rejected.items():
             plain = rows.select([n for n in rows.column_names if n != DELETES])
             self._expected += Counter((reason, text) for text in rejects.json_rows(plain.combine_chunks()).to_pylist())
 

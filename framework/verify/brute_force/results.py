@@ -30,7 +30,7 @@ class Results:
 
     def __init__(self, stored: Stored, query: QueryNode) -> None:
         self.query = query
-        self.lines = Trajectories(stored, query) if query.item.moving else None
+        self.lines = Trajectories(stored, query) if query.item.varies else None
         rows = stored.table(query.name)
         named = identity_columns(stored.plan, query)
         needed = list(
@@ -56,11 +56,11 @@ class Results:
         if self.lines is not None:
             for x in here:
                 x.columns |= self.lines.worth(stream, x.item, at)
-        value = SCORE if self.lines is None else self.lines.motion.value
+        value = SCORE if self.lines is None else self.lines.varying.value
         return [(x.item, x.columns.get(value, 0.0)) for x in sorted(here, key=lambda x: rank(x.columns))]
 
 
-class ToldOnce:
+class Reports:
     """What ``<query>_changes`` tells, by stream and instant, of items that are told once."""
 
     def __init__(self, stream: Stream) -> None:

@@ -26,8 +26,8 @@ from skyband.framework.verify.brute_force.accepted import accepted, source_rows,
 from skyband.framework.verify.brute_force.compare_changes import compare_lines, compare_result, compare_scores, compare_steps
 from skyband.framework.verify.brute_force.compare_items import compare_head, compare_items
 from skyband.framework.verify.brute_force.objects import Accepted, Found, Objects, Room, Work, objects
-from skyband.framework.verify.brute_force.rejected_rows import Refused
-from skyband.framework.verify.brute_force.results import Results, ToldOnce
+from skyband.framework.verify.brute_force.rejected_rows import RejectedRows
+from skyband.framework.verify.brute_force.results import Reports, Results
 from skyband.framework.verify.brute_force.steps import steps_at
 from skyband.framework.verify.budget import Budget, Sample
 from skyband.framework.verify.differences import Difference
@@ -77,7 +77,7 @@ class _Query:
         self.kind: QueryType = query_type(query.type)
         self.changes = stream_of(stored, query)
         self.rows: dict[Key, list[int]] = dict(self.changes.streams())
-        self.results = Results(stored, query) if query.item.lasting else ToldOnce(self.changes)
+        self.results = Results(stored, query) if query.item.lasting else Reports(self.changes)
         self.of_key: dict[Key, list[Key]] = {}
         for stream in self.rows:
             self.of_key.setdefault(key_of(stored.plan, query, stream), []).append(stream)
@@ -136,7 +136,7 @@ class _Comparison:
         self.sample = sample
         self.budget = budget
         self.found = Compared(of_keys=len(stored.until))
-        self.refused = Refused(stored, rows)
+        self.rejected_rows = RejectedRows(stored, rows)
         self.rows = with_deletions(self.plan, without_late(rows, stored.table("rejected")))
         self.queries = [_Query(stored, q) for q in self.plan.queries]
         self.room = Room()
@@ -186,7 +186,7 @@ class _Comparison:
         mine, found = key.mine, self.found
         found.keys += 1
         found.rows += len(mine.time)
-        self.refused.take(mine)
+        self.rejected_rows.take(mine)
         self.clocks.complete(mine.key, mine.time, mine.deleted)
         found.differences += compare_head(self.stored, mine)
         for each in self.queries if mine.time else ():
@@ -271,7 +271,7 @@ class _Comparison:
         heads = self.stored.table("heads")
         for q in self.queries:
             q.turns.clear()
-        self.found.differences += self.refused.differences(self.found.keys == self.found.of_keys)
+        self.found.differences += self.rejected_rows.differences(self.found.keys == self.found.of_keys)
         total = sum((s or 0) + 1 for s in heads["last_seq"].to_pylist())
         for q in self.queries:
             self.found.shares += q.shares(max(0, total - self.found.rows))

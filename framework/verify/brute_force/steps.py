@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from skyband.framework.queries.protocol import Motions, QueryType, Question
+from skyband.framework.queries.protocol import QueryType, Question, TimeVaryingValues
 from skyband.framework.verify.brute_force.objects import Accepted, Found, window_of
 
 MOST_EVENTS = 12
@@ -16,7 +16,7 @@ MOST_EVENTS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ChangeRow:
     """A row of a change stream: ``cause`` None if the definition leaves it to the type (items that are no rows).
 
     ``score``: of values that move the value, of which ``slope`` says how it moves.
@@ -38,14 +38,14 @@ class _Event:
     arriving: int | None
 
 
-def steps_at(kind: QueryType, question: Question, mine: Accepted, shown: Found, result: Found) -> list[list[Told]] | None:
+def steps_at(kind: QueryType, question: Question, mine: Accepted, shown: Found, result: Found) -> list[list[ChangeRow]] | None:
     """The steps at the question's instant, each ``-`` first, in rank order; ``shown``: the result before it, ``result``: after its events.
 
     None if there are too many events, or too much to look at.
     """
     query, at = question.query, question.at
-    if query.item.moving:
-        step = _moving_step(kind, question, shown, result)
+    if query.item.varies:
+        step = _time_varying_step(kind, question, shown, result)
         return None if step is None else [step] if step else []
     if query.every_micros:
         if at % query.every_micros:
@@ -67,30 +67,30 @@ def steps_at(kind: QueryType, question: Question, mine: Accepted, shown: Found, 
     return steps
 
 
-def _moving_step(kind: QueryType, question: Question, shown: Found, now: Found) -> list[Told] | None:
+def _time_varying_step(kind: QueryType, question: Question, shown: Found, now: Found) -> list[ChangeRow] | None:
     """The one step of an instant of a query whose values move (docs/semantics 12): all that happens at an instant is one event."""
     every, at = question.query.every_micros, question.at
     if every and at % every:
         return []
-    motions = kind.motions(question)
-    if motions is None:
+    computed = kind.time_varying_values(question)
+    if computed is None:
         return None
     before, after = {item for item, _ in shown}, {item for item, _ in now}
     step = []
     for change, among, others in (("-", before, after), ("+", after, before)):
-        for item, (value, slope) in motions.values.items():
+        for item, (value, slope) in computed.values.items():
             if item in among and item not in others:
-                step.append(Told(change, _moving_cause(change, item, motions, bool(every)), item, value, slope))
+                step.append(ChangeRow(change, _time_varying_cause(change, item, computed, bool(every)), item, value, slope))
     return step
 
 
-def _moving_cause(change: str, item: tuple[Any, ...], motions: Motions, boundary: bool) -> str:
-    value, slope = motions.values[item]
+def _time_varying_cause(change: str, item: tuple[Any, ...], computed: TimeVaryingValues, boundary: bool) -> str:
+    value, slope = computed.values[item]
     if change == "-":
-        return "expiry" if value <= 0 and slope <= 0 else "displaced" if motions.switched or boundary else "crossing"
+        return "expiry" if value <= 0 and slope <= 0 else "displaced" if computed.switched or boundary else "crossing"
     if boundary:
         return "boundary"
-    return "arrival" if item in motions.reported else "promoted" if motions.switched else "crossing"
+    return "arrival" if item in computed.reported else "promoted" if computed.switched else "crossing"
 
 
 def _after(mine: Accepted, at: int) -> _Event:
@@ -118,10 +118,10 @@ def _events(question: Question, mine: Accepted) -> Iterator[_Event]:
             yield _Event(count, frozenset(deleted), count - 1)
 
 
-def _step(then: Question, shown: Found, now: Found, event: _Event) -> list[Told]:
+def _step(then: Question, shown: Found, now: Found, event: _Event) -> list[ChangeRow]:
     before, after = {item for item, _ in shown}, {item for item, _ in now}
-    left = [Told("-", _left(then, item, event), item, score) for item, score in shown if item not in after]
-    came = [Told("+", _came(then, item, event), item, score) for item, score in now if item not in before]
+    left = [ChangeRow("-", _left(then, item, event), item, score) for item, score in shown if item not in after]
+    came = [ChangeRow("+", _came(then, item, event), item, score) for item, score in now if item not in before]
     return left + came
 
 

@@ -32,7 +32,7 @@ def _tables(query: QueryNode) -> Iterator[str]:
     if query.item.lasting:
         yield query.name
         yield now_name(query.name)
-    if query.item.moving:
+    if query.item.varies:
         yield trajectory_name(query.name)
 
 

@@ -21,7 +21,7 @@ _CLASS = {count: c.name for c in REASONS for count in c.counts}
 """The name under which rejected rows are counted -> its column of ``runs``, without ``rejected_``."""
 
 
-def compare_books(stored: Stored, clocks: Clocks) -> list[Difference]:
+def compare_row_counts(stored: Stored, clocks: Clocks) -> list[Difference]:
     """What does not add up. Rows of ``runs`` that ``run.keep`` has dropped are missed by nobody."""
     rows = sorted(stored.table("runs").to_pylist(), key=lambda r: r["batch_id"])
     return [*_sums(rows), *_rows_of(stored, rows), *_sequence(stored, rows), *_heads(stored, rows, clocks)]

@@ -36,15 +36,16 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What decides a query's causes. ``deletes``: whether rows can delete; ``moving``: whether scores move with time; ``capped``: whether
+    """The properties of a query that limit which causes are possible.
 
-    a row is in so many items of a result at most, so that one that moves up keeps others out.
+    ``deletes``: rows can be deleted. ``time_varying``: values change with time alone. ``capped``: a row may only be in so many items of a
+    result, so an item that is promoted keeps others out.
     """
 
     window: Window
     every: bool
     deletes: bool
-    moving: bool
+    time_varying: bool
     capped: bool = False
 
 
@@ -94,7 +95,7 @@ def _wrong(step: Step, change: Change, rules: Rules, clock: Clock, least: int, m
         return f"an item that {'enters' if change.enters else 'leaves'} has another"
     if change.enters and (change.cause == "boundary") != rules.every:
         return f"a query {'with' if rules.every else 'without'} 'every' has another"
-    if change.cause == "crossing" and not rules.moving:
+    if change.cause == "crossing" and not rules.time_varying:
         return "no score moves with time"
     if change.cause == "delete" and not rules.deletes:
         return "the job has no deletions"
@@ -103,7 +104,7 @@ def _wrong(step: Step, change: Change, rules: Rules, clock: Clock, least: int, m
     life = min(change.times) + (rules.window.micros or FAR)
     if life <= step.at and (change.enters or (life < step.at and not rules.every)):
         return "one of its objects was no longer in the window"
-    if rules.moving or (rules.every and change.enters):
+    if rules.time_varying or (rules.every and change.enters):
         return None
     return _arrival(step, change, rules, clock, least) if change.enters else _departure(step, change, rules, clock, least, most)
 

@@ -47,7 +47,7 @@ class Clocks:
         return self._known
 
     def _add(self, query: QueryNode) -> None:
-        upto = self.stored.told_upto(query)
+        upto = self.stored.changes_upto(query)
         rows = self.stored.changes(query, upto)
         prefixes = [p.prefix for p in query.item.rows]
         seqs = [rows[p + "seq"].to_pylist() for p in prefixes]

@@ -15,14 +15,14 @@ from skyband.framework.verify.replay.trajectories import Point, Trajectories, di
 from skyband.framework.verify.stored import Item, Key, Stored, keys_of, micros, smallest_first
 
 
-def compare_moving(
+def compare_trajectories(
     stored: Stored, query: QueryNode, changes: pa.Table, intervals: Sequence[tuple[int, int | None]]
 ) -> Iterator[Difference]:
     """``intervals``: rows of ``changes`` that open and close them."""
     lines = Trajectories(stored, query)
-    motion, streams = lines.motion, stream_columns(stored.plan, query)
+    varying, streams = lines.varying, stream_columns(stored.plan, query)
     names = list(zip(keys_of(changes, streams), keys_of(changes, identity_columns(stored.plan, query)), strict=True))
-    at, values, slopes = micros(changes, "changed_at"), changes[motion.value].to_pylist(), changes[motion.slope].to_pylist()
+    at, values, slopes = micros(changes, "changed_at"), changes[varying.value].to_pylist(), changes[varying.slope].to_pylist()
 
     def wrong(name: tuple[Key, Item], said: str, when: int | None = None) -> Difference:
         return Difference(place(f"table {trajectory_name(query.name)}", streams, name[0], when), said, at=when)
@@ -30,9 +30,9 @@ def compare_moving(
     for enters, leaves in intervals:
         start = Point(at[enters] or 0, whole(values[enters]), slopes[enters])
         end = None if leaves is None else (at[leaves] or 0, whole(values[leaves]))
-        for said in differences(names[enters][1], start, end, lines.points.get(names[enters], []), motion.of_all):
+        for said in differences(names[enters][1], start, end, lines.points.get(names[enters], []), varying.of_all):
             yield wrong(names[enters], said, start.at)
-    for name, line in lines.points.items() if motion.of_all else ():
+    for name, line in lines.points.items() if varying.of_all else ():
         # Before its first point an object was worth nothing, and it is worth less at no time.
         for said in off_line(name[1], [Point(line[0].at - 1, 0, 0), *line]):
             yield wrong(name, said)

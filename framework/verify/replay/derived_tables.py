@@ -45,7 +45,7 @@ def compare_now(stored: Stored, query: QueryNode, changes: pa.Table, held: Seque
     else:  # a killed or running job: its keys are further than its results
         names = [n for n in names if n != "as_of"]
     same = (*streams, "rank")
-    if query.item.moving:  # ranks and values are those of now, not those of the changes
+    if query.item.varies:  # ranks and values are those of now, not those of the changes
         same = (*streams, *identity_columns(stored.plan, query))
         names = [n for n in names if n != "rank" and n not in {v.name for v in query.item.values}]
     expected = pa.table([made[n] if n in made else rows[n] for n in names], names=names)

@@ -17,7 +17,7 @@ from skyband.framework.tables.schemas import changes_name, identity_columns, now
 from skyband.framework.verify.differences import Difference, place
 from skyband.framework.verify.replay.causes import Change, Rules, Step, impossible
 from skyband.framework.verify.replay.clocks import Clocks
-from skyband.framework.verify.replay.compare_trajectories import compare_moving
+from skyband.framework.verify.replay.compare_trajectories import compare_trajectories
 from skyband.framework.verify.replay.derived_tables import compare_now, compare_results
 from skyband.framework.verify.stored import (
     BEFORE,
@@ -106,7 +106,7 @@ class Interval:
 
 def stream_of(stored: Stored, query: QueryNode) -> Stream:
     """The change stream of ``query``, as far as its results have been derived."""
-    return Stream(stored, query, stored.changes(query, stored.told_upto(query)))
+    return Stream(stored, query, stored.changes(query, stored.changes_upto(query)))
 
 
 def replay(stored: Stored, query: QueryNode, clocks: Clocks) -> Replayed:
@@ -133,8 +133,8 @@ def replay(stored: Stored, query: QueryNode, clocks: Clocks) -> Replayed:
     held = [x.enters for x in intervals if stream.batch[x.enters] <= now_upto and (x.leaves is None or stream.batch[x.leaves] > now_upto)]
     held.sort(key=lambda i: (repr(stream.keys[i]), stream.ranks[i]))
     out.differences += compare_now(stored, query, stream.rows, held, now_name(query.name))
-    if query.item.motion is not None and not out.differences:
-        out.differences += compare_moving(stored, query, stream.rows, [(x.enters, x.leaves) for x in intervals])
+    if query.item.time_varying is not None and not out.differences:
+        out.differences += compare_trajectories(stored, query, stream.rows, [(x.enters, x.leaves) for x in intervals])
     return out
 
 
@@ -178,7 +178,7 @@ def compare_causes(stream: Stream, key: Key, rows: list[int], clocks: Clocks) ->
     query, plan = stream.query, stream.stored.plan
     window = window_for(query, key)
     capped = query_type(query.type).limits(plan, query, query.asked[0] if query.asked else None).most_of_row is not None
-    rules = Rules(window, bool(query.every_micros), plan.intake.deletes is not None, query.item.moving, capped)
+    rules = Rules(window, bool(query.every_micros), plan.intake.deletes is not None, query.item.varies, capped)
     clock = clocks.of(key_of(plan, query, key))
     seqs, times = clocks.parts(query.name)
     for _, group in groupby(rows, key=stream.step.__getitem__):
@@ -202,6 +202,6 @@ def _intervals(stream: Stream, rows: list[int], differences: list[Difference]) -
         else:
             came = held.pop(item)
             done.append(Interval(came, i))
-            if not stream.query.item.moving and stream.values[came] != stream.values[i]:
+            if not stream.query.item.varies and stream.values[came] != stream.values[i]:
                 differences.append(stream.differs(i, "an item does not leave with the values it came with", [came]))
     return done + [Interval(i, None) for i in held.values()]

@@ -35,13 +35,13 @@ class Trajectories:
     """The points of ``<query>_trajectory`` in the batches that results have been derived from, by stream and item."""
 
     def __init__(self, stored: Stored, query: QueryNode) -> None:
-        motion = query.item.motion
-        assert motion is not None
-        self.motion = motion
+        varying = query.item.time_varying
+        assert varying is not None
+        self.varying = varying
         rows = stored.table(trajectory_name(query.name))
         rows = rows.filter(pc.less_equal(rows["batch_id"], stored.derived_upto(query)))
         streams, items = keys_of(rows, stream_columns(stored.plan, query)), keys_of(rows, identity_columns(stored.plan, query))
-        columns = micros(rows, "valid_from"), rows[motion.value].to_pylist(), rows[motion.slope].to_pylist()
+        columns = micros(rows, "valid_from"), rows[varying.value].to_pylist(), rows[varying.slope].to_pylist()
         self.points: dict[tuple[Key, Item], list[Point]] = {}
         for name, at, value, slope in zip(zip(streams, items, strict=True), *columns, strict=True):
             self.points.setdefault(name, []).append(Point(at or 0, whole(value), slope))
@@ -52,8 +52,8 @@ class Trajectories:
         """The moving values of an item at ``at``, by column; such as equal nothing if it has no point by then."""
         point = at_instant(self.points.get((stream, item), []), at)
         if point is None:
-            return {self.motion.value: math.nan, self.motion.slope: 0}
-        return {self.motion.value: point.by(at) / 1e6, self.motion.slope: point.slope}
+            return {self.varying.value: math.nan, self.varying.slope: 0}
+        return {self.varying.value: point.by(at) / 1e6, self.varying.slope: point.slope}
 
 
 def at_instant(points: list[Point], at: int) -> Point | None:

@@ -18,7 +18,7 @@ from skyband.framework.quality.gate import Gate
 from skyband.framework.quality.outcome import BROKEN
 from skyband.framework.tables.key_numbers import numbered
 from skyband.framework.tables.results.derive import derive, intervals
-from skyband.framework.tables.results.invariants import AT_MOST, IN_BOUNDS, IN_ORDER, REPLAYS, broken, told_once
+from skyband.framework.tables.results.invariants import AT_MOST, IN_BOUNDS, IN_ORDER, REPLAYS, broken, broken_by_reports
 from skyband.framework.tables.schemas import changes_schema, identity_columns, results_schema, stream_columns
 from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.sink import Sink
@@ -125,7 +125,7 @@ def test_what_enters_a_list_of_queries_is_held_to_the_bounds_of_its_own() -> Non
     number = numbered(empty, told, stream_columns(plan, query))
     found = {o.expectation: (o.unexpected, [e["found"] for e in o.examples]) for o in broken(plan, query, empty, told, after, number)}
     assert found == {AT_MOST: (1, [2]), IN_BOUNDS: (2, [1.5, 3.1])}
-    once = {o.expectation: (o.unexpected, [e["found"] for e in o.examples]) for o in told_once(plan, query, told)}
+    once = {o.expectation: (o.unexpected, [e["found"] for e in o.examples]) for o in broken_by_reports(plan, query, told)}
     assert once == found
 
 

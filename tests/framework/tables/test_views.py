@@ -27,10 +27,10 @@ from skyband.framework.tables.sql.view import free
 from skyband.framework.tables.sql.views import views
 from skyband.jobs import views as command
 from skyband.jobs.cli import main
-from tests.framework.tables.test_motion import plan_at, rows_of, write
 from tests.framework.tables.test_names import plans
 from tests.framework.tables.test_reader import job
-from tests.framework.tables.test_told_once import Job
+from tests.framework.tables.test_reports import Job
+from tests.framework.tables.test_trajectories import plan_at, rows_of, write
 from tests.specs import spec_text
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def held(plan: Plan, ask: Ask) -> int:
         assert unordered(ask(f'select * from "{query.name}_history"')) == unordered(history) and history
         summary = [r | {"mean_seconds": rounded(r["mean_seconds"])} for r in ask(f'select * from "{query.name}_summary"')]
         assert unordered(summary) == unordered(expected_summary(plan, query, rows, ends))
-        if not query.item.moving:
+        if not query.item.varies:
             ranks = ask(f'select * from "{query.name}_ranks"')
             assert unordered(ranks) == unordered(expected_ranks(plan, query, rows))
             count += len(ranks)
@@ -184,7 +184,7 @@ def test_what_is_told_once_has_a_summary(tmp_path: Path, keyed: bool) -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_view_of_every_kind_is_written_for_every_engine(dialect: str) -> None:
     kinds = plans()
-    assert {q.item.lasting for p in kinds for q in p.queries} == {q.item.moving for p in kinds for q in p.queries} == {True, False}
+    assert {q.item.lasting for p in kinds for q in p.queries} == {q.item.varies for p in kinds for q in p.queries} == {True, False}
     for plan in kinds:
         for v in views(plan):
             text = view(plan, v.name, v.sql, dialect)

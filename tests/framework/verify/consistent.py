@@ -84,7 +84,7 @@ def write(changes: Changes) -> None:
         results.append({**{n: enters[n] for n in names}, **made})
     small.altered(plan, query.name, lambda _: results)
     stored = Stored(plan)
-    complete, lines = _complete(stored), Trajectories(stored, query) if query.item.moving else None
+    complete, lines = _complete(stored), Trajectories(stored, query) if query.item.varies else None
     now = []
     for r in results:
         if r["is_current"]:
@@ -133,7 +133,7 @@ def an_item_less(changes: Changes) -> bool:
 def stays_longer(changes: Changes) -> bool:
     """An item leaves a step later than it does."""
     for step, following in zip(steps := changes.steps(), steps[1:], strict=False):
-        if changes.stream(step[0]) != changes.stream(following[0]) or changes.query.item.moving:
+        if changes.stream(step[0]) != changes.stream(following[0]) or changes.query.item.varies:
             continue
         for row in step:
             if row["change"] == "-" and all(changes.item(r) != changes.item(row) for r in following):
@@ -155,20 +155,20 @@ def comes_later(changes: Changes) -> bool:
 
 def moved(changes: Changes, step: Rows, by: timedelta) -> None:
     """Moves a step, and the values and points of trajectories that belong to it."""
-    motion = changes.query.item.motion
+    varying = changes.query.item.time_varying
     at = step[0]["changed_at"]
     for row in step:
         row["changed_at"] = at + by
-        if motion is not None:
-            row[motion.value] += row[motion.slope] * by.total_seconds()
+        if varying is not None:
+            row[varying.value] += row[varying.slope] * by.total_seconds()
     entered = {changes.item(r) for r in step if r.get("change") == "+"}
 
     def shift(points: Rows) -> None:
         for p in points:
-            if motion is not None and p["valid_from"] == at and changes.item(p) in entered:
-                p["valid_from"], p[motion.value] = at + by, p[motion.value] + p[motion.slope] * by.total_seconds()
+            if varying is not None and p["valid_from"] == at and changes.item(p) in entered:
+                p["valid_from"], p[varying.value] = at + by, p[varying.value] + p[varying.slope] * by.total_seconds()
 
-    if motion is not None and not motion.of_all:
+    if varying is not None and not varying.of_all:
         small.altered(changes.plan, trajectory_name(changes.query.name), shift)
 
 
@@ -210,7 +210,7 @@ def another_row(changes: Changes) -> bool:
 
 def another_object(changes: Changes) -> bool:
     """Two objects of a loyalty query have exchanged their names, in all rows of changes and trajectories."""
-    if not changes.query.item.moving:
+    if not changes.query.item.varies:
         return False
     names = identity_columns(changes.plan, changes.query)
     a, b = sorted({tuple(r[n] for n in names) for r in changes.rows})[:2]

@@ -29,7 +29,7 @@ from skyband.framework.verify.brute_force.sample import Compared, compare_rows
 from skyband.framework.verify.budget import Budget, Sample
 from skyband.framework.verify.differences import Difference
 from skyband.framework.verify.reconciliation.missing_values import missing_values
-from skyband.framework.verify.reconciliation.row_counts import compare_books
+from skyband.framework.verify.reconciliation.row_counts import compare_row_counts
 from skyband.framework.verify.replay.clocks import Clocks
 from skyband.framework.verify.replay.replay import replay
 from skyband.framework.verify.stored import Stored
@@ -131,7 +131,7 @@ def found(plan: Plan, rows: list[list[object]] | None = None) -> list[Difference
     stored = Stored(plan)
     clocks = Clocks(stored)
     told = [d for q in plan.queries for d in replay(stored, q, clocks).differences]
-    told += [*clocks.differences, *compare_books(stored, clocks)]
+    told += [*clocks.differences, *compare_row_counts(stored, clocks)]
     if rows is None:
         return told
     source = _rows(plan, rows).select([f.name for f in plan.intake.fields])
@@ -149,7 +149,7 @@ def of_tables(plan: Plan, name: str) -> list[Difference]:
     clocks = Clocks(stored)
     (query,) = [q for q in plan.queries if q.name == name]
     told = replay(stored, query, clocks).differences
-    return [*told, *clocks.differences, *compare_books(stored, clocks)]
+    return [*told, *clocks.differences, *compare_row_counts(stored, clocks)]
 
 
 def of_source(plan: Plan, name: str, rows: list[list[object]]) -> Compared:

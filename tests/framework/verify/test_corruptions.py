@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from skyband.framework.plan.model import Plan
-from skyband.framework.verify.differences import told
+from skyband.framework.verify.differences import format_differences
 from tests.framework.verify import small
 from tests.spark.kinds import KINDS
 
@@ -247,7 +247,7 @@ def test_what_tables_agree_on_is_held_against_the_source(plan: Plan, which: str)
 def test_a_difference_is_told_in_words_and_instants_with_its_rows(plan: Plan) -> None:
     small.altered(plan, "best_now", swap("rank"))
     (first, second) = [d for d in small.found(plan)]
-    lines = told([first, second, second]).splitlines()
+    lines = format_differences([first, second, second]).splitlines()
     assert re.fullmatch(r"    table best_now, grp '[pqr]': not as the changes give it: (id, seq, time, .*|rank)", lines[0])
     row = r"grp '.', rank \d, id \d+, seq \d+, time 2020-01-01 \d\d:\d\d:00 UTC, x [\d.]+, y [\d.]+, score [\d.]+, as_of 2020-.* UTC"
     assert re.fullmatch("      expected  " + row, lines[1]) and re.fullmatch("      found  " + row, lines[2])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from skyband.framework.verify.brute_force.results import Results, ToldOnce
+from skyband.framework.verify.brute_force.results import Reports, Results
 from skyband.framework.verify.replay.replay import stream_of
 from skyband.framework.verify.stored import Stored, key_of
 from skyband.framework.why.answer import SHOWN, Answers
@@ -31,7 +31,7 @@ def test_verdicts_are_those_of_the_tables(tmp_path: Path, name: str) -> None:
     for query in plan.queries:
         stream = stream_of(stored, query)
         answers = Answers(plan, query, source, stored.table("rejected"), stored.until)
-        results = Results(stored, query) if query.item.lasting else ToldOnce(stream)
+        results = Results(stored, query) if query.item.lasting else Reports(stream)
         inside = outside = 0
         for i in rng.sample(range(stream.rows.num_rows), min(25, stream.rows.num_rows)):
             of, key = stream.keys[i], key_of(plan, query, stream.keys[i])
@@ -71,7 +71,7 @@ def test_the_whole_story_is_told_of_any_item(tmp_path: Path, name: str) -> None:
         item = item_of(plan, query, [",".join(str(row[prefix + c]) for c in columns)])
         lines = list(in_order(m for s in stays(plan, stream, item) for m in of_stay(stream, s)))
         assert any("entered" in line or "told" in line for line in lines)
-        if query.item.lasting and not query.item.moving:
+        if query.item.lasting and not query.item.varies:
             assert sum("entered at rank" in line for line in lines) == sum("best rank" in line for line in lines)
         told = list(in_order(definition(Answers(plan, query, source, stored.table("rejected"), stored.until), item, None, None)))
         assert told and all(line.strip() for line in told)

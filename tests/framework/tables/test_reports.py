@@ -28,7 +28,7 @@ from skyband.framework.tables.results.reader import NEWEST, Reader
 from skyband.framework.tables.schemas import changes_schema, derived_tables, tables
 from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.sink import Sink
-from skyband.framework.verify.brute_force.results import ToldOnce
+from skyband.framework.verify.brute_force.results import Reports
 from skyband.framework.verify.replay.clocks import Clocks
 from skyband.framework.verify.replay.replay import Replayed, replay, stream_of
 from skyband.framework.verify.stored import Stored
@@ -167,7 +167,7 @@ def test_they_are_replayed_up_to_the_last_complete_batch(job: Job) -> None:
     some = job.rows[40]
     here = [r for r in job.rows if r["changed_at"] == some["changed_at"] and r.get("grp") == some.get("grp")]
     key = (some["grp"],) if "grp" in some else ()
-    results = ToldOnce(stream_of(stored, query))
+    results = Reports(stream_of(stored, query))
     assert results.at(key, some["changed_at"]) == [((r["older_seq"], r["newer_seq"]), r["score"]) for r in here]
     assert results.at(key, DAY - 5) == []
 
