@@ -23,7 +23,7 @@ REPEATS = 3
 
 def run() -> Iterator[dict[str, Any]]:
     from skyband.framework.streaming.spark.session import get_session
-    from skyband.jobs.demo_data import write_landing
+    from skyband.jobs.authoring.demo_data import write_landing
     from skyband.jobs.spec import load_plan
 
     landing = WORK / "landing"

@@ -36,7 +36,7 @@ def run() -> Iterator[dict[str, Any]]:
     from skyband.framework.plan.compile import compile_job
     from skyband.framework.spec.load import validate_text
     from skyband.framework.streaming.spark.session import get_session
-    from skyband.jobs.demo_data import write_landing
+    from skyband.jobs.authoring.demo_data import write_landing
 
     landing, whole = WORK / "rules", WORK / "landing"
     write_landing(whole)

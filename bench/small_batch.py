@@ -29,7 +29,7 @@ _PACKED = "node int, bucket int, kind int, data binary"
 
 def run() -> Iterator[dict[str, Any]]:
     from skyband.framework.streaming.spark.session import get_session
-    from skyband.jobs.demo_data import write_landing
+    from skyband.jobs.authoring.demo_data import write_landing
     from skyband.jobs.spec import load_plan
 
     shutil.rmtree(WORK, ignore_errors=True)

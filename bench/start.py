@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from skyband.jobs.warm import text, write
+from skyband.jobs.setup.warm import text, write
 from skyband.operators.jit import cache_directory
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -1,4 +1,4 @@
-"""The ``skyband`` command: one sub-command a module of this package."""
+"""The ``skyband`` command: every sub-command is a module of a package beside this file."""
 
 from __future__ import annotations
 
@@ -21,14 +21,18 @@ from skyband.framework.streaming.spark.jvm import ENGINE, Stray
 from skyband.framework.streaming.spark.log import close_log
 from skyband.framework.streaming.spark.stop_signal import SIGNALLED, STOP
 from skyband.jobs.answer import Answer, refusal, show
-from skyband.jobs.described import EXIT_CODES, Parser, UsageError, asks_json, complete
-from skyband.jobs.profile import SpecParser, choose_profile
+from skyband.jobs.options import SpecParser, choose_profile
+from skyband.jobs.parser import EXIT_CODES, Parser, UsageError, asks_json, complete
 
-COMMANDS = (
-    "init", "schema", "validate", "preview", "test", "render", "explain", "graph", "plan", "run", "submit", "status", "history", "query",
-    "sql", "views", "report", "serve", "quality", "rejected", "replay_rejected", "verify", "why", "maintain", "rebuild", "reset",
-    "airflow", "warm", "completion", "demo",
-)  # fmt: skip
+COMMANDS = {
+    "init": "authoring", "schema": "authoring", "validate": "authoring", "preview": "authoring", "test": "authoring",
+    "render": "authoring", "explain": "authoring", "graph": "authoring", "plan": "running", "run": "running", "submit": "running",
+    "status": "reading", "history": "reading", "query": "reading", "sql": "reading", "views": "reading", "report": "reading",
+    "serve": "reading", "quality": "reading", "rejected": "reading", "replay_rejected": "running", "verify": "reading",
+    "why": "reading", "maintain": "running", "rebuild": "running", "reset": "running", "airflow": "setup", "warm": "setup",
+    "completion": "setup", "demo": "authoring",
+}  # fmt: skip
+"""Each command, in the order of ``skyband --help``, and the package with its module."""
 
 LIVE = ("run", "submit", "rebuild", "demo")
 """Commands that run a job: they show on a terminal what they are at, and their JSON is the run's outcome."""
@@ -48,7 +52,7 @@ def command_line(argv: Sequence[str] = ()) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"skyband {__version__}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=SpecParser)
     for name in argv[:1] if argv and argv[0] in COMMANDS else COMMANDS:
-        importlib.import_module(f"skyband.jobs.{name}").add_parser(subparsers)
+        importlib.import_module(f"skyband.jobs.{COMMANDS[name]}.{name}").add_parser(subparsers)
     complete(parser)
     return parser
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from skyband.framework.base.errors import SkybandError, SpecErrors, did_you_mean, one_of, redacted
 from skyband.framework.console.lines import Lines
 from skyband.jobs.arguments import listed, path_of, positive, text, texts, whole_number
+from skyband.jobs.authoring.validate import mistakes
 from skyband.jobs.spec import load_plan
-from skyband.jobs.validate import mistakes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -119,7 +119,7 @@ class Job:
         from skyband.framework.console.outcome import Outcome
         from skyband.framework.streaming.spark.in_process import end_with_process
         from skyband.framework.streaming.spark.jvm import ENGINE
-        from skyband.jobs import run
+        from skyband.jobs.running import run
 
         rules = [text("demote", rule) for rule in listed("demote", demote)]
         if log is not None and not callable(log):
@@ -170,9 +170,9 @@ class Job:
         without a time zone is UTC; ``window`` is ``"2 days"``, ``"500 rows"`` or both; ``key`` the values of ``partition_by``. Without
         Spark. Raises SkybandError: SKY-E201 for what the tables cannot answer, SKY-E400 and SKY-E402 for what is not there yet.
         """
-        from skyband.jobs.ask import ask
+        from skyband.jobs.reading.query import read_result
 
-        return ask(self._plan, name, at, k, window, key, limit)
+        return read_result(self._plan, name, at, k, window, key, limit)
 
     def sql(self, statement: str, limit: int | None = None) -> pa.Table:
         """The rows of one DuckDB query over the job's tables and views; it can read nothing else. SkybandError SKY-E404, E201, E400."""

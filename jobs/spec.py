@@ -1,4 +1,4 @@
-"""Reading a spec for a command: the plan, or every mistake of the file at once."""
+"""Load a spec for a command (the plan, or all mistakes of the file) and what its job has left."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skyband.framework.base.errors import SkybandError, SpecErrors
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from skyband.framework.plan.model import Plan
     from skyband.framework.spec.load import Validated
     from skyband.framework.spec.models.job import Job
+    from skyband.framework.streaming.job.layout import JobFile, Layout
+    from skyband.framework.tables.writing.sink import Sink
 
 STDIN: Final = "-"
 """As the name of a spec: what standard input holds. Paths in it are seen from the working directory."""
@@ -73,3 +75,29 @@ def _as_made(plan: Plan, job: Job) -> Plan:
         options = tuple((name, value) for name, value in plan.source.options if name.lower() != "escape")
         plan = replace(plan, source=replace(plan.source, options=options))
     return as_made(plan, {"tokens": kept.fingerprint.tokens})
+
+
+class LastRun(NamedTuple):
+    """What the last run of a job has left. ``batch``: the row of ``runs`` of its last complete batch."""
+
+    layout: Layout
+    job: JobFile
+    sink: Sink
+    batch: dict[str, Any]
+
+
+def last_run(plan: Plan) -> LastRun:
+    """Return what the job has left. Raises SkybandError SKY-E402 if no batch is complete yet, and those of ``need_readable``."""
+    from skyband.framework.storage.sinks import need_readable
+    from skyband.framework.streaming.job.layout import Layout, not_run
+    from skyband.framework.tables.writing.driver_writer import DriverWriter
+    from skyband.framework.tables.writing.sink import Sink
+
+    need_readable(plan.sink)
+    layout = Layout(plan.sink)
+    job = layout.known()
+    sink = Sink(plan, DriverWriter(layout.root), job.generation)
+    batch = sink.last_run()
+    if batch is None:
+        raise not_run()
+    return LastRun(layout, job, sink, batch)

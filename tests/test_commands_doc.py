@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from skyband.jobs.cli import command_line
-from skyband.jobs.described import leaves
+from skyband.jobs.parser import leaves
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = "docs/reference/commands.md"
@@ -44,7 +44,7 @@ def test_the_test_of_every_row_exists(command: str) -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_examples_that_the_command_takes_and_exit_codes(command: str) -> None:
     told = COMMANDS[command].epilog or ""
-    assert "examples:\n" in told, f"`skyband {command} --help` has no examples: described(description, *examples) takes them"
+    assert "examples:\n" in told, f"`skyband {command} --help` has no examples: help_page(description, *examples) takes them"
     assert "exit codes: 0 " in told.replace("\n", " "), f"`skyband {command} --help` has no exit codes: see described"
     lines = [line for line in told.split("exit codes:")[0].splitlines() if f"skyband {command} " in f"{line} "]
     assert lines, f"no example of `skyband {command} --help` calls it"

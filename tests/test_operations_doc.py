@@ -10,7 +10,8 @@ from pathlib import Path
 from skyband.framework.base.errors import CODES
 from skyband.framework.quality.rejections import TOO_MANY
 from skyband.framework.streaming.spark.stop_signal import SIGNALLED, SIGNALS
-from skyband.jobs import run, verify
+from skyband.jobs.reading import verify
+from skyband.jobs.running import run
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("error-codes", "environment-variables", "run-output")
@@ -95,7 +96,7 @@ def test_every_event_and_field_of_json_lines_is_listed() -> None:
 def test_libraries_have_stderr_to_themselves_while_a_job_runs() -> None:
     """What is printed to stderr there goes to Spark's log: a job's own words go through ``framework/console/lines.py``."""
     printing = re.compile(r"file=sys\.stderr|sys\.stderr\.write")
-    mine = [ROOT / "jobs" / f"{name}.py" for name in ("run", "verify", "demo")]
+    mine = [ROOT / "jobs" / f"{name}.py" for name in ("running/run", "reading/verify", "authoring/demo")]
     files = [p for p in (*(ROOT / "framework").rglob("*.py"), *mine) if printing.search(p.read_text(encoding="utf-8"))]
     assert [str(p.relative_to(ROOT)) for p in files] == []
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from skyband.jobs.demo_data import write_landing
+from skyband.jobs.authoring.demo_data import write_landing
 from tests.airflow.home import CHECK, COMMAND, FAR, ROOT, Home
 from tests.spark.jobs import changes, run_apart, sorted_rows, table, write_file, write_spec
 

@@ -42,7 +42,7 @@ lean_arrow()
 os.environ["WARM"] = {str(tmp_path)!r}
 from skyband.jobs.spec import load_plan
 import skyband.framework.quality.gate, skyband.framework.streaming.run.progress, skyband.framework.tables.writing.factory
-load_plan({str(root / "skyband" / "jobs" / "warm_job.yaml")!r})
+load_plan({str(root / "skyband" / "jobs" / "setup" / "warm_job.yaml")!r})
 print(*(m for m in ("numba", "scipy", "pyspark", "pandas") if m in sys.modules))
 """
     assert said(root, code) == []

@@ -15,7 +15,7 @@ import pytest
 import skyband
 from skyband.jobs.arguments import MOST, listed, positive, texts, whole, whole_number
 from skyband.jobs.cli import command_line, main
-from skyband.jobs.described import leaves
+from skyband.jobs.parser import leaves
 from tests.framework.verify import small
 from tests.jobs.test_machines import NEAR, known
 from tests.spark.cuts import stream

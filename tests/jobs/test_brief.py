@@ -10,8 +10,8 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.streaming.spark import session
-from skyband.jobs import run
 from skyband.jobs.cli import _Command, main
+from skyband.jobs.running import run
 from tests.spark.cuts import stream, write
 from tests.spark.jobs import write_spec
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skyband.jobs.cli import main
-from skyband.jobs.completion import SHELLS
+from skyband.jobs.setup.completion import SHELLS
 from tests.test_commands_doc import COMMANDS
 
 

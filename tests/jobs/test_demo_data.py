@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from skyband.framework.base.errors import SkybandError
-from skyband.jobs.demo_data import COLUMNS, DAYS, flights, write_landing
+from skyband.jobs.authoring.demo_data import COLUMNS, DAYS, flights, write_landing
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ import pytest
 import skyband
 from skyband.framework.plan.model import Plan
 from skyband.framework.tables.results.reader import Reader
-from skyband.jobs import run
 from skyband.jobs.cli import main
+from skyband.jobs.running import run
 from skyband.jobs.spec import load_plan
 from tests.framework.verify import small
 from tests.jobs.test_machines import NEAR, known

@@ -9,7 +9,7 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.streaming.job.consistency import check, look
-from skyband.jobs.run import looked_ahead
+from skyband.jobs.running.run import looked_ahead
 from tests.framework.streaming.job.test_consistency import HEAD, Job
 
 

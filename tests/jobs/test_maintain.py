@@ -15,8 +15,8 @@ from skyband.framework.tables.schemas import result_tables, tables
 from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.published import PUBLISHED, publish, unreadable
 from skyband.framework.tables.writing.sink import Sink
-from skyband.jobs import maintain as command
 from skyband.jobs.cli import main
+from skyband.jobs.running import maintain as command
 from tests.framework.tables.plans import make_plan, random_changes
 from tests.framework.tables.test_kills import content
 from tests.framework.tables.test_reader import job

@@ -12,8 +12,8 @@ import pytest
 from skyband.framework.plan.model import Plan
 from skyband.framework.streaming.job.layout import JobFile
 from skyband.framework.streaming.job.replay_records import DIRECTORY, Replay
-from skyband.jobs import quality, rejected
 from skyband.jobs.cli import main
+from skyband.jobs.reading import quality, rejected
 from tests.framework.quality.test_gate import Job, new
 
 EVIL = '{"id":1,"grp":"\x1b]0;owned\x07"}'

@@ -15,9 +15,8 @@ import pytest
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.tables.results.reader import Reader
-from skyband.jobs import ask
-from skyband.jobs import query as command
 from skyband.jobs.cli import main
+from skyband.jobs.reading import query as command
 from skyband.operators.base import Window
 from tests.framework.tables.test_reader import job
 
@@ -82,15 +81,15 @@ def test_bad_arguments_are_named(plan: Plan, capsys: pytest.CaptureFixture[str],
 
 
 def test_instants_and_windows_are_read() -> None:
-    assert ask.parse_instant("2013-07-01T12:00") == datetime(2013, 7, 1, 12, tzinfo=UTC)
-    assert ask.parse_instant("2013-07-01T12:00+02:00") == datetime(2013, 7, 1, 10, tzinfo=UTC)
-    assert ask.parse_window("1 day") == Window(None, 86_400_000_000)
-    assert ask.parse_window("500 rows, 2 hours") == Window(500, 7_200_000_000)
+    assert command.parse_instant("2013-07-01T12:00") == datetime(2013, 7, 1, 12, tzinfo=UTC)
+    assert command.parse_instant("2013-07-01T12:00+02:00") == datetime(2013, 7, 1, 10, tzinfo=UTC)
+    assert command.parse_window("1 day") == Window(None, 86_400_000_000)
+    assert command.parse_window("500 rows, 2 hours") == Window(500, 7_200_000_000)
     with pytest.raises(SkybandError):
-        ask.parse_window("0 rows")
+        command.parse_window("0 rows")
 
 
 def test_no_spark_is_imported() -> None:
-    modules = "skyband.jobs.query, skyband.framework.tables.results.reader"
+    modules = "skyband.jobs.reading.query, skyband.framework.tables.results.reader"
     code = f"import sys, {modules}\nprint([m for m in ('pyspark', 'delta') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"

@@ -9,8 +9,8 @@ from skyband.framework.base.errors import CODES, SkybandError, SpecErrors
 from skyband.framework.spec.load import validate_file
 from skyband.framework.spec.parsing.assemble import PROFILE
 from skyband.framework.spec.schema.json_schema import SCHEMA_PATH, schema_text
-from skyband.jobs import explain, init, schema, validate
 from skyband.jobs.answer import show
+from skyband.jobs.authoring import explain, init, schema, validate
 from skyband.jobs.cli import main
 from tests.framework.spec.examples import ENV, SENSORS
 

@@ -13,8 +13,8 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.sql.statements import Statements
-from skyband.jobs import sql as command
 from skyband.jobs.cli import main
+from skyband.jobs.reading import sql as command
 from tests.framework.tables.test_reader import job
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.queries.registry import QUERY_TYPES
+from skyband.jobs.setup.warm import PARTS, compile_modules, text, write
 from skyband.jobs.spec import load_plan
-from skyband.jobs.warm import PARTS, compile_modules, text, write
 
 CLASSES_OF = """\
 from skyband.framework.streaming.spark.jvm import ENGINE

@@ -14,7 +14,7 @@ import pyarrow.csv
 from skyband.framework.streaming.bucket.bucket import Bucket
 from skyband.framework.streaming.rows.blocks import bytes_table, table_bytes
 from skyband.framework.streaming.rows.config import HostConfig
-from skyband.jobs import verify
+from skyband.jobs.reading import verify
 from skyband.jobs.spec import load_plan
 from tests.spark.jobs import changes, run, sorted_rows, stamp, table, write_file, write_spec
 

@@ -24,8 +24,8 @@ from skyband.framework.plan.model import Plan
 from skyband.framework.preview.judged import judged
 from skyband.framework.preview.spark_rows import engine_rows
 from skyband.framework.spec.load import validate_file
+from skyband.jobs.authoring.validate import mistakes
 from skyband.jobs.spec import load_plan
-from skyband.jobs.validate import mistakes
 from tests.framework.preview.test_first_rows import shown
 from tests.specs import spec_text
 

@@ -14,7 +14,7 @@ import pytest
 
 from bench.similar_sets import WORD
 from skyband.framework.tables.results.reader import Reader
-from skyband.jobs.demo_data import flights, itineraries, write_itineraries
+from skyband.jobs.authoring.demo_data import flights, itineraries, write_itineraries
 from skyband.jobs.spec import load_plan
 from tests.conftest import ROOT
 from tests.spark.cuts import stream, verified, whole_and_in_parts

@@ -15,7 +15,7 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.tables.results.reader import Reader
-from skyband.jobs.demo_data import write_landing
+from skyband.jobs.authoring.demo_data import write_landing
 from skyband.jobs.spec import load_plan
 from skyband.operators.base import Window
 from tests.conftest import ROOT

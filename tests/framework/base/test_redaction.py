@@ -79,7 +79,7 @@ def test_a_mistake_noted_before_the_variable_is_read_does_not_show_it() -> None:
 def test_a_defect_is_told_without_values(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # They import the function that fails here, and keep it.
     from skyband.framework.plan import facts
-    from skyband.jobs import explain
+    from skyband.jobs.authoring import explain
 
     def fail(*_: object) -> None:
         raise ValueError("could not read hunter2\x1b")
@@ -152,7 +152,7 @@ _SAFE = {"told", "printable", "render", "shown"}
 _BARE = {
     "framework/base/java.py": 1,
     "framework/console/lines.py": 1,
-    "jobs/demo.py": 3,
+    "jobs/authoring/demo.py": 3,
 }
 """Prints that need none of them: a script of its own, figures, what ``redacted`` has seen already, the demo's directories, rows of the
 user's."""
@@ -161,7 +161,7 @@ user's."""
 def test_whatever_is_printed_goes_through_one_place(root: Path) -> None:
     """Whoever prints more than words of Skyband's own does so by ``redacted``, ``printable`` (the user's own data) or ``render``."""
     bare: Counter[str] = Counter()
-    for file in [*(root / "framework").rglob("*.py"), *(root / "jobs").glob("*.py")]:
+    for file in [*(root / "framework").rglob("*.py"), *(root / "jobs").rglob("*.py")]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print" and node.args:
                 calls = {_name(c.func) for c in ast.walk(node.args[0]) if isinstance(c, ast.Call)}

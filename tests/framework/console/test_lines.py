@@ -181,8 +181,8 @@ def test_who_runs_a_command_says_when(said: str | None, seconds: float, monkeypa
 
 
 def test_any_command_that_takes_long_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from skyband.jobs import status
     from skyband.jobs.answer import Answer
+    from skyband.jobs.reading import status
 
     monkeypatch.setattr("skyband.framework.console.lines.SILENT", 0.01)
     err = Listened()

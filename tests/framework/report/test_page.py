@@ -21,7 +21,6 @@ from skyband.framework.report import job_figures, page, query_figures
 from skyband.framework.report.figures import CELL, Figure, Section, text
 from skyband.framework.report.query_figures import QueryFigures
 from skyband.framework.tables.sql.statements import Statements
-from skyband.jobs import report as command
 from skyband.jobs.cli import main
 from tests.framework.tables.test_reader import job
 from tests.framework.tables.test_readers import hostile

@@ -13,7 +13,7 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.jobs.cli import main
-from skyband.jobs.serve import _token
+from skyband.jobs.reading.serve import _token
 from tests.framework.serve.support import CANARY, TOKEN, Served, job_at
 
 WRITES = (

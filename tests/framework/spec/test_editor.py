@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.spec.schema.json_schema import schema_text
+from skyband.jobs.authoring.init import MODELINE, SCHEMA
 from skyband.jobs.cli import main
-from skyband.jobs.init import MODELINE, SCHEMA
 from tests.framework.spec.language_server import Editor, command, editor
 
 ROOT = Path(__file__).resolve().parents[3]

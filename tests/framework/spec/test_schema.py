@@ -8,7 +8,7 @@ import yaml
 
 from skyband.framework.spec.load import validate_text
 from skyband.framework.spec.schema.json_schema import SCHEMA_PATH, job_schema, schema_text
-from skyband.jobs.init import TEMPLATE
+from skyband.jobs.authoring.init import TEMPLATE
 from tests.framework.spec.examples import OTHERS, SENSORS, other
 
 

@@ -12,8 +12,8 @@ import sqlglot
 from skyband.framework.plan.model import Plan
 from skyband.framework.tables.results.reader import Answer, Reader
 from skyband.framework.tables.sql.dialects import DIALECTS, complete
-from skyband.jobs import query as command
 from skyband.jobs.cli import main
+from skyband.jobs.reading import query as command
 from skyband.operators.base import Window
 from tests.framework.tables.elsewhere import LIMIT, same_elsewhere
 from tests.framework.tables.test_reader import job

@@ -25,9 +25,9 @@ from skyband.framework.tables.writing import upkeep
 from skyband.framework.tables.writing.driver_writer import DriverWriter
 from skyband.framework.tables.writing.sink import Sink
 from skyband.framework.tables.writing.table_properties import properties
-from skyband.jobs import maintain as maintain_command
-from skyband.jobs import reset as reset_command
 from skyband.jobs.cli import main
+from skyband.jobs.running import maintain as maintain_command
+from skyband.jobs.running import reset as reset_command
 from tests.framework.streaming.checkpoints import write
 from tests.framework.streaming.job.test_consistency import BATCHES, HEAD, Job
 from tests.framework.tables.plans import make_plan

@@ -32,8 +32,8 @@ from skyband.framework.verify.brute_force.results import Reports
 from skyband.framework.verify.replay.clocks import Clocks
 from skyband.framework.verify.replay.replay import Replayed, replay, stream_of
 from skyband.framework.verify.stored import Stored
-from skyband.jobs import query as command
 from skyband.jobs.cli import main
+from skyband.jobs.reading import query as command
 from skyband.operators.base import Window
 from tests.framework.streaming import checkpoints
 from tests.framework.tables.plans import DAY, item_row, make_plan, to_table, without

@@ -25,7 +25,6 @@ from skyband.framework.tables.sql.source_rows import SOURCE
 from skyband.framework.tables.sql.statements import Statements, described
 from skyband.framework.tables.sql.view import free
 from skyband.framework.tables.sql.views import views
-from skyband.jobs import views as command
 from skyband.jobs.cli import main
 from tests.framework.tables.test_names import plans
 from tests.framework.tables.test_reader import job

@@ -25,7 +25,7 @@ from skyband.framework.streaming.spark.stop_signal import STOP
 from skyband.framework.tables.delta import delta_read
 from skyband.framework.tables.schemas import fixed_schema
 from skyband.jobs import cli
-from skyband.jobs.recorded import recorded
+from skyband.jobs.running.recorded import recorded
 from tests.framework.streaming import checkpoints
 from tests.framework.tables.plans import make_plan
 from tests.spark.jobs import write_file, write_spec

@@ -16,7 +16,7 @@ from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.job.status import engine_of, status_of
 from skyband.framework.tables.schemas import tables
 from skyband.jobs.cli import main
-from skyband.jobs.status import _lines
+from skyband.jobs.reading.status import _lines
 from tests.framework.streaming.job.test_consistency import BATCHES, Job
 from tests.framework.streaming.job.test_locks import holder
 from tests.spark.jobs import write_spec

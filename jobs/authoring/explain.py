@@ -1,0 +1,38 @@
+"""``skyband explain``: the compiled plan of a spec, shared states and predicted sizes, without starting Spark."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from skyband.jobs.answer import Answer
+from skyband.jobs.arguments import positive
+from skyband.jobs.parser import help_page
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser(
+        "explain",
+        help="show the compiled plan and predicted sizes",
+        **help_page(
+            "Shows the compiled plan of a spec, which queries share state and how much of it to expect, without starting Spark.",
+            "skyband explain flights.yaml",
+            "skyband explain flights.yaml --rate 0.0107",
+            "skyband explain flights.yaml --format json",
+        ),
+    )
+    parser.add_argument("spec", help="spec file; -: from standard input")
+    said = "assume so many rows a second (of one key), to size time windows"
+    parser.add_argument("--rate", type=lambda given: positive("--rate", given), metavar="ROWS", help=said)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> Answer:
+    """The plan. SpecErrors go to the caller."""
+    from skyband.framework.plan.explain import explain
+    from skyband.framework.plan.facts import facts
+    from skyband.jobs.spec import load_plan
+
+    plan = load_plan(args.spec)
+    return Answer(facts(plan, args.rate), explain(plan, args.rate))

@@ -1,0 +1,143 @@
+"""``skyband init``: write a first spec, with comments, that validates: an example, or (``--from``) one over your own file.
+
+``--plugin`` writes a project instead: parts of one's own, with tests, to be installed beside Skyband.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import keyword
+import re
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from skyband.framework.base.errors import SkybandError
+from skyband.jobs.answer import Answer
+from skyband.jobs.parser import help_page
+
+DEFAULT_PATH: Final = "job.yaml"
+
+SCHEMA: Final = ".skyband.schema.json"
+"""The file with the JSON schema beside a spec. Its name begins with a dot: it may lie in a source's directory, whose readers pass it
+over."""
+
+MODELINE: Final = f"# yaml-language-server: $schema={SCHEMA}\n"
+"""What tells an editor about it."""
+
+TEMPLATE: Final = Path(__file__).parent / "first_job.yaml"
+"""The spec that is written, under the name the user gives it."""
+
+PLUGIN_TEMPLATE: Final = Path(__file__).parent.parent / "plugin_template"
+_TEMPLATE_PACKAGE: Final = "skyband.jobs.plugin_template.package"
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser(
+        "init",
+        help="write a first spec",
+        **help_page(
+            "Writes a first spec, with comments, that validates: an example, or (--from) one that runs over your own data; or "
+            "(--plugin) a project for parts of your own.",
+            "skyband init job.yaml",
+            "skyband init mine.yaml --from data/",
+            "skyband init --plugin my_parts",
+        ),
+    )
+    parser.add_argument("path", nargs="?", default=DEFAULT_PATH, help=f"file to write (default: {DEFAULT_PATH})")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--plugin", metavar="DIRECTORY", help="write a project instead: a query type, a scoring function, a source, a check")
+    what.add_argument("--from", dest="data", metavar="FILE", help="a CSV, JSON, Parquet or ORC file, a directory of them, or a Delta table")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> Answer:
+    """Write the spec, or the project; a file that is there already is never touched (SkybandError SKY-E202)."""
+    from skyband.framework.storage.outputs import outside
+
+    if args.plugin is not None:
+        package = write_plugin(Path(args.plugin))
+        next_ = str(Path(args.plugin) / "README.md")
+        return Answer(
+            {"wrote": args.plugin, "package": package, "now": next_}, f"wrote package {package} into {args.plugin}; now: see {next_}"
+        )
+    path = Path(args.path)
+    if path.is_dir():
+        path = path / DEFAULT_PATH
+    outside(path, "the spec")
+    unsure: list[str] = []
+    if args.data is None:
+        text = TEMPLATE.read_text(encoding="utf-8").replace("job.yaml", path.name)
+    else:
+        from skyband.framework.guess.draft import draft
+
+        text, unsure = draft(Path(args.data), path)
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(MODELINE + text)
+    except FileExistsError:
+        raise SkybandError("SKY-E202", f"{path} is there already", "name another file: skyband init other.yaml") from None
+    except OSError as e:
+        raise SkybandError("SKY-E203", f"{path} cannot be written: {(e.strerror or str(e)).lower()}") from None
+    _put_schema(path.parent / SCHEMA)
+    next_ = f"skyband {'run' if args.data else 'validate'} {path}"
+    said = [*(f"look at {guess}" for guess in unsure), f"wrote {path}; now: {next_}"]
+    return Answer({"wrote": path, "look_at": unsure, "now": next_}, "\n".join(said))
+
+
+def _put_schema(path: Path) -> None:
+    """Puts the schema beside a spec, in the place of an older one; whatever else has its name stays. Without it the spec is no worse."""
+    from skyband.framework.spec.schema.json_schema import is_schema, schema_text
+    from skyband.framework.storage.durable import replace
+
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        if not path.exists() or (path.is_file() and is_schema(path.read_text(encoding="utf-8"))):
+            replace(path, schema_text())
+
+
+def write_plugin(directory: Path) -> str:
+    """Writes the project into ``directory``, which must be empty or not there; the name of its package, made of the directory's.
+
+    SkybandError SKY-E201 if no package can have that name, SKY-E202 if something is in the directory, SKY-E203 if it cannot be written.
+    """
+    from skyband.framework.storage.outputs import output_directory
+
+    package = _package_name(directory)
+    output_directory(directory, "--plugin")
+    try:
+        if directory.is_dir() and any(directory.iterdir()):
+            raise SkybandError("SKY-E202", f"{directory} is not empty", "name a new directory")
+        for name, text in _files(package):
+            path = directory / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    except OSError as e:
+        raise SkybandError("SKY-E203", f"{directory} cannot be written: {(e.strerror or str(e)).lower()}") from None
+    return package
+
+
+def _package_name(directory: Path) -> str:
+    name = re.sub(r"[-. ]+", "_", directory.absolute().name.lower())
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
+        raise SkybandError("SKY-E201", f"no package can be called {name!r}", "name a directory of letters, digits and '-', a letter first")
+    if name in ("test", "tests") or name in sys.stdlib_module_names or find_spec(name) is not None:
+        raise SkybandError("SKY-E201", f"there is a package called {name!r} already", "give the directory another name")
+    return name
+
+
+def _files(package: str) -> Iterator[tuple[Path, str]]:
+    """(path in the project, text) of every file of the template."""
+    for source in sorted(PLUGIN_TEMPLATE.rglob("*")):
+        inside = source.relative_to(PLUGIN_TEMPLATE)
+        if not source.is_file() or "__pycache__" in inside.parts or inside == Path("__init__.py"):
+            continue
+        parts = ("src", package, *inside.parts[1:]) if inside.parts[0] == "package" else inside.parts
+        path = Path("pyproject.toml") if inside == Path("project.toml") else Path(*parts)
+        text = source.read_text(encoding="utf-8").replace(_TEMPLATE_PACKAGE, package)
+        if source.suffix != ".py":
+            text = text.replace("PACKAGE", package).replace("PROJECT", package.replace("_", "-"))
+        yield path, text

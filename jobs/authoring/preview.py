@@ -1,0 +1,123 @@
+"""``skyband preview``: the first rows as the job would see them, what would be rejected and why, and first results."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from skyband.framework.base.counts import counted
+from skyband.jobs.answer import Answer
+from skyband.jobs.arguments import whole
+from skyband.jobs.options import add_spark_options, choose_spark
+from skyband.jobs.parser import help_page
+from skyband.jobs.spec import load_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import pyarrow as pa
+
+    from skyband.framework.plan.model import Plan
+    from skyband.framework.preview.first_rows import FirstRows
+    from skyband.framework.preview.judged import Judged
+
+_RESULTS = 5
+"""Rows of a result that are shown."""
+
+
+def add_parser(subparsers: Any) -> None:
+    """The command's arguments."""
+    p = subparsers.add_parser(
+        "preview",
+        help="show the first rows and results, without a run",
+        **help_page(
+            "Shows the first rows of the source after transform and rules, what would be rejected and why, and what the queries would say "
+            "of the first rows alone. Writes nothing, and starts no engine unless asked to.",
+            "skyband preview job.yaml",
+            "skyband preview job.yaml -n 5 --sample 10000",
+            "skyband preview job.yaml --engine",
+        ),
+    )
+    p.add_argument("spec")
+    p.add_argument("-n", type=whole("-n"), default=20, metavar="N", help="rows to show (default: %(default)s)")
+    said = "rows to look at (default: %(default)s, at most 100,000)"
+    p.add_argument("--sample", type=whole("--sample", 1, 100_000), default=1_000, metavar="N", help=said)
+    p.add_argument("--engine", action="store_true", help="have Spark read the rows: any format, options and SQL, in some ten seconds")
+    add_spark_options(p)
+    p.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> Answer:
+    """Rows and results; SkybandError for everything a user can mend, SKY-E531 for what only Spark (``--engine``) can do."""
+    if args.engine:
+        choose_spark(args)
+    plan = load_plan(args.spec)
+    from skyband.operators.jit import compile_nothing
+
+    if args.sample <= 2_000 and args.alone:
+        compile_nothing()
+    from skyband.framework.base.reasons import REASON
+    from skyband.framework.preview.judged import judged, results_of
+
+    found = judged(plan, args.sample, read=_by_engine if args.engine else None)
+    results = dict(results_of(plan, found))
+    data = {
+        "files": found.first.files, "rows": found.rows.select([REASON, *(f.name for f in plan.intake.fields)]).slice(0, args.n).to_pylist(),
+        "looked_at": found.rows.num_rows, "filtered": found.filtered, "rejected": dict(found.rejected), "left_out": found.first.doubtful,
+        "results": {query: rows.to_pylist() for query, rows in results.items()},
+    }  # fmt: skip
+    return Answer(data, "\n".join([*_rows(plan, found, args.n), *_rejected(found), *_results(results)]))
+
+
+def _by_engine(plan: Plan, most: int) -> tuple[FirstRows, pa.Table]:
+    from skyband.framework.preview.spark_rows import engine_rows
+    from skyband.framework.streaming.spark.packages import packages
+    from skyband.framework.streaming.spark.session import get_session
+
+    return engine_rows(plan, most, get_session("skyband-preview", packages=packages(plan)))
+
+
+def _rows(plan: Plan, found: Judged, shown: int) -> Iterator[str]:
+    from skyband.framework.base.reasons import REASON
+    from skyband.framework.sources.files.listing import not_read
+    from skyband.framework.tables.render import text_table
+
+    first = found.first
+    more = f" and {len(first.files) - 1} more" if len(first.files) > 1 else ""
+    there = f" ({counted(first.many, 'file')} there)" if first.many else ""
+    yield f"{plan.job}: the first {counted(found.rows.num_rows, 'row')}, of {first.files[0]}{more}{there}"
+    unread = not_read(plan.source)
+    if unread is not None:
+        yield unread
+    if shown:
+        columns = [REASON, *(f.name for f in plan.intake.fields)]
+        yield "\n" + text_table(found.rows.select(columns).slice(0, shown), ["rejected as", *columns[1:]])
+
+
+def _rejected(found: Judged) -> Iterator[str]:
+    from skyband.framework.preview.first_rows import texts_of
+
+    many = found.rows.num_rows
+    rejected = sum(found.rejected.values())
+    accepted = many - found.filtered - rejected
+    said = f"{accepted:,} would be accepted, {found.filtered:,} filtered, {rejected:,} rejected ({found.percent:.1f} %)"
+    yield f"\nof {counted(many, 'row')} {said}"
+    for reason, n in sorted(found.rejected.items(), key=lambda r: (-r[1], r[0])):
+        yield f"  {n:,} x {reason}"
+    if found.first.absent:
+        yield f"no row has {', '.join(found.first.absent)}"
+    for text in texts_of(found.first):
+        yield f"  parse: {text}"
+    if found.first.doubtful:
+        why = "quotes within quotes, or values that Spark may read in another way"
+        yield f"{counted(found.first.doubtful, 'more row')} left out: {why}"
+
+
+def _results(results: Mapping[str, pa.Table]) -> Iterator[str]:
+    from skyband.framework.tables.render import text_table
+
+    for query, rows in results.items():
+        yield f"\n{query}: {counted(rows.num_rows, 'row')}, if these were all the rows there are"
+        if rows.num_rows:
+            kept = [c for c in rows.column_names if c not in ("as_of", "batch_id", "pos") and not c.endswith("seq")]
+            yield text_table(rows.select(kept).slice(0, _RESULTS))

@@ -1,0 +1,92 @@
+"""``skyband validate``: everything that is wrong with a spec, without starting Spark."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from skyband.jobs.answer import Answer
+from skyband.jobs.parser import help_page
+
+if TYPE_CHECKING:
+    from skyband.framework.base.errors import SkybandError
+    from skyband.framework.spec.models.job import Job
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser(
+        "validate",
+        help="say everything that is wrong with a spec",
+        **help_page(
+            "Says everything that is wrong with a spec, each mistake with its place and what to do, without starting Spark.",
+            "skyband validate flights.yaml",
+            "skyband validate --data flights.yaml sensors.yaml",
+            "sed 's/k: 10/k: 20/' flights.yaml | skyband validate - --format json",
+            codes="0 all specs are good, 2 one has mistakes, or cannot be read",
+        ),
+    )
+    parser.add_argument("spec", nargs="+", help="spec files; -: from standard input")
+    parser.add_argument(
+        "--data", action="store_true", help="also look at the source: its columns, and how many of its first rows would be rejected"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> Answer:
+    """Code 0 if all specs are good, 2 if any is not. Mistakes go to stderr."""
+    from skyband.framework.base.errors import printable, redacted, redacted_for_terminal
+    from skyband.framework.spec.parsing.assemble import PROFILE
+
+    good, found = [], []
+    for n, path in enumerate(args.spec):
+        job, errors, looked = mistakes(path, args.data)
+        name, queries = (job.job, list(job.queries)) if job is not None else (None, [])
+        found.append({"file": path, "good": not errors, "job": name, "queries": queries, "errors": [e.plain() for e in errors]})
+        if job is not None and not errors:
+            profile = f", profile {os.environ[PROFILE]}" if os.environ.get(PROFILE) else ""
+            good.append(redacted(f"{path}: good ({len(job.queries)} {'query' if len(job.queries) == 1 else 'queries'}{profile}){looked}"))
+            continue
+        if n:
+            print(file=sys.stderr)
+        print("\n\n".join(e.render(redacted_for_terminal) for e in errors), file=sys.stderr)
+        print(printable(f"\n{path}: {len(errors)} {'mistake' if len(errors) == 1 else 'mistakes'}"), file=sys.stderr)
+    return Answer({"specs": found}, "\n".join(good) if good else None, 0 if len(good) == len(found) else 2)
+
+
+def mistakes(path: str, data: bool = False, env: Mapping[str, str] | None = None) -> tuple[Job | None, list[SkybandError], str]:
+    """(the job of the spec at ``path`` (-: from standard input), all that is wrong with it; with ``data`` also with its source, and what
+
+    that source's first rows are like, in words).
+    """
+    from skyband.jobs.spec import read_spec
+
+    job, errors = read_spec(path, env)
+    if job is None or not data:
+        return job, errors, ""
+    return job, *_of_data(job)
+
+
+def _of_data(job: Job) -> tuple[list[SkybandError], str]:
+    """(what is wrong with the source of a good spec, or keeps its plan from being made; what its first rows are like, in words)."""
+    from skyband.framework.base.errors import SkybandError
+    from skyband.framework.plan.compile import compile_job
+    from skyband.framework.sources.files import preflight
+    from skyband.framework.sources.files.listing import not_read
+
+    try:
+        plan = compile_job(job)
+    except SkybandError as e:
+        return [e], ""
+    gone = preflight.missing(plan.source)
+    wrong = [gone] if gone is not None else preflight.columns(plan.source, every=True)
+    if wrong:
+        return wrong, ""
+    from skyband.framework.preview.share import share_of
+
+    errors, said = share_of(plan)
+    unread = not_read(plan.source)
+    return errors, said if unread is None else f"{said}; {unread}"

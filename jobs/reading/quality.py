@@ -1,0 +1,66 @@
+"""``skyband quality``: the checks of a spec on its tables as they are now, printed, and as Data Docs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError
+from skyband.jobs.answer import Answer
+from skyband.jobs.parser import help_page
+from skyband.jobs.spec import load_plan
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command's arguments."""
+    p = subparsers.add_parser(
+        "quality",
+        help="check a job's tables now",
+        **help_page(
+            "Asks the checks of quality.tables and the rules of quality.runs of the tables as they are, and prints what they find. "
+            "Writes nothing into the sink: what counts is what a run has recorded in table checks.",
+            "skyband quality flights.yaml",
+            "skyband quality flights.yaml --docs build/quality",
+            codes="0 nothing critical failed, 1 something critical failed, 2 nothing could be asked",
+        ),
+    )
+    p.add_argument("spec")
+    p.add_argument("--docs", metavar="DIRECTORY", help="also write Great Expectations' Data Docs there: static pages that load nothing")
+    p.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> Answer:
+    """Code 0 if nothing critical failed, 1 if something did. SkybandError for everything a user can mend."""
+    plan = load_plan(args.spec)
+    from skyband.framework.quality import checks, run_rules
+    from skyband.framework.quality.gate import broken, unseen
+    from skyband.framework.quality.outcome import failed, said
+    from skyband.framework.storage.outputs import output_directory
+    from skyband.framework.tables.writing.published import PUBLISHED
+    from skyband.jobs.spec import last_run
+
+    _, _, sink, last = last_run(plan)
+    if args.docs is not None:
+        output_directory(Path(args.docs), "--docs", (plan.source.path, plan.sink))
+    batch = int(last["batch_id"])
+    span = unseen(sink, batch)
+    found = [*checks.evaluate(plan, sink.writer, span), *((o, None) for o in run_rules.evaluate(plan, sink.writer, span, None))]
+    rows = [*(o.row("", batch) for o, _ in found), *broken(sink, batch)]
+    published = sink.writer.version(PUBLISHED, sink.app_id(PUBLISHED))
+    lines = [f"{'ok' if r['success'] else 'FAILED (' + r['severity'] + ')'} {r['table_name']}: {said(r)}" for r in rows]
+    state = "nothing is published" if published is None else f"the results up to batch {published} are published"
+    lines.append(f"{counted(len(rows), 'check')} after batch {batch}, {len(failed(rows))} failed; {state}")
+    if args.docs is not None:
+        lines.append(_write(Path(args.docs), plan.job, found))
+    return Answer({"batch": batch, "published": published, "checks": rows}, "\n".join(lines), int(bool(failed(rows, "critical"))))
+
+
+def _write(directory: Path, job: str, found: object) -> str:
+    from skyband.framework.quality import data_docs
+
+    try:
+        pages = data_docs.write(directory, job, found)  # type: ignore[arg-type]
+    except OSError as e:
+        raise SkybandError("SKY-E203", f"{directory} cannot be written: {e.strerror}") from e
+    return f"{counted(len(pages), 'page')}: {directory / 'index.html'}"

@@ -1,0 +1,88 @@
+"""``skyband rejected``: why rows were rejected, with examples; their raw rows as a file to mend."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from skyband.framework.base.counts import agree, counted
+from skyband.framework.base.errors import SkybandError, did_you_mean, one_of
+from skyband.jobs.answer import Answer
+from skyband.jobs.parser import help_page
+from skyband.jobs.spec import load_plan
+
+if TYPE_CHECKING:
+    from skyband.framework.streaming.job.layout import Layout
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command's arguments."""
+    p = subparsers.add_parser(
+        "rejected",
+        help="see and export rejected rows",
+        **help_page(
+            "Groups the rows of table rejected by reason, with figures and examples; --export writes those of one as they came.",
+            "skyband rejected flights.yaml",
+            "skyband rejected flights.yaml --reason parse --export mended.csv",
+        ),
+    )
+    p.add_argument("spec")
+    p.add_argument("--reason", metavar="R", help="only this reason, or class of reasons (rule: every rule)")
+    p.add_argument("--export", metavar="FILE", help="write the rows of --reason as they came, to FILE.csv or FILE.jsonl, to be mended")
+    p.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> Answer:
+    """Reasons, or what was exported. SkybandError for everything a user can mend."""
+    if args.export is not None and args.reason is None:
+        raise SkybandError("SKY-E201", "--export needs --reason", hint="`skyband rejected SPEC` shows which reasons there are")
+    plan = load_plan(args.spec)
+    from skyband.framework.quality.rejected_rows import export, groups, lines_of
+    from skyband.framework.quality.rejections import explained
+    from skyband.framework.storage.outputs import new_file
+    from skyband.framework.storage.sinks import need_readable
+    from skyband.framework.streaming.job.layout import Layout
+    from skyband.framework.tables.delta.delta_read import open_table
+    from skyband.framework.tables.delta.expected_columns import need_columns
+    from skyband.framework.tables.schemas import fixed_schema
+    from skyband.framework.tables.writing.driver_writer import DriverWriter
+
+    need_readable(plan.sink)
+    layout = Layout(plan.sink)
+    job = layout.known()
+    need_columns(open_table(layout.root, "rejected"), "rejected", fixed_schema("rejected"))
+    writer = DriverWriter(layout.root)
+    found = groups(writer)
+    if args.reason is not None:
+        known = [g.reason for g in found]
+        found = [g for g in found if g.reason == args.reason or g.reason.startswith(f"{args.reason}:")]
+        if not found:
+            hint = did_you_mean(args.reason, known) or f"reasons: {one_of(known)}"
+            raise SkybandError("SKY-E201", f"no row was rejected for {args.reason!r}", hint=hint)
+    if args.export is not None:
+        target = new_file(Path(args.export), "--export", (plan.source.path, plan.sink))
+        rows = export(plan, job.header, writer, args.reason, target)
+        return Answer({"wrote": args.export, "rows": rows}, f"{counted(rows, 'row')} {agree(rows, 'is', 'are')} in {args.export}")
+    again = {g.reason: explained(plan, job.header, g.reason, list(g.examples)) for g in found}
+    put_back = _put_back(layout)
+    lines = list(lines_of(found, lambda g: again[g.reason])) if found else ["no row was rejected"]
+    for r in put_back:
+        mended = f"{counted(r['placed'], 'mended row')} {agree(r['placed'], 'was', 'were')} put back"
+        lines.append(f"{mended} as {r['name']} at {r['replayed_at']}; rejected again: {r['rejected']:,}")
+    return Answer({"reasons": [{**g.shown(), "why": again[g.reason]} for g in found], "replayed": put_back}, "\n".join(lines))
+
+
+def _put_back(layout: Layout) -> list[dict[str, Any]]:
+    """The files of mended rows, each with how many of its rows were rejected again."""
+    import pyarrow.compute as pc
+
+    from skyband.framework.streaming.job.replay_records import records
+    from skyband.framework.tables.delta.delta_read import dataset, open_table
+
+    rejected = dataset(open_table(layout.root, "rejected"))
+    found = []
+    for r in records(layout):
+        again = (pc.field("origin") == r.name) & (pc.field("batch_id") > r.after_batch)
+        found.append({**r.shown(), "rejected": rejected.count_rows(filter=again)})
+    return found

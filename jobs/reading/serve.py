@@ -1,0 +1,105 @@
+"""``skyband serve``: jobs' tables and views for PostgreSQL clients, on loopback, read-only."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import sys
+from typing import Final
+
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError, printable, redacted
+from skyband.framework.storage.places import need_directory
+from skyband.jobs.answer import Answer, show
+from skyband.jobs.arguments import positive, whole
+from skyband.jobs.parser import help_page
+from skyband.jobs.spec import load_plan
+
+PORT: Final = 5433
+TOKEN: Final = "SKYBAND_SERVE_TOKEN"
+"""The environment variable with the token; without it one is generated for as long as the server runs."""
+SHORTEST: Final = 12
+"""Characters of a token at least."""
+_LIMITS: Final = {
+    "seconds": (lambda given: positive("--seconds", given), 60.0, "S", "a statement may take S seconds"),
+    "memory": (whole("--memory", 1), 1024, "MB", "a statement may use MB megabytes"),
+    "rows": (whole("--rows", 1), 1_000_000, "N", "an answer may have N rows"),
+    "connections": (whole("--connections", 1), 20, "N", "N clients may be connected at once"),
+}
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command's arguments."""
+    p = subparsers.add_parser(
+        "serve",
+        help="let BI tools connect, as to a PostgreSQL database",
+        **help_page(
+            "Makes a schema of every job, with its tables and views, and serves them over PostgreSQL's protocol on this machine's loopback "
+            "until it is stopped. It answers queries in DuckDB's SQL and nothing else: it writes no table, reads no other file, and needs "
+            f"neither Spark nor Java. Clients connect as the user skyband with a token as password: that of {TOKEN}, else one that is "
+            "generated and printed once.",
+            "skyband serve flights.yaml",
+            "skyband serve flights.yaml sensors.yaml --port 5434 --seconds 300",
+            "",
+            "from another machine, through a tunnel:",
+            "ssh -N -L 5433:127.0.0.1:5433 user@machine",
+        ),
+    )
+    p.add_argument("specs", nargs="+", metavar="SPEC")
+    p.add_argument("--port", type=whole("--port", 1, 65_535), default=PORT, help="port on loopback (default: %(default)s)")
+    for name, (kind, default, letter, text) in _LIMITS.items():
+        p.add_argument(f"--{name}", type=kind, default=default, metavar=letter, help=f"{text} (default: %(default)s)")
+    p.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until SIGINT or SIGTERM, then return 0.
+
+    SkybandError SKY-E201 for a port, a limit or a token that cannot be used, SKY-E400 if a job has no tables.
+    """
+    token, generated = _token()
+    plans = [load_plan(spec) for spec in args.specs]
+    for plan in plans:
+        need_directory(plan.sink, "serve")
+    from skyband.framework.serve.catalog import DATABASE, USER
+    from skyband.framework.serve.database import Database, Limits, job
+    from skyband.framework.serve.server import HOST, Server
+    from skyband.framework.storage.sinks import need_readable
+    from skyband.framework.streaming.job.layout import Layout, changed_since
+    from skyband.framework.streaming.spark.stop_signal import STOP
+    from skyband.framework.tables.sql.views import left_out, said_left_out
+
+    for plan in plans:
+        need_readable(plan.sink)
+    jobs = [job(plan) for plan in plans]
+    for schema in {j.schema for j in jobs if sum(o.schema.lower() == j.schema.lower() for o in jobs) > 1}:
+        raise SkybandError("SKY-E201", f"two jobs would be the schema {schema!r}", hint="serve one of them at another port")
+    for plan in plans:
+        for view in left_out(plan):
+            print(redacted(said_left_out(view)), file=sys.stderr)
+        for difference in changed_since(plan, Layout(plan.sink))[:3]:
+            print(redacted(f"the spec is not that of the last run: {difference}"), file=sys.stderr)
+    database = Database(jobs, Limits(args.seconds, args.memory, args.rows, args.connections))
+    server = Server(database, token, args.port, lambda line: print(redacted(line), file=sys.stderr, flush=True))
+    with STOP.heeded():
+        served = [{"name": j.schema, "tables": len(j.tables), "views": len(j.views)} for j in jobs]
+        url = f"postgresql://{USER}@{HOST}:{server.port}/{DATABASE}"
+        jdbc = f"jdbc:postgresql://{HOST}:{server.port}/{DATABASE}?user={USER}"
+        secret = f"password: {token} (for as long as this server runs; {TOKEN} sets one)" if generated else f"password: that of {TOKEN}"
+        lines = [f"schema {j.schema}: {counted(len(j.tables), 'table')}, {counted(len(j.views), 'view')}" for j in jobs]
+        data = {"url": url, "jdbc": jdbc, "user": USER, "token": token if generated else None, "schemas": served}
+        show(Answer(data, printable("\n".join([*lines, url, jdbc, secret, "Ctrl-C ends it"])), rows=True), args.format)
+        server.run(lambda: STOP.signal is not None)
+    return 0
+
+
+def _token() -> tuple[str, bool]:
+    """Return the token, and whether it was generated. SkybandError SKY-E201 for one that anyone could guess, or no client can send."""
+    given = os.environ.get(TOKEN)
+    if given is None:
+        return secrets.token_urlsafe(32), True
+    if len(given) < SHORTEST or not all("!" <= c <= "~" for c in given):
+        said = f"{TOKEN} is no token: it has to have at least {SHORTEST} characters, all of them visible ASCII"
+        raise SkybandError("SKY-E201", said, hint='python -c "import secrets; print(secrets.token_urlsafe())" makes one')
+    return given, False

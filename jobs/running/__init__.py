@@ -1,0 +1,1 @@
+"""Commands that run a job or change its sink."""

@@ -1,0 +1,71 @@
+"""``skyband plan``: what an edited spec does to the job that it has, before it is run."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from skyband.framework.base.counts import agree, counted
+from skyband.jobs.answer import Answer
+from skyband.jobs.parser import help_page
+from skyband.jobs.spec import load_plan
+
+if TYPE_CHECKING:
+    from skyband.framework.streaming.job.edits import Edit
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command's arguments."""
+    p = subparsers.add_parser(
+        "plan",
+        help="say what an edited spec does to its job",
+        **help_page(
+            "Says, before anything is run, whether the job in the spec's sink goes on with the spec as it is now, what stands in the "
+            "way, and what making everything again has to be reckoned with, by the job's own figures. Writes nothing.",
+            "skyband plan flights.yaml",
+            "skyband plan flights.yaml --format json",
+            codes="0 the next run goes on, or is the first, 1 it would refuse, 2 a mistake in the spec or the command line",
+        ),
+    )
+    p.add_argument("spec", help="spec file; -: from standard input")
+    p.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> Answer:
+    """Code 0 if the next run goes on, 1 if it would refuse. SpecErrors go to the caller."""
+    plan = load_plan(args.spec)
+    from skyband.framework.streaming.job.edits import edited
+
+    found = edited(plan)
+    return Answer({**asdict(found), "fits": found.fits}, "\n".join(_lines(found, args.spec)), 0 if found.fits else 1)
+
+
+def _lines(found: Edit, spec: str) -> list[str]:
+    from skyband.framework.streaming.job.edits import SAYS
+
+    lines = [f"job {found.job}: {SAYS[found.verdict]}"]
+    lines += [f"  {d}" for d in found.differences]
+    if found.moves is not None:
+        lines.append(f"that moves {found.moves / 1e6:,.1f} MB of state, once")
+    if found.fits:
+        return lines
+    if found.verdict == "added":
+        return [*lines, *_added(found, spec)]
+    if found.cost is not None:
+        rows = f"{counted(found.cost.rows, 'row')} {agree(found.cost.rows, 'was', 'were')} read"
+        batches = f"{counted(found.cost.batches, 'batch', 'batches')} of {found.cost.seconds:,.1f} s altogether"
+        lines.append(f"all again means: so far {rows}, in {batches}")
+    lines.append(f"to make all again from what the source still has: skyband rebuild {spec}; to keep the old tables: another sink.path")
+    return lines
+
+
+def _added(found: Edit, spec: str) -> list[str]:
+    many = f"{counted(len(found.states), 'state')} ({', '.join(found.states)})"
+    rows = f" {counted(found.cost.rows, 'row')}" if found.cost is not None else ""
+    lines = [f"that means: to read{rows} once again, and run {many} over those accepted; no other query's"]
+    if found.again:
+        lines.append(f"  shared with {', '.join(found.again)}, whose tables stay as they are")
+    if found.stands_in_the_way is not None:
+        return [*lines, f"  not now: {found.stands_in_the_way}"]
+    return [*lines, f"to do so: skyband rebuild {spec} --added; to make all again: skyband rebuild {spec}"]

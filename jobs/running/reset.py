@@ -1,0 +1,71 @@
+"""``skyband reset``: forgets a job's state and tables, so that its next run starts from the source. The source is not touched."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from skyband.framework.base.counts import counted
+from skyband.framework.base.errors import SkybandError, printable, redacted
+from skyband.framework.base.table_names import JOB_RUNS
+from skyband.framework.storage.places import need_directory
+from skyband.jobs.answer import Answer
+from skyband.jobs.parser import help_page
+from skyband.jobs.spec import load_plan
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command's arguments."""
+    p = subparsers.add_parser(
+        "reset",
+        help="forget a job's state and tables",
+        **help_page(
+            "Removes the tables of the job, what it knows of its source, its logs and the history of its runs, after a question. The "
+            "next run starts from the source, of whatever of it is still there. To keep the tables until new ones are there: skyband "
+            "rebuild. Nothing outside the sink is touched, and nothing in it that is not the job's.",
+            "skyband reset flights.yaml",
+            "skyband reset flights.yaml --yes    # without the question",
+            codes="0 removed, 1 the answer was no, 2 it is no job's sink or the command line is wrong, 3 a run is active",
+        ),
+    )
+    p.add_argument("spec")
+    p.add_argument("--yes", action="store_true", help="do not ask")
+    p.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> Answer:
+    """Code 0, or 1 if the answer was no. SkybandError SKY-E512 if there is no job's sink, SKY-E302 if a run is active."""
+    plan = load_plan(args.spec)
+    need_directory(plan.sink, "reset")
+    from skyband.framework.storage.sinks import half_swapped
+    from skyband.framework.streaming.job.generations import bytes_in, clear, own_sink, tables_in
+    from skyband.framework.streaming.job.layout import Layout
+    from skyband.framework.streaming.job.locks import one_run
+    from skyband.framework.tables.delta.ownership import Owner
+    from skyband.framework.tables.schemas import batch_tables
+
+    layout = Layout(plan.sink)
+    own_sink(plan, layout, named=False)
+    if not (half_swapped(layout.root) or any(p.exists() for p in (layout.file, layout.checkpoint))):
+        hint = "nothing has run there yet; what else is there is yours to remove"
+        raise SkybandError("SKY-E512", f"{layout.root} is no job's sink: it has no {layout.file.relative_to(layout.root)}", hint=hint)
+    with one_run(layout, plan.job, lambda text: print(redacted(text), file=sys.stderr)):
+        owner = Owner(layout.root)
+        found = tables_in(layout.root, (t.name for t in batch_tables(plan)))
+        left = {n: why for n in [*found, JOB_RUNS] if (why := owner.stranger(n)) is not None}
+        names = [n for n in found if n not in left]
+        size = bytes_in(layout.home) + sum(bytes_in(layout.root / n) for n in names)
+        what = f"state and {counted(len(names), 'table')} of job {plan.job}, {size / 1e6:,.1f} MB below {layout.root}"
+        if not args.yes and not _agreed(f"Remove {what}?"):
+            return Answer({"removed": [], "bytes": 0, "left_alone": sorted(left)}, "nothing was removed", 1)
+        clear(layout, names)
+    said = [f"left alone, as it is not proven to be a table of this job: {layout.root / name} {why}" for name, why in left.items()]
+    return Answer({"removed": names, "bytes": size, "left_alone": sorted(left)}, "\n".join([f"removed {what}", *said]))
+
+
+def _agreed(question: str) -> bool:
+    """Whether the user says yes. SkybandError SKY-E201 if nobody can be asked."""
+    if not sys.stdin.isatty():
+        raise SkybandError("SKY-E201", "there is nobody to ask", hint="--yes removes without a question")
+    print(printable(redacted(f"{question} [y/N] ")), end="", flush=True, file=sys.stderr)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -1,0 +1,1 @@
+"""Commands that prepare a machine, a shell or Airflow for Skyband."""
