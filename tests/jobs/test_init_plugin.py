@@ -60,7 +60,7 @@ def test_a_job_runs_with_the_parts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("folder", "said"),
+    ("directory", "said"),
     [
         ("3d", "SKY-E201 no package can be called '3d'"),
         ("class", "SKY-E201 no package can be called 'class'"),
