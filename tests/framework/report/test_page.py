@@ -22,6 +22,7 @@ from skyband.framework.report.figures import CELL, Figure, Section, text
 from skyband.framework.report.query_figures import QueryFigures
 from skyband.framework.tables.sql.statements import Statements
 from skyband.jobs.cli import main
+from skyband.jobs.reading import report as command
 from tests.framework.tables.test_reader import job
 from tests.framework.tables.test_readers import hostile
 from tests.framework.tables.test_reports import Job

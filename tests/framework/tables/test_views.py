@@ -26,6 +26,7 @@ from skyband.framework.tables.sql.statements import Statements, described
 from skyband.framework.tables.sql.view import free
 from skyband.framework.tables.sql.views import views
 from skyband.jobs.cli import main
+from skyband.jobs.reading import views as command
 from tests.framework.tables.test_names import plans
 from tests.framework.tables.test_reader import job
 from tests.framework.tables.test_reports import Job
