@@ -1,1 +1,1 @@
-"""Query types, a room each: everything a type means to the framework is in its directory (see ``protocol``)."""
+"""The query types, one directory each, with everything the framework knows about a type (see ``protocol``)."""

@@ -12,7 +12,7 @@ from skyband.framework.spec.parsing.document import Path
 
 
 def uses_scoring(s: Scope, path: Path, query: QueryModel, scoring: str | None, sides: tuple[str, ...]) -> None:
-    """The scoring function called ``scoring`` must exist, and score what the type scores."""
+    """Check that the scoring function ``scoring`` exists and scores what the type scores: rows or pairs."""
     if scoring is None or s.doc.bad((*path, "scoring")) or s.doc.bad(("scoring",)):
         return
     named: Any = s.doc.data.get("scoring")
@@ -30,6 +30,6 @@ def uses_scoring(s: Scope, path: Path, query: QueryModel, scoring: str | None, s
 
 
 def bounds_in_order(s: Scope, path: Path, least: float | None, most: float | None) -> None:
-    """``min_score`` and ``max_score`` must leave something between them."""
+    """Check that ``min_score`` is not larger than ``max_score``."""
     if least is not None and most is not None and least > most:
         s.doc.add("SKY-E117", "min_score is larger than max_score: nothing can pass", s.doc.where_value((*path, "min_score")))

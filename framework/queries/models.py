@@ -1,4 +1,4 @@
-"""What the entries of all query types have in common, as pydantic models."""
+"""Pydantic models of the fields that the entries of all query types share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from skyband.framework.base.units import WHOLE, Name, PositiveDuration, Text
 
 K = Annotated[int, Field(ge=1, le=1_000_000), WHOLE]
-"""How many items a query asks for."""
+"""The number of items of a result."""
 
 
 class QueryPart(BaseModel):
@@ -41,5 +41,5 @@ class QueryModel(BaseModel):
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """Columns that the tables show without ``carry``."""
+        """Columns that the tables contain even without ``carry``."""
         return ()

@@ -1,10 +1,9 @@
-"""What a query type is to the framework: one small class, an instance of which is registered (see ``registry``).
+"""The interface of a query type: a class, an instance of which is registered (see ``registry``).
 
-A type has a room of its own, a directory beside this file: ``model`` (the fields of its entry in a spec), ``check`` (what is wrong with an
-entry beyond its shape), ``compile`` (entries to operators), ``explain``, ``brute_force`` (the result by definition, for ``verify``),
-``example.yaml`` and ``query_type``, where they come together. What its items are is said once, in ``item``: from it come tables, ranks, SQL
-and replay.
-Modules that need Arrow are imported where they are used: checking a spec stays light.
+Each type has a directory beside this file: ``model`` (the fields of its entry in a spec), ``compile`` (entries to operators),
+``brute_force`` (the result by definition, for ``verify``), ``example.yaml`` and ``query_type``, which brings them together. Larger types
+also have ``check`` and ``explain``. ``QueryType.item`` describes the items of its results; tables, ranks, SQL and replay derive from that.
+Modules that need Arrow are imported inside methods, so that checking a spec stays fast.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 
 ALL: Final = 1 << 40
-"""More than any window has items."""
+"""A k larger than the number of items of any window."""
 
 
 def _work() -> Work:
@@ -36,25 +35,26 @@ def _work() -> Work:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The result of ``query`` after all events with time <= ``at`` (microseconds), over one key's accepted objects ``data``.
+    """Asks for the result of ``query`` after all events with time <= ``at`` (microseconds), over the accepted objects ``data`` of one key.
 
-    ``asked`` is what one query of it asks, for types whose compiler says so. ``work``: what may be spent on it.
+    ``logical_query`` is the row of a list of queries that is meant, for types that compile to logical queries. ``work`` limits the cost.
     """
 
     plan: Plan
     query: QueryNode
     data: Objects
     at: int
-    asked: LogicalQuery | None = None
+    logical_query: LogicalQuery | None = None
     work: Work = field(default_factory=_work)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What every result of a query keeps to, by its definition.
+    """Bounds that every result of a query keeps by its definition.
 
-    ``most``: items of one key at any instant (of what is told once: of one arrival), None: any number. ``bounds``: (column, least,
-    greatest) of the values with which an item enters, both included, None: no bound.
+    ``most``: the number of items of one key at any instant (or of one arrival, for types without lasting results); None: any number.
+    ``bounds``: (column, least, greatest) of the values with which an item enters, both included; None: no bound.
+    ``most_of_row``: the number of items that contain the same row; None: any number.
     """
 
     most: int | None = None
@@ -64,10 +64,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class TimeVaryingValues:
-    """What the definition says of items whose values move, at one instant.
+    """Time-varying values of items at one instant, by definition.
 
-    ``values``: (value, slope) of every item that has ever been reported on, in rank order. ``reported``: the items that a row of this
-    instant reports on. ``switched``: whether a row, or time, starts or stops any item's growth or fall at this instant.
+    ``values``: (value, slope) of every item that any row has reported on, in rank order. ``reported``: the items that a row of this
+    instant reports on. ``switched``: whether the slope of any item changes at this instant.
     """
 
     values: Mapping[tuple[Any, ...], tuple[float, int]]
@@ -76,105 +76,105 @@ class TimeVaryingValues:
 
 
 class QueryType:
-    """A type of query. A subclass sets ``name``, ``model`` and ``example`` and says the rest; what has a default here may stay."""
+    """A type of query. A subclass sets ``name``, ``model`` and ``example``, and overrides methods; defaults may stay."""
 
     name: ClassVar[str]
-    """The word of ``type:`` in a spec."""
+    """The value of ``type:`` in a spec."""
     model: ClassVar[type[QueryModel]]
     """The fields of an entry of this type."""
     example: ClassVar[str]
-    """A whole spec with queries of this type (YAML); the contract suite runs the operators it compiles to."""
+    """A complete spec (YAML) with queries of this type. The contract suite tests the operators it compiles to."""
     sides: ClassVar[tuple[str, ...]] = ROW_SIDES
-    """What columns stand behind in its expressions: nothing (single rows), or ``a.`` and ``b.`` (``PAIR_SIDES``)."""
+    """Prefixes of columns in its expressions: none (single rows), or ``a.`` and ``b.`` (``PAIR_SIDES``)."""
     takes_deletions: ClassVar[bool] = False
-    """Whether it works on streams whose rows can be deleted."""
+    """Whether it supports streams with deletions."""
     own_k: ClassVar[str | None] = None
-    """For a type without ``k`` whose state answers any window, but only for its own K: what a spec calls that K."""
+    """For a type without ``k`` whose state answers any window but only its own K: the field of a spec that holds this K."""
     shows_k: ClassVar[bool] = True
-    """Whether K says anything about its state."""
+    """Whether ``explain`` shows K for its states."""
     family: ClassVar[str | None] = None
-    """Types of one family may share a state: any of them compiles the entries of all. Without one a type stands alone."""
+    """Types of one family may share a state: any of them compiles the entries of all. None: the type shares with no other."""
     durations: ClassVar[frozenset[str]] = frozenset()
-    """Fields of its operator, and of that one's queries, that are microseconds: differences to an earlier spec are told as durations."""
+    """Fields of its operator and of the operator's queries in microseconds. Messages about spec changes show them as durations."""
     shares: ClassVar[str] = "scoring, direction, where and between"
-    """What queries that share a state have in common, in words."""
+    """The fields that queries must have in common to share a state, as text for ``explain``."""
 
     def item(self, query: Any) -> ItemShape:
-        """What an item of the result of ``query`` (an instance of ``model``) is."""
+        """Return the shape of the items of a result of ``query`` (an instance of ``model``)."""
         raise NotImplementedError
 
     def parameters(self, scope: Scope, path: Path, query: Any) -> tuple[str, ...] | None:
-        """Names besides the stream's columns that the entry's expressions may use; None if that cannot be known. Notes what is wrong."""
+        """Return the names besides columns that the entry's expressions may use, or None if unknown. Add mistakes to the document."""
         return ()
 
     def check(self, scope: Scope, path: Path, query: Any) -> None:
-        """Note everything that is wrong with the entry at ``path`` besides its common fields."""
+        """Add every mistake of the entry at ``path`` to the document, except those of its common fields."""
         raise NotImplementedError
 
     def compile(self, context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
-        """Drafts that together hold every entry exactly once: shares state among them where that is sound.
+        """Return drafts of operators that together hold every entry exactly once. Entries share a state where that is sound.
 
-        Raises ValueError if an operator would refuse them.
+        Raises ValueError if an operator rejects its configuration.
         """
         raise NotImplementedError
 
     def facts(self, node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
-        """For ``explain``: (label, text) lines about a state, such as ("score", "x + y (max first)")."""
+        """Return (label, text) lines about a state for ``explain``, such as ("score", "x + y (max first)")."""
         return []
 
     def asks(self, query: QueryNode) -> list[str]:
-        """For ``explain``: what a query asks besides k, window, score bounds and ``every``."""
+        """Return further properties of a query for ``explain``, besides k, window, score bounds and ``every``."""
         return []
 
-    def limits(self, plan: Plan, query: QueryNode, asked: LogicalQuery | None) -> Limits:
-        """What bounds the results of ``query`` (of ``asked``, one query of it, for types whose compiler says what that is).
+    def limits(self, plan: Plan, query: QueryNode, logical: LogicalQuery | None) -> Limits:
+        """Return the bounds of the results of ``query``, or of one ``logical`` query of it.
 
-        By default its ``k``, and ``min_score`` and ``max_score``.
+        By default ``k``, ``min_score`` and ``max_score``.
         """
-        most = query.k if asked is None else asked.k
-        least, greatest = (query.min_score, query.max_score) if asked is None else asked.bounds
+        most = query.k if logical is None else logical.k
+        least, greatest = (query.min_score, query.max_score) if logical is None else logical.bounds
         return Limits(most, ((SCORE, least, greatest),) if query.item.scored else ())
 
     def size(self, plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
-        """For ``explain``: lines about the expected size of a state; ``rate``: assumed rows a second of one key."""
+        """Return lines about the expected size of a state for ``explain``; ``rate``: assumed rows per second and key."""
         return []
 
     def brute_force(self, question: Question) -> Found | None:
-        """The result by definition; None if its window is too large for that."""
+        """Return the result by definition, or None if the window is too large for that."""
         raise NotImplementedError
 
     def scores(self, question: Question, items: Sequence[tuple[Any, ...]]) -> list[float] | None:
-        """The score of each of ``items`` (their identity columns) by definition, NaN for one that the query does not admit.
+        """Return the score by definition of each of ``items`` (their identity columns), NaN for items that the query does not admit.
 
-        None for types whose items have no score that depends on their own rows alone.
+        Return None for types whose items have no score, or one that depends on other rows.
         """
         return None
 
     def time_varying_values(self, question: Question) -> TimeVaryingValues | None:
-        """What the values of items are and how they move at the question's instant; None for types whose values do not move."""
+        """Return the time-varying values at the question's instant, or None for types whose values are fixed."""
         return None
 
     def next_instants(self, question: Question) -> list[int]:
-        """The next instants after the question's at which a result of values that move may change, by definition."""
+        """Return the next instants after the question's at which a result of time-varying values may change, by definition."""
         return []
 
     def ranked(self, question: Question) -> Found | None:
-        """Every item of the window that could be in a result, in rank order: as ``brute_force``, without ``k`` and bounds of scores.
+        """Return all candidate items of the window in rank order: as ``brute_force``, without ``k`` and bounds of scores.
 
-        None if its window is too large for that, or the type ranks nothing (``beating``).
+        Return None if the window is too large for that, or if the type has no rank (see ``beating``).
         """
-        asked = question.asked
-        if asked is not None:
-            asked = replace(asked, k=None, bounds=(None,) * len(asked.bounds))
-        return self.brute_force(replace(question, query=replace(question.query, k=ALL, min_score=None, max_score=None), asked=asked))
+        logical, query = question.logical_query, replace(question.query, k=ALL, min_score=None, max_score=None)
+        if logical is not None:
+            logical = replace(logical, k=None, bounds=(None,) * len(logical.bounds))
+        return self.brute_force(replace(question, query=query, logical_query=logical))
 
     def beating(self, question: Question, item: tuple[Any, ...]) -> Found | None:
-        """The items that beat ``item`` (its identity columns) in the window, for types whose results are no ranking; None for others,
+        """Return the items of the window that dominate ``item`` (its identity columns), for types without a rank.
 
-        or if it takes no part.
+        Return None for other types, or if the query does not admit ``item``.
         """
         return None
 
     def keeping_out(self, plan: Plan, query: QueryNode, item: tuple[Any, ...], better: Found) -> Found:
-        """Of ``better``, the items of the result that rank before ``item``, those that keep it out however high it ranks."""
+        """Return those of ``better`` that exclude ``item`` whatever its rank; ``better`` are the items of the result before it."""
         return []

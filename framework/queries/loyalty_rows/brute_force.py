@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skyband.framework.queries.loyalty_rows.items import LOYALTY
+from skyband.framework.queries.loyalty_rows.model import LOYALTY
 from skyband.framework.queries.protocol import Question, TimeVaryingValues
 from skyband.framework.verify.brute_force.expressions import holds, meaning
 from skyband.framework.verify.brute_force.objects import Found

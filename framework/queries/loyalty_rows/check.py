@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from skyband.framework.base.columns import FIXED_COLUMNS
-from skyband.framework.queries.loyalty_rows.items import LOYALTY, SLOPE
-from skyband.framework.queries.loyalty_rows.model import LoyaltyRows
+from skyband.framework.queries.loyalty_rows.model import LOYALTY, SLOPE, LoyaltyRows
 from skyband.framework.spec.checks.scope import ROW_SIDES, Scope
 from skyband.framework.spec.parsing.document import Path
 

@@ -11,7 +11,7 @@ from skyband.framework.plan.model import LogicalQuery, OperatorNode, Plan, Query
 from skyband.framework.queries.loyalty_rows import explain
 from skyband.framework.queries.loyalty_rows.check import check
 from skyband.framework.queries.loyalty_rows.compile import compile_loyalty
-from skyband.framework.queries.loyalty_rows.items import LOYALTY, loyal_object
+from skyband.framework.queries.loyalty_rows.model import LOYALTY, loyal_object
 from skyband.framework.queries.protocol import Limits, QueryType, Question, TimeVaryingValues
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.parsing.document import Path

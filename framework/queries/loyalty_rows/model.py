@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Discriminator, Field, Tag
 
+from skyband.framework.base.items import ItemShape, Part, RankTerm, TimeVarying, Value
 from skyband.framework.base.units import Name, PositiveDuration, Text
 from skyband.framework.queries.models import QueryModel
+
+LOYALTY: Final = "loyalty_seconds"
+SLOPE: Final = "slope"
+
+_VALUES: Final = (
+    Value(LOYALTY, "double", "for how many seconds of the window's time before {when} the object satisfied the criterion"),
+    Value(SLOPE, "int", "how that moves from {when} on, in seconds a second: 1, 0 or -1"),
+)
 
 
 def _one_or_several(value: Any) -> str:
@@ -40,3 +49,9 @@ class LoyaltyRows(QueryModel):
     def objects(self) -> tuple[str, ...]:
         """The columns that name the object."""
         return (self.object,) if isinstance(self.object, str) else tuple(self.object)
+
+
+def loyal_object(columns: tuple[str, ...], trace_all: bool) -> ItemShape:
+    """The object that ``columns`` name: the more loyal first, of equal ones the rising, then by name."""
+    rank = (RankTerm((LOYALTY,), "desc"), RankTerm((SLOPE,), "desc"), *(RankTerm((c,), "asc") for c in columns))
+    return ItemShape((Part("", "the object", columns),), rank, _VALUES, time_varying=TimeVarying(LOYALTY, SLOPE, trace_all))

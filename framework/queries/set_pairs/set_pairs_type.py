@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from skyband.framework.base.items import ItemShape
-from skyband.framework.plan.model import OperatorNode, QueryNode
-from skyband.framework.queries.pair_rows.items import pair_of
+from skyband.framework.plan.explain_parts import canonical_text
+from skyband.framework.plan.model import TOKENS, OperatorNode, QueryNode
+from skyband.framework.queries.pair_rows.model import pair_of
 from skyband.framework.queries.protocol import QueryType, Question
-from skyband.framework.queries.set_pairs import explain
 from skyband.framework.spec.checks.scope import PAIR_SIDES
 
 if TYPE_CHECKING:
@@ -20,15 +20,19 @@ class SetPairsType(QueryType):
     """See ``protocol.QueryType``. Its model is a ``SetPairs``."""
 
     sides = PAIR_SIDES
-    shares = explain.SHARES_STATE
+    shares = "tokens, similarity, where and between"
 
     def item(self, query: Any) -> ItemShape:
         """Two rows, by age or by side."""
         return pair_of(query.between)
 
     def facts(self, node: OperatorNode, queries: Sequence[QueryNode]) -> list[tuple[str, str]]:
-        """See ``explain``."""
-        return explain.facts(node)
+        """Return the similarity, the condition and the sides."""
+        op: Any = node.operator
+        facts = [("similarity", f"{op.similarity} of {op.tokens.removeprefix(TOKENS)}")]
+        facts += [("where", canonical_text(op.where))] if op.where is not None else []
+        facts += [("between", f"{op.between.column}: {op.between.a!r} and {op.between.b!r}")] if op.between is not None else []
+        return facts
 
     def brute_force(self, question: Question) -> Found | None:
         """See ``brute_force``."""

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
 
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
+from skyband.framework.queries.set_pairs.check import check as check_sets
 from skyband.framework.queries.set_pairs.set_pairs_type import SetPairsType
-from skyband.framework.queries.similar_sets.check import check
 from skyband.framework.queries.similar_sets.compile import compile_sets
 from skyband.framework.queries.similar_sets.model import SimilarSets
 from skyband.framework.spec.checks.scope import Scope
 from skyband.framework.spec.parsing.document import Path
+from skyband.operators.set_index.functions import DISTANCES
 
 
 class SimilarSetsType(SetPairsType):
@@ -23,8 +24,16 @@ class SimilarSetsType(SetPairsType):
     shows_k = False
 
     def check(self, scope: Scope, path: Path, query: SimilarSets) -> None:
-        """See ``check``."""
-        check(scope, path, query)
+        """Check what all pairs of sets have in common, and that there is a bound."""
+        check_sets(scope, path, query)
+        if query.min_score is None and query.max_score is None and not scope.doc.bad_below(path):
+            bound = "max_score" if query.similarity in DISTANCES else "min_score"
+            scope.doc.add(
+                "SKY-E111",
+                f"a query of this type needs {bound}",
+                scope.doc.where_key(path),
+                f"how similar must a pair be? such as {bound}: 0.8",
+            )
 
     def compile(self, context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
         """See ``compile``."""

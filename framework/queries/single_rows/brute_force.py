@@ -25,7 +25,7 @@ def passing(question: Question, bounds: Bounds) -> Found | None:
 
     As ((seq,), score), in rank order. O(window log window); None if that is too much.
     """
-    asked, data = question.asked, question.data
+    asked, data = question.logical_query, question.data
     assert asked is not None
     first, end, at = window_of(question.query, asked.window, data, question.at)
     if not question.work.take(end - first):
@@ -39,8 +39,8 @@ def passing(question: Question, bounds: Bounds) -> Found | None:
 
 def row_scores(question: Question, items: Sequence[tuple[Any, ...]], bounds: Bounds) -> list[float]:
     """The score of each of ``items``; NaN if it is no row that the query admits."""
-    assert question.asked is not None
-    scores = _scores(question, question.asked)[np.array([int(seq) for (seq,) in items], np.int64)]
+    assert question.logical_query is not None
+    scores = _scores(question, question.logical_query)[np.array([int(seq) for (seq,) in items], np.int64)]
     found: list[float] = np.where(_within(scores, bounds), scores, math.nan).tolist()
     return found
 

@@ -12,7 +12,6 @@ from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
 from skyband.framework.queries.protocol import QueryType, Question
 from skyband.framework.queries.skyline import explain
-from skyband.framework.queries.skyline.check import check
 from skyband.framework.queries.skyline.compile import compile_skyline
 from skyband.framework.queries.skyline.model import Skyline
 from skyband.framework.spec.checks.scope import Scope
@@ -43,8 +42,14 @@ class SkylineType(QueryType):
         return ItemShape(ROW, newest_first(ROW), extra=extra, hidden_by="pred")
 
     def check(self, scope: Scope, path: Path, query: Skyline) -> None:
-        """See ``check``."""
-        check(scope, path, query)
+        """Check the dimensions."""
+        at: Path = (*path, "dimensions")
+        if not scope.doc.bad_below(at) and all(d == "equal" for d in query.dimensions.values()):
+            scope.doc.add("SKY-E117", "a skyline needs a dimension with min or max", scope.doc.where_key(at))
+        for c, direction in query.dimensions.items():
+            if scope.key_column((*at, c), c) and direction != "equal" and scope.types[c] in {"string", "boolean"}:
+                said = f"'{c}' is {scope.types[c]}: only numbers and times have a {direction}"
+                scope.doc.add("SKY-E126", said, scope.doc.where_key((*at, c)), "use equal")
 
     def compile(self, context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
         """See ``compile``."""

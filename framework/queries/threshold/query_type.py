@@ -72,15 +72,15 @@ class ThresholdType(QueryType):
         """Every row of the window whose score passes."""
         from skyband.framework.queries.single_rows.brute_force import passing
 
-        assert question.asked is not None
-        return passing(question, question.asked.bounds)
+        assert question.logical_query is not None
+        return passing(question, question.logical_query.bounds)
 
     def scores(self, question: Question, items: Sequence[tuple[Any, ...]]) -> list[float] | None:
         """See ``protocol.QueryType``."""
         from skyband.framework.queries.single_rows.brute_force import row_scores
 
-        assert question.asked is not None
-        return row_scores(question, items, question.asked.bounds)
+        assert question.logical_query is not None
+        return row_scores(question, items, question.logical_query.bounds)
 
 
 QUERY_TYPE = ThresholdType()

@@ -12,8 +12,7 @@ import numpy as np
 
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry, share
 from skyband.framework.plan.row_nodes import predicate, predicate_key, score, score_key, texts_of
-from skyband.framework.queries.single_rows.compile_list import QueryList, cheapest, side_by_side, whole_numbers
-from skyband.framework.queries.single_rows.compile_spelled import logical_query, spelled_out
+from skyband.framework.queries.single_rows.compile import QueryList, cheapest, logical_query, side_by_side, spelled_out, whole_numbers
 from skyband.framework.queries.single_rows.list_rows import QueryRow
 from skyband.framework.queries.topk.model import TopK as TopKModel
 from skyband.operators.base import Operator, Window

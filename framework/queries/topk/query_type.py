@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 from skyband.framework.base.items import ROW, SCORE_VALUE, ItemShape, by_score
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
+from skyband.framework.plan.explain_parts import assumed_rows, state_size
 from skyband.framework.plan.model import OperatorNode, Plan, QueryNode
+from skyband.framework.queries.checks import bounds_in_order, uses_scoring
 from skyband.framework.queries.protocol import QueryType, Question
-from skyband.framework.queries.single_rows.list_check import list_parameters
-from skyband.framework.queries.topk import explain as own_explain
-from skyband.framework.queries.topk.check import check
+from skyband.framework.queries.single_rows.list_check import list_parameters, needed_fields
 from skyband.framework.queries.topk.compile import compile_topk
 from skyband.framework.queries.topk.model import TopK
-from skyband.framework.spec.checks.scope import Scope
+from skyband.framework.spec.checks.scope import ROW_SIDES, Scope
 from skyband.framework.spec.parsing.document import Path
 
 if TYPE_CHECKING:
     from skyband.framework.verify.brute_force.objects import Found
+
+
+def skyband_size(k: int, n: float) -> float:
+    """Expected rows of a K-skyband over N rows when scores do not depend on age: K(1 + ln(N/K)) (docs/algorithms D1), at most N."""
+    return min(n, k * (1 + math.log(n / k))) if n > k else n
 
 
 class TopKType(QueryType):
@@ -39,8 +45,10 @@ class TopKType(QueryType):
         return list_parameters(scope, path, query)
 
     def check(self, scope: Scope, path: Path, query: TopK) -> None:
-        """See ``check``."""
-        check(scope, path, query)
+        """Check the scoring function, missing fields and bounds."""
+        needed_fields(scope, path, query)
+        uses_scoring(scope, path, query, query.scoring, ROW_SIDES)
+        bounds_in_order(scope, path, query.min_score, query.max_score)
 
     def compile(self, context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
         """See ``compile``."""
@@ -53,8 +61,10 @@ class TopKType(QueryType):
         return explain.facts(node, queries)
 
     def size(self, plan: Plan, node: OperatorNode, rate: float | None) -> list[str]:
-        """See ``explain``."""
-        return own_explain.size(plan, node, rate)
+        """Return the expected size of the skyband."""
+        if not node.skyband:
+            return []
+        return state_size(plan, node, rate, skyband_size(node.k, assumed_rows(node.window, rate)), 32, "rows = K (1 + ln(N / K))")
 
     def brute_force(self, question: Question) -> Found | None:
         """The k best of the rows whose score lies within the bounds."""
@@ -70,8 +80,8 @@ class TopKType(QueryType):
 
 
 def _bounds(question: Question) -> tuple[float | None, ...]:
-    assert question.asked is not None
-    least, most = question.asked.bounds
+    assert question.logical_query is not None
+    least, most = question.logical_query.bounds
     return None, least, None, most
 
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from skyband.framework.base.items import ItemShape
 from skyband.framework.plan.drafts import Context, OperatorDraft, QueryEntry
 from skyband.framework.plan.model import LogicalQuery, OperatorNode, Plan, QueryNode
-from skyband.framework.queries.pair_rows.items import pair_of
+from skyband.framework.queries.checks import bounds_in_order, uses_scoring
+from skyband.framework.queries.pair_rows.check import check_between, check_room
+from skyband.framework.queries.pair_rows.model import pair_of
 from skyband.framework.queries.protocol import ALL, Limits, QueryType, Question
 from skyband.framework.queries.topk_pairs import explain
-from skyband.framework.queries.topk_pairs.check import check
 from skyband.framework.queries.topk_pairs.compile import compile_pairs
 from skyband.framework.queries.topk_pairs.model import TopKPairs
 from skyband.framework.spec.checks.scope import PAIR_SIDES, Scope
@@ -36,8 +37,12 @@ class TopKPairsType(QueryType):
         return pair_of(query.between)
 
     def check(self, scope: Scope, path: Path, query: TopKPairs) -> None:
-        """See ``check``."""
-        check(scope, path, query)
+        """Check the scoring function, bounds and sides."""
+        uses_scoring(scope, path, query, query.scoring, PAIR_SIDES)
+        bounds_in_order(scope, path, query.min_score, query.max_score)
+        if query.between is not None:
+            check_between(scope, (*path, "between"), query.between)
+        check_room(scope, path, query)
 
     def compile(self, context: Context, entries: Sequence[QueryEntry]) -> Iterable[OperatorDraft]:
         """See ``compile``."""

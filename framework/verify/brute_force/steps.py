@@ -102,7 +102,7 @@ def _events(question: Question, mine: Accepted) -> Iterator[_Event]:
     """The expiries of an instant, then its rows."""
     at = question.at
     before = _after(mine, at - 1)
-    window = question.asked.window if question.asked is not None else question.query.window
+    window = question.logical_query.window if question.logical_query is not None else question.query.window
     life = window.micros
     if life is not None and np.searchsorted(mine.time, at - life) < np.searchsorted(mine.time, at - life, "right"):
         yield before
@@ -137,7 +137,7 @@ def _left(then: Question, item: tuple[Any, ...], event: _Event) -> str | None:
         return None
     if any(s in event.deleted for s in seqs):
         return "delete"
-    window = then.asked.window if then.asked is not None else then.query.window
+    window = then.logical_query.window if then.logical_query is not None else then.query.window
     first, _, _ = window_of(then.query, window, then.data, then.at)
     return "displaced" if min(seqs) >= first else "expiry"
 

@@ -14,7 +14,7 @@ from skyband.framework.plan.compile import compile_job
 from skyband.framework.plan.explain import explain
 from skyband.framework.plan.fingerprint import compare, fingerprint
 from skyband.framework.plan.model import Plan
-from skyband.framework.queries.single_rows.compile_list import FEW
+from skyband.framework.queries.single_rows.compile import FEW
 from skyband.framework.spec.load import validate_file
 from skyband.operators.base import Operator, Window
 from skyband.operators.side_by_side import SideBySide

@@ -6,7 +6,7 @@ import pytest
 
 from skyband.framework.plan.explain import explain, tables_of
 from skyband.framework.plan.explain_parts import window_rows
-from skyband.framework.queries.topk import explain as rows
+from skyband.framework.queries.topk import query_type as rows
 from skyband.framework.queries.topk_pairs import explain as pairs
 from skyband.operators.base import Window
 from tests.framework.plan.test_compile import plan_of, with_queries

@@ -159,3 +159,15 @@ def _bounds(r: QueryRow) -> dict[str, tuple[float | None, float | None]]:
 def whole_numbers(values: Any) -> I64:
     """int64, 0 for None."""
     return np.array([v or 0 for v in values], np.int64)
+
+
+def spelled_out(m: QueryEntry) -> bool:
+    """Whether the entry is one query, not a list."""
+    query: Any = m.query
+    return query.queries_from is None
+
+
+def logical_query(m: QueryEntry, function: Any, where: Any, direction: Literal["min", "max"]) -> LogicalQuery:
+    """What a spelled-out entry asks, in full."""
+    q: Any = m.query
+    return LogicalQuery(m.name, function, where, m.window, getattr(q, "k", None), tuple(getattr(q, b) for b in q.bounds), direction)
