@@ -1,7 +1,7 @@
 #!/bin/sh
-# Airflow, in an environment of its own (.venv-airflow: it must not share the pipeline's). From the root of the checkout:
-#   scripts/airflow.sh setup   makes the environment, with everything pinned; quick when nothing changed
-#   scripts/airflow.sh ui      runs all of Airflow on this machine, for this machine only, until Ctrl-C
+# Airflow in its own environment (.venv-airflow; it must not share Skyband's). Run it from the root of the checkout:
+#   scripts/airflow.sh setup   makes the environment with pinned packages; fast when nothing has changed
+#   scripts/airflow.sh ui      runs all of Airflow, for this machine only, until Ctrl-C
 set -eu
 
 say() { printf 'skyband: %s\n' "$*"; }
@@ -27,15 +27,15 @@ ui() {
     port=${SKYBAND_AIRFLOW_PORT:-8080}
     export AIRFLOW_HOME="${AIRFLOW_HOME:-$PWD/build/airflow}"
     export AIRFLOW__CORE__DAGS_FOLDER="$PWD/airflow_dags" AIRFLOW__CORE__LOAD_EXAMPLES=False
-    # Nobody but this machine can reach it, and nobody has to log in.
+    # Only this machine can reach it, and there is no login.
     export AIRFLOW__API__HOST=127.0.0.1 AIRFLOW__API__PORT="$port" AIRFLOW__API__BASE_URL="http://127.0.0.1:$port"
     export AIRFLOW__CORE__EXECUTION_API_SERVER_URL="http://127.0.0.1:$port/execution/"
     export AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS=True
-    # A file that is dropped into the folder of specs is a DAG within seconds.
+    # A new spec becomes a DAG within seconds.
     export AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL=5
-    # A run is an engine: not all of them at once.
+    # Each run starts a Spark driver, so limit how many run at once.
     export AIRFLOW__CORE__PARALLELISM="${AIRFLOW__CORE__PARALLELISM:-2}"
-    # The folders of the demo's specs.
+    # Directories of the demo's specs.
     export LANDING="${LANDING:-$PWD/build/demo/landing}" WAREHOUSE="${WAREHOUSE:-$PWD/build/demo/tables}"
     PATH="$PWD/.venv-airflow/bin:$PATH"
     say "Airflow will be at http://127.0.0.1:$port; specs are in ${SKYBAND_SPECS:-specs}; its own files in $AIRFLOW_HOME"

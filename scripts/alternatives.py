@@ -1,8 +1,8 @@
-"""The comparison with what users would do instead, as a picture and as tables.
+"""Draw the comparison with alternatives to Skyband, as a picture and as tables.
 
-After ``make bench only=alternatives``, ``.venv/bin/python -m scripts.alternatives build/bench/alternatives.jsonl`` keeps that run's
-figures in docs/images/alternatives.jsonl, and makes docs/images/alternatives.svg and a part of docs/reference/alternatives.md from
-them. Without a file it makes them of the figures that are kept. Standard library only.
+After ``make bench only=alternatives``, ``.venv/bin/python -m scripts.alternatives build/bench/alternatives.jsonl`` copies that run's
+figures to docs/images/alternatives.jsonl, and makes docs/images/alternatives.svg and a part of docs/reference/alternatives.md from
+them. Without an argument it uses the figures that are there. Standard library only.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ QUERIES = {
 }
 WAYS = ("Skyband, one run", "Skyband, continuous", "Spark SQL", "DuckDB", "Polars", "Flink SQL")
 RADIUS = (6.5, 4.5, 2.5)
-"""Of dots: large, middle and one-row batches."""
+"""Radius of the dots of large, medium and one-row batches."""
 LINE, TOP, GAP = 21, 70, 48
 
 Row = dict[str, Any]
 
 
 def figures(path: Path = FIGURES) -> list[Row]:
-    """The rows of a run of the benchmark."""
+    """Return the rows of a run of the benchmark."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def picture(rows: Sequence[Row]) -> Picture:
-    """Rows per second and delay of every way and query, on logarithmic axes."""
+    """Draw rows per second and delay of every system and query, on logarithmic axes."""
     measured = [r for r in rows if r["operator"] in QUERIES and "rows_per_second" in r]
     sizes = sorted({r["params"]["batch"] for r in measured if "batch" in r["params"]}, reverse=True)
     height = TOP + len(QUERIES) * (LINE * len(WAYS) + GAP) + 62
     p = Picture(
         760, height, "Skyband and what users would do instead: rows per second, and the delay of a change",
-        "Dots for batches of " + ", ".join(f"{s:,}" for s in sizes) + " rows. " + " ".join(_told(r) for r in measured),
+        "Dots for batches of " + ", ".join(f"{s:,}" for s in sizes) + " rows. " + " ".join(_sentence(r) for r in measured),
     )  # fmt: skip
     rate = _Axis(p, 178, 430, [r["rows_per_second"] for r in measured], "rows per second")
     delay = _Axis(p, 486, 716, [r["delay"] for r in measured if "delay" in r], "delay of a change, seconds")
@@ -70,14 +70,14 @@ def picture(rows: Sequence[Row]) -> Picture:
         p.dot(x, y, "dot", r)
         p.text(x + 12, y + 4, f"a batch of {size:,}" + (" rows" if size > 1 else " row"), "small soft")
     p.dot(30, y + 24, "dothit", RADIUS[1])
-    p.text(42, y + 28, "tells every change", "small soft")
+    p.text(42, y + 28, "reports every change", "small soft")
     p.dot(210, y + 24, "dot", RADIUS[1])
-    p.text(222, y + 28, "misses those that come and go within a batch", "small soft")
+    p.text(222, y + 28, "misses changes within a batch", "small soft")
     return p
 
 
 class _Axis:
-    """A logarithmic axis from ``left`` to ``right`` over the powers of ten around ``values``, which it names at the top."""
+    """A logarithmic axis from ``left`` to ``right`` over the powers of ten around ``values``, with ``name`` at the top."""
 
     def __init__(self, p: Picture, left: float, right: float, values: Iterable[float], name: str) -> None:
         logs = [math.log10(v) for v in values]
@@ -89,7 +89,7 @@ class _Axis:
         return round(self.left + (math.log10(value) - self.low) / (self.high - self.low) * (self.right - self.left), 1)
 
     def ticks(self, y: float) -> None:
-        """The powers of ten, below ``y``."""
+        """Draw the powers of ten below ``y``."""
         for power in range(self.low, self.high + 1):
             x = self.at(10.0**power)
             self.p.line([(x, y - 4), (x, y)])
@@ -101,20 +101,20 @@ def _way(r: Row) -> str:
     return r["params"]["way"] + (f", batch {r['params']['batch']:,}" if "batch" in r["params"] else "")
 
 
-def _told(r: Row) -> str:
-    late = f", {number(r['delay'])} s" if "delay" in r else ""
-    return f"{r['operator']}, {_way(r)}: {number(r['rows_per_second'])} rows/s{late}."
+def _sentence(r: Row) -> str:
+    delay = f", {number(r['delay'])} s" if "delay" in r else ""
+    return f"{r['operator']}, {_way(r)}: {number(r['rows_per_second'])} rows/s{delay}."
 
 
 def number(value: float) -> str:
-    """Two digits that count, or three."""
+    """Format a number with two or three significant digits."""
     if value >= 100:
         return f"{round(value, 2 - math.floor(math.log10(value))):,.0f}"
     return f"{value:.2g}" if value < 10 else f"{value:.0f}"
 
 
 def tables(rows: Sequence[Row]) -> str:
-    """The figures, and what each way says."""
+    """Return the figures and the claims about each system as Markdown."""
     lines = [["query", "way", "batch", "rows/s", "CPU us/row", "delay s", "changes missed"]]
     for r in rows:
         if "rows_per_second" in r:
@@ -129,20 +129,20 @@ def tables(rows: Sequence[Row]) -> str:
     left_out = [f"{r['operator']}, {_way(r)}: {r['left_out']}." for r in rows if "left_out" in r]
     says = {r["params"]["way"]: r["says"] for r in rows if "says" in r}
     head = "| | " + " | ".join(says) + " |\n|---|" + "---|" * len(says) + "\n"
-    body = "".join(f"| {asked} | " + " | ".join(said[asked] for said in says.values()) + " |\n" for asked in next(iter(says.values())))
+    body = "".join(f"| {topic} | " + " | ".join(claims[topic] for claims in says.values()) + " |\n" for topic in next(iter(says.values())))
     return f"```text\n{text}\n```\n\n" + "".join(f"{line}\n\n" for line in left_out) + head + body
 
 
 def page(rows: Sequence[Row], text: str) -> str:
-    """The page of benchmarks with these figures."""
+    """Return the page with these figures."""
     before, rest = text.split(BEGIN)
     return before + BEGIN + tables(rows) + END + rest.split(END)[1]
 
 
 def main(source: Path | None) -> None:
-    """Keeps the figures of ``source``, if there is one, and makes picture and tables."""
+    """Copy the figures of ``source``, if given, and make the picture and the tables."""
     if source is not None:
-        figures(source)  # is it one?
+        figures(source)  # Fails unless it is such a file.
         FIGURES.write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
     rows = figures()
     (IMAGES / "alternatives.svg").write_text(picture(rows).svg(), encoding="utf-8")

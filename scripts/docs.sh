@@ -1,5 +1,5 @@
 #!/bin/sh
-# The documentation as a site in build/site, by MkDocs in an environment of its own (.venv-site). From the root of the checkout.
+# Builds the docs as a site in build/site, by MkDocs in its own environment (.venv-site). Run it from the root of the checkout.
 set -eu
 
 . scripts/python.sh
@@ -15,6 +15,6 @@ if [ "$(cat "$stamp" 2>/dev/null || true)" != "$now" ]; then
     .venv-site/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r docs/requirements.txt
     printf '%s\n' "$now" >"$stamp"
 fi
-# A link that leads nowhere, or a page that stands in no menu, is an error.
+# A broken link, or a page that is in no menu, is an error.
 NO_MKDOCS_2_WARNING=1 .venv-site/bin/mkdocs build --quiet --strict
 printf 'skyband: the documentation is in build/site/index.html\n'

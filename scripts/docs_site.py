@@ -1,4 +1,4 @@
-"""What MkDocs does besides for ``make docs``: the README is the first page, and links into the checkout lead nowhere else."""
+"""MkDocs hook for ``make docs``: add the README as the first page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def on_files(files: Any, *, config: Any) -> Any:
-    """Adds the README as ``index.md``, with its links as seen from the directory of documents."""
+    """Add the README as ``index.md``, with links relative to docs/."""
     from mkdocs.structure.files import File
 
     text = (ROOT / "README.md").read_text(encoding="utf-8")

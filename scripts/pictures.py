@@ -1,6 +1,6 @@
-"""The pictures of the documentation, as SVG for light and dark pages alike: ``python scripts/pictures.py`` writes docs/images/*.svg.
+"""Draw the pictures of the docs as SVG for light and dark pages: ``python scripts/pictures.py`` writes docs/images/*.svg.
 
-What they show is computed here from a few rows, by definition, so that no picture can be wrong about it. Standard library only.
+The pictures are computed from a few rows by definition, so they cannot be wrong. Standard library only.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ text{font:14px system-ui,-apple-system,"Segoe UI",Roboto,"Liberation Sans",sans-
 
 
 class Picture:
-    """Shapes on a sheet. ``title`` says what it shows, ``told`` the same as text for who does not see it."""
+    """Shapes on a canvas. ``title`` and ``description`` are its text for people who cannot see it."""
 
-    def __init__(self, width: int, height: int, title: str, told: str) -> None:
+    def __init__(self, width: int, height: int, title: str, description: str) -> None:
         self.size = (width, height)
-        self.head = f"<title>{escape(title)}</title><desc>{escape(told)}</desc>"
+        self.head = f"<title>{escape(title)}</title><desc>{escape(description)}</desc>"
         self.parts: list[str] = []
 
     def text(self, x: float, y: float, text: str, kind: str = "") -> None:
-        """One line of text; ``y`` is its base line."""
+        """Add a line of text; ``y`` is its base line."""
         self.parts.append(f'<text x="{x:g}" y="{y:g}" class="{kind}">{escape(text)}</text>')
 
     def box(self, x: float, y: float, width: float, height: float, kind: str = "box") -> None:
-        """A rectangle with round corners."""
+        """Add a rectangle with round corners."""
         self.parts.append(f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="5" class="{kind}"/>')
 
     def line(self, points: Sequence[tuple[float, float]], kind: str = "axis", arrow: bool = False) -> None:
-        """A line through ``points``."""
+        """Add a line through ``points``."""
         path = " ".join(f"{x:g},{y:g}" for x, y in points)
         self.parts.append(f'<polyline points="{path}" class="{kind}"{" marker-end=" + chr(34) + "url(#tip)" + chr(34) if arrow else ""}/>')
 
     def dot(self, x: float, y: float, kind: str = "dot", r: float = 5) -> None:
-        """A point."""
+        """Add a point."""
         self.parts.append(f'<circle cx="{x:g}" cy="{y:g}" r="{r:g}" class="{kind}"/>')
 
     def svg(self) -> str:
-        """The file."""
+        """Return the text of the file."""
         w, h = self.size
         tip = '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
         tip += '<path d="M0,0 L8,4 L0,8 z" style="fill:var(--soft)"/></marker></defs>'
@@ -64,7 +64,7 @@ class Picture:
 
 
 def window() -> Picture:
-    """Rows to window to top-k."""
+    """Draw rows, a window and the top k."""
     rows = [("09:00", 41), ("09:20", 17), ("09:30", 35), ("09:50", 8), ("10:00", 52), ("10:12", 29), ("10:25", 23)]
     life, k, now = 60, 3, "10:25"
     minutes = [int(t[:2]) * 60 + int(t[3:]) for t, _ in rows]
@@ -73,7 +73,7 @@ def window() -> Picture:
     best = sorted(alive, key=lambda i: -rows[i][1])[:k]
     p = Picture(
         760, 300, "From rows to a window to the top 3",
-        f"Seven rows on a line of time. At {now} a window of one hour holds {len(alive)} of them; the three with the highest scores are "
+        f"Seven rows on a time line. At {now} a window of one hour holds {len(alive)} of them; the three with the highest scores are "
         "the result.",
     )  # fmt: skip
     x0, step = 60.0, 640 / (minutes[-1] + 10 - minutes[0])
@@ -102,7 +102,7 @@ def window() -> Picture:
 
 
 def tables() -> Picture:
-    """A query's tables and their keys."""
+    """Draw a query's tables and their keys."""
     p = Picture(
         760, 404, "The tables of a query, and what joins them",
         "The changes of a query give its intervals and the current result. The columns of the key join them to heads, batch_id joins them "
@@ -110,15 +110,15 @@ def tables() -> Picture:
     )  # fmt: skip
     boxes = {
         "parted_changes": (
-            30, 46, ["changed_at, step, pos", "change: + or -", "item columns, score", "cause, batch_id"], "what came and went, in order",
+            30, 46, ["changed_at, step, pos", "change: + or -", "item columns, score", "cause, batch_id"], "all changes, in order",
         ),
         "parted": (
             290, 46, ["item columns, score", "valid_from, valid_to", "from_step, to_step", "is_current"], "every stay, as an interval",
         ),
         "parted_now": (550, 46, ["rank", "item columns, score", "valid_from", "as_of"], "the result now"),
-        "runs": (30, 246, ["batch_id", "rows_in, accepted, ...", "committed"], "a row a batch"),
-        "heads": (290, 246, ["key columns", "last_seq, last_time", "as_of"], "a row a key"),
-        "rejected": (550, 246, ["reason, text, origin", "event_time", "batch_id"], "a row that did not count"),
+        "runs": (30, 246, ["batch_id", "rows_in, accepted, ...", "committed"], "a row per batch"),
+        "heads": (290, 246, ["key columns", "last_seq, last_time", "as_of"], "a row per key"),
+        "rejected": (550, 246, ["reason, text, origin", "event_time", "batch_id"], "rows not accepted"),
     }  # fmt: skip
     for name, (x, y, columns, what) in boxes.items():
         height = 46 + 20 * len(columns)
@@ -141,7 +141,7 @@ def tables() -> Picture:
 
 
 def as_of() -> Picture:
-    """Intervals, and the result as of an instant."""
+    """Draw intervals, and the result as of an instant."""
     stays = [("pair A", 40, 9, 11.5), ("pair B", 36, 9.5, None), ("pair C", 32, 10, 10.75), ("pair D", 35, 10.75, None)]
     at = 10.4
     p = Picture(
@@ -156,10 +156,10 @@ def as_of() -> Picture:
     p.text(24, 34, "table parted: a row is one stay, from valid_from to valid_to", "b")
     for i, (name, score, start, end) in enumerate(stays):
         y = 58 + 40 * i
-        held = start <= at and (end is None or at < end)
-        p.text(24, y + 20, name, "b" if held else "out b")
-        p.text(78, y + 20, f"score {score}", "small soft" if held else "small out")
-        p.box(x(start), y + 4, (x(end) if end is not None else 716) - x(start), 24, "bar" if held else "box")
+        inside = start <= at and (end is None or at < end)
+        p.text(24, y + 20, name, "b" if inside else "out b")
+        p.text(78, y + 20, f"score {score}", "small soft" if inside else "small out")
+        p.box(x(start), y + 4, (x(end) if end is not None else 716) - x(start), 24, "bar" if inside else "box")
         p.text(x(start) + 8, y + 21, _clock(start), "small")
         # An open interval has no end yet.
         p.text((x(end) if end is not None else 716) - 8, y + 21, "null" if end is None else _clock(end), "small end")
@@ -178,7 +178,7 @@ def _clock(hour: float) -> str:
 
 
 def skyline() -> Picture:
-    """Points, and those that no other dominates."""
+    """Draw points, and those that no other dominates."""
     points = [
         (60, 9.2),
         (85, 6.1),
@@ -224,7 +224,7 @@ def skyline() -> Picture:
     p.text(510, 190, "some other is: left of it and below", "small soft")
     p.text(510, 231, "in a stream", "b")
     p.text(510, 251, "a dominated offer may come back when", "small soft")
-    p.text(510, 268, "those that beat it leave the window", "small soft")
+    p.text(510, 268, "those that dominate it leave the window", "small soft")
     return p
 
 
@@ -232,7 +232,7 @@ PICTURES = {"window": window, "tables": tables, "as-of": as_of, "skyline": skyli
 
 
 def main(directory: Path) -> None:
-    """Writes every picture into ``directory``."""
+    """Write every picture into ``directory``."""
     for name, draw in PICTURES.items():
         (directory / f"{name}.svg").write_text(draw().svg(), encoding="utf-8")
 

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Sets up .venv with everything pinned, and makes sure that there is a Java that Spark runs on. Quick when nothing changed.
-# Called by every target of the Makefile, from the root of the checkout. Paths are relative, so a space in the checkout's own path does no harm.
+# Sets up .venv with pinned packages, and checks that Spark finds a Java. Fast when nothing has changed.
+# Every target of the Makefile calls it from the root of the checkout. Paths are relative, so the checkout's path may have a space.
 set -eu
 
 say() { printf 'skyband: %s\n' "$*"; }
 fail() { printf 'skyband: %s\n' "$*" >&2; exit 1; }
 
-# Say $1, run the rest, and say it again with the seconds so far while that goes on.
+# Print $1 and run the rest. Until it ends, print $1 and the elapsed seconds every 10 seconds.
 during() {
     what=$1
     shift
@@ -28,7 +28,7 @@ during() {
     return "$done"
 }
 
-# $1 works as root and apt-get is there: install the packages named by the rest.
+# Install packages with apt-get; fail if this is not root or there is no apt-get.
 apt_install() {
     [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 || return 1
     say "installing $* (apt-get)"
@@ -44,7 +44,7 @@ if ! "$python" -I framework/base/java.py >/dev/null; then
     "$python" -I framework/base/java.py >/dev/null || fail "Java 17 or 21 is needed and was not found; install it (for example: sudo apt-get install openjdk-17-jre-headless), or set JAVA_HOME to it"
 fi
 
-# --- The environment. The stamp's first line is what it was made by and where (if that changes it is made anew), its second what is in it.
+# --- The environment. The stamp's first line identifies Python and path (if it changes, the environment is made again), its second the packages.
 stamp=.venv/skyband-setup
 now=$("$python" - requirements.txt pyproject.toml <<'EOF'
 import hashlib, os, sys
@@ -57,10 +57,10 @@ if [ "$have" = "$now" ] && [ -x .venv/bin/skyband ]; then
     exit 0
 fi
 
-place=${now%%
+identity=${now%%
 *}
 if [ "${have%%
-*}" != "$place" ]; then
+*}" != "$identity" ]; then
     say "setting up .venv with $("$python" --version) (once, some minutes)"
     if ! "$python" -m venv --clear .venv >/dev/null 2>&1; then
         apt_install "$(basename "$python")-venv" 2>/dev/null || apt_install python3-venv 2>/dev/null || true
@@ -74,6 +74,6 @@ many=$(grep -c '^[A-Za-z0-9]' requirements.txt)
 during "installing $many packages (requirements.txt)" pip install --quiet --require-hashes -r requirements.txt
 during "installing skyband" pip install --quiet --no-deps --no-build-isolation -e .
 printf '%s\n' "$now" >"$stamp"
-# What every first run would do. Without it (no network, no room) the first run does it, and starts are slower.
-say "getting ready for the first run"
-.venv/bin/skyband warm || say "going on without: runs will start more slowly (skyband warm tries again)"
+# Prepares the first run. If this fails (no network, no space), the first run does it, and starts are slower.
+say "preparing the first run"
+.venv/bin/skyband warm || say "preparation failed: runs will start more slowly (skyband warm tries again)"

@@ -31,7 +31,7 @@ class ScoredRows(QueryModel):
 
     scoring: Name | None = Field(default=None, description="Name of a scoring function. Without it, queries_from brings weights.")
     queries_from: QueriesFrom | None = Field(
-        default=None, description="A table with a row per query: many queries as one, told apart by the column 'query'."
+        default=None, description="A table with a row per query: many queries as one; the column 'query' has the name of each."
     )
 
     @classmethod

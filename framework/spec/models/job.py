@@ -318,7 +318,9 @@ class Run(Model):
 
     model_config = ConfigDict(json_schema_extra={"not": {"required": ["max_files", "max_bytes"]}})
 
-    trigger: Trigger = Field(default="once", description="once: what is there now; or how often to look, e.g. 10 seconds.")
+    trigger: Trigger = Field(
+        default="once", description="once: process the input that exists now; or how often to look for input, e.g. 10 seconds."
+    )
     max_files: Annotated[int, Field(ge=1), WHOLE] | None = Field(default=None, description="Most files in one batch.")
     max_bytes: Size | None = Field(default=None, description="Most bytes in one batch, e.g. 256m.")
     buckets: Annotated[int, Field(ge=1, le=4096), WHOLE] | None = Field(

@@ -29,7 +29,7 @@ class RowExpectation(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True, hide_input_in_errors=True)
 
-    expectation: ExpectationName = Field(description="Name of the expectation, of those that can be told of a row alone.")
+    expectation: ExpectationName = Field(description="Name of an expectation about single rows.")
     name: Name | None = Field(default=None, description="Name of the rule; default: its columns and what is expected of them.")
     severity: RuleSeverity = "reject"
 

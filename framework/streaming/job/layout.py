@@ -240,8 +240,8 @@ def fitting_job(plan: Plan, layout: Layout) -> JobFile | None:
     differences = _differences(plan, job)
     if differences:
         hint = (
-            "skyband rebuild SPEC makes state and tables anew from the source's start, beside these until it is done; or run the changed "
-            "spec into a new sink path"
+            "skyband rebuild SPEC rebuilds state and tables from the source's start, and swaps them in when they are complete; "
+            "or run the changed spec into a new sink path"
         )
         raise SpecErrors([SkybandError("SKY-E150", d, hint=hint) for d in differences])
     return job
