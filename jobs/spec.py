@@ -58,8 +58,10 @@ def _as_made(plan: Plan, job: Job) -> Plan:
     RFC 4180 (a doubled quote) is the default of CSV files of jobs that begin now; before it was Spark's, a backslash. For tokens see
     ``plan.former``.
     """
-    csv = plan.source.format == "csv" and not any(name.lower() == "escape" for name in job.source.options)
-    if not csv and not plan.intake.tokens:
+    from skyband.framework.sources.registry import source_format
+
+    format_, given = source_format(plan.source.format), [name.lower() for name in job.source.options]
+    if format_.options_of_job(plan.source, given, "\\") == plan.source and not plan.intake.tokens:
         return plan
     from skyband.framework.plan.former import as_made
     from skyband.framework.storage.kept import kept_of
@@ -71,9 +73,7 @@ def _as_made(plan: Plan, job: Job) -> Plan:
         return plan  # what is wrong with the sink is said by the command that needs it
     if kept is None:
         return plan
-    if csv and kept.escape == "\\":
-        options = tuple((name, value) for name, value in plan.source.options if name.lower() != "escape")
-        plan = replace(plan, source=replace(plan.source, options=options))
+    plan = replace(plan, source=format_.options_of_job(plan.source, given, kept.escape))
     return as_made(plan, {"tokens": kept.fingerprint.tokens})
 
 

@@ -13,6 +13,7 @@ from skyband.framework.plan.model import Derive, Filter, OperatorNode, Plan, Que
 from skyband.framework.plan.reader import engine_reads
 from skyband.framework.queries.protocol import QueryType
 from skyband.framework.queries.registry import query_type
+from skyband.framework.sources.registry import source_format
 from skyband.operators.base import Window
 from skyband.operators.expressions.canonical import canonical
 
@@ -34,18 +35,14 @@ def _source(plan: Plan) -> list[str]:
     source = plan.source
     options = f", options {', '.join(k for k, _ in source.options)} (values not shown)" if source.options else ""
     lines = [f"source   {source.format}{options}", f"         columns {', '.join(f'{f.name} {f.type}' for f in source.fields)}"]
-    if source.format == "csv":
-        first = {k.lower(): v for k, v in source.options}.get("header", "true").lower() == "true"
-        said = (
-            "the first line of a file names its columns" if first else "files have no header: their columns are the schema's, in its order"
-        )
-        lines.append(f"         {said}")
+    format_ = source_format(source.format)
+    lines += [f"         {line}" for line in format_.explain(source)]
     lines += _reader(plan)
     limits = [f"at most {counted(source.max_files_per_batch, 'file')}"] if source.max_files_per_batch else []
     limits += [f"at most {source.max_bytes_per_batch}"] if source.max_bytes_per_batch else []
     if limits:
         lines.append(f"         {', '.join(limits)} in one batch")
-    if source.path is not None and source.format != "delta":
+    if source.path is not None and format_.of_files:
         lines.append(
             "         what lies there when a run starts is one drop: over more than a batch, rows wait for files that may hold earlier ones"
         )
@@ -54,7 +51,7 @@ def _source(plan: Plan) -> list[str]:
 
 def _reader(plan: Plan) -> list[str]:
     """Who reads files of a format that both can read."""
-    if plan.source.format not in ("parquet", "csv"):
+    if source_format(plan.source.format).arrow_rules() is None:
         return []
     why = engine_reads(plan.source, plan.intake)
     return ["         read by Arrow" if why is None else f"         read by Spark, not by Arrow: {why}"]

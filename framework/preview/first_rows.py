@@ -23,7 +23,6 @@ from skyband.framework.base.reasons import PARSE
 from skyband.framework.guess.sample import lines_of, whole_text
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.quality.looks import Spelled, fits_json, fits_text
-from skyband.framework.quality.unparsed import Unparsed, unparsed
 from skyband.framework.rehearsal.rows import in_engine
 from skyband.framework.sources import nested
 from skyband.framework.sources.columnar import column_types
@@ -33,6 +32,8 @@ from skyband.framework.sources.files.bad_files import separator_of
 from skyband.framework.sources.files.listing import values_of
 from skyband.framework.sources.json import syntax
 from skyband.framework.sources.json.document import pieces
+from skyband.framework.sources.protocol import Unparsed
+from skyband.framework.sources.registry import source_format
 from skyband.framework.sources.text.options import codec_of, encoding_of, plain_digits, skipped, slashed, with_bytes
 from skyband.framework.spec.parsing.cells import cell
 
@@ -154,12 +155,12 @@ def _csv(source: SourceNode, path: str, most: int, found: FirstRows) -> None:
         texts = {f.name: _cell(given, at, held, f) for f in fields} if len(given) == len(names) else None
         if texts is not None and any(_torn(t) for t in texts.values()):
             shown = with_bytes(line)
-            found.unparsed(shown, unparsed(source, header, shown))
+            found.unparsed(shown, source_format(source.format).unparsed(source, header, shown))
             continue
         if texts is not None:
             texts |= {f.name: plain_digits(texts[f.name], options) for f in fields if _numeric(f.type, options)}
         if texts is None or not all(_empty(texts[f.name], options) or fits_text(f.type, texts[f.name]) for f in fields):
-            found.unparsed(line, unparsed(source, header, line))
+            found.unparsed(line, source_format(source.format).unparsed(source, header, line))
             continue
         _put(found, {f: None if _empty(texts[f.name], options) else texts[f.name] for f in fields}, _of_text)
 
@@ -225,7 +226,7 @@ def _texts(path: str, options: Mapping[str, str]) -> Iterator[str]:
 
 def _unparsed_json(source: SourceNode, text: str, found: FirstRows) -> None:
     shown = with_bytes(text)
-    found.unparsed(shown, unparsed(source, None, shown))
+    found.unparsed(shown, source_format(source.format).unparsed(source, None, shown))
 
 
 def _of_object(source: SourceNode, row: Mapping[str, Any], text: str, found: FirstRows) -> None:

@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame, SparkSession
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
 from skyband.framework.preview.first_rows import FirstRows
-from skyband.framework.quality.unparsed import unparsed
 from skyband.framework.sources.protocol import CORRUPT, ORIGIN
 from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.rows.intake import intake
@@ -51,5 +50,5 @@ def engine_rows(plan: Plan, most: int, spark: SparkSession) -> tuple[FirstRows, 
         raise SkybandError("SKY-E206", f"there are no rows in {source.path or 'the source'} yet", hint="put some there")
     found = FirstRows(files=list(dict.fromkeys(str(o) for o in rows[ORIGIN].to_pylist())))
     texts = [t for t in rows[CORRUPT].to_pylist() if t is not None]
-    found.why = [why for t in texts if (why := unparsed(source, header, t)) is not None]
+    found.why = [why for t in texts if (why := source_format(source.format).unparsed(source, header, t)) is not None]
     return found, rows

@@ -22,6 +22,7 @@ from skyband.framework.base.counts import counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan, SourceNode
 from skyband.framework.sources.files.bad_files import separator_of
+from skyband.framework.sources.registry import source_format
 from skyband.framework.storage.outputs import whole
 from skyband.framework.tables.delta.delta_read import dataset
 from skyband.framework.tables.writing.writer import Writer
@@ -94,7 +95,7 @@ def export(plan: Plan, header: Sequence[str] | None, writer: Writer, reason: str
         raise SkybandError("SKY-E201", f"--export {target.name} says no format", hint="name it FILE.csv or FILE.jsonl")
     if reason == reasons.BAD_FILE:
         raise SkybandError("SKY-E201", "bad_file is said of whole files: there are no rows of theirs to export", hint="mend the files")
-    text = {"csv": ".csv", "json": ".jsonl"}.get(plan.source.format)
+    text = source_format(plan.source.format).export_ending
     if reason == reasons.PARSE and text != target.suffix:
         said = f"rows that do not parse are texts of {plan.source.format} files"
         raise SkybandError("SKY-E201", said, hint=f"name it FILE{text}" if text else "see column text of table rejected")
@@ -130,7 +131,7 @@ def _put(source: SourceNode, header: Sequence[str] | None, reason: str, form: st
 
 def _cells(source: SourceNode, out: IO[str]) -> Any:
     """Writes cells as the source's files have them: Spark takes a quote within quotes for one if its escape stands before it."""
-    options = {k.lower(): v for k, v in source.options} if source.format == "csv" else {}
+    options = source_format(source.format).csv_options(source)
     escape = options.get("escape", "\\")[:1]
     quote = options.get("quote", '"')[:1] or '"'
     how = {"doublequote": True} if escape == quote else {"doublequote": False, "escapechar": escape}

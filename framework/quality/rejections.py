@@ -15,9 +15,10 @@ from skyband.framework.base.counts import agree, counted
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.console.lines import Lines
 from skyband.framework.plan.model import IntakeNode, Plan
-from skyband.framework.quality.unparsed import Unparsed, unparsed
 from skyband.framework.quality.unusable import Use
 from skyband.framework.row_rules.rules import said
+from skyband.framework.sources.protocol import Unparsed
+from skyband.framework.sources.registry import source_format
 from skyband.framework.sources.text.options import encoding_of, folded
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def _parse(plan: Plan, header: Sequence[str] | None, texts: Sequence[str]) -> st
         encoding = encoding_of(folded(plan.source.options))
         hint = f"declare theirs in source.options.encoding ({'windows-1252' if encoding == 'utf-8' else 'another one'}?)"
         return f"their bytes are no text in {encoding.upper()}, such as {_first(texts)}; {hint}"
-    found = [u for t in texts if (u := unparsed(plan.source, header, t)) is not None]
+    found = [u for t in texts if (u := source_format(plan.source.format).unparsed(plan.source, header, t)) is not None]
     if not found:
         return f"they do not parse, such as {_first(texts)}"
     (kind, n), *_ = Counter(u.kind for u in found).most_common(1)

@@ -5,24 +5,36 @@ A format's module may not import Spark when it is imported (checking a spec stay
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.plan.model import SourceNode
+from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.watermark_caps import Span, UnreadFile, WatermarkCaps
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 CORRUPT: Final = "__corrupt"
 """Column of every frame read: the text of a row that did not parse, else null."""
 ORIGIN: Final = "__origin"
 """Column of every frame read: where the row came from, as text (a file's name, a table, a topic's partition and offset)."""
+Columns = dict[str, str]
+"""Column -> its type, "" if the source does not state it, in the order of the source."""
 CAP: Final = "__cap"
 """Column of streams read under caps (``WatermarkCaps``): the cap of the row's piece in microseconds, null if it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unparsed:
+    """Why a row does not parse. ``kind`` is equal for rows with the same mistake; ``hint`` says what to do."""
+
+    kind: tuple[str, ...]
+    said: str
+    hint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,31 +129,84 @@ class Backlog(Protocol):
         ...
 
 
-class SourceFormat(Protocol):
-    """One format of sources. ``columns`` of a first run are kept with the checkpoint and handed to every later reading of the source.
+@dataclass(frozen=True, slots=True)
+class ArrowRules:
+    """States what a plan must satisfy for tasks to read a format's files by Arrow.
 
-    Frames have the spec's columns (``SourceNode.fields``) with their names and types, then ``CORRUPT`` and ``ORIGIN``.
+    ``option``: whether an option (name in lower case, value) leaves the rows as Arrow reads them. ``decimals``: whether Arrow reads decimal
+    columns. ``compiled``: whether reading needs Numba. ``header``: whether the job has to know the header first.
     """
 
-    @property
-    def jars(self) -> tuple[str, ...]:
-        """Packages (Maven coordinates) the session needs beyond those it always has."""
+    option: Callable[[str, str], bool]
+    decimals: bool = True
+    compiled: bool = False
+    header: bool = False
+
+
+class ArrowReader(Protocol):
+    """Reads files in a task, without Spark's reader."""
+
+    def tables(self, url: str) -> Iterator[pa.Table]:
+        """Yield the rows of a file in its order, with the names and types of the source's fields. Raises UnsupportedFile."""
         ...
+
+
+class SourceFormat:
+    """One source format: its options, its readers and its capabilities. Every format subclasses this.
+
+    A format has to define ``stream``; the other methods have defaults for a format without that capability. ``columns`` are those that a
+    job's first run found: they are kept with the checkpoint and passed to every later reading of the source. Frames have the spec's columns
+    (``SourceNode.fields``) with their names and types, then ``CORRUPT`` and ``ORIGIN``.
+    """
+
+    __slots__ = ()
+
+    jars: tuple[str, ...] = ()
+    """Packages (Maven coordinates) that the session needs beyond those it always has."""
+    once: ClassVar[bool] = False
+    """True if the source cannot be read a second time."""
+    of_files: ClassVar[bool] = False
+    """True if the source is a directory whose files Spark's file source lists and logs."""
+    columns_by_position: ClassVar[bool] = False
+    """True if values find their column by its position: then a new or moved column stops a run, and Spark itself checks each file."""
+    export_ending: ClassVar[str | None] = None
+    """Ending of the file that rejected rows are exported to as they came (``.csv``); None if they are no texts."""
+    counts_rows: ClassVar[bool] = False
+    """True if ``count_rows`` can count the rows of a file."""
+
+    # -- the spec
 
     def check(self, section: Section) -> Iterator[Mistake]:
-        """What is wrong with a spec's source for this format. Looks at nothing outside the spec."""
-        ...
+        """Yield what is wrong with a spec's source. Looks at nothing outside the spec."""
+        yield from ()
 
     def options(self, options: Mapping[str, str]) -> Mapping[str, str]:
-        """The spec's options and this format's defaults."""
-        ...
+        """Return the spec's options with the format's defaults added."""
+        return options
+
+    def options_of_job(self, source: SourceNode, given: Collection[str], escape: str | None) -> SourceNode:
+        """Return ``source`` with the defaults of the version that created the job.
+
+        ``given``: the options that the spec itself names, in lower case. ``escape``: the escape character of the job's first run.
+        """
+        return source
+
+    def packages(self, source: SourceNode) -> tuple[str, ...]:
+        """Return the Maven packages that reading ``source`` needs."""
+        return self.jars
+
+    def explain(self, source: SourceNode) -> list[str]:
+        """Return lines for ``skyband explain`` that describe how the files are read."""
+        return []
+
+    # -- reading by Spark
 
     def columns(self, spark: SparkSession, source: SourceNode) -> list[str] | None:
-        """Names of the source's columns in their order, where the source itself says them (a header); else None.
+        """Return the names of the source's columns in their order if the source states them in a header, else None.
 
-        Raises SkybandError SKY-E301 if they cannot be known yet or do not have the spec's.
+        Raises SkybandError SKY-E301 if they are not known yet or do not include the spec's columns.
         """
-        ...
+        return None
 
     def stream(
         self,
@@ -149,32 +214,79 @@ class SourceFormat(Protocol):
         source: SourceNode,
         columns: list[str] | None,
         without: Sequence[str] = (),
-        drop: WatermarkCaps | None = None,
+        caps: WatermarkCaps | None = None,
     ) -> DataFrame:
-        """The source as a streaming frame, in batches no larger than ``source`` says, ``without`` the pieces that ``watch`` left out.
+        """Return the source as a streaming frame, in batches no larger than ``source`` says, without the files at the URLs ``without``.
 
-        With ``drop`` (never, where ``drops`` gives None) it has the column ``CAP`` too: the cap of the row's piece, null if it has none.
+        With ``caps`` (only for a format with a ``backlog``) the frame has the column ``CAP`` too: the cap of the row's file, else null.
         """
-        ...
+        raise NotImplementedError
 
     def watch(self, source: SourceNode, columns: list[str] | None, home: Path) -> Watch | None:
-        """Who watches over the pieces (files) of the source; None for a source that is not in pieces, or watches itself.
+        """Return the watch over the source's files; None for a source that has no files or watches them itself.
 
         ``home``: the directory ``_skyband`` of the job's sink, with the checkpoint.
         """
-        ...
+        return None
 
-    def drops(self, source: SourceNode, columns: list[str] | None, home: Path) -> Backlog | None:
-        """What lies there when a run starts, if the order of its pieces is not one of time; else None. ``home``: see ``watch``."""
-        ...
+    def backlog(self, source: SourceNode, columns: list[str] | None, home: Path) -> Backlog | None:
+        """Return the files present when a run starts; None if the source delivers rows in the order of time. ``home``: see ``watch``."""
+        return None
 
     def again(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Path) -> DataFrame:
-        """Exactly what streams with ``checkpoint`` have taken so far, as a frame at rest.
+        """Return exactly the rows that streams with ``checkpoint`` have taken so far, as a batch frame.
 
-        Raises SkybandError SKY-E301 with the reason where that cannot be done.
+        Raises SkybandError SKY-E301 with the reason if they cannot be read again.
         """
-        ...
+        raise SkybandError("SKY-E301", f"a {source.format} source is not read again", hint="only the replay can be verified")
 
     def failure(self, said: str, columns: list[str] | None, path: str | None = None) -> SkybandError | None:
-        """Spark's error ``said`` in the user's words, if it is about the content of the source at ``path``; else None."""
-        ...
+        """Return Spark's error ``said`` in the user's words if it is about the content of the source at ``path``, else None."""
+        return None
+
+    # -- reading by Arrow, in tasks
+
+    def arrow_rules(self) -> ArrowRules | None:
+        """Return when tasks may read the files by Arrow; None if Spark always reads them."""
+        return None
+
+    def arrow_reader(self, source: SourceNode, root: str, below: bool, fields: tuple[Field, ...], header: tuple[str, ...]) -> ArrowReader:
+        """Return the reader of ``fields`` for the files in ``root`` (``below``: and in its subdirectories)."""
+        raise NotImplementedError
+
+    # -- columns that change
+
+    def file_columns(self, source: SourceNode, path: str) -> Columns | None:
+        """Return the columns that the local file at ``path`` states; None if it states none or cannot be read."""
+        return None
+
+    def table_columns(self, source: SourceNode) -> Columns | None:
+        """Return the columns of a source that is one local table; None if it is not, or cannot be read."""
+        return None
+
+    def columns_unnamed(self, found: Columns) -> bool:
+        """Return True if the names of ``found`` are only numbers, so that columns cannot be matched by name."""
+        return False
+
+    # -- rejected rows
+
+    def unparsed(self, source: SourceNode, columns: Sequence[str] | None, text: str) -> Unparsed | None:
+        """Return why the row ``text`` does not parse; None if that cannot be seen. ``columns``: the header, if there is one."""
+        return None
+
+    def csv_options(self, source: SourceNode) -> Mapping[str, str]:
+        """Return the options, in lower case, that say how rejected rows are written as CSV."""
+        return {}
+
+    def without_rows(self, source: SourceNode, header: bool, path: Path, data: bytes, keep: Sequence[bool]) -> bytes | None:
+        """Return the file ``data`` at ``path`` without the rows that are not kept; None if its rows cannot be told apart."""
+        return None
+
+    # -- verify
+
+    def count_rows(self, source: SourceNode, path: str, header: bool) -> int | None:
+        """Return the number of rows of a file, counted without any reader of a run; None if lines do not tell.
+
+        Raises OSError, EOFError, UnicodeError.
+        """
+        return None

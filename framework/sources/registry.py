@@ -8,10 +8,10 @@ from typing import Final
 from skyband.framework.base.plugins import Registry
 from skyband.framework.sources.csv.format import CsvFormat
 from skyband.framework.sources.delta.format import DeltaFormat
-from skyband.framework.sources.files.format import FileFormat
 from skyband.framework.sources.json.format import JsonFormat
 from skyband.framework.sources.kafka.format import KafkaFormat
-from skyband.framework.sources.options import ORC, PARQUET
+from skyband.framework.sources.orc.format import OrcFormat
+from skyband.framework.sources.parquet.format import ParquetFormat
 from skyband.framework.sources.protocol import SourceFormat
 from skyband.framework.sources.rate.format import RateFormat
 
@@ -20,8 +20,8 @@ def _built_in() -> Mapping[str, SourceFormat]:
     return {
         "csv": CsvFormat(),
         "json": JsonFormat(),
-        "parquet": FileFormat(PARQUET),
-        "orc": FileFormat(ORC),
+        "parquet": ParquetFormat(),
+        "orc": OrcFormat(),
         "delta": DeltaFormat(),
         "kafka": KafkaFormat(),
         "rate": RateFormat(),
@@ -32,9 +32,9 @@ SOURCES: Final[Registry[SourceFormat]] = Registry(
     "skyband.sources",
     "source format",
     _built_in,
-    needs=("jars", "check", "options", "columns", "stream", "watch", "drops", "again", "failure"),
+    needs=tuple(name for name in vars(SourceFormat) if not name.startswith("_")),
 )
-"""What a spec's ``source.format`` may name. An entry point names an object that is a ``SourceFormat``."""
+"""The formats that ``source.format`` of a spec may name. An entry point names an instance of a subclass of ``SourceFormat``."""
 
 
 def source_format(name: str) -> SourceFormat:

@@ -16,8 +16,8 @@ from skyband.framework.preview.judged import of_intake, with_reasons
 from skyband.framework.sources.files.format import files_to_read
 from skyband.framework.sources.files.ledger import Ledger
 from skyband.framework.sources.files.log_pruning import pruned
-from skyband.framework.sources.files.preflight import FORMATS
 from skyband.framework.sources.logs import local_path
+from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.spark.packages import packages
 from skyband.framework.streaming.spark.session import get_session
@@ -37,7 +37,7 @@ def taken_rows(plan: Plan, layout: Layout, job: JobFile) -> pa.Table:
 
 def _here(plan: Plan, layout: Layout) -> pa.Table | None:
     """The same without Spark; None where only Spark can say."""
-    if plan.source.format not in FORMATS or pruned(layout.checkpoint):
+    if not source_format(plan.source.format).of_files or pruned(layout.checkpoint):
         return None
     aside = Ledger.load(layout.home).aside
     paths = [local_path(url) for url in files_to_read(plan.source, layout.checkpoint) if url not in aside]

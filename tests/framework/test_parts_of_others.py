@@ -124,7 +124,7 @@ def test_the_engine_reads_a_format_of_another_name_by_its_own(tmp_path: Path, mo
     spark: Any = None
     TSV.stream(spark, source, None)
     TSV.again(spark, source, None, tmp_path / "checkpoint")
-    lying: Any = TSV.drops(source, None, tmp_path)
+    lying: Any = TSV.backlog(source, None, tmp_path)
     lying.listed(spark)
     watch: Any = TSV.watch(source, None, tmp_path)
     watch.probe(spark, "file:///x")

@@ -6,37 +6,57 @@ import csv
 import difflib
 import re
 import zlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.plan.model import SourceNode
+from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.sources.files.bad_files import first_line, separator_of
-from skyband.framework.sources.files.format import MEND, FileFormat
+from skyband.framework.sources.files.format import MEND
 from skyband.framework.sources.files.listing import listing, values_of
 from skyband.framework.sources.files.preflight import ONE_NAME
 from skyband.framework.sources.logs import local_path
 from skyband.framework.sources.options import CSV, Options
-from skyband.framework.sources.protocol import Mistake, Section
-from skyband.framework.sources.text.options import folded, wrong
+from skyband.framework.sources.protocol import ArrowReader, ArrowRules, Columns, Mistake, Section, Unparsed
+from skyband.framework.sources.text.format import TextFileFormat
+from skyband.framework.sources.text.options import folded, skipped
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_ARROW_SEPARATORS: Final = (",", ";", "|", ":", "~", "^")
+"""Separators that no blank line contains."""
+
+
+def _arrow_option(name: str, value: str) -> bool:
+    """Return True if Arrow reads the same rows as Spark with the option."""
+    if name == "header":
+        return value.lower() == "true"
+    if name in ("escape", "quote"):
+        return value == '"'
+    if name in ("encoding", "charset"):
+        return value.lower() in ("utf-8", "utf8")
+    if name in ("sep", "delimiter"):
+        return value in _ARROW_SEPARATORS
+    return name in ("skip_lines", "pathglobfilter", "recursivefilelookup")
+
+
+_ARROW: Final = ArrowRules(option=_arrow_option, decimals=False, compiled=True, header=True)
+
 
 @dataclass(frozen=True, slots=True)
-class CsvFormat(FileFormat):
+class CsvFormat(TextFileFormat):
     """See ``FileFormat``."""
 
     takes: Options = field(default_factory=lambda: CSV)
-    text: bool = True
+    columns_by_position: ClassVar[bool] = True
+    export_ending: ClassVar[str | None] = ".csv"
 
     def check(self, section: Section) -> Iterator[Mistake]:
         """See ``SourceFormat.check``: a file of text has no lists."""
-        yield from FileFormat.check(self, section)
-        yield from wrong(section)
+        yield from TextFileFormat.check(self, section)
         for name, (column, type_) in section.columns.items():
             if type_.startswith("array<"):
                 hint = "declare it as string; 'tokens:' takes a text apart at a separator"
@@ -47,6 +67,18 @@ class CsvFormat(FileFormat):
         given = folded(options)
         defaults = {"header": "true", "escape": given.get("quote", '"')}
         return {**options, **{name: value for name, value in defaults.items() if value and name not in given}}
+
+    def options_of_job(self, source: SourceNode, given: Collection[str], escape: str | None) -> SourceNode:
+        """See ``SourceFormat.options_of_job``: RFC 4180 is the default of new jobs; before that it was Spark's, a backslash."""
+        if "escape" in given or escape != "\\":
+            return source
+        return replace(source, options=tuple((name, value) for name, value in source.options if name.lower() != "escape"))
+
+    def explain(self, source: SourceNode) -> list[str]:
+        """See ``SourceFormat.explain``."""
+        if folded(source.options).get("header", "true").lower() == "true":
+            return ["the first line of a file names its columns"]
+        return ["files have no header: their columns are the schema's, in its order"]
 
     def columns(self, spark: SparkSession, source: SourceNode) -> list[str] | None:
         """See ``SourceFormat.columns``: SKY-E301 if there are no files yet, or if a column of the schema is not in their header.
@@ -67,10 +99,50 @@ class CsvFormat(FileFormat):
             "SKY-E301", f"no files to read in {source.path}", hint="the directory must hold at least one file when the job runs first"
         )
 
+    def arrow_rules(self) -> ArrowRules | None:
+        """See ``SourceFormat.arrow_rules``."""
+        return _ARROW if type(self) is CsvFormat else None
+
+    def arrow_reader(self, source: SourceNode, root: str, below: bool, fields: tuple[Field, ...], header: tuple[str, ...]) -> ArrowReader:
+        """See ``SourceFormat.arrow_reader``."""
+        from skyband.framework.sources.csv.arrow_reader import CsvArrowReader
+
+        options = folded(source.options)
+        separator = next((v for n, v in source.options if n.lower() in ("sep", "delimiter")), ",")
+        return CsvArrowReader(root, below, fields, header, separator, options.get("escape") == '"', skipped(options))
+
+    def file_columns(self, source: SourceNode, path: str) -> Columns | None:
+        """See ``SourceFormat.file_columns``: the names in the header."""
+        options = folded(source.options)
+        simple = len(separator_of(options)) == 1 and not {"ignoreleadingwhitespace", "comment"} & set(options)
+        if options.get("header", "false").lower() != "true" or not simple:
+            return None
+        try:
+            names = first_line(path, options)
+        except (OSError, EOFError, zlib.error, csv.Error, LookupError, UnicodeError):
+            return None
+        return dict.fromkeys([*names, *values_of(source, path)], "") if names else None
+
+    def unparsed(self, source: SourceNode, columns: Sequence[str] | None, text: str) -> Unparsed | None:
+        """See ``SourceFormat.unparsed``."""
+        from skyband.framework.sources.csv.unparsed import unparsed
+
+        return unparsed(source, columns, text)
+
+    def csv_options(self, source: SourceNode) -> Mapping[str, str]:
+        """See ``SourceFormat.csv_options``."""
+        return folded(source.options)
+
+    def count_rows(self, source: SourceNode, path: str, header: bool) -> int | None:
+        """See ``SourceFormat.count_rows``."""
+        from skyband.framework.sources.text.row_count import count_csv
+
+        return count_csv(source, path, header)
+
     def failure(self, said: str, columns: list[str] | None, path: str | None = None) -> SkybandError | None:
         """See ``SourceFormat.failure``: a file whose header is another one, or that cannot be read."""
         if "CSV header does not conform" not in said and "Number of column in CSV header is not equal" not in said:
-            return FileFormat.failure(self, said, columns, path)
+            return TextFileFormat.failure(self, said, columns, path)
         where = next((line.strip() for line in said.splitlines() if line.strip().startswith("CSV file:")), "a file")
         gone = _gone(where.removeprefix("CSV file:").strip(), columns or [])
         if gone:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
+from skyband.framework.sources.columnar.file_columns import delta_columns
 from skyband.framework.sources.delta import failures
 from skyband.framework.sources.delta.change_feed import CHANGE, OF_CHANGE
 from skyband.framework.sources.files.format import path_needed
+from skyband.framework.sources.files.preflight import local_directory
 from skyband.framework.sources.options import DELTA, unsafe
-from skyband.framework.sources.protocol import Mistake, Section
+from skyband.framework.sources.protocol import Columns, Mistake, Section, SourceFormat
 from skyband.framework.sources.watermark_caps import WatermarkCaps
 
 if TYPE_CHECKING:
@@ -21,12 +22,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class DeltaFormat:
+class DeltaFormat(SourceFormat):
     """A row's origin is the table. Delta's own jar is always there: the results are Delta tables."""
 
-    jars: tuple[str, ...] = ()
-    once: bool = True
-    """What has been read is not read again."""
+    once: ClassVar[bool] = True
 
     def check(self, section: Section) -> Iterator[Mistake]:
         """See ``SourceFormat.check``."""
@@ -60,36 +59,23 @@ class DeltaFormat:
             said = f"'{change}' has to be in event_time.tie_break: an update takes the old row back, then brings the new one"
             yield Mistake("SKY-E111", said, ("event_time",), f"tie_break: [{change}]")
 
-    def options(self, options: Mapping[str, str]) -> Mapping[str, str]:
-        """See ``SourceFormat.options``."""
-        return options
-
-    def columns(self, spark: SparkSession, source: SourceNode) -> list[str] | None:
-        """See ``SourceFormat.columns``."""
-        return None
-
     def stream(
         self,
         spark: SparkSession,
         source: SourceNode,
         columns: list[str] | None,
         without: Sequence[str] = (),
-        drop: WatermarkCaps | None = None,
+        caps: WatermarkCaps | None = None,
     ) -> DataFrame:
         """See ``SourceFormat.stream``."""
         from skyband.framework.sources.files import spark_reader
 
         return spark_reader.delta(spark, source)
 
-    def watch(self, source: SourceNode, columns: list[str] | None, home: Path) -> None:
-        """See ``SourceFormat.watch``: Delta itself says when a file of its table is gone."""
-
-    def drops(self, source: SourceNode, columns: list[str] | None, home: Path) -> None:
-        """See ``SourceFormat.drops``: a table's commits have an order."""
-
-    def again(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Path) -> DataFrame:
-        """See ``SourceFormat.again``: always SKY-E301."""
-        raise SkybandError("SKY-E301", "a Delta source is not read again", hint="only the replay can be verified")
+    def table_columns(self, source: SourceNode) -> Columns | None:
+        """See ``SourceFormat.table_columns``."""
+        path = local_directory(str(source.path))
+        return None if path is None else delta_columns(path)
 
     def failure(self, said: str, columns: list[str] | None, path: str | None = None) -> SkybandError | None:
         """See ``SourceFormat.failure``: a table that was rewritten or created anew, that keeps no feed, or not that far back."""

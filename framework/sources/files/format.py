@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import unquote
 
 from skyband.framework.base.counts import counted
@@ -19,7 +19,7 @@ from skyband.framework.sources.files.log_pruning import pruned
 from skyband.framework.sources.files.watch import FileWatch
 from skyband.framework.sources.logs import local_path, taken, unusable
 from skyband.framework.sources.options import Options, unsafe
-from skyband.framework.sources.protocol import Mistake, Section
+from skyband.framework.sources.protocol import Mistake, Section, SourceFormat
 from skyband.framework.sources.watermark_caps import WatermarkCaps
 from skyband.framework.storage.overlap import without_scheme
 
@@ -68,13 +68,14 @@ MEND = "mend it under the same name and run again, or set source.on_bad_file: re
 
 
 @dataclass(frozen=True, slots=True)
-class FileFormat:
+class FileFormat(SourceFormat):
     """``takes``: the options a spec may give. ``text``: rows are text and may fail to parse. A row's origin is the name of its file.
 
     ``engine``: Spark's name of the format, where a spec has another one for it.
     """
 
     takes: Options
+    of_files: ClassVar[bool] = True
     text: bool = False
     jars: tuple[str, ...] = ()
     engine: str | None = None
@@ -88,26 +89,18 @@ class FileFormat:
         yield from path_needed(section)
         yield from unsafe(section, self.takes)
 
-    def options(self, options: Mapping[str, str]) -> Mapping[str, str]:
-        """See ``SourceFormat.options``."""
-        return options
-
-    def columns(self, spark: SparkSession, source: SourceNode) -> list[str] | None:
-        """See ``SourceFormat.columns``."""
-        return None
-
     def stream(
         self,
         spark: SparkSession,
         source: SourceNode,
         columns: list[str] | None,
         without: Sequence[str] = (),
-        drop: WatermarkCaps | None = None,
+        caps: WatermarkCaps | None = None,
     ) -> DataFrame:
         """See ``SourceFormat.stream``."""
         from skyband.framework.sources.files import spark_reader
 
-        return spark_reader.files(spark, self._named(source), columns, self.text, None, without, drop)
+        return spark_reader.files(spark, self._named(source), columns, self.text, None, without, caps)
 
     def watch(self, source: SourceNode, columns: list[str] | None, home: Path) -> FileWatch:
         """See ``SourceFormat.watch``."""
@@ -120,8 +113,8 @@ class FileFormat:
 
         return FileWatch(source, home, columns, probe)
 
-    def drops(self, source: SourceNode, columns: list[str] | None, home: Path) -> FileBacklog:
-        """See ``SourceFormat.drops``."""
+    def backlog(self, source: SourceNode, columns: list[str] | None, home: Path) -> FileBacklog:
+        """See ``SourceFormat.backlog``."""
         source = self._named(source)
 
         def listed(spark: SparkSession) -> list[str]:

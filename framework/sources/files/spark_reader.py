@@ -17,7 +17,7 @@ from pyspark.sql.types import StringType, StructField, StructType, _parse_dataty
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
-from skyband.framework.sources import drift
+from skyband.framework.sources.columnar.file_columns import orc_columns, parquet_columns
 from skyband.framework.sources.csv import spark_reader as csv_reader
 from skyband.framework.sources.delta.change_feed import CHANGE, follows
 from skyband.framework.sources.files import preflight
@@ -56,7 +56,7 @@ NEVER_TOO_OLD = "100000000d"
 
 def files(
     spark: SparkSession, source: SourceNode, columns: list[str] | None, text: bool, paths: Sequence[str] | None,
-    without: Sequence[str] = (), drop: WatermarkCaps | None = None, whole_origin: bool = False,
+    without: Sequence[str] = (), caps: WatermarkCaps | None = None, whole_origin: bool = False,
 ) -> DataFrame:  # fmt: skip
     """The files of a directory as a stream, or those in ``paths`` at rest. ``text``: what does not parse goes to ``CORRUPT``.
 
@@ -85,9 +85,9 @@ def files(
         # A file in another encoding gives bytes that are no text, which Arrow would not take.
         corrupt = F.make_valid_utf8(F.col(CORRUPT)) if text else None
     placed = _placed if own else rows
-    if drop is None:
+    if caps is None:
         return placed(frame, source, url if whole_origin else name, corrupt)
-    return _with_caps(spark, placed(frame, source, name, corrupt, [url.alias(_URL)]), drop)
+    return _with_caps(spark, placed(frame, source, name, corrupt, [url.alias(_URL)]), caps)
 
 
 def _placed(frame: DataFrame, source: SourceNode, origin: Column, corrupt: Column | None, more: Sequence[Column] = ()) -> DataFrame:
@@ -97,7 +97,7 @@ def _placed(frame: DataFrame, source: SourceNode, origin: Column, corrupt: Colum
     return frame.select(*columns, corrupt.alias(CORRUPT), origin.alias(ORIGIN), *more)
 
 
-def urls(spark: SparkSession, source: SourceNode, name: str, without: Sequence[str], drop: WatermarkCaps | None) -> DataFrame:
+def urls(spark: SparkSession, source: SourceNode, name: str, without: Sequence[str], caps: WatermarkCaps | None) -> DataFrame:
     """The files of a directory as a stream of their URLs (column ``name``), with ``ORIGIN`` and ``CAP`` as ``files`` has them: none is
     opened.
 
@@ -107,7 +107,7 @@ def urls(spark: SparkSession, source: SourceNode, name: str, without: Sequence[s
     frame = _without(_stream(spark.readStream.format("binaryFile").schema(_FILE).options(**options), source), without)
     url = F.col("_metadata.file_path")
     named = [url.alias(name), F.col("_metadata.file_name").alias(ORIGIN)]
-    return frame.select(*named) if drop is None else _with_caps(spark, frame.select(*named, url.alias(_URL)), drop)
+    return frame.select(*named) if caps is None else _with_caps(spark, frame.select(*named, url.alias(_URL)), caps)
 
 
 def _without(frame: DataFrame, urls: Sequence[str]) -> DataFrame:
@@ -168,11 +168,11 @@ def _load_path(source: SourceNode) -> str | None:
     return f"{os.path.dirname(root)}/{{{os.path.basename(root)}}}"
 
 
-def _with_caps(spark: SparkSession, frame: DataFrame, drop: WatermarkCaps) -> DataFrame:
+def _with_caps(spark: SparkSession, frame: DataFrame, caps: WatermarkCaps) -> DataFrame:
     """``frame`` with its file's cap in the place of the file's URL."""
-    caps = {spelled: _LATEST if cap is None else min(cap, _LATEST) for u, cap in drop.caps.items() for spelled in _spelled(u)}
-    named = spark.createDataFrame(pa.table({_URL: pa.array(caps, pa.string()), CAP: pa.array(caps.values(), pa.int64())}))
-    others = F.lit(None if drop.others is None else min(drop.others, _LATEST)).cast("bigint")
+    by_url = {spelled: _LATEST if cap is None else min(cap, _LATEST) for u, cap in caps.caps.items() for spelled in _spelled(u)}
+    named = spark.createDataFrame(pa.table({_URL: pa.array(by_url, pa.string()), CAP: pa.array(by_url.values(), pa.int64())}))
+    others = F.lit(None if caps.others is None else min(caps.others, _LATEST)).cast("bigint")
     joined = frame.join(F.broadcast(named), _URL, "left").withColumn(CAP, F.coalesce(F.col(CAP), others))
     return joined.drop(_URL)
 
@@ -310,6 +310,7 @@ def _struct(members: Mapping[str, Any]) -> StructType:
 
 def _has_column(source: SourceNode, name: str) -> bool:
     """Whether the first file of a source with typed columns has a column of that very name: then no object is asked for."""
-    first = next(iter(preflight.files(source)), None) if source.format in ("parquet", "orc") else None
-    found = drift.of_file(source, first) if first is not None else None
+    columns_of = {"parquet": parquet_columns, "orc": orc_columns}.get(source.format)
+    first = next(iter(preflight.files(source)), None) if columns_of is not None else None
+    found = columns_of(first) if columns_of is not None and first is not None else None
     return found is not None and name.lower() in {n.lower() for n in found}

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 from skyband.framework.base.errors import SkybandError, did_you_mean, one_of
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.kafka.avro_schema import columns, rebuilt
-from skyband.framework.sources.kafka.client import JAR, MECHANISMS, NO_PASSWORD, TEXTS, TOPIC, lacking, refused
+from skyband.framework.sources.kafka.client import AVRO, JAR, MECHANISMS, NO_PASSWORD, TEXTS, TOPIC, lacking, refused
 from skyband.framework.sources.kafka.records import META, OF_KEY, taken
-from skyband.framework.sources.protocol import Mistake, Section
+from skyband.framework.sources.protocol import Mistake, Section, SourceFormat
 from skyband.framework.sources.watermark_caps import WatermarkCaps
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _WHY_NOT: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class KafkaFormat:
+class KafkaFormat(SourceFormat):
     """Options are Skyband's own: of the client's none can be named, since some of them load classes."""
 
     jars: tuple[str, ...] = (JAR,)
@@ -116,9 +116,9 @@ class KafkaFormat:
         """See ``SourceFormat.options``."""
         return {"value": "json", "start": "earliest", "rows": ROWS, **options}
 
-    def columns(self, spark: SparkSession, source: SourceNode) -> list[str] | None:
-        """See ``SourceFormat.columns``."""
-        return None
+    def packages(self, source: SourceNode) -> tuple[str, ...]:
+        """See ``SourceFormat.packages``: values in Avro need another one."""
+        return (*self.jars, AVRO) if dict(source.options).get("value") == "avro" else self.jars
 
     def stream(
         self,
@@ -126,18 +126,12 @@ class KafkaFormat:
         source: SourceNode,
         columns: list[str] | None,
         without: Sequence[str] = (),
-        drop: WatermarkCaps | None = None,
+        caps: WatermarkCaps | None = None,
     ) -> DataFrame:
         """See ``SourceFormat.stream``."""
         from skyband.framework.sources.kafka import spark_reader
 
         return spark_reader.stream(spark, source)
-
-    def watch(self, source: SourceNode, columns: list[str] | None, home: Path) -> None:
-        """See ``SourceFormat.watch``: Spark itself fails if records are gone."""
-
-    def drops(self, source: SourceNode, columns: list[str] | None, home: Path) -> None:
-        """See ``SourceFormat.drops``: a topic's records have an order."""
 
     def again(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Path) -> DataFrame:
         """See ``SourceFormat.again``: for as long as the topic holds the records."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from skyband.framework.base.errors import SkybandError, did_you_mean, one_of
 from skyband.framework.plan.model import SourceNode
-from skyband.framework.sources.protocol import Mistake, Section
+from skyband.framework.sources.protocol import Mistake, Section, SourceFormat
 from skyband.framework.sources.rate.rows import instant, taken
 from skyband.framework.sources.watermark_caps import WatermarkCaps
 
@@ -28,7 +28,7 @@ _NUMBERS: Final = {"rows": 100_000_000, "per_second": 1_000_000, "keys": 1_000_0
 
 
 @dataclass(frozen=True, slots=True)
-class RateFormat:
+class RateFormat(SourceFormat):
     """A batch has ``rows`` rows, whatever the clock says: behind it waits nothing."""
 
     jars: tuple[str, ...] = ()
@@ -59,28 +59,18 @@ class RateFormat:
         given = {**DEFAULTS, **options}
         return {"per_second": str(min(int(given["rows"]), _NUMBERS["per_second"])), **given}
 
-    def columns(self, spark: SparkSession, source: SourceNode) -> list[str] | None:
-        """See ``SourceFormat.columns``."""
-        return None
-
     def stream(
         self,
         spark: SparkSession,
         source: SourceNode,
         columns: list[str] | None,
         without: Sequence[str] = (),
-        drop: WatermarkCaps | None = None,
+        caps: WatermarkCaps | None = None,
     ) -> DataFrame:
         """See ``SourceFormat.stream``."""
         from skyband.framework.sources.rate import spark_reader
 
         return spark_reader.stream(spark, source)
-
-    def watch(self, source: SourceNode, columns: list[str] | None, home: Path) -> None:
-        """See ``SourceFormat.watch``."""
-
-    def drops(self, source: SourceNode, columns: list[str] | None, home: Path) -> None:
-        """See ``SourceFormat.drops``: rows come in the order of their time."""
 
     def again(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Path) -> DataFrame:
         """See ``SourceFormat.again``."""

@@ -130,7 +130,7 @@ def addable(plan: Plan, layout: Layout, job: JobFile) -> Additions | None:
 
 def _obstacle(plan: Plan, layout: Layout) -> str | None:
     """What stands in the way of making queries alone, and what to do."""
-    if getattr(source_format(plan.source.format), "once", False):
+    if source_format(plan.source.format).once:
         return f"a {plan.source.format} source is not read again; skyband rebuild makes everything anew"
     planned, done = (last_batch(layout.checkpoint / log) for log in ("offsets", "commits"))
     if planned > done:

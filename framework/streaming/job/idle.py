@@ -15,8 +15,8 @@ from skyband.framework.base.plain_json import mapping
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.files.ledger import Ledger
 from skyband.framework.sources.files.listing import listing, root_of
-from skyband.framework.sources.files.preflight import FORMATS
 from skyband.framework.sources.logs import last_batch, local_path, owed, taken
+from skyband.framework.sources.registry import source_format
 from skyband.framework.sources.watermark_caps import WatermarkCaps
 from skyband.framework.storage import durable
 from skyband.framework.streaming.job.layout import JobFile, Layout
@@ -47,7 +47,7 @@ def at_rest(layout: Layout, job: JobFile, finish: bool) -> bool:
 
 def waiting(source: SourceNode, layout: Layout) -> list[str] | None:
     """The files that lie in a local source's directory and have not been taken; None if that cannot be told from here. O(files)."""
-    found = listing(source) if source.format in FORMATS else None
+    found = listing(source) if source_format(source.format).of_files else None
     if found is None or found.linked or not os.path.exists(str(root_of(source))):
         return None
     if not found.files:

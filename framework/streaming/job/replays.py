@@ -16,9 +16,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -30,7 +28,6 @@ from skyband.framework.plan.model import Plan, SourceNode
 from skyband.framework.sources.logs import next_watermark
 from skyband.framework.sources.protocol import Backlog
 from skyband.framework.sources.registry import source_format
-from skyband.framework.sources.text.options import folded, skipped
 from skyband.framework.storage import durable
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.job.replay_records import DIRECTORY, Replay, directory_of
@@ -102,7 +99,7 @@ def _looked_at(
 ) -> tuple[list[str | None], tuple[int, int] | None]:
     """(why each row would be rejected when it comes, None if it would not, in the order of the file; the span of lateness)."""
     format_ = source_format(plan.source.format)
-    lying: Backlog | None = format_.drops(plan.source, job.header, layout.home)
+    lying: Backlog | None = format_.backlog(plan.source, job.header, layout.home)
     assert lying is not None
     try:
         rows = intake(lying.rows(spark, [path.absolute().as_uri()]), plan.intake)
@@ -122,29 +119,9 @@ def _looked_at(
 
 
 def _without(source: SourceNode, header: bool, path: Path, data: bytes, keep: Sequence[bool]) -> bytes:
-    """The file without the rows that are not kept. Raises SkybandError SKY-E201 if its rows cannot be told apart."""
-    if source.format == "parquet":
-        rows = pq.read_table(path)
-        if rows.num_rows == len(keep):
-            sink = pa.BufferOutputStream()
-            pq.write_table(rows.filter(pa.array(keep)), sink)
-            return bytes(sink.getvalue())
-    else:
-        options = folded(source.options)
-        titles = data.splitlines(keepends=True)[: skipped(options)]
-        top, lines = _lines(data[sum(map(len, titles)) :], header, options.get("comment", "").encode())
-        top = [*titles, *top]
-        if len(lines) == len(keep):
-            return b"".join([*top, *(line for line, kept in zip(lines, keep, strict=True) if kept)])
-    hint = "leave them out of the file yourself: `skyband rejected` explains the reasons"
-    raise SkybandError("SKY-E201", f"rows of {path.name} would be rejected again, and its lines are not its rows", hint=hint)
-
-
-def _lines(data: bytes, header: bool, comment: bytes) -> tuple[list[bytes], list[bytes]]:
-    """(the header's line, the lines that are rows), each with its end."""
-    rows = [line if line.endswith(b"\n") else line + b"\n" for line in data.splitlines(keepends=True) if _is_row(line, comment)]
-    return (rows[:1], rows[1:]) if header else ([], rows)
-
-
-def _is_row(line: bytes, comment: bytes) -> bool:
-    return bool(line.strip()) and not (comment and line.startswith(comment))
+    """Return the file without the rows that are not kept. Raises SkybandError SKY-E201 if its rows cannot be told apart."""
+    kept = source_format(source.format).without_rows(source, header, path, data, keep)
+    if kept is None:
+        hint = "leave them out of the file yourself: `skyband rejected` explains the reasons"
+        raise SkybandError("SKY-E201", f"rows of {path.name} would be rejected again, and its lines are not its rows", hint=hint)
+    return kept

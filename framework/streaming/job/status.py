@@ -19,9 +19,9 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.reasons import REASONS
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.files.listing import not_read
-from skyband.framework.sources.files.preflight import FORMATS
 from skyband.framework.sources.files.progress import FileProgress
 from skyband.framework.sources.logs import files_log_damage, last_batch, offset, unusable
+from skyband.framework.sources.registry import source_format
 from skyband.framework.storage.holders import holder_of
 from skyband.framework.storage.places import is_object
 from skyband.framework.storage.sinks import need_readable
@@ -130,7 +130,7 @@ def _look(found: Status, plan: Plan, layout: Layout, job: JobFile) -> None:
             whole(layout.checkpoint, layout.control, job.partitions, job.finishes)
             log = layout.checkpoint / "sources" / "0"
             upto = offset(layout.checkpoint, last_batch(layout.checkpoint / "offsets"))
-            gone = files_log_damage(log, upto) if plan.source.format in FORMATS else None
+            gone = files_log_damage(log, upto) if source_format(plan.source.format).of_files else None
             damage = None if gone is None else unusable(layout.checkpoint, gone)
         except SkybandError as e:
             damage = e

@@ -42,7 +42,7 @@ class Drops:
         self.job = job
         self.warn = warn
         self.drop = WatermarkCaps.load(layout.home)
-        self.lying = source_format(plan.source.format).drops(plan.source, job.header, layout.home)
+        self.lying = source_format(plan.source.format).backlog(plan.source, job.header, layout.home)
 
     @property
     def capped(self) -> WatermarkCaps | None:

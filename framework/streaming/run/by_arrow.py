@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from skyband.framework.plan.model import IntakeNode, Plan
-from skyband.framework.plan.reader import below, doubled, engine_reads, separator, skipped
-from skyband.framework.sources.csv.arrow_reader import CsvArrowReader
+from skyband.framework.plan.reader import engine_reads
 from skyband.framework.sources.files.arrow import UnsupportedFile
+from skyband.framework.sources.files.listing import recursive
 from skyband.framework.sources.json.plain import may_be_plain, why_not_plain
 from skyband.framework.sources.logs import local_path
-from skyband.framework.sources.parquet.arrow_reader import ParquetArrowReader
+from skyband.framework.sources.registry import source_format
 from skyband.framework.sources.watermark_caps import NO_ROWS, Span
 from skyband.framework.storage.overlap import without_scheme
 from skyband.framework.streaming.job.layout import JobFile
@@ -26,7 +26,8 @@ from skyband.framework.streaming.spark.worker_pools import INTAKE, pool
 
 def by_arrow(plan: Plan, job: JobFile) -> bool:
     """Whether tasks read the source's files by Arrow; else Spark does. One checkpoint serves both."""
-    named = plan.source.format != "csv" or job.header is not None
+    rules = source_format(plan.source.format).arrow_rules()
+    named = rules is not None and (job.header is not None or not rules.header)
     # Only rows that Spark reads wake buckets that have states to take up.
     return named and not job.engine_reads and job.filling is None and engine_reads(plan.source, plan.intake) is None
 
@@ -54,10 +55,9 @@ def readable(plan: Plan, job: JobFile, columns: Sequence[str] | None = None) -> 
     """The source's files, for who reads them by Arrow: all fields, or those named ``columns``."""
     fields = tuple(f for f in plan.source.fields if columns is None or f.name in columns)
     root = os.path.abspath(without_scheme(str(plan.source.path)))
-    where = os.path.dirname(root) if os.path.isfile(root) else root, below(plan.source), fields
-    if plan.source.format != "csv":
-        return ParquetArrowReader(*where)
-    return CsvArrowReader(*where, tuple(job.header or ()), separator(plan.source), doubled(plan.source), skipped(plan.source))
+    directory = os.path.dirname(root) if os.path.isfile(root) else root
+    format_ = source_format(plan.source.format)
+    return format_.arrow_reader(plan.source, directory, recursive(plan.source), fields, tuple(job.header or ()))
 
 
 def spans(spark: SparkSession, plan: Plan, job: JobFile, urls: Sequence[str], exact: bool) -> dict[str, Span]:

@@ -11,8 +11,10 @@ from skyband.framework.base.errors import SkybandError
 from skyband.framework.console.lines import Warn
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources import drift
-from skyband.framework.sources.files.preflight import files, local_directory
+from skyband.framework.sources.files.preflight import files
 from skyband.framework.sources.logs import local_path, taken
+from skyband.framework.sources.protocol import Columns
+from skyband.framework.sources.registry import source_format
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.run.pieces import Pieces
 
@@ -30,20 +32,22 @@ class Drifts:
 
     def __init__(self, plan: Plan, layout: Layout, job: JobFile, pieces: Pieces, warn: Warn) -> None:
         self.source = plan.source
+        self.format = source_format(plan.source.format)
         self.layout = layout
         self.job = job
         self.pieces = pieces
         self.warn = warn
         self._found: list[str] = []
         self._accepted = self._recorded()
-        if self.source.format == "delta":
-            self._table()
+        table = self.format.table_columns(self.source)
+        if table is not None:
+            self._compare(table, str(self.source.path), ahead=False)
         elif self._accepted is not None and self.source.on_bad_file == "stop":  # else what Spark cannot read is set aside
             self._look(islice(self._unread(), _LOOKED), ahead=True)
 
     def before_commit(self, batch: int) -> list[str]:
         """What is not as it was with the columns of the files that ``batch`` has read. Raises SkybandError SKY-E308. O(its files)."""
-        if self.source.format != "csv":  # Spark holds every header against the first one
+        if not self.format.columns_by_position:  # Spark holds every header against the first one
             self._look((path for url in self.pieces.files(batch) if (path := local_path(url)) is not None), ahead=False)
         found, self._found = self._found, []
         return found[:_TOLD] + ([f"and {len(found) - _TOLD:,} more"] if len(found) > _TOLD else [])
@@ -55,7 +59,7 @@ class Drifts:
             self.job.columns = kept
             self.layout.save(self.job)
 
-    def _recorded(self) -> drift.Columns | None:
+    def _recorded(self) -> Columns | None:
         if self.job.header is not None:
             return dict.fromkeys(self.job.header, "")
         return None if self.job.columns is None else {name: type_ for name, type_ in self.job.columns}
@@ -64,21 +68,15 @@ class Drifts:
         known = {local_path(t.url) for t in taken(self.layout.checkpoint / "sources" / "0")}
         return (path for path in files(self.source) if str(Path(path).absolute()) not in known)
 
-    def _table(self) -> None:
-        path = local_directory(str(self.source.path))
-        found = drift.of_table(path) if path is not None else None
-        if found is not None:
-            self._compare(found, str(self.source.path), ahead=False)
-
     def _look(self, paths: Iterable[str], ahead: bool) -> None:
         """``ahead``: only what has to stop the run is of interest."""
         for path in paths:
-            found = drift.of_file(self.source, path)
+            found = self.format.file_columns(self.source, path)
             if found is not None:
                 self._compare(found, path, ahead)
 
-    def _compare(self, found: drift.Columns, where: str, ahead: bool) -> None:
-        if drift.unnamed(self.source, found):
+    def _compare(self, found: Columns, where: str, ahead: bool) -> None:
+        if self.format.columns_unnamed(found):
             hint = "write the file anew with the names of its columns"
             said = f"the columns of {where} have numbers for names: which is which cannot be told"
             raise SkybandError("SKY-E308", said, hint=hint)
@@ -87,10 +85,10 @@ class Drifts:
             return
         drifts = drift.compare(self.source, self._accepted, found)
         grave = [d for d in drifts if not d.harmless]
-        csv = self.source.format == "csv"
-        if grave and (csv or self.source.on_drift == "stop"):
+        by_position = self.format.columns_by_position
+        if grave and (by_position or self.source.on_drift == "stop"):
             raise SkybandError(
-                "SKY-E308", f"{where}: {'; '.join(d.said for d in grave)}, compared with the job's first files", hint=_hint(csv)
+                "SKY-E308", f"{where}: {'; '.join(d.said for d in grave)}, compared with the job's first files", hint=_hint(by_position)
             )
         if ahead:
             return
@@ -102,7 +100,7 @@ class Drifts:
         self._accepted = drift.updated(self._accepted, found)
 
 
-def _hint(csv: bool) -> str:
-    if csv:
+def _hint(by_position: bool) -> str:
+    if by_position:
         return "CSV files are read by the place of a column: give it the header of the others under the same name, then run again"
     return "mend the file under the same name and run again; source.on_drift: warn accepts it (what is missing is null)"

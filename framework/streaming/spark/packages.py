@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from skyband.framework.plan.model import Plan
-from skyband.framework.sources.kafka.client import AVRO, JAR
+from skyband.framework.sources.kafka.client import JAR
 from skyband.framework.sources.registry import source_format
 from skyband.framework.storage.settings import ENGINE_JARS, scheme_of
 from skyband.operators.jit import cache_directory
@@ -32,8 +32,7 @@ def packages(plan: Plan) -> tuple[str, ...]:
     schemes = {scheme_of(path) for path in (plan.source.path, plan.sink) if path is not None}
     stored = (jar for scheme, jars in ENGINE_JARS.items() if scheme in schemes for jar in jars)
     source, kafka = plan.source, [] if plan.kafka is None else [JAR]
-    avro = [AVRO] if source.format == "kafka" and dict(source.options).get("value") == "avro" else []
-    return tuple(dict.fromkeys((*source_format(source.format).jars, *avro, *stored, *kafka)))
+    return tuple(dict.fromkeys((*source_format(source.format).packages(source), *stored, *kafka)))
 
 
 def with_provider(settings: Mapping[str, Any], resolve: Resolve, warn: Callable[[str], None]) -> dict[str, Any]:

@@ -35,9 +35,10 @@ class Engine(NamedTuple):
 
 def note(spec: str, source: SourceNode, engine: Engine) -> None:
     """Leaves a note for the next run of the file ``spec``, if its source is a directory of this machine."""
-    from skyband.framework.sources.files.preflight import FORMATS, local_directory
+    from skyband.framework.sources.files.preflight import local_directory
+    from skyband.framework.sources.registry import source_format
 
-    directory = None if source.path is None or source.format not in FORMATS else local_directory(source.path)
+    directory = None if source.path is None or not source_format(source.format).of_files else local_directory(source.path)
     with suppress(OSError):
         if directory is not None and os.path.isfile(spec):
             noted = {**engine._asdict(), "folder": os.path.abspath(directory), "changed": os.stat(directory).st_mtime_ns}

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import SourceNode
 from skyband.framework.sources.files.format import files_taken
-from skyband.framework.sources.protocol import Mistake, Section
+from skyband.framework.sources.protocol import Mistake, Section, SourceFormat
 from skyband.framework.sources.watermark_caps import WatermarkCaps
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class Lines:
+class Lines(SourceFormat):
     jars: tuple[str, ...] = ("example:lines:1",)
 
     def check(self, section: Section) -> Iterator[Mistake]:
@@ -42,20 +42,14 @@ class Lines:
         source: SourceNode,
         columns: list[str] | None,
         without: Sequence[str] = (),
-        drop: WatermarkCaps | None = None,
+        caps: WatermarkCaps | None = None,
     ) -> DataFrame:
         return _rows(spark.readStream.text(dict(source.options)["directory"]), source, columns)
-
-    def watch(self, source: SourceNode, columns: list[str] | None, home: Path) -> None:
-        return None
-
-    def drops(self, source: SourceNode, columns: list[str] | None, home: Path) -> None:
-        return None
 
     def again(self, spark: SparkSession, source: SourceNode, columns: list[str] | None, checkpoint: Path) -> DataFrame:
         return _rows(spark.read.text(files_taken(checkpoint)), source, columns)
 
-    def failure(self, said: str, columns: list[str] | None) -> SkybandError | None:
+    def failure(self, said: str, columns: list[str] | None, path: str | None = None) -> SkybandError | None:
         return SkybandError("SKY-E301", "a line is torn") if "torn" in said else None
 
 

@@ -15,7 +15,9 @@ from deltalake import write_deltalake
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Field, SourceNode
-from skyband.framework.sources.drift import compare, of_file, of_table, unnamed, updated
+from skyband.framework.sources.columnar.file_columns import delta_columns
+from skyband.framework.sources.drift import compare, updated
+from skyband.framework.sources.registry import source_format
 from skyband.framework.spec.models.job import kind_of
 from skyband.framework.streaming.job.layout import Layout
 from skyband.framework.streaming.run.drifts import Drifts
@@ -84,21 +86,22 @@ def test_files_and_tables_say_their_columns(tmp_path: Path) -> None:
     made = rows(note=pa.array(["a", "b"]).dictionary_encode(), n=pa.array([1, 2], pa.uint8()), l=[[1], []], d=pa.array([1, 2], pa.date32()))
     pyarrow.parquet.write_table(made, tmp_path / "a.parquet")
     said = {**FIRST, "n": "whole numbers", "l": "lists of whole numbers", "d": "date32[day]"}
-    assert of_file(source(), str(tmp_path / "a.parquet")) == said
+    assert source_format("parquet").file_columns(source(), str(tmp_path / "a.parquet")) == said
     pyarrow.orc.write_table(rows(), str(tmp_path / "a.orc"))
-    assert of_file(source("orc"), str(tmp_path / "a.orc")) == FIRST
+    assert source_format("orc").file_columns(source("orc"), str(tmp_path / "a.orc")) == FIRST
     write_deltalake(str(tmp_path / "delta"), rows())
-    assert of_table(str(tmp_path / "delta")) == FIRST
+    assert delta_columns(str(tmp_path / "delta")) == FIRST
     (tmp_path / "a.csv").write_text("id,ts,X\n1,2,3\n")
-    assert of_file(source("csv"), str(tmp_path / "a.csv")) == {"id": "", "ts": "", "X": ""}
+    assert source_format("csv").file_columns(source("csv"), str(tmp_path / "a.csv")) == {"id": "", "ts": "", "X": ""}
     for kind in ("parquet", "orc", "json"):
-        assert of_file(source(kind), str(tmp_path / "a.csv")) is None
-    assert of_table(str(tmp_path)) is None and of_file(source(), str(tmp_path / "gone")) is None
+        assert source_format(kind).file_columns(source(kind), str(tmp_path / "a.csv")) is None
+    assert delta_columns(str(tmp_path)) is None and source_format("parquet").file_columns(source(), str(tmp_path / "gone")) is None
 
 
 def test_orc_files_without_names_are_known() -> None:
-    assert unnamed(source("orc"), {"_col0": "text", "_col1": "text"})
-    assert not unnamed(source("orc"), {"_col0": "text", "id": "text"}) and not unnamed(source(), {"_col0": "text"})
+    assert source_format("orc").columns_unnamed({"_col0": "text", "_col1": "text"})
+    assert not source_format("orc").columns_unnamed({"_col0": "text", "id": "text"})
+    assert not source_format("parquet").columns_unnamed({"_col0": "text"})
 
 
 class Job:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skyband.framework.plan.model import SourceNode
-from skyband.framework.verify.reconciliation.source_count import rows_of
+from skyband.framework.sources.registry import source_format
 
 COUNTS = [
     ("csv", {}, b"id,x\n1,2\n\n  \n3,4", 2),
@@ -28,6 +28,6 @@ COUNTS = [
 def test_rows_of_files(tmp_path: Path, kind: str, options: dict[str, str], data: bytes, rows: int | None) -> None:
     source = SourceNode(kind, str(tmp_path), tuple(options.items()), ())
     (tmp_path / "a").write_bytes(data)
-    assert rows_of(source, str(tmp_path / "a"), header=True) == rows
+    assert source_format(source.format).count_rows(source, str(tmp_path / "a"), header=True) == rows
     (tmp_path / "a.gz").write_bytes(gzip.compress(data))
-    assert rows_of(source, str(tmp_path / "a.gz"), header=True) == rows
+    assert source_format(source.format).count_rows(source, str(tmp_path / "a.gz"), header=True) == rows

@@ -8,7 +8,7 @@ import pytest
 
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.quality.looks import fits_json, fits_text
-from skyband.framework.quality.unparsed import unparsed
+from skyband.framework.sources.registry import source_format
 from skyband.framework.spec.models.job import kind_of
 
 
@@ -18,7 +18,7 @@ def source(format_: str = "csv", options: tuple[tuple[str, str], ...] = (), **ty
 
 
 def said(text: str, format_: str = "csv", options: tuple[tuple[str, str], ...] = (), **types: str) -> str:
-    found = unparsed(source(format_, options, **types), None, text)
+    found = source_format(format_).unparsed(source(format_, options, **types), None, text)
     return "" if found is None else f"{found.said}; {found.hint}"
 
 
@@ -78,9 +78,9 @@ def test_other_rows_of_csv() -> None:
     assert "the header stands there again" in said("id,ts,x")
     assert said("1,2013-01-01,4") == ""
     assert "source.options.timestampFormat says dd.MM.yyyy" in said("1,2013-01-01,4", options=(("timestampFormat", "dd.MM.yyyy"),))
-    found = unparsed(source(), ["x", "id", "ts", "more"], "5,1,soon,2")
+    found = source_format("csv").unparsed(source(), ["x", "id", "ts", "more"], "5,1,soon,2")
     assert found is not None and found.said.startswith("column 'ts' (timestamp) holds 'soon'")
-    assert unparsed(source("parquet"), None, "{}") is None
+    assert source_format("parquet").unparsed(source("parquet"), None, "{}") is None
 
 
 def test_rows_of_json() -> None:
