@@ -35,16 +35,10 @@ PAGES = (
 """In the order in which they are read."""
 COOKBOOK = "docs/how-to/query-results.md"
 """Its SQL is for `skyband sql`."""
-COMMANDS_PAGE = "docs/reference/commands.md"
 PYTHON = "docs/reference/python.md"
-OTHERS = (COMMANDS_PAGE, *(
-    f"docs/how-to/{name}.md" for name in (
-        "check-data-quality", "run-in-production", "configure-spark", "run-on-a-cluster", "monitor-a-job", "change-a-job", "back-up-a-job",
-        "connect-bi-tools", "write-a-plugin",
-    )
-))  # fmt: skip
+EVERY_PAGE = ("README.md", *sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "docs").rglob("*.md")))
+OTHERS = tuple(page for page in EVERY_PAGE if page not in (*PAGES, COOKBOOK, PYTHON))
 """Pages whose commands run after those."""
-PAGES_OF_COMMANDS = ("README.md", *sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "docs").rglob("*.md")))
 ELSEWHERE = {"ssh", "pip", "pipx", "docker", "airflow"}
 """Commands in pages that are not run here: another machine's, or those that need a wheel or an image first."""
 DAYS = 14
@@ -90,11 +84,11 @@ DEMO = next(b for b in SPECS if b.page == FIRST)
 
 
 def test_blocks_have_a_known_kind() -> None:
-    assert {b.info for b in blocks(PAGES_OF_COMMANDS)} <= {"yaml", "sh", "sh fails", "sql", "text", "console", "python", "toml"}
+    assert {b.info for b in blocks(EVERY_PAGE)} <= {"yaml", "sh", "sh fails", "sql", "text", "console", "python", "toml"}
 
 
 def test_toml_blocks_are_good_engine_settings(tmp_path: Path) -> None:
-    found = [b for b in blocks(PAGES_OF_COMMANDS) if b.info == "toml"]
+    found = [b for b in blocks(EVERY_PAGE) if b.info == "toml"]
     for block in found:
         (tmp_path / NAME).write_text(block.text)
         master, conf = read({CONFIG: str(tmp_path / NAME)}, "prod")
@@ -124,7 +118,7 @@ def test_the_readme_is_short() -> None:
 
 def test_make_targets_exist() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    for block in blocks(PAGES_OF_COMMANDS):
+    for block in blocks(EVERY_PAGE):
         if block.info == "console":
             for command in re.findall(r"^\$ (.*?)\s*(?:#.*)?$", block.text, re.MULTILINE):
                 first, *rest = re.sub(r"^(SKYBAND_[A-Z_]+=\S+ )+", "", command).split()

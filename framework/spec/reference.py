@@ -22,11 +22,13 @@ _NOTE: Final = (
 _PAGES: Final = {
     "spec.md": "# Spec fields: job, source, quality, window, sink, schedule\n\n"
     "Every field of a spec except [scoring and tokens](spec-scoring.md) and [queries](spec-queries.md).\n"
-    "[Write a spec](../how-to/write-a-spec.md) shows the fields in use.\n",
+    "[Write a spec](../how-to/write-a-spec.md) shows the fields in use.\n\n"
+    "```sh\nskyband render specs/flights.yaml    # a spec with all defaults\n```\n",
     "spec-scoring.md": "# Spec fields: scoring and tokens\n\n"
-    "The entries of `scoring` and `tokens`, which [queries](spec-queries.md) name.\n",
+    "The entries of `scoring` and `tokens`, which [queries](spec-queries.md) name.\n\n```sh\nskyband explain specs/itineraries.yaml\n```\n",
     "spec-queries.md": "# Spec fields: queries\n\n"
-    "The entries of `queries`, one section per query type. [Spec fields](spec.md) has the other sections of a spec.\n",
+    "The entries of `queries`, one section per query type. [Spec fields](spec.md) has the other sections of a spec.\n\n"
+    "```sh\nskyband explain specs/topk_flights.yaml\n```\n",
 }
 _SCORING: Final = ("ExpressionScoring", "Keep", "GlobalScoring", "Term", "LinearScoring", "FunctionScoring", "Tokens")
 _QUERIES: Final = ("QueryWindow", "Between", "QueriesFrom")
