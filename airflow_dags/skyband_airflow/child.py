@@ -1,6 +1,6 @@
-"""A run of the pipeline's command as a process of its own: started, watched, found again by another try, stopped. Standard library only.
+"""Start, watch and stop a run of Skyband's command as an independent process. Standard library only.
 
-It writes to a file instead of into a pipe, and belongs to nobody: it goes on if Airflow's worker dies, and the next try finds it.
+The process logs to a file instead of a pipe. It continues if Airflow's worker dies, and the next try finds it again.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from pathlib import Path
 from typing import Any, Final
 
 IN_ORDER: Final = 3.0
-"""Seconds that a stopped run has to end in order: Airflow kills the task itself 5 seconds after its signal."""
+"""Seconds that a stopped run gets to end in order: Airflow kills the task itself 5 seconds after its signal."""
 AT_ONCE: Final = 1.0
-"""Seconds after its second signal, which ends it at once."""
+"""Seconds to wait after the second signal, which ends a run at once."""
 _STEP: Final = 0.2
 
 Handle = dict[str, Any]
-"""``host``, ``pid``, ``started`` (the kernel's count, so that another process with this number is not taken for it) and ``directory``."""
+"""``host``, ``pid``, ``started`` (the start time, to recognize a reused pid) and ``folder`` (the directory of its log and outcome)."""
 
 
 def start(words: Sequence[str], env: Mapping[str, str]) -> Handle:
-    """Starts the command, which is to write its outcome to the file named by a last argument ``--outcome``. Raises OSError."""
+    """Start the command with ``--outcome`` as its last argument, and return its handle. Raises OSError."""
     directory = Path(tempfile.mkdtemp(prefix="skyband-run-"))
     with open(directory / "log", "wb") as log:
         child = subprocess.Popen(
@@ -40,7 +40,7 @@ def start(words: Sequence[str], env: Mapping[str, str]) -> Handle:
 
 
 def alive(handle: Handle) -> bool:
-    """Whether the process is there, on this machine, and has not ended."""
+    """Return True if the process runs on this machine."""
     if handle["host"] != socket.gethostname():
         return False
     with contextlib.suppress(ChildProcessError):
@@ -50,7 +50,7 @@ def alive(handle: Handle) -> bool:
 
 
 def outcome(handle: Handle) -> dict[str, Any] | None:
-    """What the run wrote at its end; None if it has not ended, was killed, or is another machine's."""
+    """Return the outcome of a run; None if it has not ended, was killed, or ran on another machine."""
     try:
         found: dict[str, Any] = json.loads((Path(handle["folder"]) / "outcome.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -59,16 +59,16 @@ def outcome(handle: Handle) -> dict[str, Any] | None:
 
 
 def follow(handle: Handle, say: Callable[[str], None]) -> None:
-    """Passes every line on as it comes, until the process has ended."""
+    """Pass every log line to ``say`` until the process ends."""
     with open(Path(handle["folder"]) / "log", encoding="utf-8", errors="replace") as log:
         for line in _lines(log, lambda: alive(handle)):
             say(line)
 
 
-def _lines(log: Any, going: Callable[[], bool]) -> Iterator[str]:
+def _lines(log: Any, running: Callable[[], bool]) -> Iterator[str]:
     part = ""
     while True:
-        last = not going()
+        last = not running()
         part += log.read()
         *whole, part = part.split("\n")
         yield from whole
@@ -80,7 +80,7 @@ def _lines(log: Any, going: Callable[[], bool]) -> Iterator[str]:
 
 
 def stop(handle: Handle) -> None:
-    """Ends the process and its engine, in order if it does so in time: asked, asked again, killed with its group."""
+    """Stop the process and its Spark: two signals with time to end in order, then SIGKILL for its process group."""
     for number, seconds in ((signal.SIGTERM, IN_ORDER), (signal.SIGTERM, AT_ONCE)):
         until = clock.monotonic() + seconds
         with contextlib.suppress(ProcessLookupError):
@@ -93,18 +93,18 @@ def stop(handle: Handle) -> None:
             os.killpg(handle["pid"], signal.SIGKILL)
 
 
-def forget(handle: Handle) -> None:
-    """Removes the run's directory."""
+def remove(handle: Handle) -> None:
+    """Remove the directory of a run."""
     shutil.rmtree(handle["folder"], ignore_errors=True)
 
 
 def _started(pid: int) -> str | None:
-    """When a process that has not ended was started: the kernel's count where it tells, else what ``ps`` says. None if there is none."""
+    """Return the start time of a running process, from /proc or else from ``ps``; None if there is no such process."""
     if os.path.isdir("/proc/self"):
         try:
             state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         except OSError:
             return None
         return None if state in "ZX" else rest[18]
-    said = subprocess.run(["ps", "-o", "state=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout.strip()
-    return None if not said or said.startswith("Z") else said.partition(" ")[2].strip()
+    shown = subprocess.run(["ps", "-o", "state=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout.strip()
+    return None if not shown or shown.startswith("Z") else shown.partition(" ")[2].strip()

@@ -1,7 +1,7 @@
-"""An Airflow connection as the settings of the pipeline's command: where Spark computes, and how. Standard library only.
+"""Convert an Airflow connection to Spark settings of Skyband's command. Standard library only.
 
-The connection is its owner's word, not the spec's, which only names it. What it holds goes into the environment of the command, of which
-nobody but its user can see anything; its master, too, so that none of it stands in a log.
+A spec only names the connection; its owner defines the content. All values, including the master, go into the environment of the command,
+which only its user can read, so that none of them is in a log.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 KIND: Final = "spark"
-"""The only type of connection that is taken: a spec must not have the password of a database sent to its host as a master."""
+"""The only accepted type: a spec must not be able to send the password of, say, a database to its host as a Spark secret."""
 MASTER: Final = "SKYBAND_MASTER"
 CONF: Final = "SKYBAND_CONF"
 _SETTING: Final = re.compile(r"spark\.[A-Za-z0-9_.\-]+")
@@ -22,13 +22,13 @@ _NAMED: Final = {
     "principal": "spark.kerberos.principal",
     "keytab": "spark.kerberos.keytab",
 }
-"""Extras as Airflow's own Spark provider names them -> Spark's settings."""
+"""Extras of Airflow's Spark provider -> Spark settings."""
 _IGNORED: Final = ("spark-binary", "spark-home")
-"""Extras of the provider's that say how ``spark-submit`` is called: it is not."""
+"""Extras of the provider for ``spark-submit``, which is not used here."""
 
 
 class Connection(Protocol):
-    """What is asked of Airflow's."""
+    """The part of Airflow's connection that is used here."""
 
     conn_type: str
     host: str | None
@@ -38,7 +38,7 @@ class Connection(Protocol):
 
 
 def settings(name: str, connection: Connection) -> dict[str, str]:
-    """Variables for the environment of the command, those of this process counting less. ValueError says what cannot be taken."""
+    """Return environment variables for the command; they override those of this process. Raises ValueError for unsupported content."""
     if connection.conn_type != KIND:
         raise ValueError(f"connection {name} is of type {connection.conn_type!r}, not {KIND!r}")
     conf = dict(_conf(name, connection.extra_dejson))
@@ -46,13 +46,13 @@ def settings(name: str, connection: Connection) -> dict[str, str]:
         conf |= {"spark.authenticate": "true", "spark.authenticate.secret": connection.password}
     for setting, value in conf.items():
         if not value.isprintable():
-            raise ValueError(f"connection {name}: {setting} has a value of more than a line")
+            raise ValueError(f"connection {name}: {setting} has a value with more than one line")
     lines = [os.environ.get(CONF, ""), *(f"{setting}={value}" for setting, value in conf.items())]
     return {MASTER: _master(name, connection), CONF: "\n".join(filter(None, lines))}
 
 
 def refused(name: str) -> str | None:
-    """Why no spec may name this connection; None if one may: whoever runs Airflow can say which."""
+    """Return why specs may not name this connection, or None if they may."""
     allowed = os.environ.get("SKYBAND_CONNECTIONS")
     if allowed is None or name in {n.strip() for n in allowed.split(",")}:
         return None
@@ -60,7 +60,7 @@ def refused(name: str) -> str | None:
 
 
 def _master(name: str, connection: Connection) -> str:
-    """``host`` and ``port`` as in Airflow's Spark provider: a host by itself, a URL, or a word such as ``yarn``."""
+    """Return the master from ``host`` and ``port``, as Airflow's Spark provider does: a host, a URL, or a word such as ``yarn``."""
     host = connection.host or ""
     if not host:
         raise ValueError(f"connection {name} has no host")
@@ -70,7 +70,7 @@ def _master(name: str, connection: Connection) -> str:
 
 
 def _conf(name: str, extra: Mapping[str, Any]) -> dict[str, str]:
-    """Settings among the extras: by their own names, below ``conf``, or as the provider names them."""
+    """Return the settings among the extras: under their own names, below ``conf``, or under the provider's names."""
     found: dict[str, str] = {}
     for key, value in extra.items():
         if key == "conf" and isinstance(value, Mapping):
@@ -80,7 +80,7 @@ def _conf(name: str, extra: Mapping[str, Any]) -> dict[str, str]:
         elif isinstance(value, (str, int, float)) and (setting := _NAMED.get(key, key)) and _SETTING.fullmatch(setting):
             found[setting] = str(value).lower() if isinstance(value, bool) else str(value)
         elif key == "deploy-mode":
-            raise ValueError(f"connection {name}: the driver is the command's own process: no deploy-mode but client")
+            raise ValueError(f"connection {name}: the driver is the command's own process, so deploy-mode can only be client")
         else:
-            raise ValueError(f"connection {name}: extra {key!r} is neither a setting of Spark's nor known")
+            raise ValueError(f"connection {name}: extra {key!r} is not a Spark setting or a known extra")
     return found

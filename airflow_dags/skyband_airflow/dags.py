@@ -1,4 +1,4 @@
-"""A DAG per spec: validate >> run >> quality_gate >> publish >> maintain. Imports Airflow and nothing of the pipeline."""
+"""Make a DAG per spec: validate >> run >> quality_gate >> publish >> maintain. Imports Airflow, and nothing of Skyband but the loader."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from .facts import Fact, command, facts, specs
 from .tasks import Findings, Gate, Maintain, Publish, Run, Validate
 
 START: Final = datetime(2020, 1, 1, tzinfo=UTC)
-"""Before any run; none is made up for."""
-REBUILD: Final = "Make all tables anew from the source's start, beside the present ones, and swap them in when they are complete"
+"""Earlier than any run; there is no backfill."""
+REBUILD: Final = "Rebuild all tables from the source's start, beside the present ones, and swap them in when they are complete"
 _UNUSABLE: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 def load(module: MutableMapping[str, Any], directories: str, named: str | None) -> None:
-    """Puts the DAG of every spec in ``directories`` (separated as in PATH) into ``module``, where Airflow finds it."""
+    """Put the DAG of every spec in ``directories`` (separated as in PATH) into ``module``, where Airflow finds it."""
     words = command(named)
     for dag in dags(facts(specs(directories), words), words):
         module[f"dag_{dag.dag_id}"] = dag
 
 
 def dags(known: Iterable[Fact], words: Sequence[str]) -> list[DAG]:
-    """A DAG for every spec that has a schedule or is broken. Of two with one id, or one job, the second is broken."""
+    """Return a DAG for every spec that has a schedule or is broken. Of two specs with the same DAG id or job, the second is broken."""
     made: dict[str, DAG] = {}
     first: dict[str, str] = {}
     for fact in known:
@@ -39,14 +39,14 @@ def dags(known: Iterable[Fact], words: Sequence[str]) -> list[DAG]:
             for what in (f"DAG {fact['schedule']['id']}", f"job {fact['job']}"):
                 other = first.setdefault(what, fact["file"])
                 if other != fact["file"]:
-                    wrong = f"{fact['file']}: {what} is that of {other} already\n  hint: give one of them another name"
+                    wrong = f"{fact['file']}: {other} already has {what}\n  hint: rename one of them"
         dag = _dag(fact, words) if wrong is None else _broken(fact | {"findings": wrong}, made)
         made[dag.dag_id] = dag
     return list(made.values())
 
 
 def asset(job: str, table: str) -> Asset:
-    """A result table: ``<job>.<table>`` to other DAGs and specs. Its URI says nothing of the place, which may come from the environment."""
+    """Return the asset of a result table, ``<job>.<table>``. Its URI omits the path, which may come from the environment."""
     return Asset(name=f"{job}.{table}", uri=f"skyband://{job}/{table}", group="skyband")
 
 
@@ -88,7 +88,7 @@ def _trigger(named: str) -> Any:
 
 
 def _broken(fact: Fact, others: Mapping[str, Any]) -> DAG:
-    """A paused DAG of its own, whose one task fails with the findings."""
+    """Return a paused DAG whose one task fails with the findings."""
     stem = _UNUSABLE.sub("_", Path(fact["file"]).stem)[:150]
     ids = (f"broken.{stem}" + (f".{n}" if n else "") for n in range(len(others) + 1))
     with DAG(
@@ -100,5 +100,5 @@ def _broken(fact: Fact, others: Mapping[str, Any]) -> DAG:
         tags={"skyband", "broken"},
         doc_md=doc.of_broken(fact),
     ) as dag:
-        Findings(task_id="findings", said=fact["findings"])
+        Findings(task_id="findings", findings=fact["findings"])
     return dag

@@ -1,4 +1,4 @@
-"""What the page of a DAG says, as Markdown: nothing of a spec can end the block that it stands in. Standard library only."""
+"""Write the page of a DAG as Markdown. No text of a spec can end its code block. Standard library only."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _TICKS = re.compile("`+")
 
 
 def of_good(fact: Mapping[str, Any]) -> str:
-    """A good spec: where it is, its plan, its text as written and its graph."""
-    parts = [f"Made of {_code(fact['file'])} by Skyband."]
+    """Return the page of a valid spec: its path, graph, plan and text."""
+    parts = [f"Made from {_code(fact['file'])} by Skyband."]
     parts += [
         "### Graph",
         _block("mermaid", fact["graph"]),
@@ -24,9 +24,9 @@ def of_good(fact: Mapping[str, Any]) -> str:
 
 
 def of_broken(fact: Mapping[str, Any]) -> str:
-    """A broken spec: its mistakes and its text."""
+    """Return the page of a broken spec: its mistakes and its text."""
     parts = [
-        f"{_code(fact['file'])} cannot be used. When it is mended, its own DAG takes the place of this one.",
+        f"{_code(fact['file'])} cannot be used. When it is fixed, its own DAG replaces this one.",
         _block("text", fact["findings"]),
     ]
     return "\n\n".join([*parts, *(["### Spec", _block("yaml", fact["text"])] if fact["text"] else [])]) + "\n"

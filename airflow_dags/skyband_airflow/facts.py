@@ -1,8 +1,7 @@
-"""What the loader knows of specs: asked of the pipeline's own environment once per text, kept in files. Standard library only.
+"""Describe specs for the loader by asking Skyband's command, with a cache in files. Standard library only.
 
-Airflow parses its directory again and again, and once more for every task. Validating a spec takes 20 ms and starting Python half a
-second, so
-what was found is kept under a hash of everything that it depends on.
+Airflow parses its directory repeatedly, and once more for every task. Validating a spec takes 20 ms and starting Python half a second, so
+the answers are cached under a hash of everything that they depend on.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from pathlib import Path
 from typing import Any, Final
 
 FORMAT: Final = 1
-"""The form of data that this loader takes: ``skyband.framework.plan.describe``'s."""
+"""The format of the data, that of ``skyband.framework.plan.describe``."""
 SECONDS: Final = 20.0
-"""For all specs that are not known yet; Airflow gives a file 30. Those that are left are asked for by the next parse."""
+"""Seconds for all specs that are not cached; Airflow gives a file 30. The next parse asks for the rest."""
 SHARE: Final = 25
-"""Specs that are worth a process of their own."""
+"""Specs per process."""
 GOOD_FOR: Final = 24 * 3600.0
-"""Seconds that a good spec's facts are kept: they depend on tables of queries, too, whose changes are seen when the job is validated."""
+"""Seconds that facts of a valid spec are cached. They also depend on tables of queries, which the job validates again."""
 BROKEN_FOR: Final = 120.0
-"""Seconds that a broken spec's findings are kept: what was missing may be there now."""
+"""Seconds that findings of a broken spec are cached: something missing may exist by then."""
 _SCHEDULED: Final = re.compile(r"""^(?:schedule|"schedule"|'schedule')[ \t]*:""", re.MULTILINE)
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _BETWEEN: Final = re.compile(r"""[\s,:\[\]{}"']+""")
@@ -41,17 +40,16 @@ Fact = dict[str, Any]
 
 
 def specs(directories: str) -> list[Path]:
-    """The ``.yaml`` and ``.yml`` files of directories (separated as in PATH) that have a ``schedule:`` at the beginning of a line,
-    sorted."""
+    """Return the sorted ``.yaml`` and ``.yml`` files of directories (separated as in PATH) with a line that begins with ``schedule:``."""
     found: set[Path] = set()
     for directory in filter(None, directories.split(os.pathsep)):
-        place = Path(directory).absolute()
-        found.update(p for p in place.glob("*.y*ml") if p.suffix in (".yaml", ".yml") and not p.name.startswith((".", "_")))
+        path = Path(directory).absolute()
+        found.update(p for p in path.glob("*.y*ml") if p.suffix in (".yaml", ".yml") and not p.name.startswith((".", "_")))
     return [p for p in sorted(found) if p.is_file() and _SCHEDULED.search(_read(p))]
 
 
 def command(named: str | None) -> list[str]:
-    """The pipeline's command: ``named`` (as a shell spells it), else the checkout's own, else the one on PATH."""
+    """Return Skyband's command as words: ``named`` (in shell syntax), else the checkout's own, else the one on PATH."""
     if named:
         return shlex.split(named)
     here = Path(os.path.realpath(__file__)).parents[2] / ".venv" / "bin" / "skyband"
@@ -59,39 +57,39 @@ def command(named: str | None) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """The environment of the pipeline's processes: this one's without what configures Airflow, which holds its passwords."""
+    """Return the environment for Skyband's processes: this one without Airflow's configuration, which contains passwords."""
     return {k: v for k, v in os.environ.items() if not k.startswith(_AIRFLOWS)}
 
 
 def facts(paths: Sequence[Path], words: Sequence[str]) -> list[Fact]:
-    """What is known of each spec, in their order; what is not is asked of the command ``words``. Left out: what it had no time for.
+    """Return the facts of specs, in their order, from the cache or from the command ``words``; specs that took too long are left out.
 
-    If the command cannot be run, specs that are not known are broken, with that as their finding.
+    If the command cannot be run, specs that are not cached are broken, with that as their finding.
     """
     keys = {path: _key(path, words) for path in paths}
     known = {path: kept for path in paths if (kept := _kept(keys[path])) is not None}
     missing = [path for path in paths if path not in known]
     if missing:
-        told = _ask_all(missing, words)
-        known |= told
-        _keep({keys[path]: fact for path, fact in told.items() if fact.get("format") == FORMAT})
+        found = _ask_all(missing, words)
+        known |= found
+        _keep({keys[path]: fact for path, fact in found.items() if fact.get("format") == FORMAT})
     return [known[path] for path in paths if path in known]
 
 
 def broken(path: Path, findings: str) -> Fact:
-    """The fact of a spec that cannot be used."""
+    """Return the fact of a spec that cannot be used."""
     return {"file": str(path), "job": None, "findings": findings, "schedule": None, "text": ""}
 
 
 def _ask_all(paths: Sequence[Path], words: Sequence[str]) -> dict[Path, Fact]:
-    """Many specs are told by several processes: a parse has to be quick also when a whole directory is new."""
+    """Ask about many specs by several processes, so that a parse is fast even if a whole directory is new."""
     many = max(1, min(os.cpu_count() or 1, len(paths) // SHARE))
     with ThreadPoolExecutor(many) as pool:
         return {path: fact for part in pool.map(lambda n: _ask(paths[n::many], words), range(many)) for path, fact in part.items()}
 
 
 def _ask(paths: Sequence[Path], words: Sequence[str]) -> dict[Path, Fact]:
-    told: dict[Path, Fact] = {}
+    found: dict[Path, Fact] = {}
     try:
         child = subprocess.Popen(
             [*words, "airflow", "describe", *map(str, paths)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -113,17 +111,17 @@ def _ask(paths: Sequence[Path], words: Sequence[str]) -> dict[Path, Fact]:
     try:
         assert child.stdout is not None
         for path, line in zip(paths, child.stdout, strict=False):
-            told[path] = _checked(path, line)
+            found[path] = _checked(path, line)
         child.wait()
         reader.join()
     finally:
         timer.cancel()
         child.stdout.close() if child.stdout else None
     if late.is_set():
-        print(f"skyband: {len(paths) - len(told)} of {len(paths)} specs are left for the next parse", file=sys.stderr)
-        return told
+        print(f"skyband: {len(paths) - len(found)} of {len(paths)} specs are left for the next parse", file=sys.stderr)
+        return found
     last = (errors[0].strip().splitlines() or ["no reason given"])[-1]
-    return {p: told[p] if p in told else broken(p, _not_run(words, last)) for p in paths}
+    return {p: found[p] if p in found else broken(p, _not_run(words, last)) for p in paths}
 
 
 def _checked(path: Path, line: str) -> Fact:
@@ -148,10 +146,10 @@ def _read(path: Path) -> str:
 
 
 def _key(path: Path, words: Sequence[str]) -> str:
-    """A hash of what the facts depend on: the text and those it includes, its place, the command, and the variables that they name."""
+    """Return a hash of what the facts depend on: the text and included texts, the path, the command, and named variables."""
     text = _read(path)
     named = dict.fromkeys(word for word in _BETWEEN.split(text) if word.endswith((".yaml", ".yml")) and not word.startswith(("/", "..")))
-    included = (path.parent / word for word in named)  # or may be: one too many does no harm
+    included = (path.parent / word for word in named)  # perhaps more than are included, which is harmless
     text += "".join(_read(file) for file in included if file.is_file())
     names = {*_VARIABLE.findall(text), "SKYBAND_ALLOWED_ROOTS", "SKYBAND_PROFILE", "SKYBAND_VARIABLES"}
     on = [FORMAT, str(path), text, list(words), sorted((n, os.environ.get(n)) for n in names)]
@@ -159,7 +157,7 @@ def _key(path: Path, words: Sequence[str]) -> str:
 
 
 def _directory() -> Path:
-    """Where facts are kept: this user's alone, since they say what a DAG is made of."""
+    """Return the directory of the cache, which only this user may write to, since DAGs are made from it."""
     base = os.environ.get("SKYBAND_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "skyband")
     return Path(base) / "airflow"
 
@@ -177,7 +175,7 @@ def _kept(key: str) -> Fact | None:
 
 
 def _keep(found: Mapping[str, Fact]) -> None:
-    """Keeps facts, and forgets those that are too old for use. Where that cannot be, the next parse asks again."""
+    """Cache facts, and remove old ones. If the cache cannot be written, the next parse asks again."""
     try:
         directory = _directory()
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -191,4 +189,4 @@ def _keep(found: Mapping[str, Fact]) -> None:
             if clock.time() - old.stat().st_mtime > GOOD_FOR:
                 old.unlink(missing_ok=True)
     except OSError as e:
-        print(f"skyband: what is known of specs cannot be kept: {e}", file=sys.stderr)
+        print(f"skyband: facts of specs cannot be cached: {e}", file=sys.stderr)

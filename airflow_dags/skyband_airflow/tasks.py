@@ -1,4 +1,4 @@
-"""The tasks of a spec's DAG. Each is the command in the pipeline's environment, or looks at what the run wrote of itself."""
+"""The tasks of a spec's DAG. Each one runs Skyband's command, or reads the outcome of the run."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from . import child, cluster
 from .facts import environment
 
 WRITTEN: Final = (0, 1, 4)
-"""Exit codes of a run that has written everything: what its data are worth is the gate's to say."""
+"""Exit codes of a run that has written everything; the gate judges its data."""
 REFUSED: Final = 2
-"""The exit code of a mistake of the spec or the command line: another try comes to the same."""
+"""The exit code of a mistake in the spec or the command line: a retry cannot help."""
 
 
 class Findings(BaseOperator):
-    """Fails with what is wrong with a spec."""
+    """Fail with the mistakes of a spec."""
 
-    def __init__(self, *, said: str, **kwargs: Any) -> None:
+    def __init__(self, *, findings: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.said = said
+        self.findings = findings
 
     def execute(self, context: Any) -> None:
-        """AirflowFailException."""
-        raise AirflowFailException(f"the spec cannot be used:\n{self.said}")
+        """Raise AirflowFailException."""
+        raise AirflowFailException(f"the spec cannot be used:\n{self.findings}")
 
 
 class Validate(BaseOperator):
-    """``skyband validate``: a mistake fails the run before a JVM starts, without further tries."""
+    """Run ``skyband validate``: a mistake fails the run before a JVM starts, without retries."""
 
     ui_color = "#e8f0fe"
 
@@ -43,7 +43,7 @@ class Validate(BaseOperator):
         self.spec = spec
 
     def execute(self, context: Any) -> None:
-        """AirflowFailException with the mistakes; AirflowException if the command cannot be run."""
+        """Raise AirflowFailException with the mistakes, or AirflowException if the command cannot be run."""
         words = [*self.command, "validate", self.spec]
         try:
             done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment(), stdin=subprocess.DEVNULL)
@@ -57,11 +57,10 @@ class Validate(BaseOperator):
 
 
 class Run(ResumableJobMixin, BaseOperator):
-    """``skyband run --once``, or ``skyband rebuild`` if the run's parameters ask for it; its lines as they come, the outcome as XCom.
+    """Run ``skyband run --once``, or ``skyband rebuild`` with the parameter ``rebuild``; log its lines and return the outcome as XCom.
 
-    The run is a process that outlives a worker that dies: the next try goes on watching it, or takes its outcome if it has ended. Whoever
-    clears or stops the task stops the run, in order if it does so within seconds; whatever happens to it, the next one goes on from its
-    checkpoint.
+    The run is a process that survives its worker: the next try watches it again, or takes its outcome if it has ended. Clearing or stopping
+    the task stops the run, in order if that takes a few seconds at most. The next run continues from the checkpoint in any case.
     """
 
     external_id_key = "skyband_run"
@@ -79,9 +78,9 @@ class Run(ResumableJobMixin, BaseOperator):
         try:
             outcome: dict[str, Any] = self.execute_resumable(context)
         finally:
-            # One that goes on, whatever went wrong here, is found again by the next try.
+            # The next try finds a process that still runs.
             if self._handle is not None and not child.alive(self._handle):
-                child.forget(self._handle)
+                child.remove(self._handle)
         rows, changes = outcome["rows"], sum(outcome["changes"].values())
         rejected = ", ".join(f"{n:,} {reason}" for reason, n in rows["rejected"].items()) or "none"
         self.log.info(
@@ -91,12 +90,12 @@ class Run(ResumableJobMixin, BaseOperator):
         return outcome
 
     def on_kill(self) -> None:
-        """Stops the run."""
+        """Stop the run."""
         if self._handle is not None:
             child.stop(self._handle)
 
     def submit_job(self, context: Any) -> child.Handle:
-        """Starts the run."""
+        """Start the run."""
         words = [*self.command, *(["rebuild", self.spec] if context["params"]["rebuild"] else ["run", self.spec, "--once"])]
         try:
             self._handle = child.start(words, environment() | self._cluster())
@@ -106,18 +105,18 @@ class Run(ResumableJobMixin, BaseOperator):
         return self._handle
 
     def _cluster(self) -> dict[str, str]:
-        """Variables that say where Spark computes. AirflowFailException for a connection that is none, or cannot be used."""
+        """Return variables with the Spark cluster. Raises AirflowFailException for a missing or unsuitable connection."""
         if self.connection is None:
             return {}
         try:
-            if said := cluster.refused(self.connection):
-                raise ValueError(said)
+            if reason := cluster.refused(self.connection):
+                raise ValueError(reason)
             return cluster.settings(self.connection, Connection.get(self.connection))
         except (ValueError, AirflowNotFoundException) as e:
             raise AirflowFailException(f"the run has no cluster: {e}") from e
 
     def get_job_status(self, external_id: Any, context: Any) -> str:
-        """``running``, ``written`` (it has ended since, and its outcome waits), or ``gone``."""
+        """Return ``running``, ``written`` (ended, with an outcome) or ``gone``."""
         self._handle = external_id
         if child.alive(external_id):
             return "running"
@@ -125,48 +124,48 @@ class Run(ResumableJobMixin, BaseOperator):
         return "written" if outcome is not None and outcome["exit_code"] in WRITTEN else "gone"
 
     def is_job_active(self, status: str) -> bool:
-        """Whether there is something to go on watching."""
+        """Return True if the process still runs."""
         return status == "running"
 
     def is_job_succeeded(self, status: str) -> bool:
-        """Whether there is an outcome to take."""
+        """Return True if there is an outcome."""
         return status == "written"
 
     def poll_until_complete(self, external_id: Any, context: Any) -> dict[str, Any]:
-        """Tells the run's lines until it has ended; its outcome."""
+        """Log the run's lines until it ends, and return its outcome."""
         child.follow(external_id, lambda line: self.log.info("%s", line))
         outcome = child.outcome(external_id)
         if outcome is not None and outcome["exit_code"] in WRITTEN:
             return outcome
         if outcome is None:
-            raise AirflowException("the run was killed before it could say anything; the next try goes on from its checkpoint")
-        said = errors(outcome) or f"the run was stopped (exit code {outcome['exit_code']}); the next try goes on from its checkpoint"
-        raise (AirflowFailException if outcome["exit_code"] == REFUSED else AirflowException)(said)
+            raise AirflowException("the run was killed before it wrote an outcome; the next try continues from its checkpoint")
+        reason = errors(outcome) or f"the run was stopped (exit code {outcome['exit_code']}); the next try continues from its checkpoint"
+        raise (AirflowFailException if outcome["exit_code"] == REFUSED else AirflowException)(reason)
 
     def get_job_result(self, external_id: Any, context: Any) -> dict[str, Any] | None:
-        """The outcome of a run that has ended."""
+        """Return the outcome of a run that has ended."""
         return child.outcome(external_id)
 
 
 class Gate(BaseOperator):
-    """Fails if the run's data are not what the spec asks of them: nothing is published then."""
+    """Fail if the run's data do not pass the checks, so that nothing is published."""
 
     ui_color = "#fff4d6"
 
     def execute(self, context: Any) -> None:
-        """AirflowFailException with what failed."""
+        """Raise AirflowFailException with the failed checks."""
         outcome = _outcome(context)
         for check in outcome["checks"]:
-            said = "passed" if check["success"] else f"FAILED ({check['severity']})"
-            self.log.info("%s: %s on %s %s", said, check["expectation"], check["table_name"], check["arguments"])
+            verdict = "passed" if check["success"] else f"FAILED ({check['severity']})"
+            self.log.info("%s: %s on %s %s", verdict, check["expectation"], check["table_name"], check["arguments"])
         if outcome["exit_code"] != 0:
             raise AirflowFailException(f"{outcome['status']}:\n{errors(outcome)}")
 
 
 class Publish(BaseOperator):
-    """Tells of news in the result tables: an event per table, with its versions, changes, rejected rows and the checks' outcomes.
+    """Emit an asset event per changed result table, with its versions, changes, rejected rows and checks.
 
-    ``tables``: (table, query) of each outlet, in their order. Skipped if the run wrote nothing.
+    ``tables`` has the (table, query) of each asset, in order. Skipped if the run wrote nothing.
     """
 
     ui_color = "#efe3fb"
@@ -176,19 +175,19 @@ class Publish(BaseOperator):
         self.tables = [tuple(t) for t in tables]
 
     def execute(self, context: Any) -> None:
-        """AirflowSkipException if there is no news, AirflowException if the spec has changed since the DAG was parsed."""
+        """Raise AirflowSkipException if no table has changed, AirflowException if the spec has changed since the DAG was parsed."""
         outcome = _outcome(context)
         if not {t for t, _ in self.tables} <= set(outcome["tables"]):
-            raise AirflowException("the spec has other tables than when this DAG was parsed: the next try knows them")
+            raise AirflowException("the spec has other tables than when this DAG was parsed; the next try uses them")
         if all(span["from"] == span["to"] for span in map(outcome["tables"].__getitem__, (t for t, _ in self.tables))):
-            raise AirflowSkipException("the run wrote nothing: no table has news")
+            raise AirflowSkipException("the run wrote nothing: no table has changed")
         for outlet, (table, query) in zip(self.outlets, self.tables, strict=True):
             context["outlet_events"][outlet].extra = event(outcome, table, query)
             self.log.info("%s: %s", outlet.name, outcome["tables"][table])
 
 
 class Maintain(BaseOperator):
-    """``skyband maintain``, if the last time was longer than ``every`` seconds ago; the instant as XCom."""
+    """Run ``skyband maintain`` if the last time was more than ``every`` seconds ago; return the instant as XCom."""
 
     ui_color = "#e6e6e6"
 
@@ -199,11 +198,11 @@ class Maintain(BaseOperator):
         self.every = every
 
     def execute(self, context: Any) -> float:
-        """AirflowSkipException if it is too soon; AirflowException if the command fails: a run may hold the tables by now."""
+        """Raise AirflowSkipException if it is too soon, AirflowException if the command fails, for example since a run has the lock."""
         last = context["ti"].xcom_pull(task_ids=self.task_id, include_prior_dates=True)
         now = clock.time()
         if last is not None and now - float(last) < self.every:
-            raise AirflowSkipException(f"the tables were tidied {now - float(last):.0f} s ago: every {self.every:.0f} s will do")
+            raise AirflowSkipException(f"the tables were maintained {now - float(last):.0f} s ago, and every {self.every:.0f} s is enough")
         words = [*self.command, "maintain", self.spec]
         done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment(), stdin=subprocess.DEVNULL)
         if done.returncode != 0:
@@ -213,7 +212,7 @@ class Maintain(BaseOperator):
 
 
 def event(outcome: Mapping[str, Any], table: str, query: str) -> dict[str, Any]:
-    """What the event of a table carries."""
+    """Return the content of a table's event."""
     checked = ("table_name", "expectation", "arguments", "severity", "success")
     return {
         "job": outcome["job"],
@@ -228,12 +227,12 @@ def event(outcome: Mapping[str, Any], table: str, query: str) -> dict[str, Any]:
 
 
 def errors(outcome: Mapping[str, Any]) -> str:
-    """The errors of a run, a line each, with their hints."""
-    said = []
+    """Return the errors of a run, one per line, with hints."""
+    lines = []
     for e in outcome["errors"]:
         where = f"{e['where']['file']}:{e['where']['line']}:{e['where']['column']} " if e["where"] else ""
-        said.append(f"{where}{e['code']} {e['message']}" + (f"\n  hint: {e['hint']}" if e["hint"] else ""))
-    return "\n".join(said)
+        lines.append(f"{where}{e['code']} {e['message']}" + (f"\n  hint: {e['hint']}" if e["hint"] else ""))
+    return "\n".join(lines)
 
 
 def _outcome(context: Any) -> dict[str, Any]:

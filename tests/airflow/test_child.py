@@ -51,7 +51,7 @@ def started(kind: str) -> Iterator[child.Handle]:
     finally:
         if child.alive(handle):
             os.killpg(handle["pid"], signal.SIGKILL)
-        child.forget(handle)
+        child.remove(handle)
 
 
 def said(handle: child.Handle) -> str:
@@ -72,7 +72,7 @@ def test_lines_come_as_they_are_said_and_the_outcome_at_the_end() -> None:
         child.follow(handle, lines.append)
         assert lines[1:] == ["line 0", "line 1", "line 2", "no newline"]
         assert not child.alive(handle) and child.outcome(handle) == {"exit_code": 0}
-        child.forget(handle)
+        child.remove(handle)
         assert child.outcome(handle) is None
 
 

@@ -62,7 +62,7 @@ def test_a_broken_spec_among_good_ones(home: Home) -> None:
     tags, doc, tasks, *_ = dags["broken.bad_one"]  # type: ignore[index]
     assert tags == ["broken", "skyband"] and tasks == ["findings"]
     assert f"{home.specs}/bad one.yaml:21:45 SKY-E112 'k' takes a whole number, not 'five'" in doc, doc
-    assert "is that of" in dags["broken.twin"][1] and "SKY-E101" in dags["broken.not_a_spec"][1]  # type: ignore[index]
+    assert "already has" in dags["broken.twin"][1] and "SKY-E101" in dags["broken.not_a_spec"][1]  # type: ignore[index]
     done = home.airflow("dags", "test", "broken.bad_one")
     assert home.states() == {"findings": "failed"} and "SKY-E112 'k' takes a whole number" in done.stdout + done.stderr
     assert home.rows("select is_paused from dag where dag_id = 'broken.bad_one'") == [(1,)]
