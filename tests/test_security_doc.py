@@ -46,7 +46,7 @@ def test_libraries_get_text_of_a_spec_in_these_places_only() -> None:
         == {"framework/tables/sql/source_read.py"}
     )
     lists = "framework/queries/single_rows"
-    assert holders(r"read_cells\(") == {f"{lists}/cells.py", f"{lists}/compile_list.py", f"{lists}/list_check.py"}
+    assert holders(r"read_cells\(") == {f"{lists}/cells.py", f"{lists}/compile.py", f"{lists}/list_check.py"}
 
 
 def test_what_is_promised_of_checks_is_in_the_code() -> None:

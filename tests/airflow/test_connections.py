@@ -66,11 +66,11 @@ def test_a_password_is_the_clusters_and_no_part_of_a_command_line() -> None:
     [
         (Connection(conn_type="postgres"), "of type 'postgres', not 'spark'"),
         (Connection(host=None), "has no host"),
-        (Connection(extra_dejson={"deploy-mode": "cluster"}), "no deploy-mode but client"),
-        (Connection(extra_dejson={"jars": "x.jar"}), "extra 'jars' is neither"),
-        (Connection(extra_dejson={"spark.x": ["hunter2"]}), "extra 'spark.x' is neither"),
-        (Connection(extra_dejson={"spark.x": "hunter2\nspark.y=1"}), "spark.x has a value of more than a line"),
-        (Connection(password="hunter2\n"), "spark.authenticate.secret has a value of more than a line"),
+        (Connection(extra_dejson={"deploy-mode": "cluster"}), "deploy-mode can only be client"),
+        (Connection(extra_dejson={"jars": "x.jar"}), "extra 'jars' is not a Spark setting"),
+        (Connection(extra_dejson={"spark.x": ["hunter2"]}), "extra 'spark.x' is not a Spark setting"),
+        (Connection(extra_dejson={"spark.x": "hunter2\nspark.y=1"}), "spark.x has a value with more than one line"),
+        (Connection(password="hunter2\n"), "spark.authenticate.secret has a value with more than one line"),
     ],
 )
 def test_what_cannot_be_taken_is_named_without_its_value(connection: Connection, said: str) -> None:
