@@ -17,7 +17,7 @@ from skyband.framework.base.python_path import leave_working_directory
 from skyband.framework.console.lines import Lines, lines
 from skyband.framework.console.outcome import Outcome
 from skyband.framework.streaming.spark.failures import DEFECT, exit_code, failure
-from skyband.framework.streaming.spark.jvm import ENGINE, Stray
+from skyband.framework.streaming.spark.jvm import SPARK_JVM, Stray
 from skyband.framework.streaming.spark.log import close_log
 from skyband.framework.streaming.spark.stop_signal import SIGNALLED, STOP
 from skyband.jobs.answer import Answer, refusal, show
@@ -168,7 +168,7 @@ def main(argv: list[str] | None = None) -> int:
     leave_working_directory()
     command = _Command(_own_stderr(), alone=True)
     # What libraries print goes to Spark's log; the command's own lines have stderr to themselves.
-    with STOP.handled(lambda number: _leave(command.stopped(number))), contextlib.redirect_stderr(Stray(sys.stderr, ENGINE)):
+    with STOP.handled(lambda number: _leave(command.stopped(number))), contextlib.redirect_stderr(Stray(sys.stderr, SPARK_JVM)):
         _leave(command.run(sys.argv[1:]))
 
 
@@ -185,7 +185,7 @@ def _leave(code: int) -> NoReturn:
     Spark's threads may still write to stderr while Python shuts down, which then aborts (exit code -6). A command is over when its
     engine is.
     """
-    ENGINE.end()
+    SPARK_JVM.end()
     close_log()
     for stream in (sys.stdout, sys.__stderr__):
         with contextlib.suppress(OSError, ValueError, RuntimeError):

@@ -118,7 +118,7 @@ class Job:
         """
         from skyband.framework.console.outcome import Outcome
         from skyband.framework.streaming.spark.in_process import end_with_process
-        from skyband.framework.streaming.spark.jvm import ENGINE
+        from skyband.framework.streaming.spark.jvm import SPARK_JVM
         from skyband.jobs.running import run
 
         rules = [text("demote", rule) for rule in listed("demote", demote)]
@@ -133,7 +133,7 @@ class Job:
         try:
             code = run.run(asked)
         except Exception as e:
-            died = None if isinstance(e, (SkybandError, SpecErrors)) else ENGINE.death(e)
+            died = None if isinstance(e, (SkybandError, SpecErrors)) else SPARK_JVM.death(e)
             if died is not None:
                 raise died from e
             raise

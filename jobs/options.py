@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import Any
 
-from skyband.framework.settings.engine import Asked, take
+from skyband.framework.settings.spark import SparkOptions, take
 from skyband.jobs.parser import Parser
 
 
@@ -20,7 +20,7 @@ def add_spark_options(p: argparse.ArgumentParser) -> None:
 
 def choose_spark(args: argparse.Namespace) -> None:
     """Has the process's engine started as the command was asked to. SkybandError SKY-E610 or SKY-E611 if it cannot be."""
-    take(Asked(args.master, tuple(args.conf), getattr(args, "engine_alone", False)))
+    take(SparkOptions(args.master, tuple(args.conf), getattr(args, "spark_alone", False)))
 
 
 class SpecParser(Parser):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 VARIABLE: Final = "SKYBAND_FAILPOINT"
-ENGINE: Final = "ENGINE"
+COMPANIONS: Final = "ENGINE"
 
 _hits: Counter[str] = Counter()
 _companions: list[Callable[[], Iterable[int]]] = []
@@ -38,10 +38,10 @@ def failpoint(name: str) -> None:
     _hits[name] += 1
     if _hits[name] != int(number or 1):
         return
-    if how in ("", ENGINE):
+    if how in ("", COMPANIONS):
         for ids in _companions:
             for process in ids():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
-    if how != ENGINE:
+    if how != COMPANIONS:
         os.kill(os.getpid(), signal.Signals[f"SIG{how or 'KILL'}"])

@@ -10,7 +10,7 @@ from skyband.framework.base.units import format_duration
 from skyband.framework.plan.explain_parts import format_bytes, format_window, window_rows
 from skyband.framework.plan.graph import tables_of_query
 from skyband.framework.plan.model import Derive, Filter, OperatorNode, Plan, QueryNode, only_retained
-from skyband.framework.plan.reader import engine_reads
+from skyband.framework.plan.reader import why_spark_reads
 from skyband.framework.queries.protocol import QueryType
 from skyband.framework.queries.registry import query_type
 from skyband.framework.sources.registry import source_format
@@ -53,7 +53,7 @@ def _reader(plan: Plan) -> list[str]:
     """Who reads files of a format that both can read."""
     if source_format(plan.source.format).arrow_rules() is None:
         return []
-    why = engine_reads(plan.source, plan.intake)
+    why = why_spark_reads(plan.source, plan.intake)
     return ["         read by Arrow" if why is None else f"         read by Spark, not by Arrow: {why}"]
 
 

@@ -15,7 +15,7 @@ _COLUMNS: Final = frozenset({"string", "int", "bigint", "float", "double", "bool
 _HASHED: Final = frozenset({"bigint", "timestamp", "int", "date", "boolean", "string"})
 
 
-def engine_reads(source: SourceNode, intake: IntakeNode) -> str | None:
+def why_spark_reads(source: SourceNode, intake: IntakeNode) -> str | None:
     """Why Spark has to read the source, in a few words; None if tasks may read it by Arrow. Looks at no file."""
     rules = source_format(source.format).arrow_rules()
     if rules is None:

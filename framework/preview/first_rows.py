@@ -23,7 +23,7 @@ from skyband.framework.base.reasons import PARSE
 from skyband.framework.guess.sample import lines_of, whole_text
 from skyband.framework.plan.model import Field, SourceNode
 from skyband.framework.quality.looks import Spelled, fits_json, fits_text
-from skyband.framework.rehearsal.rows import in_engine
+from skyband.framework.rehearsal.rows import in_spark
 from skyband.framework.sources import nested
 from skyband.framework.sources.columnar import column_types
 from skyband.framework.sources.columnar.files import READ_ERRORS, opened
@@ -298,7 +298,7 @@ def _of_text(text: str, f: Field) -> Any:
     if f.type in ("int", "bigint"):
         return int(text)
     if f.type in ("double", "float"):
-        return in_engine(float(text), f.type)
+        return in_spark(float(text), f.type)
     if f.type == "boolean":
         return text.lower() == "true"
     if f.type.startswith("decimal"):
@@ -309,7 +309,7 @@ def _of_text(text: str, f: Field) -> Any:
         return round(number, scale)
     if _INSTANT.fullmatch(text) is None:
         raise _Doubtful
-    return in_engine(cell(text, "time"), f.type)
+    return in_spark(cell(text, "time"), f.type)
 
 
 def _of_json(value: Any, f: Field) -> Any:
@@ -321,7 +321,7 @@ def _of_json(value: Any, f: Field) -> Any:
     if isinstance(value, str) and f.type not in ("string", "boolean"):
         return _of_text(value, f)
     if f.type in ("double", "float"):
-        return in_engine(float(value), f.type)
+        return in_spark(float(value), f.type)
     if f.type.startswith("decimal") and len(repr(value)) <= 15:
         return _of_text(repr(value), f)  # so few digits that nothing of them has been lost
     if f.type in ("timestamp", "date") or f.type.startswith("decimal"):

@@ -51,7 +51,7 @@ def judged(plan: Plan, most: int = LOOKED, results: bool = True, read: Read | No
 
     Raises SkybandError as ``first_rows`` or ``read``; SKY-E531 for SQL that is not evaluated without Spark; SKY-E502.
     """
-    found, taken = (read or _without_engine)(plan, most)
+    found, taken = (read or _without_spark)(plan, most)
     rows = with_reasons(plan, taken)
     job = Rehearsal(plan)
     if results:
@@ -63,7 +63,7 @@ def judged(plan: Plan, most: int = LOOKED, results: bool = True, read: Read | No
     return Judged(found, rows, rejected, rows[REASON].to_pylist().count(FILTERED), tables)
 
 
-def _without_engine(plan: Plan, most: int) -> tuple[FirstRows, pa.Table]:
+def _without_spark(plan: Plan, most: int) -> tuple[FirstRows, pa.Table]:
     found = first_rows(plan.source, most)
     return found, of_intake(plan, found)
 

@@ -18,7 +18,7 @@ from skyband.framework.streaming.rows.intake import intake
 from skyband.framework.streaming.spark.log import first_cause
 
 
-def engine_rows(plan: Plan, most: int, spark: SparkSession) -> tuple[FirstRows, pa.Table]:
+def rows_by_spark(plan: Plan, most: int, spark: SparkSession) -> tuple[FirstRows, pa.Table]:
     """(what there is to say of them, the table that ``Rows.table`` would be) of the first ``most`` rows or fewer.
 
     SkybandError SKY-E206 if there are none, SKY-E201 if they cannot be read; SKY-E301 as runs raise it.

@@ -48,7 +48,7 @@ class Rows:
         self.numbers: dict[tuple[str, tuple[Any, ...]], int] = {}
 
     def table(self, rows: Sequence[Mapping[str, Any]], reasons: Sequence[str | None] | None = None, texts: Sequence[str] = ()) -> pa.Table:
-        """What Spark's intake makes of source rows (columns as ``in_engine``'s; one that is missing is null).
+        """What Spark's intake makes of source rows (columns as ``in_spark``'s; one that is missing is null).
 
         ``reasons``: of rows that did not parse, PARSE, their original ``texts`` beside them; None for the others. O(rows).
         """
@@ -113,7 +113,7 @@ class Rows:
         return bool(abs(value) > NEVER // _DAY if type_ == "date" else value == NULL)
 
 
-def in_engine(value: Any, type_: str) -> Any:
+def in_spark(value: Any, type_: str) -> Any:
     """A value of ``cells.cell`` as a row has it here: dates in days, decimals as such. Raises ValueError for what the type cannot hold."""
     if value is None:
         return None

@@ -48,13 +48,13 @@ def expression(sql: str, types: Mapping[str, str], to: str | None = None, what: 
         found = _Compiler(Columns(types)).of(tree(sql))
         value = found.value if to is None else casting(found.type, to, found.value)
     except Unclear as e:
-        raise needs_engine(what, str(e)) from None
+        raise needs_spark(what, str(e)) from None
 
     def told(row: Row) -> Any:
         try:
             return value(row)
         except Unclear as e:  # of this row's values
-            raise needs_engine(what, str(e)) from None
+            raise needs_spark(what, str(e)) from None
 
     return told
 
@@ -64,7 +64,7 @@ def condition(sql: str, types: Mapping[str, str], what: str) -> Callable[[Row], 
     return expression(sql, types, "boolean", what)
 
 
-def needs_engine(what: str, why: str) -> SkybandError:
+def needs_spark(what: str, why: str) -> SkybandError:
     """SKY-E531."""
     hint = "Spark evaluates it: --engine of skyband test and preview, or skyband run"
     return SkybandError("SKY-E531", f"{what} uses {why}, which is not evaluated without Spark", hint=hint)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-ENGINE: Final = "it is part of how Skyband starts Spark"
+STARTS_SPARK: Final = "it is part of how Skyband starts Spark"
 _OPEN: Final = (
     "spark.sql.autoBroadcastJoinThreshold", "spark.sql.broadcastTimeout", "spark.sql.debug.maxToStringFields",
     "spark.sql.execution.arrow.maxRecordsPerBatch", "spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes",
@@ -25,13 +25,13 @@ _FIXED: Final = {
     "spark.sql.session.timeZone": "times are UTC",
     "spark.sql.ansi.": "what does not parse is rejected with its reason, not an error",
     "spark.sql.variable.": "texts of a spec could read the environment",
-    "spark.sql.extensions": ENGINE,
-    "spark.sql.catalog": ENGINE,
+    "spark.sql.extensions": STARTS_SPARK,
+    "spark.sql.catalog": STARTS_SPARK,
     "spark.sql.adaptive.": "the tasks of the stateful step would be others from batch to batch",
     "spark.sql.streaming.": "what is kept between batches would be lost or read otherwise",
     "spark.sql.": "what Spark makes of rows must not depend on who runs the job",
     "spark.databricks.": "commits of tables must not depend on who runs the job",
-    "spark.jars.excludes": ENGINE,
+    "spark.jars.excludes": STARTS_SPARK,
     "spark.master": "--master says it",
     "spark.submit.deployMode": "the driver is the command's own process",
     "spark.remote": "the driver is the command's own process",
@@ -39,7 +39,7 @@ _FIXED: Final = {
     "spark.app.name": "the job's name is",
     "spark.speculation": "two copies of a stateful task would write one state",
     "spark.executorEnv.PYTHONSAFEPATH": "modules would be imported from the working directory",
-    "spark.executorEnv.SKYBAND_DRIVER": ENGINE,
+    "spark.executorEnv.SKYBAND_DRIVER": STARTS_SPARK,
 }
 """Name, or its beginning if it ends with a dot -> why nobody changes it. The first that fits counts."""
 

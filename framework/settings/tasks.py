@@ -14,7 +14,7 @@ DEFAULT_TASKS: Final = 2
 """Those of a first run if it does not."""
 
 
-def tasks_asked(environ: Mapping[str, str] = os.environ) -> int | None:
+def requested_tasks(environ: Mapping[str, str] = os.environ) -> int | None:
     """The tasks that the environment asks for, None if it does not. SkybandError SKY-E201 if that is no number of tasks."""
     said = environ.get(TASKS)
     if not said:

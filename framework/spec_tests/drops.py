@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.model import Plan
-from skyband.framework.rehearsal.rows import in_engine
+from skyband.framework.rehearsal.rows import in_spark
 from skyband.framework.spec.models.examples import RESTART, SpecTest
 from skyband.framework.spec.parsing.cells import cell
 
@@ -29,7 +29,7 @@ def drops(plan: Plan, test: SpecTest) -> list[Drop]:
         row = {}
         for name, value in given.items():
             try:
-                row[name] = in_engine(cell(value, fields[name].kind), fields[name].type)
+                row[name] = in_spark(cell(value, fields[name].kind), fields[name].type)
             except (ValueError, ArithmeticError) as e:
                 raise SkybandError("SKY-E530", f"test {test.name!r}: column {name} {e}") from e
         made[-1].rows.append(row)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.settings.engine import seconds
+from skyband.framework.settings.spark import seconds
 
 LEASE: Final = "SKYBAND_LEASE"
 """Seconds for which a lock on object storage is its holder's after it was last written."""

@@ -10,11 +10,11 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
-from skyband.framework.settings.engine import CONF, engine_settings
+from skyband.framework.settings.spark import CONF, spark_settings
 
 SCHEMES: Final = ("s3", "gs", "abfss")
 """Of paths on object storage that a spec may name. Tests have a server for ``s3`` alone."""
-ENGINE_JARS: Final[Mapping[str, tuple[str, ...]]] = {
+SPARK_JARS: Final[Mapping[str, tuple[str, ...]]] = {
     "s3": (
         "org.apache.hadoop:hadoop-aws:3.5.0", "software.amazon.awssdk:s3:2.35.4", "software.amazon.awssdk:s3-transfer-manager:2.35.4",
         "software.amazon.awssdk:sts:2.35.4",
@@ -51,12 +51,12 @@ def scheme_of(path: str) -> str | None:
 def options(path: str, env: Mapping[str, str] = os.environ) -> dict[str, str] | None:
     """How delta-rs and obstore reach what is at ``path``, beyond what they read in the environment themselves; None for a local path.
 
-    Raises as ``engine_settings``.
+    Raises as ``spark_settings``.
     """
     scheme = scheme_of(path)
     if scheme != "s3":
         return None if scheme is None else {}
-    conf = engine_settings(env=env).conf
+    conf = spark_settings(env=env).conf
     found = {name: conf[_S3A + own] for own, name in _SAME.items() if _S3A + own in conf}
     endpoint = found.get("aws_endpoint") or _endpoint(env)
     if endpoint is None:
@@ -69,11 +69,11 @@ def reached_by_tasks(path: str, env: Mapping[str, str] = os.environ) -> bool:
     """Whether tasks' Python reaches what is at ``path``: everything but objects whose credentials are settings of a JVM elsewhere.
 
     These go to executors' Java alone. Credentials of the environment, or of the machine, executors have themselves. Raises as
-    ``engine_settings``.
+    ``spark_settings``.
     """
     if scheme_of(path) != "s3":
         return True
-    asked = engine_settings(env=env)
+    asked = spark_settings(env=env)
     return asked.local or not any(_S3A + name in asked.conf for name in _CREDENTIALS)
 
 
@@ -81,20 +81,20 @@ def workers_env(env: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Variables for Spark's process on this machine, and so for its Python workers: what they would not find in ``env``.
 
     They do not know the command's options: its settings for ``s3://`` come as a part of ``SKYBAND_CONF``, which counts before the file.
-    Raises as ``engine_settings``.
+    Raises as ``spark_settings``.
     """
-    own = [f"{name}={value}" for name, value in engine_settings(env=env).conf.items() if name.startswith(_S3A)]
+    own = [f"{name}={value}" for name, value in spark_settings(env=env).conf.items() if name.startswith(_S3A)]
     return {CONF: "\n".join([env.get(CONF, ""), *own])} if own else {}
 
 
 def executors_env(env: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Variables for Python on executors of a cluster: endpoint and region of ``s3://``, no credentials. Raises as ``engine_settings``."""
+    """Variables for Python on executors of a cluster: endpoint and region of ``s3://``, no credentials. Raises as ``spark_settings``."""
     found = options("s3://", env) or {}
     region = found.get("aws_region") or _region(env)
     return {name: value for name, value in ((_ENDPOINTS[1], found.get("aws_endpoint")), ("AWS_REGION", region)) if value}
 
 
-def engine_conf(env: Mapping[str, str] = os.environ) -> dict[str, str]:
+def spark_conf(env: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Spark's settings for ``s3://``: the scheme's name as users know it, and the endpoint and region of the environment.
 
     It finds credentials in the environment by itself.

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> Answer:
     from skyband.framework.base.reasons import REASON
     from skyband.framework.preview.judged import judged, results_of
 
-    found = judged(plan, args.sample, read=_by_engine if args.engine else None)
+    found = judged(plan, args.sample, read=_by_spark if args.engine else None)
     results = dict(results_of(plan, found))
     data = {
         "files": found.first.files, "rows": found.rows.select([REASON, *(f.name for f in plan.intake.fields)]).slice(0, args.n).to_pylist(),
@@ -69,12 +69,12 @@ def run(args: argparse.Namespace) -> Answer:
     return Answer(data, "\n".join([*_rows(plan, found, args.n), *_rejected(found), *_results(results)]))
 
 
-def _by_engine(plan: Plan, most: int) -> tuple[FirstRows, pa.Table]:
-    from skyband.framework.preview.spark_rows import engine_rows
+def _by_spark(plan: Plan, most: int) -> tuple[FirstRows, pa.Table]:
+    from skyband.framework.preview.spark_rows import rows_by_spark
     from skyband.framework.streaming.spark.packages import packages
     from skyband.framework.streaming.spark.session import get_session
 
-    return engine_rows(plan, most, get_session("skyband-preview", packages=packages(plan)))
+    return rows_by_spark(plan, most, get_session("skyband-preview", packages=packages(plan)))
 
 
 def _rows(plan: Plan, found: Judged, shown: int) -> Iterator[str]:

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> Answer:
 
         # A handful of rows: compiling kernels, or only loading compiled ones, would take longer than all tests. The bytes are the same.
         compile_nothing()
-    play = _by_engine() if args.engine else _in_memory()
+    play = _by_spark() if args.engine else _in_memory()
     specs: list[dict[str, Any]] = []
     mistakes = 0
     for path in args.spec:
@@ -80,9 +80,9 @@ def _in_memory() -> Play:
     return tables_of
 
 
-def _by_engine() -> Play:
+def _by_spark() -> Play:
     """The session starts with the first test that is run."""
-    from skyband.framework.spec_tests.by_engine import tables_of
+    from skyband.framework.spec_tests.by_spark import tables_of
     from skyband.framework.streaming.spark.session import get_session
 
     return lambda plan, test: tables_of(plan, test, get_session("skyband-test", alone=True))

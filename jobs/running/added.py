@@ -37,13 +37,13 @@ def added(args: argparse.Namespace, plan: Plan, layout: Layout, record: Recorded
             names = ", ".join(found.queries)
             told.tell("info", "starting", f"making {names} of the rows so far; the tables of job {plan.job} stay as they are meanwhile")
             spark = get_session(plan.job, packages=packages(plan), home=layout.home)
-            from skyband.framework.streaming.job.locks import engine_lock
+            from skyband.framework.streaming.job.locks import jvm_lock
             from skyband.framework.streaming.job.sent import Sent
             from skyband.framework.streaming.rebuild.add_queries import add
 
             # Of a query that takes the place of another of its name, all is to be sent.
             Sent(layout, job).forget(found.queries)
-            with engine_lock(spark, layout):
+            with jvm_lock(spark, layout):
                 rows = add(spark, plan, layout, job, found)
             told.tell("info", "added", f"{names}: {counted(rows, 'row')} told so far; swapped in", rows=rows)
         return stream(args, plan, layout, layout.home, began, found is not None)

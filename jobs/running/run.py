@@ -18,7 +18,7 @@ from skyband.framework.base.messages import ACCEPTED, ROWS_IN
 from skyband.framework.base.reasons import FILTERED
 from skyband.framework.console.lines import FORMATS, Lines
 from skyband.framework.console.notify import Receivers
-from skyband.framework.settings.engine import engine_settings
+from skyband.framework.settings.spark import spark_settings
 from skyband.framework.streaming.spark.stop_signal import SIGNALLED, STOP
 from skyband.jobs.options import add_spark_options, choose_spark
 from skyband.jobs.parser import help_page
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from skyband.framework.streaming.job.consistency import Found
     from skyband.framework.streaming.job.layout import JobFile, Layout
     from skyband.framework.streaming.run.runner import Batch
-    from skyband.framework.streaming.spark.start_ahead import Engine
+    from skyband.framework.streaming.spark.start_ahead import JvmRequest
     from skyband.framework.tables.writing.sink import Sink
 
 QUICK_BYTES: Final = 64 << 20
@@ -90,34 +90,34 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     add_spark_options(p)
 
 
-def engine_for(plan: Plan) -> Engine:
+def jvm_request(plan: Plan) -> JvmRequest:
     """Spark that runs of ``plan`` ask for."""
     from skyband.framework.streaming.spark.packages import packages
-    from skyband.framework.streaming.spark.start_ahead import Engine
+    from skyband.framework.streaming.spark.start_ahead import JvmRequest
 
-    return Engine(plan.job, packages(plan))
+    return JvmRequest(plan.job, packages(plan))
 
 
-def engine_ahead(spec: str) -> None:
+def start_spark_ahead(spec: str) -> None:
     """Starts Spark of a run of ``spec`` that will soon be over, if one is expected. What is wrong is told where it matters."""
     from skyband.framework.streaming.spark.start_ahead import expected
 
-    engine = expected(spec)
-    if engine is None:
+    request = expected(spec)
+    if request is None:
         return
     from skyband.framework.streaming.spark.session import start_ahead
     from skyband.framework.streaming.spark.worker_pools import SOON_OVER
 
     with suppress(SkybandError, OSError):
-        start_ahead(engine.job, engine.packages, SOON_OVER)
+        start_ahead(request.job, request.packages, SOON_OVER)
 
 
 def asked(words: Sequence[str], lines: Lines, outcome: Outcome, alone: bool = False) -> argparse.Namespace:
-    """The command's arguments, as its own parser takes ``words``, for who runs a job on the way. ``alone``: see ``Asked``."""
+    """The command's arguments, as its own parser takes ``words``, for who runs a job on the way. ``alone``: see ``SparkOptions``."""
     parsers = argparse.ArgumentParser().add_subparsers()
     add_parser(parsers)
     args: argparse.Namespace = parsers.choices["run"].parse_args(words)
-    args.lines, args.recorded, args.engine_alone = lines, outcome, alone
+    args.lines, args.recorded, args.spark_alone = lines, outcome, alone
     return args
 
 
@@ -133,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
         told.say(f"starting {args.spec}")
     if getattr(args, "alone", False):
         if not args.continuous:
-            engine_ahead(args.spec)
+            start_spark_ahead(args.spec)
         lean_arrow()
     plan, layout = opened(args)
     libraries_there(plan)
@@ -168,7 +168,7 @@ def run(args: argparse.Namespace) -> int:
                     told.tell("info", "reshaping", text)
                 code = stream(args, plan, layout, layout.home, began, quick(there))
             if _once(args, plan):
-                note(args.spec, plan.source, engine_for(plan))
+                note(args.spec, plan.source, jvm_request(plan))
             return record.ended(code)
         finally:
             outcome.look(lambda: newest_checks(layout.root))
@@ -271,9 +271,9 @@ def quick(there: Sequence[str] | None) -> bool:
 
 def moves_blocks(plan: Plan) -> bool:
     """Whether Spark has blocks to move alone, as tasks read the files: what a second compiler takes, a run does not get back."""
-    from skyband.framework.plan.reader import engine_reads
+    from skyband.framework.plan.reader import why_spark_reads
 
-    return engine_reads(plan.source, plan.intake) is None
+    return why_spark_reads(plan.source, plan.intake) is None
 
 
 def _rest(args: argparse.Namespace, plan: Plan, layout: Layout, job: JobFile, began: float) -> int:
@@ -335,9 +335,9 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
         _import_ahead()
         looking.start()
 
-    engine = engine_for(plan)
+    request = jvm_request(plan)
     extra = SOON_OVER if soon_over else None
-    spark = get_session(engine.job, packages=engine.packages, home=home, extra=extra, quick=brief, meanwhile=meanwhile)
+    spark = get_session(request.job, packages=request.packages, home=home, extra=extra, quick=brief, meanwhile=meanwhile)
     if looking.ident is not None:
         looking.join()
     from skyband.framework.quality import unusable
@@ -350,7 +350,7 @@ def stream(args: argparse.Namespace, plan: Plan, layout: Layout, home: Path, beg
     from skyband.framework.streaming.spark import executors
     from skyband.framework.tables.writing.factory import writer_for
 
-    if engine_settings().local:
+    if spark_settings().local:
         fork_ahead(spark, plan)
     elif plan.source.path is not None:
         executors.see(spark, plan.source.path)

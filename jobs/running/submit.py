@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.settings.engine import engine_settings
+from skyband.framework.settings.spark import spark_settings
 from skyband.jobs.parser import help_page
 from skyband.jobs.running import run as running
 from skyband.jobs.spec import load_plan
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     # Receivers are told of what fails on the way to the run, too.
     running.begin(args)
     args.plan = load_plan(args.spec)
-    asked = engine_settings()
+    asked = spark_settings()
     if asked.local:
         raise SkybandError(
             "SKY-E611", f"{asked.master} is this machine, no cluster to submit to", "skyband run SPEC; or --master spark://HOST:PORT"

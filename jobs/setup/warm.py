@@ -46,7 +46,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> Answer:
     """Where the archive is. SkybandError SKY-E200 or SKY-E300 if Spark does not start. Without an archive runs start more slowly."""
-    from skyband.framework.streaming.spark.jvm import ENGINE
+    from skyband.framework.streaming.spark.jvm import SPARK_JVM
     from skyband.framework.streaming.spark.session import archive, get_session
 
     if args.packages:
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> Answer:
         if made is None or temporary is None:
             return Answer({"archive": None}, None)
         _say(args, "archiving Spark's classes")
-        ENGINE.end(seconds=300)
+        SPARK_JVM.end(seconds=300)
     try:
         temporary.chmod(0o600)
         os.replace(temporary, made)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from skyband.airflow_dags.skyband_airflow import cluster
-from skyband.framework.settings.engine import CONF, MASTER, Asked, engine_settings
+from skyband.framework.settings.spark import CONF, MASTER, SparkOptions, spark_settings
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Connection:
 )
 def test_host_and_port_are_the_master(host: str, port: int | None, master: str) -> None:
     found = cluster.settings("c", Connection(host=host, port=port))
-    assert engine_settings(Asked(), found).master == master
+    assert spark_settings(SparkOptions(), found).master == master
 
 
 def test_extras_are_settings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,19 +45,19 @@ def test_extras_are_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     found = cluster.settings("c", Connection(extra_dejson=extra))
     assert set(found) == {MASTER, CONF} == {cluster.MASTER, cluster.CONF}
     expected = {"spark.executor.memory": "2g", "spark.cores.max": "4", "spark.ui.enabled": "true", "spark.yarn.queue": "root.default"}
-    assert engine_settings(Asked(), found).conf == expected
+    assert spark_settings(SparkOptions(), found).conf == expected
     assert cluster.settings("c", Connection())[CONF] == ""
 
 
 def test_those_of_the_worker_count_less(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SKYBAND_CONF", "spark.cores.max=1\nspark.executor.memory=1g")
     found = cluster.settings("c", Connection(extra_dejson={"spark.cores.max": 8}))
-    assert engine_settings(Asked(), found).conf == {"spark.cores.max": "8", "spark.executor.memory": "1g"}
+    assert spark_settings(SparkOptions(), found).conf == {"spark.cores.max": "8", "spark.executor.memory": "1g"}
 
 
 def test_a_password_is_the_clusters_and_no_part_of_a_command_line() -> None:
     found = cluster.settings("c", Connection(password="hunter2hunter2"))
-    settings = engine_settings(Asked(), found)
+    settings = spark_settings(SparkOptions(), found)
     assert settings.conf["spark.authenticate"] == "true" and settings.secrets() == ["spark.authenticate.secret"]
 
 

@@ -37,17 +37,17 @@ def test_a_dropped_spec_runs_and_outlives_worker_and_user(home: Home, tmp_path: 
         airflow.until(lambda: "batch 1:" in airflow.log("later", "run", 1), "news of an asset start nothing")
 
         # The worker dies; the run does not, and the next try goes on watching it.
-        (engine_of,) = below(home, f"run\0{home.specs}/later.yaml")
+        (jvm_pid,) = below(home, f"run\0{home.specs}/later.yaml")
         ((worker,),) = home.rows("select pid from task_instance where dag_id = 'later' and task_id = 'run'")
         os.kill(worker, signal.SIGKILL)
         airflow.until(lambda: "Reconnecting to existing job" in airflow.log("later", "run", 2), "the run is not found again")
-        assert below(home, f"run\0{home.specs}/later.yaml") == [engine_of] and "process " not in airflow.log("later", "run", 2)
+        assert below(home, f"run\0{home.specs}/later.yaml") == [jvm_pid] and "process " not in airflow.log("later", "run", 2)
 
         # A user clears the task: the run ends, and the next one goes on from its checkpoint.
         ((run,),) = home.rows("select run_id from dag_run where dag_id = 'later'")
         asked = {"dry_run": False, "dag_run_id": run, "task_ids": ["run"], "only_failed": False}
         airflow.api("dags/later/clearTaskInstances", asked)
-        airflow.until(lambda: engine_of not in below(home), "a cleared task's run goes on")
+        airflow.until(lambda: jvm_pid not in below(home), "a cleared task's run goes on")
         airflow.until(lambda: done("later"), "the cleared run does not come to its end")
         assert not below(home, f"run\0{home.specs}/later.yaml")
 

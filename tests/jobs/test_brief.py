@@ -41,11 +41,11 @@ def test_who_is_brief(
     write(tmp_path, stream(1, 20), 1)
     asked: list[bool] = []
 
-    def no_engine(*_: Any, quick: bool, **__: Any) -> NoReturn:
+    def no_spark(*_: Any, quick: bool, **__: Any) -> NoReturn:
         asked.append(quick)
         raise SkybandError("SKY-E300", "there is none here")
 
-    monkeypatch.setattr(session, "get_session", no_engine)
+    monkeypatch.setattr(session, "get_session", no_spark)
     monkeypatch.setattr(run, "QUICK_BYTES", 1 << 20 if little else 0)
     assert main(["run", str(spec), how]) == 3 and "there is none here" in capsys.readouterr().err
     assert asked == [brief]
@@ -57,11 +57,11 @@ def test_whose_engine_may_be_started_ahead(how: str, ahead: bool, tmp_path: Path
     spec = write_spec(tmp_path)
     started: list[str] = []
 
-    def no_engine(*_: Any, **__: Any) -> NoReturn:
+    def no_spark(*_: Any, **__: Any) -> NoReturn:
         raise SkybandError("SKY-E300", "there is none here")
 
-    monkeypatch.setattr(session, "get_session", no_engine)
-    monkeypatch.setattr(run, "engine_ahead", started.append)
+    monkeypatch.setattr(session, "get_session", no_spark)
+    monkeypatch.setattr(run, "start_spark_ahead", started.append)
     monkeypatch.setattr(run, "lean_arrow", lambda: None)
     assert _Command(sys.stderr, alone=True).run(["run", str(spec), how]) == 2
     assert started == ([str(spec)] if ahead else [])

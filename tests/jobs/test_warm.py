@@ -14,10 +14,10 @@ from skyband.jobs.setup.warm import PARTS, compile_modules, text, write
 from skyband.jobs.spec import load_plan
 
 CLASSES_OF = """\
-from skyband.framework.streaming.spark.jvm import ENGINE
+from skyband.framework.streaming.spark.jvm import SPARK_JVM
 from skyband.framework.streaming.spark.session import get_session
 assert get_session("warmed", master="local[1]").range(3).count() == 3
-print([line.split()[-1] for line in open(f"/proc/{ENGINE.pids()[0]}/maps") if line.rstrip().endswith(".jsa")])
+print([line.split()[-1] for line in open(f"/proc/{SPARK_JVM.pids()[0]}/maps") if line.rstrip().endswith(".jsa")])
 """
 
 

@@ -77,7 +77,7 @@ def test_kernels_vectorise(tmp_path, monkeypatch) -> None:
     """The loops of plain arithmetic and of predicates work on more than one pair per instruction (packed compares, no scalar fallback)."""
     schema = {**SCHEMA, "n": "int", "s": "text"}
     kernel = compile_pair(parse("abs(a.x - b.x) + abs(a.y - b.y)", schema), parse("a.s <> b.s and a.n < b.n", schema), False, {})
-    monkeypatch.setattr(jit_module, "cache_folder", lambda: tmp_path)  # code from a cache cannot be inspected
+    monkeypatch.setattr(jit_module, "cache_directory", lambda: tmp_path)  # code from a cache cannot be inspected
     block = numba_function.__wrapped__(kernel.source("count"))
     text = block.inspect_llvm(block.signatures[0])
     assert "x double> " in text and "fcmp ole <" in text
@@ -108,7 +108,7 @@ def test_without_numba_the_same_bytes(tmp_path) -> None:
 
 @needs_numba
 def test_a_file_in_the_cache_is_not_run_unless_it_is_ours(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(jit_module, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(jit_module, "cache_directory", lambda: tmp_path)
     kernel = compile_pair(parse("a.x - b.x - 0.125", SCHEMA), None, False, {})
     source = kernel.source("count")
     block = numba_function.__wrapped__(source)

@@ -43,7 +43,7 @@ def test_files_that_come_while_the_end_is_declared_are_not_at_rest(spark: SparkS
     assert waiting(plan.source, layout) == [] and at_rest(layout, layout.known(), finish=True)
 
 
-def no_engine(*_: object, **__: object) -> None:
+def no_spark(*_: object, **__: object) -> None:
     raise AssertionError("a JVM was started")
 
 
@@ -68,7 +68,7 @@ def test_a_run_with_nothing_to_do(
     check = "{table: far5, expectation: expect_table_row_count_to_be_between, min_value: 1}"
     spec.write_text(spec.read_text().replace("quality:\n", f"quality:\n  tables:\n    - {check}\n"))
     outcome = tmp_path / "outcome.json"
-    monkeypatch.setattr("skyband.framework.streaming.spark.session.get_session", no_engine)
+    monkeypatch.setattr("skyband.framework.streaming.spark.session.get_session", no_spark)
     assert cli.main(["run", str(spec), "--once", "--finish", "--outcome", str(outcome)]) == 0
     said = capsys.readouterr().err
     assert "done: 0 rows, 0 rejected, 0 changes" in said and "the results up to batch" in said and "are published" in said

@@ -1,7 +1,7 @@
 """``init``, ``validate --data``, ``preview`` and Spark see the same rows: over a matrix of formats and of what users' files are like.
 
 For each case, either all accept the source, with the same values, or all refuse it with a coded error. The rows of a run are those of its
-intake (``engine_rows``), which reads the source as a run does.
+intake (``rows_by_spark``), which reads the source as a run does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from skyband.framework.base.reasons import REASON
 from skyband.framework.guess.draft import draft
 from skyband.framework.plan.model import Plan
 from skyband.framework.preview.judged import judged
-from skyband.framework.preview.spark_rows import engine_rows
+from skyband.framework.preview.spark_rows import rows_by_spark
 from skyband.framework.spec.load import validate_file
 from skyband.jobs.authoring.validate import mistakes
 from skyband.jobs.spec import load_plan
@@ -153,7 +153,7 @@ def test_all_accept_with_the_same_rows(spark: SparkSession, tmp_path: Path, case
     assert "0 would be rejected" in said and "not looked at" not in said and "not read" not in said
     plan = load_plan(str(path))
     found = judged(plan, results=False)
-    theirs = engine_rows(plan, 1_000, spark)[1]
+    theirs = rows_by_spark(plan, 1_000, spark)[1]
     assert found.first.doubtful == 0 and found.rejected == {}
     assert columns_of(found.rows, plan) == columns_of(theirs, plan)
     assert found.rows.num_rows >= N - 1
@@ -191,7 +191,7 @@ def test_all_refuse_with_a_coded_error(spark: SparkSession, tmp_path: Path, case
     _, errors, _ = mistakes(str(path), data=True)
     assert errors and all(e.code == "SKY-E206" and e.hint for e in errors), [e.render() for e in errors]
     plan = load_plan(str(path))
-    for read in (lambda: judged(plan, results=False), lambda: engine_rows(plan, 100, spark)):
+    for read in (lambda: judged(plan, results=False), lambda: rows_by_spark(plan, 100, spark)):
         with pytest.raises(SkybandError) as e:
             read()
         assert e.value.code in ("SKY-E206", "SKY-E301", "SKY-E201") and e.value.hint

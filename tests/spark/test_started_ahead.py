@@ -22,7 +22,7 @@ def noted(self, *how):
     opened(self, *how)
     when = "after" if "skyband.framework.spec.load" in sys.modules else "before"
     with open(os.environ["SEEN"], "a") as seen:
-        print(when, process.ENGINE.process.pid, file=seen)
+        print(when, process.SPARK_JVM.process.pid, file=seen)
 process.Start._open = noted
 from skyband.jobs.cli import main
 main()

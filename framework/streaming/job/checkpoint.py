@@ -31,14 +31,14 @@ def whole(checkpoint: Path, control: Path, partitions: int, finishes: Sequence[S
     The log of the spec's own source is looked at by its format. O(files of the checkpoint).
     """
     planned, done = (last_batch(checkpoint / log) for log in ("offsets", "commits"))
-    damage = _engine_logs(checkpoint, planned, done) or _control(checkpoint, control, planned, finishes)
+    damage = _spark_logs(checkpoint, planned, done) or _control(checkpoint, control, planned, finishes)
     if damage is None and done >= 0:
         damage = _state(checkpoint / "state" / "0", partitions_of(checkpoint, done) or partitions, done + 1)
     if damage is not None:
         raise unusable(checkpoint, damage)
 
 
-def _engine_logs(checkpoint: Path, planned: int, done: int) -> str | None:
+def _spark_logs(checkpoint: Path, planned: int, done: int) -> str | None:
     if not _filled(checkpoint / "metadata"):
         return "its file metadata is gone"
     try:

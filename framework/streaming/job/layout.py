@@ -19,7 +19,7 @@ from skyband.framework.base.table_names import JOB_RUNS, NAMES_EDITION, RENAMED
 from skyband.framework.plan.fingerprint import compare, concealed, fingerprint, salted
 from skyband.framework.plan.growth import Growth, growth
 from skyband.framework.plan.model import Plan
-from skyband.framework.settings.tasks import tasks_asked
+from skyband.framework.settings.tasks import requested_tasks
 from skyband.framework.sources.files.ledger import LEDGER
 from skyband.framework.sources.logs import AGAIN, last_batch
 from skyband.framework.sources.text.options import folded
@@ -270,8 +270,8 @@ def grows(plan: Plan, job: JobFile) -> Growth | None:
 
 
 def reshaped(plan: Plan, job: JobFile) -> list[str]:
-    """What the next run does to the job's state before all else, in words. SkybandError SKY-E201 (see ``tasks_asked``)."""
-    more, tasks = grows(plan, job), job.moving or tasks_asked()
+    """What the next run does to the job's state before all else, in words. SkybandError SKY-E201 (see ``requested_tasks``)."""
+    more, tasks = grows(plan, job), job.moving or requested_tasks()
     said = [] if more is None else [f"run.buckets was {more.was}, now {more.now}: the state is divided first"]
     return said + (
         [] if tasks in (None, job.partitions) else [f"the state is moved from {counted(job.partitions, 'task')} to {tasks} first"]

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.storage.holders import taken_over
 from skyband.framework.streaming.job.layout import Layout
-from skyband.framework.streaming.spark.jvm import ENGINE
+from skyband.framework.streaming.spark.jvm import SPARK_JVM
 from skyband.framework.tables.delta.fence import raise_fences
 
 
@@ -23,7 +23,7 @@ def leased(layout: Layout, notice: Callable[[str], object]) -> Iterator[None]:
     # Needs a library that is not always there.
     from skyband.framework.storage.lease import Lease
 
-    lease = Lease(layout.root, _kill_engine)
+    lease = Lease(layout.root, _kill_jvm)
     lease.take(notice)
     try:
         if lease.after_crash:
@@ -39,7 +39,7 @@ def leased(layout: Layout, notice: Callable[[str], object]) -> Iterator[None]:
             lease.give_back()
 
 
-def _kill_engine() -> None:
-    for process in ENGINE.pids():
+def _kill_jvm() -> None:
+    for process in SPARK_JVM.pids():
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)

@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.failpoints import failpoint
-from skyband.framework.settings.engine import seconds
+from skyband.framework.settings.spark import seconds
 from skyband.framework.storage.places import is_object
 from skyband.framework.storage.sinks import refuse_links
 from skyband.framework.streaming.job.generations import settle
@@ -66,7 +66,7 @@ def one_run(layout: Layout, job: str, notice: Notice = lambda text: None) -> Ite
         held.truncate(0)
         held.write(str(os.getpid()))
         held.flush()
-        _await_engine(layout, job, notice)
+        _await_jvm(layout, job, notice)
         if settle(layout):
             notice(f"a new generation of job {job!r} was being swapped in when that was interrupted: it is in its place now")
         with _holding(mine):
@@ -85,7 +85,7 @@ def _holding(mine: tuple[Path, int]) -> Iterator[None]:
 
 
 @contextmanager
-def engine_lock(spark: SparkSession, layout: Layout) -> Iterator[None]:
+def jvm_lock(spark: SparkSession, layout: Layout) -> Iterator[None]:
     """Has Spark's own process lock the sink inside. Raises SkybandError SKY-E302 if another engine has it."""
     if is_object(layout.home):
         # The lease is for both: a JVM that outlives its driver can commit nothing.
@@ -98,9 +98,9 @@ def engine_lock(spark: SparkSession, layout: Layout) -> Iterator[None]:
         try:
             held = file.getChannel().tryLock()
         except Exception as e:
-            raise _engine_active(layout, str(e).splitlines()[0]) from e
+            raise _jvm_active(layout, str(e).splitlines()[0]) from e
         if held is None:
-            raise _engine_active(layout, "it came up meanwhile")
+            raise _jvm_active(layout, "it came up meanwhile")
         file.setLength(0)
         file.writeBytes(str(jvm.java.lang.ProcessHandle.current().pid()))
         yield
@@ -110,7 +110,7 @@ def engine_lock(spark: SparkSession, layout: Layout) -> Iterator[None]:
             file.close()
 
 
-def _await_engine(layout: Layout, job: str, notice: Notice) -> None:
+def _await_jvm(layout: Layout, job: str, notice: Notice) -> None:
     limit = seconds(WAIT, "60")
     until = clock.monotonic() + limit
     told = False
@@ -127,7 +127,7 @@ def _await_engine(layout: Layout, job: str, notice: Notice) -> None:
             notice(f"waiting for Spark of an earlier run of job {job!r} to end{_pid(layout.home / 'engine.lock')}")
             told = True
         if clock.monotonic() >= until:
-            raise _engine_active(layout, f"it did not end within {limit:g} s")
+            raise _jvm_active(layout, f"it did not end within {limit:g} s")
         clock.sleep(_STEP_SECONDS)
 
 
@@ -153,7 +153,7 @@ def _not_lockable(layout: Layout, e: OSError) -> SkybandError:
     return SkybandError("SKY-E203", f"the sink {layout.root} cannot be locked: {e.strerror}", hint="use a file system that has locks")
 
 
-def _engine_active(layout: Layout, why: str) -> SkybandError:
+def _jvm_active(layout: Layout, why: str) -> SkybandError:
     whose = _pid(layout.home / "engine.lock")
     return SkybandError(
         "SKY-E302", f"Spark of an earlier run is still writing to this sink{whose}: {why}", hint="wait for it to end, or kill it"

@@ -107,9 +107,9 @@ def status_of(plan: Plan) -> Status:
         if found.state != "never run":
             _held(found, plan, layout)
         return found
-    found.process = engine_of(layout)
+    found.process = jvm_pid(layout)
     found.next_bytes, found.old_bytes = (bytes_in(layout.home / name) for name in (NEXT, OLD))
-    rebuilding = engine_of(Layout(str(layout.next)))
+    rebuilding = jvm_pid(Layout(str(layout.next)))
     planned, done = (last_batch(layout.checkpoint / log) for log in ("offsets", "commits"))
     found.state = "running" if found.process is not None else "stopped in a batch" if planned > done else "stopped"
     if rebuilding is not None:
@@ -154,7 +154,7 @@ def _said(e: SkybandError) -> str:
     return f"{e.message}: {e.hint}" if e.hint else e.message
 
 
-def engine_of(layout: Layout) -> int | None:
+def jvm_pid(layout: Layout) -> int | None:
     """The process of Spark that is at work on this sink, None if there is none. Asks for its lock without taking it.
 
     On object storage that of the run.

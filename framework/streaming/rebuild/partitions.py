@@ -21,7 +21,7 @@ from skyband.framework.base.messages import RUNS
 from skyband.framework.base.reasons import CONTROL
 from skyband.framework.base.redaction import redact_values
 from skyband.framework.console.lines import Warn
-from skyband.framework.settings.tasks import TASKS, tasks_asked
+from skyband.framework.settings.tasks import TASKS, requested_tasks
 from skyband.framework.sources.logs import last_batch, partitions_of
 from skyband.framework.streaming.job.layout import JobFile, Layout
 from skyband.framework.streaming.spark.failures import system_failure_error
@@ -37,7 +37,7 @@ def moved(spark: SparkSession, layout: Layout, job: JobFile, sink: Sink, warn: W
     """
     planned, done = (last_batch(layout.checkpoint / log) for log in ("offsets", "commits"))
     if job.moving is None:
-        wanted = tasks_asked()
+        wanted = requested_tasks()
         if wanted in (None, job.partitions) or done < 0:
             return job
         if planned > done:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from skyband.framework.plan.model import IntakeNode, Plan
-from skyband.framework.plan.reader import engine_reads
+from skyband.framework.plan.reader import why_spark_reads
 from skyband.framework.sources.files.arrow import UnsupportedFile
 from skyband.framework.sources.files.listing import recursive
 from skyband.framework.sources.json.plain import may_be_plain, why_not_plain
@@ -29,7 +29,7 @@ def by_arrow(plan: Plan, job: JobFile) -> bool:
     rules = source_format(plan.source.format).arrow_rules()
     named = rules is not None and (job.header is not None or not rules.header)
     # Only rows that Spark reads wake buckets that have states to take up.
-    return named and not job.engine_reads and job.filling is None and engine_reads(plan.source, plan.intake) is None
+    return named and not job.engine_reads and job.filling is None and why_spark_reads(plan.source, plan.intake) is None
 
 
 def by_spark(plan: Plan, job: JobFile) -> bool:

@@ -42,7 +42,7 @@ class _Task:
                 yield e.code, e.message, e.hint
 
 
-def on_engine(spark: SparkSession) -> Spread:
+def on_spark(spark: SparkSession) -> Spread:
     """Makes parts in tasks of ``spark``, one a task. Raises SkybandError as the part's own, SKY-E300 if Spark fails."""
 
     def spread(sink: Sink, make: Make, parts: Sequence[Part]) -> list[Made]:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from skyband.framework.streaming.spark.warm_jvm import engine_ahead
+from skyband.framework.streaming.spark.warm_jvm import warm
 from skyband.framework.streaming.spark.worker_pools import pool, pools
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def fork_ahead(spark: SparkSession, plan: Plan) -> Thread:
             with suppress(Exception):
                 rows.count()
         # After that: at once, and on the same two cores, nothing of it would be gained [measured].
-        engine_ahead(spark)
+        warm(spark)
 
     thread = Thread(target=count, name="fork ahead", daemon=True)
     thread.start()

@@ -35,7 +35,7 @@ from skyband.framework.base.redaction import redact_values
 from skyband.framework.console.lines import Warn, warning_to_stderr
 from skyband.framework.plan.model import Plan
 from skyband.framework.row_rules.rules import stopped_by_rule
-from skyband.framework.settings.tasks import tasks_asked
+from skyband.framework.settings.tasks import requested_tasks
 from skyband.framework.sources.files.log_pruning import prune
 from skyband.framework.sources.logs import last_batch, watermark
 from skyband.framework.sources.registry import source_format
@@ -45,14 +45,14 @@ from skyband.framework.streaming.job.consistency import Found, check
 from skyband.framework.streaming.job.filling import order, taken_up
 from skyband.framework.streaming.job.idle import note
 from skyband.framework.streaming.job.layout import JobFile, Layout, fitting_job, own_place
-from skyband.framework.streaming.job.locks import engine_lock, one_run
+from skyband.framework.streaming.job.locks import jvm_lock, one_run
 from skyband.framework.streaming.job.unfinished import settle
 from skyband.framework.streaming.rebuild.partitions import moved
 from skyband.framework.streaming.rebuild.rebucket import grown
 from skyband.framework.streaming.rows.arrow_intake import odd
 from skyband.framework.streaming.run.backlog import Drops
 from skyband.framework.streaming.run.delivery import Delivery
-from skyband.framework.streaming.run.deriving import on_engine
+from skyband.framework.streaming.run.deriving import on_spark
 from skyband.framework.streaming.run.drifts import Drifts
 from skyband.framework.streaming.run.kafka_sink import outlet_of
 from skyband.framework.streaming.run.pieces import Pieces
@@ -152,7 +152,7 @@ class Runner:
         """
         own_place(self.plan, self.layout)
         handing = handed_on(self.spark, str(self.layout.checkpoint))
-        with one_run(self.layout, self.plan.job), engine_lock(self.spark, self.layout), handing:
+        with one_run(self.layout, self.plan.job), jvm_lock(self.spark, self.layout), handing:
             self.job, held = self._job_file(rebuild, found)
             self.sink = Sink(self.plan, self.writer, self.job.generation)
             self.sink.ensure_all()
@@ -197,7 +197,7 @@ class Runner:
             partitions = int(self.spark.conf.get("spark.sql.shuffle.partitions") or 2)
             clear(self.spark, self.layout.checkpoint)
             # More tasks than buckets have nothing to do, at every batch: only if they are asked for.
-            return self.layout.create(self.plan, partitions if tasks_asked() else min(partitions, self.plan.buckets), header), None
+            return self.layout.create(self.plan, partitions if requested_tasks() else min(partitions, self.plan.buckets), header), None
         held = check(self.plan, self.layout, job, rebuild, found=found)
         self.plan, job = grown(self.spark, self.plan, self.layout, job, self.warn)
         settle(self.plan, self.layout, job, held)
@@ -258,13 +258,13 @@ class Runner:
             except StreamingQueryException as e:
                 # A terminal's Ctrl-C reaches Spark's workers too: the batch may fail before it is stopped.
                 if STOP.signal is None:
-                    tried = (self._to_the_engine, partial(self.pieces.set_aside, batch=self.begun))
+                    tried = (self._switch_to_spark, partial(self.pieces.set_aside, batch=self.begun))
                     if self.failure is None and any(mended(str(e)) for mended in tried):
                         return None
                     raise self._told(e) from e
         return STOP.signal is None
 
-    def _to_the_engine(self, said: str) -> bool:
+    def _switch_to_spark(self, said: str) -> bool:
         """Whether the query failed because Spark has to read files that tasks were to read: from now on it does.
 
         The rows are the same whoever reads them, so a batch may change hands. For good, if there will be more such files.
@@ -388,7 +388,7 @@ class Runner:
     def _derive(self) -> None:
         if self.last_batch >= 0:
             self.phase("making the tables of results")
-            derive(self.sink, self.last_batch, on_engine(self.spark))
+            derive(self.sink, self.last_batch, on_spark(self.spark))
         self.derived_at = clock.monotonic()
 
 

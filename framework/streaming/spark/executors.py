@@ -23,7 +23,7 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.settings.engine import seconds
+from skyband.framework.settings.spark import seconds
 from skyband.framework.sources.logs import local_path
 from skyband.framework.storage.places import is_object, place
 from skyband.framework.storage.settings import reached_by_tasks

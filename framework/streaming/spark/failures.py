@@ -8,7 +8,7 @@ from typing import Final
 
 from skyband.framework.base.errors import SkybandError, SpecErrors
 from skyband.framework.base.system_failures import SYSTEM_FAILURE_HINT, system_failure, system_failure_of_jvm
-from skyband.framework.streaming.spark.jvm import ENGINE
+from skyband.framework.streaming.spark.jvm import SPARK_JVM
 from skyband.framework.streaming.spark.stop_signal import STOP
 
 DEFECT: Final = "SKY-E900"
@@ -20,11 +20,11 @@ _ON_THE_WAY: Final = ("SKY-E502", "SKY-E612", "SKY-E613", "SKY-E614", "SKY-E620"
 def failure(e: Exception) -> SkybandError | None:
     """The error that is told of ``e``: of a JVM's death, its own, or a defect. None: it is that a signal stopped the command.
 
-    May wait for a JVM that is about to die (``Engine.death``).
+    May wait for a JVM that is about to die (``SparkJvm.death``).
     """
     if isinstance(e, SpecErrors):
         return e.errors[0]
-    died = None if isinstance(e, SkybandError) and not e.code.startswith("SKY-E3") else ENGINE.death(e)
+    died = None if isinstance(e, SkybandError) and not e.code.startswith("SKY-E3") else SPARK_JVM.death(e)
     if died and STOP.signal is not None:
         return None
     return died or (e if isinstance(e, SkybandError) else _refused(e) or _unusable_name(e) or _defect(e))

@@ -8,7 +8,7 @@ from functools import cache
 
 from pyspark.sql import SparkSession
 
-from skyband.framework.streaming.spark.jvm import ENGINE
+from skyband.framework.streaming.spark.jvm import SPARK_JVM
 
 
 @cache
@@ -22,4 +22,4 @@ def _end() -> None:
         session = SparkSession.getActiveSession()
         if session is not None:
             session.stop()
-    ENGINE.end()
+    SPARK_JVM.end()

@@ -25,7 +25,7 @@ _WORKER_DIED: Final = ("Python worker exited unexpectedly", "IOException: Stream
 _LATE: Final = "Python worker failed to connect back"
 
 
-class Engine:
+class SparkJvm:
     """The process's engine; ``log`` is where it writes, ``scratch`` the directory of what ends with it, if it may be killed: it is on this
     machine alone, and all that has to last lasts already. ``packages``: those it was started with; it takes no more of them."""
 
@@ -84,7 +84,7 @@ class Engine:
             shutil.rmtree(self.scratch, ignore_errors=True)
 
 
-ENGINE: Final = Engine()
+SPARK_JVM: Final = SparkJvm()
 """The process's own."""
 
 
@@ -102,7 +102,7 @@ def worker_failed(said: str, log: Path | None) -> SkybandError | None:
 class Stray(io.TextIOBase):
     """A stderr for what libraries print: while there is a JVM it goes to Spark's log, before that to ``out``."""
 
-    def __init__(self, out: TextIO, engine: Engine) -> None:
+    def __init__(self, out: TextIO, engine: SparkJvm) -> None:
         self._out, self._engine = out, engine
 
     def write(self, text: str) -> int:

@@ -57,7 +57,7 @@ def log_file() -> Path | None:
 
 
 @contextmanager
-def engine_log(home: Path | None) -> Iterator[Path]:
+def spark_log(home: Path | None) -> Iterator[Path]:
     """File descriptors 1 and 2 lead into the log inside: what is started there inherits them for good.
 
     The log is ``$SKYBAND_LOG``, else a new file in ``home/logs`` (the newest ``KEPT`` stay), else, without ``home`` or where it cannot be
@@ -79,7 +79,7 @@ def engine_log(home: Path | None) -> Iterator[Path]:
 
 @contextmanager
 def log_to_come() -> Iterator[None]:
-    """As ``engine_log``, before it is known where the log is: what is written waits in a pipe for the first ``engine_log``."""
+    """As ``spark_log``, before it is known where the log is: what is written waits in a pipe for the first ``spark_log``."""
     _fill()
     read, write = os.pipe()
     _waiting.append(read)

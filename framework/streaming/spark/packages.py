@@ -14,7 +14,7 @@ from typing import Any, Final
 from skyband.framework.plan.model import Plan
 from skyband.framework.sources.kafka.client import JAR
 from skyband.framework.sources.registry import source_format
-from skyband.framework.storage.settings import ENGINE_JARS, scheme_of
+from skyband.framework.storage.settings import SPARK_JARS, scheme_of
 from skyband.operators.jit import cache_directory
 
 PROVIDER: Final = "org.apache.spark:spark-token-provider-kafka-0-10_2.13"
@@ -30,7 +30,7 @@ Resolve = Callable[[str], "Path | None"]
 def packages(plan: Plan) -> tuple[str, ...]:
     """Maven coordinates for ``get_session``, each once."""
     schemes = {scheme_of(path) for path in (plan.source.path, plan.sink) if path is not None}
-    stored = (jar for scheme, jars in ENGINE_JARS.items() if scheme in schemes for jar in jars)
+    stored = (jar for scheme, jars in SPARK_JARS.items() if scheme in schemes for jar in jars)
     source, kafka = plan.source, [] if plan.kafka is None else [JAR]
     return tuple(dict.fromkeys((*source_format(source.format).packages(source), *stored, *kafka)))
 

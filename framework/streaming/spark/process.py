@@ -15,7 +15,7 @@ from subprocess import PIPE, Popen
 from typing import Any, Final, NamedTuple
 
 from skyband.framework.streaming.spark import cluster, launch
-from skyband.framework.streaming.spark.jvm import ENGINE
+from skyband.framework.streaming.spark.jvm import SPARK_JVM
 from skyband.framework.streaming.spark.scratch import scratch_directory
 
 _TOLD: Final = "_PYSPARK_DRIVER_CONN_INFO_PATH"
@@ -66,15 +66,15 @@ class Start:
             return None
         other, directory = _ahead
         _ahead = None
-        if other == self and ENGINE.pids():
+        if other == self and SPARK_JVM.pids():
             return directory
-        ENGINE.end()
+        SPARK_JVM.end()
         # That took the directory with it.
         scratch_directory()
         return None
 
     def _may_begin(self) -> bool:
-        there = ENGINE.process is not None or "PYSPARK_GATEWAY_PORT" in os.environ or _spark("_gateway") is not None
+        there = SPARK_JVM.process is not None or "PYSPARK_GATEWAY_PORT" in os.environ or _spark("_gateway") is not None
         return self.known is not None and not there
 
     def _asked(self) -> list[str]:
@@ -88,8 +88,8 @@ class Start:
             # PySpark waits for a file of its own choice.
             os.symlink(self._early / "told", kwargs["env"][_TOLD])
         self.meanwhile()
-        assert ENGINE.process is not None
-        return ENGINE.process
+        assert SPARK_JVM.process is not None
+        return SPARK_JVM.process
 
     @contextmanager
     def taken(self) -> Iterator[None]:
@@ -110,7 +110,7 @@ class Start:
         if self.known is not None:
             command = launch.command(command, self.settings, self.java, self.spark_home, self.known, self.make)
             env = launch.environment(env, self.spark_home)
-        ENGINE.process = Popen(command, **{**kwargs, "env": env}, cwd=self.directory)
+        SPARK_JVM.process = Popen(command, **{**kwargs, "env": env}, cwd=self.directory)
 
 
 class _Ahead(NamedTuple):

@@ -18,14 +18,14 @@ from skyband.framework.base.failpoints import die_with
 from skyband.framework.base.java import find_java_home
 from skyband.framework.base.python_path import SAFE
 from skyband.framework.console.lines import warning_to_stderr
-from skyband.framework.settings.engine import Asked, engine_settings
-from skyband.framework.settings.tasks import DEFAULT_TASKS, tasks_asked
+from skyband.framework.settings.spark import SparkOptions, spark_settings
+from skyband.framework.settings.tasks import DEFAULT_TASKS, requested_tasks
 from skyband.framework.sources.logs import local_path
 from skyband.framework.storage.places import is_object
-from skyband.framework.storage.settings import ENGINE_JARS, LEFT_OUT, engine_conf, executors_env, workers_env
+from skyband.framework.storage.settings import LEFT_OUT, SPARK_JARS, executors_env, spark_conf, workers_env
 from skyband.framework.streaming.spark import cluster, launch
-from skyband.framework.streaming.spark.jvm import ENGINE
-from skyband.framework.streaming.spark.log import engine_log, log_to_come
+from skyband.framework.streaming.spark.jvm import SPARK_JVM
+from skyband.framework.streaming.spark.log import log_to_come, spark_log
 from skyband.framework.streaming.spark.packages import resolver, with_provider
 from skyband.framework.streaming.spark.process import Start, active
 from skyband.framework.streaming.spark.scratch import remove_leftovers, scratch_directory
@@ -78,8 +78,8 @@ def get_session(
 ) -> SparkSession:
     """The process's Spark session, started on first call.
 
-    ``shuffle_partitions``: tasks of a first run's stateful step, by default those of ``tasks_asked``; ``master``: by default that of
-    ``engine_settings``, whose ``conf`` counts; ``home`` is the sink's own directory, for Spark's log (see ``engine_log``) where it is on
+    ``shuffle_partitions``: tasks of a first run's stateful step, by default those of ``requested_tasks``; ``master``: by default that of
+    ``spark_settings``, whose ``conf`` counts; ``home`` is the sink's own directory, for Spark's log (see ``spark_log``) where it is on
     this machine; ``extra``: further settings; ``quick``: Spark will have little to do, and compiles for that; ``make``: see
     ``launch``, heeded where an earlier start is known; ``alone``: on this machine, whatever is configured; ``meanwhile``: done while the
     engine's process starts.
@@ -90,21 +90,21 @@ def get_session(
     wanted = _wanted(app_name, shuffle_partitions, master, packages, extra, quick, make, alone, meanwhile)
     start, local = wanted.start, wanted.local
     first = not active()
-    if not first and ENGINE.process is not None and (lacking := sorted({*wanted.packages} - ENGINE.packages)):
+    if not first and SPARK_JVM.process is not None and (lacking := sorted({*wanted.packages} - SPARK_JVM.packages)):
         said = f"Spark that runs in this process was started for another job, without {', '.join(lacking)}"
         raise SkybandError("SKY-E300", said, hint="run this job in a process of its own, or as the first one")
-    with engine_log(None if home is not None and is_object(home) else home) as log, handlers_kept():
-        ENGINE.log = log
+    with spark_log(None if home is not None and is_object(home) else home) as log, handlers_kept():
+        SPARK_JVM.log = log
         if first:
             # Making the archive of classes is what a JVM does last.
-            ENGINE.scratch = wanted.scratch if local and make is None else None
-            ENGINE.packages = frozenset(wanted.packages)
+            SPARK_JVM.scratch = wanted.scratch if local and make is None else None
+            SPARK_JVM.packages = frozenset(wanted.packages)
         try:
             start.begin()
             spark = _session(start.settings, start)
         except Exception as e:
             raise SkybandError("SKY-E300", f"Spark did not start: {str(e).splitlines()[0]}", hint=f"Spark's log is {log}") from e
-    die_with(ENGINE.pids)
+    die_with(SPARK_JVM.pids)
     if first and local:
         context: Any = spark.sparkContext
         context.pythonExec = launcher(context.pythonExec, (wanted.scratch, cache_directory()))
@@ -130,7 +130,7 @@ def start_ahead(app_name: str, packages: tuple[str, ...], extra: Mapping[str, st
     """
     wanted = _wanted(app_name, None, None, packages, extra, True, None, False, lambda: None)
     if wanted.local and not active():
-        ENGINE.scratch = wanted.scratch
+        SPARK_JVM.scratch = wanted.scratch
         with log_to_come():
             wanted.start.ahead()
 
@@ -157,7 +157,7 @@ def _wanted(
             "SKY-E200", "Spark needs Java 17 or 21 and none was found", hint="install a Java 17 runtime or set JAVA_HOME to one"
         )
     os.environ["JAVA_HOME"] = str(java)
-    asked = engine_settings(Asked(alone=True) if alone else None)
+    asked = spark_settings(SparkOptions(alone=True) if alone else None)
     chosen = master or asked.master
     local = chosen.startswith("local")
     os.environ["PYSPARK_PYTHON"] = asked.conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
@@ -167,14 +167,14 @@ def _wanted(
     os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "conf")
     spark_home, packages = launch.spark_home(), (DELTA, *packages)
     plain = local and not cluster.changes_class_path(asked.conf)
-    on_s3 = bool(set(ENGINE_JARS["s3"]) & set(packages))
+    on_s3 = bool(set(SPARK_JARS["s3"]) & set(packages))
     excludes = SHIPPED + (LEFT_OUT if on_s3 else ())
     known = launch.known(spark_home, packages, excludes) if plain else None
     settings: dict[str, Any] = {
         **({} if known else {"spark.jars.packages": ",".join(packages), "spark.jars.excludes": ",".join(excludes)}),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.sql.shuffle.partitions": shuffle_partitions or tasks_asked() or DEFAULT_TASKS,
+        "spark.sql.shuffle.partitions": shuffle_partitions or requested_tasks() or DEFAULT_TASKS,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
@@ -201,7 +201,7 @@ def _wanted(
         "spark.sql.ui.explainMode": "simple",
         "spark.ui.showConsoleProgress": "false",
         **network,
-        **(engine_conf() if on_s3 else {}),
+        **(spark_conf() if on_s3 else {}),
         **({f"spark.executorEnv.{name}": value for name, value in executors_env().items()} if on_s3 and not local else {}),
         "spark.driver.maxResultSize": "0",
         "spark.driver.memory": "2g",

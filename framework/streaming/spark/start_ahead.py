@@ -26,14 +26,14 @@ KEPT: Final = 100
 """Notes that are kept, the newest ones."""
 
 
-class Engine(NamedTuple):
+class JvmRequest(NamedTuple):
     """What ``session.get_session`` was asked for by a run that was soon over."""
 
     job: str
     packages: tuple[str, ...]
 
 
-def note(spec: str, source: SourceNode, engine: Engine) -> None:
+def note(spec: str, source: SourceNode, request: JvmRequest) -> None:
     """Leaves a note for the next run of the file ``spec``, if its source is a directory of this machine."""
     from skyband.framework.sources.files.preflight import local_directory
     from skyband.framework.sources.registry import source_format
@@ -41,19 +41,19 @@ def note(spec: str, source: SourceNode, engine: Engine) -> None:
     directory = None if source.path is None or not source_format(source.format).of_files else local_directory(source.path)
     with suppress(OSError):
         if directory is not None and os.path.isfile(spec):
-            noted = {**engine._asdict(), "folder": os.path.abspath(directory), "changed": os.stat(directory).st_mtime_ns}
+            noted = {**request._asdict(), "folder": os.path.abspath(directory), "changed": os.stat(directory).st_mtime_ns}
             file = _file(spec)
             file.parent.mkdir(mode=0o700, exist_ok=True)
             file.write_text(json.dumps(noted))
             _forget(file.parent)
 
 
-def expected(spec: str) -> Engine | None:
+def expected(spec: str) -> JvmRequest | None:
     """Spark that the next run of ``spec`` will need; None if it will need none, or nothing is known of it."""
     with suppress(OSError, ValueError, TypeError, KeyError):
         noted = mapping(_file(spec).read_text())
         if os.stat(noted["folder"]).st_mtime_ns != noted["changed"]:
-            return Engine(str(noted["job"]), tuple(map(str, noted["packages"])))
+            return JvmRequest(str(noted["job"]), tuple(map(str, noted["packages"])))
     return None
 
 

@@ -21,7 +21,7 @@ _SNAPSHOT: Final = 'v1\n{"sstFiles":[],"numKeys":0}\n'
 """What the snapshot of a state that holds nothing says of itself."""
 
 
-def engine_ahead(spark: SparkSession) -> None:
+def warm(spark: SparkSession) -> None:
     """Does all of it; what cannot be done ahead is done, or goes wrong, where it matters."""
     for step in steps(spark):
         with suppress(Exception):

@@ -91,7 +91,7 @@ def test_a_signal_leaves_the_terminal_as_it_was(terminal: Terminal) -> None:
 
 
 @pytest.fixture
-def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if no test of this process had started a JVM, whose log would be named."""
     from skyband.framework.streaming.run import progress
 
@@ -107,7 +107,7 @@ def told(lines_of: Any, *batches: Batch, delay: int = 0) -> list[str]:
     return err.getvalue().splitlines()
 
 
-def test_batches_of_the_engines_own_are_not_shown_as_empty(no_engine: None) -> None:
+def test_batches_of_the_engines_own_are_not_shown_as_empty(no_spark: None) -> None:
     batches = Batch(0, Tally(rows_in=5, pending=5), 0.5, 5), Batch(1, Tally(), 0.1, 5), Batch(2, Tally(pending=-5, changes=3), 0.2)
     first, second, done = told(Lines, *batches)
     assert first.startswith("batch 0: 5 rows, ") and second == "batch 2: 5 rows that waited, rejected 0, changes 3, 0.2 s"
@@ -122,7 +122,7 @@ def test_batches_of_the_engines_own_are_not_shown_as_empty(no_engine: None) -> N
         (2000, 0, "; 2,000 rows wait, at 2020-01-01 00:00:00, the newest row's time: "),
     ],
 )
-def test_the_end_says_what_waits_and_why(no_engine: None, pending: int, delay: int, said: str) -> None:
+def test_the_end_says_what_waits_and_why(no_spark: None, pending: int, delay: int, said: str) -> None:
     done = told(Lines, Batch(0, Tally(rows_in=5000), 0.5, pending, NEWEST), delay=delay)[-1]
     assert said in done and done.endswith("the next rows or --finish let them count")
 

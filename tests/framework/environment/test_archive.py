@@ -42,7 +42,7 @@ class _Made:
             (self.code / file).write_text(file)
         self.cache.mkdir(mode=0o700)
         self.said: list[str] = []
-        monkeypatch.setattr(archive, "cache_folder", lambda: self.cache)
+        monkeypatch.setattr(archive, "cache_directory", lambda: self.cache)
         monkeypatch.setattr(Environment, "here", lambda: Environment.of(self.prefix, distributions(path=[str(self.packages)])))
         spec = type("spec", (), {"origin": str(self.code / "__init__.py")})
         monkeypatch.setattr(contents, "find_spec", lambda name: spec)

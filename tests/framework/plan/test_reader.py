@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skyband.framework.plan.explain import explain
-from skyband.framework.plan.reader import engine_reads
+from skyband.framework.plan.reader import why_spark_reads
 from tests.specs import plan_of_text, spec_text
 
 SPEC = spec_text(
@@ -20,12 +20,12 @@ SPEC = spec_text(
 
 def test_a_plain_source_is_read_by_arrow() -> None:
     made = plan_of_text(SPEC)
-    assert engine_reads(made.source, made.intake) is None
+    assert why_spark_reads(made.source, made.intake) is None
     assert "         read by Arrow\n" in explain(made)
     csv = plan_of_text(SPEC.replace("format: parquet", "format: csv\n  options: {sep: ';'}"))
-    assert engine_reads(csv.source, csv.intake) is None
+    assert why_spark_reads(csv.source, csv.intake) is None
     below = plan_of_text(SPEC.replace("path: in", "path: in\n  options: {recursiveFileLookup: true}"))
-    assert engine_reads(below.source, made.intake) is None
+    assert why_spark_reads(below.source, made.intake) is None
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,6 @@ def test_a_plain_source_is_read_by_arrow() -> None:
 )
 def test_what_the_engine_has_to_read(old: str, new: str, why: str) -> None:
     made = plan_of_text(SPEC.replace(old, new, 1))
-    assert engine_reads(made.source, made.intake) == why
+    assert why_spark_reads(made.source, made.intake) == why
     if made.source.format != "json":
         assert f"         read by Spark, not by Arrow: {why}\n" in explain(made)

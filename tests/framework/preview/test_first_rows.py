@@ -110,13 +110,13 @@ def shown(table: pa.Table) -> list[dict[str, Any]]:
 @pytest.mark.spark
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_rows_are_read_as_the_engine_reads_them(spark: SparkSession, tmp_path: Path, form: str) -> None:
-    from skyband.framework.preview.spark_rows import engine_rows
+    from skyband.framework.preview.spark_rows import rows_by_spark
 
     text = csv_of([*variants(), GOOD[:-1], [*GOOD, "more"]]) if form == "csv" else json_of(variants())
     write(tmp_path, f"a.{form}", text)
     plan = plan_of(tmp_path, form)
     found = judged(plan, results=False)
-    theirs = engine_rows(plan, 1_000, spark)[1]
+    theirs = rows_by_spark(plan, 1_000, spark)[1]
     columns = [f.name for f in plan.intake.fields]
     ours, engine = ([str(r) for r in shown(t.select([REASON, *columns]))] for t in (found.rows, theirs))
     # What did not parse has no columns here; of the rest every value is Spark's, and no row is made up.
@@ -131,9 +131,9 @@ def test_rows_are_read_as_the_engine_reads_them(spark: SparkSession, tmp_path: P
 
 @pytest.mark.spark
 def test_the_engine_shows_what_only_it_reads(spark: SparkSession, tmp_path: Path) -> None:
-    from skyband.framework.preview.spark_rows import engine_rows
+    from skyband.framework.preview.spark_rows import rows_by_spark
 
-    read = lambda plan, most: engine_rows(plan, most, spark)  # noqa: E731
+    read = lambda plan, most: rows_by_spark(plan, most, spark)  # noqa: E731
     plan = plan_of(tmp_path, "csv", '{header: true, escape: "|"}')
     (tmp_path / "in").mkdir()
     with pytest.raises(SkybandError, match=r"lacks|no rows|no header|no files"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skyband.framework.spec.models.examples import SpecTest
-from skyband.framework.spec_tests import by_engine, in_memory
+from skyband.framework.spec_tests import by_spark, in_memory
 from skyband.framework.spec_tests.expected import compared
 from skyband.framework.spec_tests.loading import load
 from tests.conftest import ROOT
@@ -58,7 +58,7 @@ def test_the_one_of_the_page_for_authors_passes(tmp_path) -> None:
 def test_they_pass_through_the_engine(path, spark: SparkSession) -> None:
     _, plan = load(str(path))
     for test in carried(str(path)):
-        assert compared(plan, test, by_engine.tables_of(plan, test, spark)) == [], test.name
+        assert compared(plan, test, by_spark.tables_of(plan, test, spark)) == [], test.name
 
 
 @pytest.mark.spark

@@ -12,8 +12,8 @@ import pytest
 from pyspark import cloudpickle
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.settings import engine
-from skyband.framework.settings.engine import CONF, MASTER, Asked
+from skyband.framework.settings import spark
+from skyband.framework.settings.spark import CONF, MASTER, SparkOptions
 from skyband.framework.storage.places import place
 from skyband.framework.storage.settings import executors_env, options, reached_by_tasks, workers_env
 from skyband.framework.streaming.rows import blocks
@@ -146,11 +146,11 @@ def test_results_of_many_keys_are_made_in_tasks(directory: str, monkeypatch: pyt
     monkeypatch.setattr(parts, "PART_ROWS", 5)
     sink = test_deriving.job(place(directory))
     changes = random_changes(sink.plan, seed=8, batches=3, steps=30)
-    engines: list[test_deriving.Engine] = []
+    engines: list[test_deriving.FakeSpark] = []
 
     def spread(of: Sink, make: Make, cut: Sequence[Part]) -> list[Made]:
-        engines.append(test_deriving.Engine())
-        return test_deriving.on_engine(engines[-1])(of, make, cut)  # type: ignore[arg-type]
+        engines.append(test_deriving.FakeSpark())
+        return test_deriving.on_spark(engines[-1])(of, make, cut)  # type: ignore[arg-type]
 
     for n in range(3):
         test_deriving.commit(sink, changes, n)
@@ -195,7 +195,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch
     monkeypatch.chdir(tmp_path)
     for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_REGION", "AWS_DEFAULT_REGION", CONF, MASTER):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(engine, "_asked", Asked())
+    monkeypatch.setattr(spark, "_asked", SparkOptions())
     return monkeypatch
 
 
@@ -206,13 +206,13 @@ def test_workers_reach_the_store_by_the_settings_that_count_for_the_command(aske
     assert workers_env() == {}
     (tmp_path / "skyband.toml").write_text(f'[engine.conf]\n"{S3A}endpoint" = "http://file"\n"{S3A}access.key" = "of file"\n')
     asked.setenv(CONF, f"{S3A}endpoint=http://variable\nspark.executor.memory=3g")
-    asked.setattr(engine, "_asked", Asked(conf=(f"{S3A}endpoint=http://option", f"{S3A}secret.key={KEY}")))
+    asked.setattr(spark, "_asked", SparkOptions(conf=(f"{S3A}endpoint=http://option", f"{S3A}secret.key={KEY}")))
     mine, env = options("s3://b/x"), workers_env()
     assert mine is not None and mine["aws_endpoint"] == "http://option" and mine["aws_secret_access_key"] == KEY
     # A worker has the variables, and does not know the options.
-    asked.setattr(engine, "_asked", Asked())
+    asked.setattr(spark, "_asked", SparkOptions())
     assert list(env) == [CONF] and options("s3://b/x", env) == mine
-    assert engine.engine_settings(env=env).conf["spark.executor.memory"] == "3g"
+    assert spark.spark_settings(env=env).conf["spark.executor.memory"] == "3g"
 
 
 def test_executors_of_a_cluster_are_told_where_the_store_is_and_have_credentials_of_their_own(asked: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.storage import durable
 from skyband.framework.storage.places import absent, is_object, place, remove_tree
-from skyband.framework.storage.settings import engine_conf, options, scheme_of
+from skyband.framework.storage.settings import options, scheme_of, spark_conf
 
 FILES = {"a.json": b"1", "b.txt": b"22", "sub/c.json": b"333", "sub/deep/d.json": b"4444", "other/e.json": b"5"}
 
@@ -96,7 +96,7 @@ def test_who_runs_a_job_says_how_storage_is_reached() -> None:
     assert options("s3://b/x", {}) == {} and options("gs://b/x", {}) == {}
     env = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_REGION": "eu-west-1", "AWS_SECRET_ACCESS_KEY": "s"}
     assert options("s3://b/x", env) == {"aws_endpoint": "http://127.0.0.1:9", "allow_http": "true"}
-    conf = engine_conf(env)
+    conf = spark_conf(env)
     assert conf["spark.hadoop.fs.s3a.endpoint"] == "http://127.0.0.1:9" and conf["spark.hadoop.fs.s3a.endpoint.region"] == "eu-west-1"
     assert "s" not in conf.values()
     # Spark's settings count before the environment, and no plain HTTP is taken up that nobody has written.

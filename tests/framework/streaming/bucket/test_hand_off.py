@@ -17,7 +17,7 @@ from skyband.framework.streaming.rows.config import HostConfig
 from skyband.framework.streaming.rows.outbox import as_it_is
 from tests.framework.streaming.bucket.test_bucket import SPEC, table_of
 from tests.framework.streaming.bucket.test_bucket_loyalty import plan_of
-from tests.framework.streaming.engine_store import Store
+from tests.framework.streaming.spark_store import Store
 
 ROWS = 60
 
@@ -160,7 +160,7 @@ class Session:
 
 def test_who_hands_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers of one machine; a job has its own directory, which is gone when its queries have ended, however they do."""
-    monkeypatch.setattr(hand_off, "scratch_folder", lambda: tmp_path)
+    monkeypatch.setattr(hand_off, "scratch_directory", lambda: tmp_path)
     assert hand_off.handing(Context("spark://somewhere:7077", 8), "job") is None  # type: ignore[arg-type]
     assert hand_off.handing(Context("local[1]", 1), "job") is None  # type: ignore[arg-type]
     directory = hand_off.handing(Context("local[2]", 2), "job")  # type: ignore[arg-type]

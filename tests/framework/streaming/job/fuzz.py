@@ -232,7 +232,7 @@ def _odd(rng: random.Random, value: Any) -> Any:
     return rng.choice(VALUES)
 
 
-def _no_engine(*_: object, **__: object) -> None:
+def _no_spark(*_: object, **__: object) -> None:
     raise SkybandError("SKY-E300", "there is no engine in this test")
 
 
@@ -252,7 +252,7 @@ def bounded(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-ENGINES = (
+SPARK_STARTS = (
     "skyband.framework.streaming.spark.session.get_session",
     "skyband.framework.why.source.get_session",
     "skyband.framework.verify.brute_force.sample.get_session",
@@ -265,9 +265,9 @@ def asked(command: list[str], place: Place) -> tuple[int | str, str]:
     out, err = io.StringIO(), io.StringIO()
     words = [name, str(place.spec), *(a.format(out=place.out, rows=place.rows) for a in rest)]
     with contextlib.ExitStack() as stack:
-        for engine in ENGINES:
+        for engine in SPARK_STARTS:
             with contextlib.suppress(AttributeError, ImportError):
-                stack.enter_context(patch(engine, _no_engine))
+                stack.enter_context(patch(engine, _no_spark))
         stack.enter_context(contextlib.redirect_stdout(out))
         stack.enter_context(contextlib.redirect_stderr(err))
         try:

@@ -30,7 +30,7 @@ from skyband.framework.tables.delta.ownership import Owner
 from tests.framework.streaming import checkpoints
 from tests.framework.streaming.bucket.test_bucket import SPEC, table_of
 from tests.framework.streaming.bucket.test_bucket_loyalty import plan_of
-from tests.framework.streaming.engine_store import Store
+from tests.framework.streaming.spark_store import Store
 
 STEPS = 12
 """Fail points of a swap of this kind."""

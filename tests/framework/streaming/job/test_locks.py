@@ -14,7 +14,7 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.streaming.job.layout import Layout
-from skyband.framework.streaming.job.locks import WAIT, engine_lock, one_run
+from skyband.framework.streaming.job.locks import WAIT, jvm_lock, one_run
 from skyband.jobs import cli
 from tests.spark.jobs import write_spec
 
@@ -136,10 +136,10 @@ def test_the_engine_holds_its_lock_while_a_run_lasts(spark: Any, tmp_path: Path,
     pid = spark._jvm.java.lang.ProcessHandle.current().pid()
     for sink in (layout, other):
         sink.home.mkdir(parents=True)
-    with engine_lock(spark, layout), engine_lock(spark, other):
+    with jvm_lock(spark, layout), jvm_lock(spark, other):
         with pytest.raises(SkybandError, match=rf"SKY-E302 Spark of an earlier run .*\(process {pid}\)"), one_run(layout, "j"):
             pass
-        with pytest.raises(SkybandError, match="SKY-E302"), engine_lock(spark, layout):
+        with pytest.raises(SkybandError, match="SKY-E302"), jvm_lock(spark, layout):
             pass
-    with one_run(layout, "j"), engine_lock(spark, layout):
+    with one_run(layout, "j"), jvm_lock(spark, layout):
         assert (layout.home / "engine.lock").read_text() == str(pid)

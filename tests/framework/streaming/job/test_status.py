@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 
 from skyband.framework.plan.fingerprint import concealed, fingerprint
 from skyband.framework.streaming.job.layout import JobFile, Layout
-from skyband.framework.streaming.job.status import engine_of, status_of
+from skyband.framework.streaming.job.status import jvm_pid, status_of
 from skyband.framework.tables.schemas import tables
 from skyband.jobs.cli import main
 from skyband.jobs.reading.status import _lines
@@ -82,14 +82,14 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
 
 def test_an_engine_at_work_is_seen_and_left_alone(tmp_path: Path) -> None:
     layout = Layout(str(tmp_path / "out"))
-    assert engine_of(layout) is None
+    assert jvm_pid(layout) is None
     engine = holder(layout, "4711")
     try:
         job = Known(tmp_path)
         job.run(1, 1)
         found = status_of(job.plan)
         assert (found.state, found.process) == ("running", engine.pid)
-        assert engine_of(job.layout) == engine.pid
+        assert jvm_pid(job.layout) == engine.pid
     finally:
         engine.kill()
         engine.wait()

@@ -12,7 +12,7 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.plan.fingerprint import concealed, fingerprint
-from skyband.framework.settings.tasks import tasks_asked
+from skyband.framework.settings.tasks import requested_tasks
 from skyband.framework.sources.logs import partitions_of
 from skyband.framework.streaming.job.consistency import check
 from skyband.framework.streaming.job.layout import JobFile, Layout, reshaped
@@ -130,6 +130,6 @@ def test_not_while_a_batch_is_unfinished(ran: Path, tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize("said", ["0", "-1", "2.0", "many", "\u0663", "1000000", "4 "])
 def test_what_is_no_number_of_tasks_is_told(said: str) -> None:
     with pytest.raises(SkybandError, match="SKYBAND_SHUFFLE_PARTITIONS is no number of tasks") as found:
-        tasks_asked({"SKYBAND_SHUFFLE_PARTITIONS": said})
+        requested_tasks({"SKYBAND_SHUFFLE_PARTITIONS": said})
     assert found.value.code == "SKY-E201"
-    assert tasks_asked({}) is None and tasks_asked({"SKYBAND_SHUFFLE_PARTITIONS": "12"}) == 12
+    assert requested_tasks({}) is None and requested_tasks({"SKYBAND_SHUFFLE_PARTITIONS": "12"}) == 12

@@ -26,7 +26,7 @@ class Context:
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Parcels:
     monkeypatch.setattr(shuffle_files, "TaskContext", Task)
-    monkeypatch.setattr(shuffle_files, "scratch_folder", lambda: tmp_path)
+    monkeypatch.setattr(shuffle_files, "scratch_directory", lambda: tmp_path)
     monkeypatch.setenv(LEAST, "4000")
     found: Any = shuffle_files.parcels(Context("local[2]"), "job")  # type: ignore[arg-type]
     return found

@@ -21,7 +21,7 @@ class Conf(dict[str, str]):
         self[name] = value
 
 
-class Engine:
+class FakeSpark:
     """A session or a context, as far as a start changes it."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ def pools(engine: Any, job: str) -> tuple[AbstractContextManager[None], Callable
 
 @pytest.mark.parametrize("what", [settings, pools])
 def test_each_is_started_with_its_own(what: Callable[..., tuple[AbstractContextManager[None], Callable[[], object]]]) -> None:
-    engine, inside, together = Engine(), threading.Event(), threading.Barrier(JOBS)
+    engine, inside, together = FakeSpark(), threading.Event(), threading.Barrier(JOBS)
 
     def start(job: str) -> bool:
         entered, found = what(engine, job)

@@ -12,7 +12,7 @@ import pytest
 from pyspark import cloudpickle
 
 from skyband.framework.base.errors import SkybandError
-from skyband.framework.streaming.run.deriving import on_engine
+from skyband.framework.streaming.run.deriving import on_spark
 from skyband.framework.tables.results import parts
 from skyband.framework.tables.results.derive import derive
 from skyband.framework.tables.results.parts import Made, Part
@@ -24,14 +24,14 @@ from tests.framework.tables.test_sink import NAMES, commit, flat, replay
 SECRET = "s3cret"
 
 
-class Engine:
+class FakeSpark:
     """One that runs each part by itself, with nothing but what was sent; ``sent`` are the bytes."""
 
     def __init__(self) -> None:
         self.sparkContext = self
         self.sent: list[bytes] = []
 
-    def parallelize(self, items: Iterable[Any], count: int) -> Engine:
+    def parallelize(self, items: Iterable[Any], count: int) -> FakeSpark:
         self.items = list(items)
         assert count == len(self.items)
         return self
@@ -63,10 +63,10 @@ def test_tasks_make_the_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         commit(sink, changes, n)
         if not n:
             continue  # a key has no row of heads yet
-        engine = Engine()
-        made = on_engine(engine)  # type: ignore[arg-type]
+        engine = FakeSpark()
+        made = on_spark(engine)  # type: ignore[arg-type]
 
-        def each(of: Sink, make: Any, cut: Any, engine: Engine = engine, made: Any = made) -> list[Made]:
+        def each(of: Sink, make: Any, cut: Any, engine: FakeSpark = engine, made: Any = made) -> list[Made]:
             engine.sent.clear()
             found: list[Made] = made(of, make, cut)
             assert len(found) == len(cut) and not any(SECRET.encode() in data for data in engine.sent)
@@ -89,10 +89,10 @@ def _breaks(sink: Sink, part: Part) -> Made:
 
 def test_errors_of_tasks_are_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PASSWORD", SECRET)
-    sink, spread = job(tmp_path), on_engine(Engine())  # type: ignore[arg-type]
+    sink, spread = job(tmp_path), on_spark(FakeSpark())  # type: ignore[arg-type]
     with pytest.raises(SkybandError, match="do not replay") as e:
         spread(sink, _refuses, [Part(), Part()])
     assert (e.value.code, e.value.hint) == ("SKY-E900", "none")
     with pytest.raises(SkybandError, match="results could not be made") as e:
-        on_engine(Engine())(sink, _breaks, [Part()])  # type: ignore[arg-type]
+        on_spark(FakeSpark())(sink, _breaks, [Part()])  # type: ignore[arg-type]
     assert e.value.code == "SKY-E300"

@@ -14,16 +14,16 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.streaming.spark import launch, session
-from skyband.framework.streaming.spark import process as engine_process
-from skyband.framework.streaming.spark.jvm import Engine, Stray, worker_failed
+from skyband.framework.streaming.spark import process as spark_process
+from skyband.framework.streaming.spark.jvm import SparkJvm, Stray, worker_failed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def ended(code: str, wait: bool = True) -> Engine:
+def ended(code: str, wait: bool = True) -> SparkJvm:
     """A JVM whose process runs ``code``."""
-    engine = Engine()
+    engine = SparkJvm()
     engine.process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
     if wait:
         engine.process.wait()
@@ -52,7 +52,7 @@ def test_an_engine_that_refused_to_start_did_not_die() -> None:
 
 
 def test_an_engine_that_lives_or_never_was_did_not_die() -> None:
-    assert Engine().death(ConnectionRefusedError()) is None
+    assert SparkJvm().death(ConnectionRefusedError()) is None
     living = ended("input()", wait=False)
     assert living.death(ValueError("a mistake of ours")) is None
     living.end()
@@ -90,13 +90,13 @@ def test_an_engine_of_this_machine_alone_is_killed_and_what_it_kept_goes(tmp_pat
 
 def test_what_is_done_meanwhile_is_done_beside_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int | None] = []
-    monkeypatch.setattr(engine_process, "ENGINE", engine := Engine())
+    monkeypatch.setattr(spark_process, "SPARK_JVM", engine := SparkJvm())
 
     def meanwhile() -> None:
         assert engine.process is not None
         seen.append(engine.process.poll())
 
-    start = engine_process.Start({}, Path("java"), Path("spark"), None, None, (), {}, None, meanwhile)
+    start = spark_process.Start({}, Path("java"), Path("spark"), None, None, (), {}, None, meanwhile)
     process = start.process([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE, env=dict(os.environ))
     assert seen == [None] and engine.process is process
     engine.end()
@@ -105,13 +105,13 @@ def test_what_is_done_meanwhile_is_done_beside_the_process(monkeypatch: pytest.M
 
 def test_the_engine_is_started_before_pyspark_is_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Its process says how it is reached in a file of our choice, and PySpark finds that where it looks itself."""
-    monkeypatch.setattr(engine_process, "ENGINE", engine := Engine())
-    monkeypatch.setattr(engine_process, "_spark", lambda name: None)
+    monkeypatch.setattr(spark_process, "SPARK_JVM", engine := SparkJvm())
+    monkeypatch.setattr(spark_process, "_spark", lambda name: None)
     said = "import os, sys; open(os.environ['_PYSPARK_DRIVER_CONN_INFO_PATH'], 'w').write(' '.join(sys.argv[1:])); sys.stdin.read()"
     monkeypatch.setattr(launch, "command", lambda asked, *_: [sys.executable, "-c", said, *asked])
     begun: list[bool] = []
     settings = {"spark.master": "local[2]", "spark.secret": "s3cret"}
-    start = engine_process.Start(
+    start = spark_process.Start(
         settings, Path("java"), Path("spark"), launch.Known([], []), None, ["spark.secret"], {}, None, lambda: begun.append(True)
     )
     start.begin()
@@ -137,12 +137,12 @@ def test_the_engine_is_started_before_pyspark_is_imported(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("why", ["unknown", "there is one", "another's"])
 def test_no_second_engine_is_started(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_process, "ENGINE", engine := Engine())
-    monkeypatch.setattr(engine_process, "_spark", lambda name: object() if why == "another's" else None)
-    monkeypatch.setattr(engine_process, "Popen", lambda *a, **k: pytest.fail("started"))
+    monkeypatch.setattr(spark_process, "SPARK_JVM", engine := SparkJvm())
+    monkeypatch.setattr(spark_process, "_spark", lambda name: object() if why == "another's" else None)
+    monkeypatch.setattr(spark_process, "Popen", lambda *a, **k: pytest.fail("started"))
     engine.process = subprocess.Popen([sys.executable, "-c", ""]) if why == "there is one" else None
     known = None if why == "unknown" else launch.Known([], [])
-    engine_process.Start({}, Path("java"), Path("spark"), known, None, (), {}, None, lambda: None).begin()
+    spark_process.Start({}, Path("java"), Path("spark"), known, None, (), {}, None, lambda: None).begin()
     engine.end()
 
 
@@ -166,7 +166,7 @@ def test_a_dead_worker_is_told_from_other_failures() -> None:
 
 
 def test_what_libraries_print_goes_to_the_log_once_there_is_an_engine(tmp_path: Path) -> None:
-    out, engine = io.StringIO(), Engine()
+    out, engine = io.StringIO(), SparkJvm()
     stray = Stray(out, engine)
     print("before", file=stray)
     engine.log = tmp_path / "engine.log"

@@ -20,7 +20,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A Spark's directory with two jar files, and its machine learning; the cache is the test's own."""
     for name in launch._OTHERS:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(launch, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(launch, "cache_directory", lambda: tmp_path)
     (tmp_path / "spark" / "jars" / "folder").mkdir(parents=True)
     for name in ("spark/jars/core-4.2.0.jar", "spark/jars/a.jar", "spark/jars/spark-mllib_2.13-4.2.0.jar", "delta.jar"):
         (tmp_path / name).write_text(name)

@@ -28,7 +28,7 @@ def write(monkeypatch: pytest.MonkeyPatch) -> Write:
 
     def run(home: Path | None, *parts: bytes) -> Path:
         before = set(threading.enumerate())
-        with log.engine_log(home) as path:
+        with log.spark_log(home) as path:
             for part in parts:
                 subprocess.run([sys.executable, "-S", "-c", "import os, sys; os.write(2, sys.stdin.buffer.read())"], input=part, check=True)
         for thread in set(threading.enumerate()) - before:
@@ -135,8 +135,8 @@ def test_an_engine_outlives_its_driver(tmp_path: Path) -> None:
         f"open({str(tmp_path / 'said')!r}, 'w').write(said)\n"
     )
     driver = (
-        "import os, signal, subprocess, sys\nfrom pathlib import Path\nfrom skyband.framework.streaming.spark.log import engine_log\n"
-        f"with engine_log(Path({str(tmp_path)!r})):\n"
+        "import os, signal, subprocess, sys\nfrom pathlib import Path\nfrom skyband.framework.streaming.spark.log import spark_log\n"
+        f"with spark_log(Path({str(tmp_path)!r})):\n"
         f"    p = subprocess.Popen([sys.executable, '-S', '-c', {child!r}], stdin=subprocess.PIPE, pass_fds=[int(sys.argv[1])])\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
@@ -152,8 +152,8 @@ def test_an_engine_outlives_its_driver(tmp_path: Path) -> None:
 def test_what_the_engine_prints_and_a_closed_descriptor(tmp_path: Path) -> None:
     """Spark's standard output goes to the log too; a closed descriptor takes nothing of it away."""
     driver = (
-        "import os, subprocess\nfrom pathlib import Path\nfrom skyband.framework.streaming.spark.log import engine_log\n"
-        f"os.close(2)\nwith engine_log(Path({str(tmp_path)!r})) as log:\n    os.system('echo printed; echo said >&2')\n"
+        "import os, subprocess\nfrom pathlib import Path\nfrom skyband.framework.streaming.spark.log import spark_log\n"
+        f"os.close(2)\nwith spark_log(Path({str(tmp_path)!r})) as log:\n    os.system('echo printed; echo said >&2')\n"
         "os.write(2, b'nowhere')\n"
         "import threading\n[t.join() for t in threading.enumerate() if t.name == 'engine-log']\nprint(sorted(log.read_text().split()))\n"
     )

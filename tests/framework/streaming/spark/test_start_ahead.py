@@ -14,19 +14,19 @@ from typing import Any
 import pytest
 
 from skyband.framework.streaming.spark import launch, process, start_ahead
-from skyband.framework.streaming.spark.jvm import ENGINE
+from skyband.framework.streaming.spark.jvm import SPARK_JVM
 from skyband.framework.streaming.spark.process import Start
 from skyband.framework.streaming.spark.scratch import scratch_directory
-from skyband.framework.streaming.spark.start_ahead import Engine, expected, note
+from skyband.framework.streaming.spark.start_ahead import JvmRequest, expected, note
 from skyband.jobs.spec import load_plan
 from tests.spark.jobs import write_spec
 
-ASKED = Engine("small", ("delta:1",))
+ASKED = JvmRequest("small", ("delta:1",))
 
 
 @pytest.fixture
 def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(launch, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(launch, "cache_directory", lambda: tmp_path / "cache")
     (tmp_path / "cache").mkdir(mode=0o700)
     made = write_spec(tmp_path)
     (tmp_path / "in").mkdir(exist_ok=True)
@@ -88,16 +88,16 @@ def test_the_oldest_notes_go(spec: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.fixture
-def no_engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Processes that wait for their end take the place of engines; the test process's own, if it has one, is nobody's meanwhile."""
-    monkeypatch.setattr(ENGINE, "process", None)
-    monkeypatch.setattr(ENGINE, "scratch", scratch_directory())
+    monkeypatch.setattr(SPARK_JVM, "process", None)
+    monkeypatch.setattr(SPARK_JVM, "scratch", scratch_directory())
     monkeypatch.setattr(process, "_ahead", None)
     monkeypatch.setattr(process, "_spark", lambda name: None)
-    monkeypatch.setattr(process, "scratch_folder", scratch_directory)
+    monkeypatch.setattr(process, "scratch_directory", scratch_directory)
     monkeypatch.setattr(launch, "command", lambda *_: ["sleep", "600"])
     yield
-    ENGINE.end()
+    SPARK_JVM.end()
 
 
 def start(**settings: str) -> Start:
@@ -106,7 +106,7 @@ def start(**settings: str) -> Start:
 
 
 def pid() -> int:
-    (found,) = ENGINE.pids()
+    (found,) = SPARK_JVM.pids()
     return found
 
 
@@ -117,7 +117,7 @@ def own_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return scratch_directory()
 
 
-def test_the_one_that_is_asked_for_is_kept(own_scratch: Path, no_engine: None) -> None:
+def test_the_one_that_is_asked_for_is_kept(own_scratch: Path, no_spark: None) -> None:
     start().ahead()
     before = pid()
     asked = start()
@@ -129,7 +129,7 @@ def test_the_one_that_is_asked_for_is_kept(own_scratch: Path, no_engine: None) -
     assert pid() == before and again._early is None
 
 
-def test_another_one_takes_its_place(own_scratch: Path, no_engine: None) -> None:
+def test_another_one_takes_its_place(own_scratch: Path, no_spark: None) -> None:
     start().ahead()
     before = pid()
     asked = start(**{"spark.driver.memory": "3g"})
@@ -138,9 +138,9 @@ def test_another_one_takes_its_place(own_scratch: Path, no_engine: None) -> None
     assert asked._early is not None and asked._early.is_dir() and list(own_scratch.iterdir()) == [asked._early]
 
 
-def test_one_that_has_ended_meanwhile_is_started_again(own_scratch: Path, no_engine: None) -> None:
+def test_one_that_has_ended_meanwhile_is_started_again(own_scratch: Path, no_spark: None) -> None:
     start().ahead()
-    process: Any = ENGINE.process
+    process: Any = SPARK_JVM.process
     process.kill()
     process.wait()
     asked = start()
@@ -148,16 +148,16 @@ def test_one_that_has_ended_meanwhile_is_started_again(own_scratch: Path, no_eng
     assert pid() != process.pid and asked._early is not None
 
 
-def test_one_that_is_not_asked_for_goes_with_the_command(own_scratch: Path, no_engine: None) -> None:
+def test_one_that_is_not_asked_for_goes_with_the_command(own_scratch: Path, no_spark: None) -> None:
     start().ahead()
     before = pid()
-    ENGINE.end()
+    SPARK_JVM.end()
     assert not alive(before) and not own_scratch.exists()
 
 
-def test_nothing_is_started_ahead_where_it_is_not_known_how(own_scratch: Path, no_engine: None) -> None:
+def test_nothing_is_started_ahead_where_it_is_not_known_how(own_scratch: Path, no_spark: None) -> None:
     replace(start(), known=None).ahead()
-    assert ENGINE.process is None
+    assert SPARK_JVM.process is None
 
 
 def alive(process: int) -> bool:

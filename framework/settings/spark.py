@@ -29,7 +29,7 @@ _MASTER: Final = re.compile(r"spark://[^\s/,@]+:\d{1,5}(,[^\s/,@]+:\d{1,5})*|yar
 
 
 @dataclass(frozen=True, slots=True)
-class EngineSettings:
+class SparkSettings:
     """The master, and settings of Spark's by name that count before Skyband's own."""
 
     master: str
@@ -46,7 +46,7 @@ class EngineSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SparkOptions:
     """What the command was asked for. ``alone``: it is not about a user's job, and stays on this machine whatever is configured."""
 
     master: str | None = None
@@ -54,17 +54,17 @@ class Asked:
     alone: bool = False
 
 
-_asked = Asked()
+_asked = SparkOptions()
 
 
-def take(asked: Asked) -> None:
-    """From now on ``asked`` is what the process's command was asked for. Raises as ``engine_settings``: mistakes are told at once."""
+def take(asked: SparkOptions) -> None:
+    """From now on ``asked`` is what the process's command was asked for. Raises as ``spark_settings``: mistakes are told at once."""
     global _asked
-    engine_settings(asked)
+    spark_settings(asked)
     _asked = asked
 
 
-def engine_settings(asked: Asked | None = None, env: Mapping[str, str] = os.environ) -> EngineSettings:
+def spark_settings(asked: SparkOptions | None = None, env: Mapping[str, str] = os.environ) -> SparkSettings:
     """What counts. Values of settings with a secret's name are concealed from now on.
 
     Raises SkybandError SKY-E610 or SKY-E611 (see ``project_file.read``); SKY-E611 for an option or a variable that may not be given.
@@ -72,7 +72,7 @@ def engine_settings(asked: Asked | None = None, env: Mapping[str, str] = os.envi
     asked = asked or _asked
     memory = {_MEMORY: env["SKYBAND_DRIVER_MEMORY"]} if "SKYBAND_DRIVER_MEMORY" in env else {}
     if asked.alone:
-        return EngineSettings(env[MASTER] if _LOCAL.fullmatch(env.get(MASTER, "")) else DEFAULT, memory)
+        return SparkSettings(env[MASTER] if _LOCAL.fullmatch(env.get(MASTER, "")) else DEFAULT, memory)
     master, conf = read(env, env.get(PROFILE))
     lines = (line.strip() for line in env.get(CONF, "").splitlines())
     conf |= memory | _pairs(CONF, (line for line in lines if line)) | _pairs("--conf", asked.conf)
@@ -83,7 +83,7 @@ def engine_settings(asked: Asked | None = None, env: Mapping[str, str] = os.envi
     if not (_LOCAL.fullmatch(chosen) or _MASTER.fullmatch(chosen)):
         hint = "local[N], spark://HOST:PORT, yarn or k8s://...; of several masters spark://HOST:PORT,HOST:PORT"
         raise SkybandError("SKY-E611", f"{chosen!r} is no master", hint)
-    return EngineSettings(chosen, conf)
+    return SparkSettings(chosen, conf)
 
 
 def seconds(name: str, default: str, env: Mapping[str, str] = os.environ) -> float:

@@ -9,7 +9,7 @@ import pytest
 
 from skyband.framework.base.errors import SkybandError
 from skyband.framework.base.redaction import redact_values
-from skyband.framework.settings.engine import Asked, engine_settings
+from skyband.framework.settings.spark import SparkOptions, spark_settings
 from skyband.framework.spec.parsing.variables import resolve
 from skyband.framework.streaming.spark import cluster
 from skyband.jobs.cli import main
@@ -34,39 +34,39 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def refused(asked: Asked | None = None, **env: str) -> str:
+def refused(asked: SparkOptions | None = None, **env: str) -> str:
     with pytest.raises(SkybandError) as e:
-        engine_settings(asked or Asked(), env)
+        spark_settings(asked or SparkOptions(), env)
     return e.value.render()
 
 
 def test_without_a_word_it_is_this_machine() -> None:
-    found = engine_settings(Asked(), {})
+    found = spark_settings(SparkOptions(), {})
     assert (found.master, found.conf, found.local) == ("local[*]", {}, True)
 
 
 def test_the_file_counts_before_the_default_and_its_profile_before_the_rest(directory: Path) -> None:
     (directory / "skyband.toml").write_text(FILE)
-    found = engine_settings(Asked(), {})
+    found = spark_settings(SparkOptions(), {})
     assert found.master == "local[3]" and found.local
     assert found.conf == {"spark.executor.memory": "4g", "spark.ui.enabled": "true", "spark.executor.cores": "2"}
-    prod = engine_settings(Asked(), {"SKYBAND_PROFILE": "prod"})
+    prod = spark_settings(SparkOptions(), {"SKYBAND_PROFILE": "prod"})
     assert prod.master == "spark://there:7077" and not prod.local
     assert prod.conf == {**found.conf, "spark.executor.memory": "16g"}
-    assert engine_settings(Asked(), {"SKYBAND_PROFILE": "another"}) == found
+    assert spark_settings(SparkOptions(), {"SKYBAND_PROFILE": "another"}) == found
 
 
 def test_an_option_counts_before_a_variable_and_that_before_the_file(directory: Path) -> None:
     (directory / "skyband.toml").write_text(FILE)
     env = {"SKYBAND_MASTER": "local[2]", "SKYBAND_CONF": "spark.executor.memory=5g\n\nspark.task.cpus = 1\n", "SKYBAND_DRIVER_MEMORY": "3g"}
-    by_variable = engine_settings(Asked(), env)
+    by_variable = spark_settings(SparkOptions(), env)
     assert by_variable.master == "local[2]"
     assert by_variable.conf == {
         "spark.executor.memory": "5g", "spark.ui.enabled": "true", "spark.executor.cores": "2", "spark.driver.memory": "3g",
         "spark.task.cpus": "1",
     }  # fmt: skip
-    asked = Asked("local[1]", ("spark.executor.memory=6g", "spark.driver.extraJavaOptions=-Da=b"))
-    by_option = engine_settings(asked, env)
+    asked = SparkOptions("local[1]", ("spark.executor.memory=6g", "spark.driver.extraJavaOptions=-Da=b"))
+    by_option = spark_settings(asked, env)
     assert by_option.master == "local[1]"
     assert by_option.conf == by_variable.conf | {"spark.executor.memory": "6g", "spark.driver.extraJavaOptions": "-Da=b"}
 
@@ -76,14 +76,14 @@ def test_the_file_is_the_callers_and_never_the_specs(directory: Path, monkeypatc
     (directory / "specs").mkdir()
     (directory / "specs" / "skyband.toml").write_text(FILE)
     (directory / "skyband.toml").write_text("[engine]\nmaster = 'local[1]'\n")
-    assert engine_settings(Asked(), {}).master == "local[1]"
-    assert engine_settings(Asked(), {"SKYBAND_CONFIG": ""}).master == "local[*]"
-    assert engine_settings(Asked(), {"SKYBAND_CONFIG": "specs/skyband.toml"}).master == "local[3]"
+    assert spark_settings(SparkOptions(), {}).master == "local[1]"
+    assert spark_settings(SparkOptions(), {"SKYBAND_CONFIG": ""}).master == "local[*]"
+    assert spark_settings(SparkOptions(), {"SKYBAND_CONFIG": "specs/skyband.toml"}).master == "local[3]"
     assert "SKY-E610" in refused(SKYBAND_CONFIG="gone.toml")
     # One that others may write counts only if it is named.
     (directory / "skyband.toml").chmod(0o666)
     assert "may be written by all" in refused()
-    assert engine_settings(Asked(), {"SKYBAND_CONFIG": "skyband.toml"}).master == "local[1]"
+    assert spark_settings(SparkOptions(), {"SKYBAND_CONFIG": "skyband.toml"}).master == "local[1]"
     (directory / "skyband.toml").unlink()
     os.mkfifo(directory / "skyband.toml")
     assert "is not a file" in refused()
@@ -91,9 +91,9 @@ def test_the_file_is_the_callers_and_never_the_specs(directory: Path, monkeypatc
 
 def test_commands_that_are_about_no_job_of_the_users_stay_here(directory: Path) -> None:
     (directory / "skyband.toml").write_text(FILE)
-    found = engine_settings(Asked(alone=True), {"SKYBAND_MASTER": "spark://there:7077", "SKYBAND_CONF": "spark.executor.memory=5g"})
+    found = spark_settings(SparkOptions(alone=True), {"SKYBAND_MASTER": "spark://there:7077", "SKYBAND_CONF": "spark.executor.memory=5g"})
     assert (found.master, found.conf) == ("local[*]", {})
-    assert engine_settings(Asked(alone=True), {"SKYBAND_MASTER": "local[2]"}).master == "local[2]"
+    assert spark_settings(SparkOptions(alone=True), {"SKYBAND_MASTER": "local[2]"}).master == "local[2]"
 
 
 @pytest.mark.parametrize(
@@ -136,19 +136,19 @@ def test_mistakes_of_the_file_have_their_line(directory: Path, text: str, code: 
     ],
 )
 def test_what_results_depend_on_is_nobodys_to_change(name: str, why: str) -> None:
-    for told in (refused(Asked(conf=(f"{name}=x",))), refused(SKYBAND_CONF=f"{name}=x")):
+    for told in (refused(SparkOptions(conf=(f"{name}=x",))), refused(SKYBAND_CONF=f"{name}=x")):
         assert "SKY-E611" in told and f"{name} may not be changed" in told and why in told
 
 
 def test_what_only_costs_time_or_memory_may_be_changed() -> None:
     names = ("spark.sql.files.maxPartitionBytes", "spark.sql.streaming.stateStore.rocksdb.blockCacheSizeMB", "spark.executorEnv.HOME",
              "spark.sql.execution.arrow.maxRecordsPerBatch", "spark.hadoop.fs.s3a.endpoint", "spark.cores.max")  # fmt: skip
-    assert set(engine_settings(Asked(conf=tuple(f"{n}=1" for n in names)), {}).conf) == set(names)
+    assert set(spark_settings(SparkOptions(conf=tuple(f"{n}=1" for n in names)), {}).conf) == set(names)
 
 
 @pytest.mark.parametrize("master", ["local", "local[*]", "local[4]", "local[2,3]", "spark://h:7077", "spark://h:1,i:2", "yarn"])
 def test_masters(master: str) -> None:
-    found = engine_settings(Asked(master), {})
+    found = spark_settings(SparkOptions(master), {})
     assert found.master == master and found.local == master.startswith("local")
 
 
@@ -156,16 +156,16 @@ def test_masters(master: str) -> None:
     "master", ["loacl[2]", "local[x]", "spark://h", "spark://h:7077/x", "http://h:7077", "local-cluster[1,1,1]", "spark-submit"]
 )
 def test_what_is_no_master(master: str) -> None:
-    assert "SKY-E611" in refused(Asked(master)) and "SKY-E611" in refused(SKYBAND_MASTER=master)
+    assert "SKY-E611" in refused(SparkOptions(master)) and "SKY-E611" in refused(SKYBAND_MASTER=master)
 
 
 def test_a_setting_without_a_value_is_refused_without_showing_it() -> None:
-    told = refused(Asked(conf=("hunter2hunter2",)))
+    told = refused(SparkOptions(conf=("hunter2hunter2",)))
     assert "--conf takes NAME=VALUE" in told and "hunter2" not in told
 
 
 def test_a_secret_is_neither_shown_nor_on_a_command_line() -> None:
-    found = engine_settings(Asked(), {"SKYBAND_CONF": "spark.hadoop.fs.s3a.secret.key=hunter2hunter2\nspark.executor.memory=1g"})
+    found = spark_settings(SparkOptions(), {"SKYBAND_CONF": "spark.hadoop.fs.s3a.secret.key=hunter2hunter2\nspark.executor.memory=1g"})
     assert found.secrets() == ["spark.hadoop.fs.s3a.secret.key"]
     assert redact_values("key: hunter2hunter2") == "key: ${spark.hadoop.fs.s3a.secret.key}"
     words = ["java", "--conf", "spark.hadoop.fs.s3a.secret.key=hunter2hunter2", "--conf", "spark.executor.memory=1g", "pyspark-shell"]
